@@ -1,0 +1,37 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Errors that are answers: each says what was found, what was expected and what to type next."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LabError(Exception):
+    """The user's mistake. The command prints the message, without a traceback, and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class Failed(LabError):
+    """Something was tried and failed, or two things differ."""
+
+    exit_code = 1
+
+
+class NotComparable(LabError):
+    """Two things that cannot be compared, with the reason."""
+
+    exit_code = 3
+
+
+class Refused(LabError):
+    """Doing it would lose or leak something; the message says how to insist."""
+
+    exit_code = 4
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`"; did you mean: X"` for the known word nearest to `word`, or the empty string."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean: {found[0]}" if found else ""
