@@ -1,0 +1,131 @@
+"""One rank of a small training for test_signals.py: PACKAGE RUN_DIR [key=value ...]; ends with a JSON line."""
+
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import lightning.pytorch as L
+import torch
+
+package, run_dir = sys.argv[1], Path(sys.argv[2])
+options = {
+    "world": 1,
+    "steps": 40,
+    "epoch_batches": 16,
+    "step_s": 0.0,
+    "interval_s": 0.05,
+    "accumulate": 1,
+    "ckpt": None,
+}
+options |= {
+    key: type(options[key])(value) if options[key] is not None else value
+    for key, value in (word.split("=") for word in sys.argv[3:])
+}
+signals = importlib.import_module(f"{package}.lab.fit.signals")
+rank = int(os.environ.get("LOCAL_RANK", 0))
+calls = {"broadcast": 0, "all_reduce": 0}
+
+
+def counting(name):
+    original = getattr(torch.distributed, name)
+
+    def count(*args, **kwargs):
+        calls[name] += 1
+        return original(*args, **kwargs)
+
+    return count
+
+
+class Batches:
+    """`epoch_batches` fixed batches, whose position is saved and restored."""
+
+    def __init__(self):
+        self.position = 0
+
+    def __len__(self):
+        return options["epoch_batches"]
+
+    def __iter__(self):
+        while self.position < len(self):
+            self.position += 1
+            yield torch.randn(4, 3, generator=torch.Generator().manual_seed(1000 * rank + self.position))
+        self.position = 0
+
+    def state_dict(self):
+        return {"position": self.position}
+
+    def load_state_dict(self, state):
+        self.position = state["position"]
+
+
+class Model(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(3, 1)
+
+    def training_step(self, batch, batch_idx):
+        time.sleep(options["step_s"])
+        return self.layer(batch).square().mean()
+
+    def on_train_start(self):
+        for name in calls:
+            setattr(torch.distributed, name, counting(name))
+
+    def on_train_batch_end(self, *_):
+        if self.global_step >= 3:
+            (run_dir / f"running-{rank}").touch()  # the test may send its signal now
+
+    def validation_step(self, batch, batch_idx):
+        pass
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.05)
+
+
+class Saving(L.callbacks.ModelCheckpoint):
+    def save_now(self, trainer):
+        trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt")
+
+
+class Sent(L.Callback):
+    """Records where in the loop fit was when it stopped."""
+
+    def on_exception(self, trainer, pl_module, exception):
+        self.stopped_at = (trainer.fit_loop.epoch_loop.batch_progress.current.ready, trainer.current_epoch)
+
+
+where = Sent()
+model = Model()
+trainer = L.Trainer(
+    accelerator="cpu",
+    devices=options["world"],
+    strategy="ddp" if options["world"] > 1 else "auto",
+    max_steps=options["steps"],
+    accumulate_grad_batches=options["accumulate"],
+    logger=False,
+    enable_progress_bar=False,
+    enable_model_summary=False,
+    use_distributed_sampler=False,
+    num_sanity_val_steps=0,
+    callbacks=[
+        Saving(run_dir / "unused", save_top_k=0),
+        where,
+        signals.PreemptionCallback(run_dir, interval_s=options["interval_s"]),
+    ],
+)
+result = {"stopped": None, "requeue": None, "stopped_at": None}
+try:
+    trainer.fit(model, Batches(), Batches(), ckpt_path=options["ckpt"], weights_only=False)
+    code = 0
+except signals.Stopped as stop:
+    result |= {"stopped": stop.step, "requeue": stop.requeue, "stopped_at": where.stopped_at}
+    code = stop.exit_code
+result |= {"step": trainer.global_step, "calls": calls, "weights": model.layer.weight.flatten().tolist()}
+result["term_is_default"] = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+print(json.dumps(result))
+sys.exit(code)
