@@ -37,16 +37,11 @@ def dispatch(argv: list[str]) -> int | None:
     if argv and argv[0] in ("-h", "--help", "help"):
         print(first_screen(commands))
         return 0
-    for n_words in (2, 1, 0):
-        words = " ".join(argv[:n_words])
-        if len(argv) >= n_words and words in commands:
-            break
-    else:
-        raise LabError(f"nothing to do for {argv!r}; type: lab --help")
-    if not words and argv:
+    words = " ".join(argv[:2]) if " ".join(argv[:2]) in commands else "".join(argv[:1])
+    if words not in commands:
         return group_or_unknown(argv, commands)
     module, function = commands[words][1].split(":")
-    return getattr(import_module(module, __package__), function)(Project.find(), argv[n_words:])
+    return getattr(import_module(module, __package__), function)(Project.find(), argv[len(words.split()) :])
 
 
 def all_commands() -> dict[str, tuple[str, str]]:

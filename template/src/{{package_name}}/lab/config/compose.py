@@ -1,0 +1,180 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""From files and the command line to one checked configuration, with Hydra's compose API."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from dotenv import dotenv_values
+from hydra import compose as hydra_compose
+from hydra import initialize
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from ..errors import LabError
+from ..project import LAB, Project, resolve_paths
+from .layers import GROUPS, Layer, option_file, read_layer, trial_layers, trials
+from .legal import absolute_target, check_keys
+from .overrides import legal_settings, parse
+
+
+@dataclass
+class Composition:
+    """A composed configuration: `config` resolved, `yaml` the text to record (values of .env left as ${oc.env:NAME}),
+    `origin` the file (or "command line") that set each dotted key."""
+
+    config: DictConfig
+    yaml: str
+    trial: str
+    overrides: list[str]
+    origin: dict[str, str]
+
+
+def compose(project: Project, overrides: list[str]) -> Composition:
+    """Composes `trial=NAME` with the given overrides; imports neither torch nor anything a `_target_` names.
+
+    Raises:
+        LabError: whatever can be known to be wrong from the text alone, with the nearest valid name.
+    """
+    secrets = load_dotenv(project)
+    typed = parse(overrides)
+    if typed.trial is None:
+        raise LabError(f"no trial named; add trial=NAME. Trials: {', '.join(trials(project)) or 'none yet: lab trials new NAME'}")
+    trial = typed.trial.partition("/")[0]
+
+    base = [read_layer(LAB / "conf" / "lab.yaml"), read_layer(project.source / "conf" / "config.yaml")]
+    own = trial_layers(project, typed.trial)
+    choices: dict[str, Any] = {}
+    for layer in (*base, *own):
+        choices |= layer.defaults
+    choices |= typed.groups
+    if "data" not in choices:
+        raise LabError(f"no data chosen; add `- data: NAME` to the defaults of {base[1].path}, with a conf/data/NAME.yaml.")
+    layers = base + [layer for group in GROUPS for layer in group_layers(project, group, choices[group])]
+
+    below = merge(layers)
+    for layer in own:
+        check_keys(layer.values, below, trial, str(layer.path.relative_to(project.root)))
+        below = merge([Layer(layer.path, below), layer])
+    layers += own
+    settings = legal_settings(typed.settings, below, trial)
+
+    config = hydra(layers, settings)
+    finish(config, project, trial, typed.trial)
+    return Composition(
+        config=resolved(config),
+        yaml=recordable(config, secrets),
+        trial=typed.trial,
+        overrides=overrides,
+        origin=origins(layers, project, typed.settings),
+    )
+
+
+def group_layers(project: Project, group: str, choice: Any) -> list[Layer]:
+    """The chosen options of one group, each under the group's key. A list (logger=[files,wandb]) takes several:
+    then each option has a key of its own below the group."""
+    chosen = [str(option) for option in choice] if isinstance(choice, list) else [str(choice)]
+    layers = []
+    for option in chosen:
+        path = option_file(project, group, option)
+        values = read_layer(path).values
+        layers.append(Layer(path, {group: values}))
+    return layers
+
+
+def merge(layers: list[Layer]) -> dict[str, Any]:
+    return OmegaConf.to_container(OmegaConf.merge(*[OmegaConf.create(layer.values) for layer in layers]), resolve=False)
+
+
+def hydra(layers: list[Layer], settings: list[str]) -> DictConfig:
+    """Hydra's compose over the layers as they stand, then the single settings."""
+    store = ConfigStore.instance()
+    names = [f"layer{i}" for i in range(len(layers))]
+    for name, layer in zip(names, layers, strict=True):
+        store.store(name=name, node=layer.values, provider=str(layer.path))
+    store.store(name="root", node={"defaults": [*names, "_self_"]}, provider="lab")
+    GlobalHydra.instance().clear()
+    try:
+        with initialize(config_path=None, version_base="1.3"):
+            return hydra_compose("root", overrides=settings)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise LabError(f"{str(error).splitlines()[0]} (settings: {' '.join(settings)})") from error
+
+
+def finish(config: DictConfig, project: Project, trial: str, name: str) -> None:
+    """Names the trial, makes its dot-targets absolute, and its paths."""
+    OmegaConf.set_struct(config, False)
+    with open_dict(config):
+        config.trial = name
+    if "model" not in config and str(config.get("task", {}).get("_target_", "")).endswith(".task.Classifier"):
+        raise LabError(f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN")
+    _absolute_targets(config, trial)
+    raw = OmegaConf.to_container(resolved(config).paths)
+    for key, value in resolve_paths(raw, project.root).items():
+        config.paths[key] = [str(p) for p in value] if isinstance(value, list) else value and str(value)
+
+
+def _absolute_targets(node: Any, trial: str) -> None:
+    if isinstance(node, DictConfig):
+        raw = OmegaConf.to_container(node, resolve=False)
+        for key, value in raw.items():
+            if key == "_target_" and isinstance(value, str):
+                node[key] = absolute_target(value, trial)
+            elif isinstance(value, dict):
+                _absolute_targets(node[key], trial)
+            elif isinstance(value, list):
+                for i, item in enumerate(value):
+                    if isinstance(item, dict):
+                        _absolute_targets(node[key][i], trial)
+
+
+def load_dotenv(project: Project) -> dict[str, str]:
+    """Reads the project's .env into the environment (what is set already wins) and returns its values, which are never recorded."""
+    values = {key: value for key, value in dotenv_values(project.root / ".env").items() if value}
+    for key, value in values.items():
+        os.environ.setdefault(key, value)
+    return {key: os.environ[key] for key in values}
+
+
+def resolved(config: DictConfig) -> DictConfig:
+    try:
+        return OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+    except OmegaConfBaseException as error:
+        raise LabError(f"{error.full_key or 'a setting'}: {str(error).splitlines()[0]}") from error
+
+
+def recordable(config: DictConfig, secrets: dict[str, str]) -> str:
+    """The resolved configuration as YAML; a value that holds one of .env's stays the ${...} that was written."""
+    hidden = [value for value in secrets.values() if len(value) >= 4]
+
+    def clean(value: Any, raw: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: clean(item, raw[key] if isinstance(raw, dict) else raw) for key, item in value.items()}
+        if isinstance(value, list):
+            return [clean(item, raw[i] if isinstance(raw, list) else raw) for i, item in enumerate(value)]
+        return raw if isinstance(value, str) and any(secret in value for secret in hidden) else value
+
+    plain = OmegaConf.to_container(resolved(config))
+    return OmegaConf.to_yaml(OmegaConf.create(clean(plain, OmegaConf.to_container(config, resolve=False))))
+
+
+def origins(layers: list[Layer], project: Project, settings: list) -> dict[str, str]:
+    """The layer that set each leaf, by dotted key."""
+    found: dict[str, str] = {}
+
+    def visit(values: dict[str, Any], where: str, prefix: str = "") -> None:
+        for key, value in values.items():
+            if isinstance(value, dict) and value:
+                visit(value, where, f"{prefix}{key}.")
+            else:
+                found[f"{prefix}{key}"] = where
+
+    for layer in layers:
+        inside = layer.path.is_relative_to(project.root)
+        visit(layer.values, str(layer.path.relative_to(project.root) if inside else layer.path))
+    return found | {override.key_or_group: "command line" for override in settings}

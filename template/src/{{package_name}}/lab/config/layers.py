@@ -1,0 +1,108 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The files a configuration is made of, in order: lab.yaml, conf/config.yaml, chosen groups, trial, variant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ..errors import LabError, nearest
+from ..project import LAB, Project
+
+TRIAL_NAME = re.compile(r"[a-z][a-z0-9_]*")
+GROUPS = ("data", "optimizer", "schedule", "trainer", "logger", "profile", "site")
+
+
+@dataclass
+class Layer:
+    """One file's settings. `defaults` are the group options it chooses, {group: option or list of options}."""
+
+    path: Path
+    values: dict[str, Any]
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+
+def read_layer(path: Path) -> Layer:
+    """Reads one YAML file with OmegaConf's rules (1e-3 is a number, a duplicate key is an error).
+
+    Raises:
+        LabError: naming file, line and column, when it is not valid YAML or not a mapping.
+    """
+    try:
+        content = OmegaConf.to_container(OmegaConf.load(path), resolve=False) if path.stat().st_size else {}
+    except (yaml.YAMLError, UnicodeDecodeError, OmegaConfBaseException, OSError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
+        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise LabError(f"{place}: not valid YAML ({reason}). Mend that line; the other trials are not affected.") from error
+    if not isinstance(content, dict):
+        raise LabError(f"{path} must hold `key: value` lines, but it holds a {type(content).__name__}.")
+    return Layer(path, content, _choices(path, content.pop("defaults", None) or []))
+
+
+def _choices(path: Path, defaults: list[Any]) -> dict[str, Any]:
+    """`- optimizer: sgd` and Hydra's `- override /optimizer: sgd` -> {"optimizer": "sgd"}; `_self_` changes nothing here."""
+    choices: dict[str, Any] = {}
+    for entry in defaults:
+        if entry == "_self_":
+            continue
+        if not isinstance(entry, dict) or len(entry) != 1:
+            raise LabError(f"{path}: an entry of `defaults` must be like `- optimizer: sgd`, but one is {entry!r}.")
+        ((key, option),) = entry.items()
+        group = str(key).removeprefix("override ").strip().removeprefix("/")
+        if group not in GROUPS:
+            raise LabError(f"{path}: `defaults` names {group!r}, which is no group{nearest(group, GROUPS)}. Groups: {', '.join(GROUPS)}")
+        choices[group] = option
+    return choices
+
+
+def trials(project: Project) -> list[str]:
+    """Names of the trials: the directories of trials/ that hold a config.yaml."""
+    return sorted(path.parent.name for path in (project.source / "trials").glob("*/config.yaml"))
+
+
+def variants(project: Project, trial: str) -> list[str]:
+    return sorted(path.stem for path in (project.source / "trials" / trial).glob("*.yaml") if path.stem != "config")
+
+
+def trial_layers(project: Project, name: str) -> list[Layer]:
+    """The layers of `trial` or `trial/variant`; a LabError names the nearest one when there is none."""
+    trial, _, variant = name.partition("/")
+    if trial not in trials(project):
+        known = trials(project)
+        there = f"Trials: {', '.join(known)}" if known else "There is none yet: lab trials new NAME"
+        raise LabError(f"no trial {trial!r}{nearest(trial, known)}. {there}")
+    if not TRIAL_NAME.fullmatch(trial):
+        raise LabError(f"trial name {trial!r} must be lower-case letters, digits and _, beginning with a letter.")
+    directory = project.source / "trials" / trial
+    layers = [read_layer(directory / "config.yaml")]
+    if variant:
+        if variant not in variants(project, trial):
+            known = variants(project, trial)
+            raise LabError(
+                f"trial {trial!r} has no variant {variant!r}{nearest(variant, known)}. "
+                f"Variants are YAML files beside its config.yaml: {', '.join(known) or 'none yet'}"
+            )
+        layers.append(read_layer(directory / f"{variant}.yaml"))
+    return layers
+
+
+def options(project: Project, group: str) -> dict[str, Path]:
+    """The options of a group and their files; the project's own conf/GROUP/ comes before the template's."""
+    directories = [LAB / "conf" / group, project.source / "conf" / group]
+    if group == "site":
+        directories = project.site_directories[::-1]
+    return {path.stem: path for directory in directories for path in sorted(directory.glob("*.yaml"))}
+
+
+def option_file(project: Project, group: str, option: str) -> Path:
+    known = options(project, group)
+    if option not in known:
+        raise LabError(f"{group}={option}: no such option{nearest(str(option), known)}. Options of {group}: {', '.join(sorted(known))}")
+    return known[option]

@@ -1,0 +1,99 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What was typed after the command: parsed with Hydra's grammar, and checked before anything is composed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+
+from ..errors import LabError, nearest
+from .layers import GROUPS
+from .legal import INSTANTIATE, absolute_target, check_type, dotted, legal_arguments
+
+SOURCE = "command line"
+
+
+@dataclass
+class Typed:
+    """The command line, sorted: the trial, the chosen groups, and the single settings."""
+
+    trial: str | None
+    groups: dict[str, Any]
+    settings: list[Override]
+
+
+def parse(arguments: list[str], one_run: bool = True) -> Typed:
+    """Sorts overrides.
+
+    Raises:
+        LabError: not of the form key=value, a list of points where one run is made, or `experiment=`.
+    """
+    typed = Typed(None, {}, [])
+    for argument in arguments:
+        try:
+            override = OverridesParser.create().parse_override(argument)
+        except HydraException as error:
+            raise LabError(f"{argument!r} is not a setting; write key=value, for example trial=baseline or optimizer.lr=3e-4.") from error
+        if override.is_sweep_override() and one_run:
+            raise LabError(
+                f"{argument!r} is a list of points, and this command makes one run. "
+                "Lists are for lab submit (one job array) and lab sweep (a search); a list as a value is written key=[a,b]."
+            )
+        key = override.key_or_group
+        if key == "experiment":
+            raise LabError(f"unknown setting 'experiment'; did you mean: trial={override.value()}")
+        if key == "trial":
+            typed.trial = str(override.value())
+        elif key in GROUPS and override.type is not OverrideType.DEL and not isinstance(override.value(), dict):
+            typed.groups[key] = override.value()
+        else:
+            typed.settings.append(override)
+    return typed
+
+
+def legal_settings(settings: list[Override], values: dict[str, Any], trial: str) -> list[str]:
+    """The single settings as Hydra takes them, after checking each key and type against the merged layers."""
+    return [_legal(override, values, trial) for override in settings]
+
+
+def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
+    key = override.key_or_group
+    node: Any = values
+    parts = key.split(".")
+    for depth, name in enumerate(parts):  # down to the node that holds the last part, or to the first part that is new
+        if depth == len(parts) - 1 or not isinstance(node.get(name), dict):
+            break
+        node = node[name]
+    if "_target_" in node and name not in INSTANTIATE:
+        target = absolute_target(node["_target_"], trial)
+        legal = legal_arguments(target, f"{SOURCE}: {'.'.join(parts[:-1])}")
+        if legal is not None and name not in legal:
+            raise LabError(f"{SOURCE}: {target} takes no argument {name!r}{nearest(name, legal)}. It takes: {', '.join(legal)}")
+        if legal is None and name not in node and override.type is OverrideType.CHANGE:
+            raise LabError(f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. If {target} takes it, write +{key}=...")
+    elif name not in node and node:  # an empty section, such as callbacks: {}, takes any key
+        _unknown(key, values)
+    if name in node and depth < len(parts) - 1:  # a part of something that has no parts
+        _unknown(key, values)
+    if override.type is OverrideType.DEL:
+        return override.input_line
+    value = _plain(override.value())
+    if name in node:
+        check_type(key, value, node[name], SOURCE)
+        if isinstance(value, dict):
+            raise LabError(f"{SOURCE}: {key} is a section; set its parts one by one, as {key}.NAME=value.")
+    return "++" + override.input_line.lstrip("+")
+
+
+def _plain(value: Any) -> Any:
+    """A parsed value as plain Python: Hydra's quoted strings become str."""
+    return OmegaConf.to_container(OmegaConf.create({"v": value}), resolve=False)["v"]
+
+
+def _unknown(key: str, values: dict[str, Any]) -> None:
+    raise LabError(f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. All settings: lab config trial=NAME")
