@@ -1,0 +1,139 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What a run ran on: Python, packages, machine, the variables that change results. Nothing is imported to
+find out."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from .files import read_json, sha256
+
+# By allow-list, so that no token ever gets in: what changes numbers, placement or speed.
+PREFIXES = (
+    "CUDA_",
+    "CUBLAS_",
+    "CUDNN_",
+    "NCCL_",
+    "GLOO_",
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "TORCH_",
+    "PYTORCH_",
+    "SLURM_",
+    "LAB_",
+)
+NAMES = {
+    "PYTHONHASHSEED",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "JOB_ID",
+    "PBS_JOBID",
+    "LOADEDMODULES",
+    "VIRTUAL_ENV",
+}
+LOCKS = ("uv.lock", "env-freeze.txt")
+CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+
+
+def packages() -> list[str]:
+    """Installed distributions as sorted `name==version` (and ` @ URL` when not from an index), from
+    directory names alone."""
+    found: dict[str, str] = {}
+    for place in sys.path:
+        try:
+            names = [entry.name for entry in os.scandir(place or ".") if entry.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for name in names:
+            package, _, version = name.removesuffix(".dist-info").partition("-")
+            direct = read_json(Path(place, name, "direct_url.json")) if package.lower() not in found else None
+            origin = f" @ {direct['url']}" if direct and "url" in direct else ""
+            found.setdefault(
+                package.lower(), f"{package}=={version}{origin}"
+            )  # the first on the path is imported
+    return [found[key] for key in sorted(found)]
+
+
+def variables() -> dict[str, str]:
+    return {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES) or k in NAMES}
+
+
+def environment(root: Path, installed: list[str]) -> dict[str, Any]:
+    """The `env` section of a record; `installed` is the answer of `packages`."""
+    versions = dict(line.split("==", 1) for line in installed if "==" in line)
+    lock = next((root / name for name in LOCKS if (root / name).is_file()), None)
+    container = next((os.environ[name] for name in CONTAINERS if name in os.environ), None)
+    return {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "torch": versions.get("torch"),
+        "lock": lock and lock.name,
+        "lock_sha256": lock and sha256(lock),
+        "n_packages": len(installed),
+        "container": container,
+        "modules": [name for name in os.environ.get("LOADEDMODULES", "").split(":") if name],
+        "variables": variables(),
+    }
+
+
+def differences(recorded: dict[str, Any], recorded_packages: list[str], root: Path) -> list[str]:
+    """How the environment of this process differs from the recorded one, a line each; empty when results
+    should agree."""
+    installed = packages()
+    now = environment(root, installed)
+    keys = ("python", "lock_sha256", "container", "modules")
+    found = [f"{key}: {recorded.get(key)} -> {now[key]}" for key in keys if recorded.get(key) != now[key]]
+    before, after = (
+        dict(line.split("==", 1) for line in lines if "==" in line)
+        for lines in (recorded_packages, installed)
+    )
+    changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+    return found + [
+        f"package {name}: {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in changed
+    ]
+
+
+def user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without an entry for this user
+        return str(os.getuid())
+
+
+def process() -> dict[str, Any]:
+    """What tells whether a process still lives: host, pid, and the boot and pid namespace in which the pid
+    counts."""
+    return {
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "pid_space": pid_space(),
+        "pid_started": pid_started(os.getpid()),
+    }
+
+
+def pid_space() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return platform.node()
+
+
+def pid_started(pid: int) -> str | None:
+    """When process `pid` started, in clock ticks since boot (so that a reused pid is not taken for it); None
+    when it is gone."""
+    try:
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else fields[19]

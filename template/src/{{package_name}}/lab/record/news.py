@@ -1,0 +1,85 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""`lab` alone: what finished, failed or continued since this person last looked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from ..project import Project
+from .environment import user
+from .files import read_json, write_json
+from .listing import shown
+from .rows import rows
+
+LONGEST = 10  # lines per kind
+
+
+def news_command(project: Project, args: list[str]) -> None:
+    runs = project.paths["runs"]
+    looked = runs / ".looked" / f"{user()}.json"
+    before = read_json(looked) or {"unix_s": 0, "open": []}
+    now_unix_s = time.time()
+    known = rows(runs)
+    print("\n".join(news(known, before)))
+    try:
+        looked.parent.mkdir(parents=True, exist_ok=True)
+        write_json(
+            looked,
+            {
+                "unix_s": now_unix_s,
+                "open": [row["run_id"] for row in known if row["status"] in ("running", "queued")],
+            },
+        )
+    except OSError:  # somebody else's runs, or a read-only disk: then the same is told again next time
+        return
+
+
+def news(known: list[dict[str, Any]], before: dict[str, Any]) -> list[str]:
+    """The lines to print, given the rows of all runs and what was known at the last look."""
+    if not known:
+        return ["no runs yet. Start with: lab train trial=baseline", "all commands: lab --help"]
+    kinds: dict[str, list[str]] = {
+        "finished": [],
+        "failed": [],
+        "interrupted": [],
+        "lost": [],
+        "continued": [],
+        "running": [],
+        "queued": [],
+    }
+    for row in known:
+        status, ended = row["status"], row["ended_unix_s"]
+        if status in ("running", "queued"):
+            again = (row["n_attempts"] or 0) > 1 and (row["started_unix_s"] or 0) > before["unix_s"]
+            kinds["continued" if again else status].append(line(row))
+        elif (ended or 0) > before["unix_s"] or (ended is None and news_of_lost(row, before)):
+            kinds[status].append(line(row))
+    lines = []
+    for kind, entries in kinds.items():
+        if entries:
+            lines += [f"{kind}:", *entries[:LONGEST]] + (
+                [f"  … and {len(entries) - LONGEST} more"] if len(entries) > LONGEST else []
+            )
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(before["unix_s"])) if before["unix_s"] else "ever"
+    return lines or [f"nothing new since {since}; {len(known)} runs: lab runs list"]
+
+
+def news_of_lost(row: dict[str, Any], before: dict[str, Any]) -> bool:
+    return (
+        row["run_id"] in before["open"]
+        or (row["started_unix_s"] or 0) > before["unix_s"]
+        or not before["unix_s"]
+    )
+
+
+def line(row: dict[str, Any]) -> str:
+    text = f"  {row['run_id']}  {row['trial']}"
+    if row["status"] == "finished":
+        return text + "".join(f"  {name} {shown(value)}" for name, value in list(row["metrics"].items())[:4])
+    if row["status"] in ("failed", "interrupted", "lost"):
+        error = f"  {row['exception'][:60]}" if row["exception"] else ""
+        there = any(Path(row["run_dir"], "checkpoints").glob("*.ckpt"))
+        return text + error + (f"  -> lab resume {row['run_id']}" if there else "  (no checkpoint)")
+    return text
