@@ -1,4 +1,4 @@
-"""The data are what data.py says: shapes, ranges, and splits that share nothing. Change it together with data.py."""
+"""The data are what data.py says: shapes, ranges, each sample once per epoch. Change it with data.py."""
 
 from importlib import import_module
 from pathlib import Path

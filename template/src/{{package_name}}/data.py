@@ -21,7 +21,8 @@ class Digits(H5DataModule):
 
     @classmethod
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
-        """Yields one dict per sample; `lab data pack` stores each key as a field. Replace this with your own data."""
+        """Yields one dict per sample; `lab data pack` stores each key as a field. Replace this with your own
+        data."""
         from sklearn.datasets import load_digits
 
         digits = load_digits()

@@ -21,16 +21,19 @@ from .order import Order
 
 
 class H5DataModule(lightning.LightningDataModule):
-    """Train, val, test and predict loaders over one data file. Subclass it in data.py: what a sample is (`samples`), how
-    a batch is transformed in a worker (`transform`) and on the device (`on_after_batch_transfer`).
+    """Train, val, test and predict loaders over one data file. Subclass it in data.py: what a sample is
+    (`samples`), how a batch is transformed in a worker (`transform`) and on the device
+    (`on_after_batch_transfer`).
 
     Args:
         path: the file, looked up along `search` unless absolute.
         search: directories, first wins.
         batch_size: samples per step and rank.
         seed: of the order and of all random augmentation.
-        fields, shapes: see `H5Dataset`. Longer ragged samples are cropped at random in training, else from the start.
-        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores there are per rank.
+        fields, shapes: see `H5Dataset`. Longer ragged samples are cropped at random in training, else from
+            the start.
+        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores there are
+            per rank.
         drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
     """
 
@@ -58,14 +61,16 @@ class H5DataModule(lightning.LightningDataModule):
 
     @classmethod
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
-        """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}. Further keys are further
-        fields; "split" puts a sample into that split, "group" keeps all samples of one group in one split."""
+        """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}. Further keys
+        are further fields; "split" puts a sample into that split, "group" keeps all samples of one group in
+        one split."""
         raise LabError(
             f"{cls.__name__} in data.py has no samples(); write one that yields a dict per sample."
         )
 
     transform: Transform | None = None
-    """Called as transform(batch, rng) on whole training batches in the reading thread or worker; draw from `rng` only."""
+    """Called as transform(batch, rng) on whole training batches in the reading thread or worker; draw from
+    `rng` only."""
 
     @property
     def file(self) -> Path:
@@ -136,8 +141,8 @@ class H5DataModule(lightning.LightningDataModule):
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
     def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
-        """For random augmentation in `on_after_batch_transfer`: seeded by (seed, epoch, sample count, rank), so that a
-        resumed run draws for each batch what an uninterrupted one would have drawn."""
+        """For random augmentation in `on_after_batch_transfer`: seeded by (seed, epoch, sample count, rank),
+        so that a resumed run draws for each batch what an uninterrupted one would have drawn."""
         loader = self.loaders["train"]
         entropy = (self.seed, loader.epoch, loader.position, loader.order.rank)
         seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
@@ -158,6 +163,7 @@ class H5DataModule(lightning.LightningDataModule):
         return max(1, cores() // max(1, ranks_here) - 1)
 
     def _set_steps_done(self, steps: int) -> None:
-        """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where the data ends."""
+        """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where the
+        data ends."""
         progress = self.trainer.fit_loop.epoch_loop.batch_progress.current
         progress.ready = progress.started = progress.processed = progress.completed = steps

@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Samples of one split as tensors, a whole batch at a time, gathered from the memory map without HDF5 in between."""
+"""Samples of one split as tensors, a whole batch at a time, gathered from the memory map without HDF5 in
+between."""
 
 from __future__ import annotations
 
@@ -29,13 +30,14 @@ class H5Dataset(Dataset):
     Args:
         path: a file that `write` or `lab data pack` made, or the `Layout` of one that was opened already.
         split: its name.
-        fields: what to read. A ragged field `wav` also offers `wav_lengths` (int64): valid values of each sample.
-        shapes: of ragged fields. An int crops or pads with zeros to that many values; (height, width) is the size of
-            encoded images, then decoded to uint8 (B, 3, height, width). A ragged field without a shape is padded
-            to the longest sample of the batch.
+        fields: what to read. A ragged field `wav` also offers `wav_lengths` (int64): valid values of each
+            sample.
+        shapes: of ragged fields. An int crops or pads with zeros to that many values; (height, width) is the
+            size of encoded images, then decoded to uint8 (B, 3, height, width). A ragged field without a
+            shape is padded to the longest sample of the batch.
         crop: which part of a longer sample is read, `random` or `start` (images: `random` or the centre).
-        transform: called as transform(batch, rng) on a whole batch, in the worker or prefetch thread. Draw from
-            `rng` only: it gives the same numbers again after a resume.
+        transform: called as transform(batch, rng) on a whole batch, in the worker or prefetch thread. Draw
+            from `rng` only: it gives the same numbers again after a resume.
 
     Raises:
         DataFileError: the file is not right, or has no such split or field.
@@ -104,5 +106,6 @@ class _Lazily:
 
 
 def _rng_of_torch() -> np.random.Generator:
-    """For a dataset used without the data module: follows torch.manual_seed and the seed of a DataLoader's worker."""
+    """For a dataset used without the data module: follows torch.manual_seed and the seed of a DataLoader's
+    worker."""
     return np.random.default_rng(torch.randint(2**62, ()).item())

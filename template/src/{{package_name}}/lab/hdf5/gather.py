@@ -16,7 +16,8 @@ Rng = Callable[[], np.random.Generator]
 
 
 class FieldReader:
-    """Reads rows of one field: `reader(rows, rng)` gives an array (B, ...) of its own memory, never a view of the map.
+    """Reads rows of one field: `reader(rows, rng)` gives an array (B, ...) of its own memory, never a view of
+    the map.
 
     The map is made at the first call in each process, and left behind when the reader is pickled.
     """
@@ -42,7 +43,8 @@ class FieldReader:
 
 
 class Ragged(FieldReader):
-    """Samples of varying length, cropped or padded with zeros to `length` (None: to the longest of the batch)."""
+    """Samples of varying length, cropped or padded with zeros to `length` (None: to the longest of the
+    batch)."""
 
     def __init__(self, layout: Layout, name: str, length: int | None, crop: str) -> None:
         super().__init__(layout, name)
@@ -83,7 +85,8 @@ class Lengths(Ragged):
 
 
 class EncodedImages(Ragged):
-    """JPEG, PNG ... bytes decoded to RGB uint8 (B, 3, height, width): scaled to cover that size, then cropped."""
+    """JPEG, PNG ... bytes decoded to RGB uint8 (B, 3, height, width): scaled to cover that size, then
+    cropped."""
 
     def __init__(self, layout: Layout, name: str, size: tuple[int, int], crop: str) -> None:
         super().__init__(layout, name, None, crop)
@@ -110,7 +113,8 @@ class EncodedImages(Ragged):
 
 
 def decode(encoded: bytes, size: tuple[int, int] | None) -> np.ndarray:
-    """An encoded image as RGB uint8 (height, width, 3), scaled so that it just covers `size` (height, width)."""
+    """An encoded image as RGB uint8 (height, width, 3), scaled so that it just covers `size` (height,
+    width)."""
     from PIL import Image  # only data sets of images need it
 
     with Image.open(io.BytesIO(encoded)) as image:

@@ -2,11 +2,11 @@
 """Where each array of a data file lies. The file is opened, checked and closed again: no HDF5 handle outlives
 `layout`, so what comes after (memory maps at known offsets) is safe under fork, spawn, threads and DDP.
 
-    attrs  format, version, n, complete=1 (written last), created, command, source, git_commit, seed, packages ...
-    /data/x          (N, ...)   contiguous, no filters, native byte order
-    /data/wav        (sum L,)   ragged: one flat array, sample i is wav[offsets[i]:offsets[i + 1]]
+    attrs  format, version, n, complete=1 (written last), created, command, source, seed, packages ...
+    /data/x           (N, ...)  contiguous, no filters, native byte order
+    /data/wav         (sum L,)  ragged: one flat array, sample i is wav[offsets[i]:offsets[i + 1]]
     /data/wav_offsets (N + 1,)  int64
-    /splits/train    (n,)       int64, sorted, disjoint from the other splits
+    /splits/train     (n,)      int64, sorted, disjoint from the other splits
 every array with its sha256 as an attribute.
 """
 
@@ -31,7 +31,8 @@ MAGIC = b"\x89HDF\r\n\x1a\n"  # how every HDF5 file begins
 
 
 class DataFileError(LabError, ValueError):
-    """A data file, or what should become one, is not as it must be. Says path, found, expected, and what to do."""
+    """A data file, or what should become one, is not as it must be. Says path, found, expected, and what to
+    do."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def layout(path: str | Path) -> Layout:
     """Opens `path`, checks its structure and the hashes of its splits, and closes it (a few milliseconds).
 
     Raises:
-        DataFileError: missing, cut short, damaged, unfinished, foreign, or stored in a way that cannot be mapped.
+        DataFileError: missing, cut short, damaged, unfinished, foreign, or stored in a way that cannot be
+        mapped.
     """
     path = Path(path)
     identity_before = identity(path)
@@ -258,6 +260,5 @@ def _why_unreadable(path: Path, size: int, error: Exception) -> str:
     if "already open for write" in text or "consistency flags" in text:
         return f"{path} was left open by a writer that was killed, so it is not complete. {again}"
     if isinstance(error, OSError) and error.errno:
-        return f"{path} cannot be read: {os.strerror(error.errno)}. Expected a readable data file; check "
-               "its permissions and disk."
+        return f"{path} cannot be read: {os.strerror(error.errno)}. Check its permissions and disk."
     return f"{path} ({size} bytes) is damaged: {text}. {again}"

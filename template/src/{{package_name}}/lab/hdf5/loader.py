@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Batches of a split in a given order, one thread or some processes ahead, with a position that a checkpoint can hold."""
+"""Batches of a split in a given order, one thread or some processes ahead, with a position that a checkpoint
+can hold."""
 
 from __future__ import annotations
 
@@ -21,13 +22,16 @@ AHEAD = 4  # batches read before they are asked for
 
 
 class Loader:
-    """An iterable over one rank's batches; each iteration is the next epoch, or the rest of the one it was loaded into.
+    """An iterable over one rank's batches; each iteration is the next epoch, or the rest of the one it was
+    loaded into.
 
-    It is no DataLoader, so that Lightning leaves its sampling alone: it shards by itself. With workers it drives one.
+    It is no DataLoader, so that Lightning leaves its sampling alone: it shards by itself. With workers it
+    drives one.
 
     Args:
         dataset, order: what is read, and in which order.
-        num_workers: 0 reads in one thread beside the training loop, which is fastest unless samples need much work.
+        num_workers: 0 reads in one thread beside the training loop, which is fastest unless samples need much
+            work.
         pin_memory: batches in page-locked memory, for copies to a GPU that do not block.
         start_method: of the workers: fork, spawn, forkserver, or None for the platform's default.
         epoch: gives the epoch at hand when somebody else counts them (Lightning); None: this loader counts.
@@ -64,7 +68,8 @@ class Loader:
             yield batch
 
     def _plan(self) -> Iterator[Batch]:
-        """The batches to come. Decided when the first is asked for: Lightning makes iterators before it knows the epoch."""
+        """The batches to come. Decided when the first is asked for: Lightning makes iterators before it knows
+        the epoch."""
         resumes, self._resumes = self._resumes, False
         epoch = self._count_epoch() if self._count_epoch else self.epoch + (self.position > 0 and not resumes)
         if epoch != self.epoch or not resumes:
@@ -126,7 +131,8 @@ class Loader:
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next iteration goes on after the `position` of `state`, which may be from another number of ranks.
+        """The next iteration goes on after the `position` of `state`, which may be from another number of
+        ranks.
 
         Raises:
             LabError: the state is from another number of samples, where its position means nothing.

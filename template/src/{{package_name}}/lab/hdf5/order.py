@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Which samples each rank reads, batch after batch: a function of (seed, epoch) alone, at any number of ranks."""
+"""Which samples each rank reads, batch after batch: a function of (seed, epoch) alone, at any number of
+ranks."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Batch:
-    """One rank's share of one step: `indices` into the split, the `end` of the step in samples of all ranks since the
-    epoch began, and the `entropy` that seeds whatever is random in this batch."""
+    """One rank's share of one step: `indices` into the split, the `end` of the step in samples of all ranks
+    since the epoch began, and the `entropy` that seeds whatever is random in this batch."""
 
     indices: np.ndarray
     end: int
@@ -27,8 +28,9 @@ class Batch:
 class Order:
     """Cuts the samples 0..n-1 of an epoch into steps of world_size * batch_size, and each step into ranks.
 
-    Every sample comes once per epoch. The last step is smaller and split evenly; when it would leave a rank without
-    a sample (fewer samples than ranks) they join the step before. `drop_last` leaves out the incomplete step.
+    Every sample comes once per epoch. The last step is smaller and split evenly; when it would leave a rank
+    without a sample (fewer samples than ranks) they join the step before. `drop_last` leaves out the
+    incomplete step.
     """
 
     n: int
@@ -45,7 +47,8 @@ class Order:
         return range(position, self.n - needed + 1, self.world_size * self.batch_size)
 
     def permutation(self, epoch: int) -> np.ndarray:
-        """(n,) int64. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in every version of NumPy."""
+        """(n,) int64. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in every version of
+        NumPy."""
         if not self.shuffle:
             return np.arange(self.n)
         return np.random.PCG64([self.seed, epoch]).random_raw(self.n).argsort(kind="stable")

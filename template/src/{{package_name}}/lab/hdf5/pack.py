@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab data pack NAME`: the samples of the data class of conf/data/NAME.yaml into the first writable place of paths.data."""
+"""`lab data pack NAME`: the samples of the data class of conf/data/NAME.yaml into the first writable place of
+paths.data."""
 
 from __future__ import annotations
 
@@ -101,5 +102,6 @@ def summary(found: Any, seconds: float) -> str:
     fields = ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in found.fields.items())
     splits = ", ".join(f"{name} {split.shape[0]}" for name, split in found.splits.items())
     size = found.path.stat().st_size
-    return f"{found.path}: {found.n} samples, {size / 1e6:.1f} MB, fields {fields}; splits {splits}; "
-           f"{seconds:.1f} s"
+    return (
+        f"{found.path}: {found.n} samples, {size / 1e6:.1f} MB in {seconds:.1f} s; {fields}; splits {splits}"
+    )

@@ -33,8 +33,8 @@ def parse_ratios(text: str) -> dict[str, float]:
 
 
 def by_ratio(n: int, ratios: Mapping[str, float], seed: int) -> dict[str, np.ndarray]:
-    """Random disjoint splits of 0..n-1 in these shares. A split whose share rounds to no sample is left out, so that
-    one sample makes a training split only."""
+    """Random disjoint splits of 0..n-1 in these shares. A split whose share rounds to no sample is left out,
+    so that one sample makes a training split only."""
     order = np.random.PCG64([seed, n]).random_raw(n).argsort(kind="stable")
     cuts = np.rint(np.cumsum(list(ratios.values())) * n).astype(int)
     cuts[-1] = n

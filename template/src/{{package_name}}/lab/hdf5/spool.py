@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Packs samples that come one after the other: first to raw files beside the target, then in random order into it.
+"""Packs samples that come one after the other: first to raw files beside the target, then in random order
+into it.
 
 Memory holds one sample, one block, and a few numbers per sample, however large the source is.
 """
@@ -42,12 +43,15 @@ def pack_samples(
     attrs: Mapping[str, Mapping[str, Any]] | None = None,
     **provenance: Any,
 ) -> Path:
-    """Writes `samples` (a dict of arrays each; see `H5DataModule.samples`) to `path`, rows in a seeded random order.
+    """Writes `samples` (a dict of arrays each; see `H5DataModule.samples`) to `path`, rows in a seeded random
+    order.
 
-    A field whose samples are one-dimensional and differ in length becomes ragged. `attrs` are attributes per field.
+    A field whose samples are one-dimensional and differ in length becomes ragged. `attrs` are attributes per
+    field.
 
     Raises:
-        DataFileError: samples that differ in fields, type or shape; and as `write`. Nothing is left on the disk.
+        DataFileError: samples that differ in fields, type or shape; and as `write`. Nothing is left on the
+        disk.
     """
     path = Path(path)
     directory = path.with_name(f".{path.name}.{os.getpid()}.spool")

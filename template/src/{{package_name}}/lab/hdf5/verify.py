@@ -61,8 +61,8 @@ def _sha256_of(found: Layout, array: Array, progress: Callable[[int], Any] | Non
 def fingerprint(path: str | Path) -> dict[str, Any]:
     """What the file is, by its content: `sha256` over all arrays' hashes, `n`, `size_bytes`, `path`.
 
-    The bytes are verified once per (path, size, mtime); the answer is kept in the user's cache directory, so that
-    the next call costs microseconds and imports no HDF5.
+    The bytes are verified once per (path, size, mtime); the answer is kept in the user's cache directory, so
+    that the next call costs microseconds and imports no HDF5.
 
     Raises:
         DataFileError: as `verify`.

@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Writes a data file: checked first, streamed in blocks, hashed on the way, under a temporary name until complete."""
+"""Writes a data file: checked first, streamed in blocks, hashed on the way, under a temporary name until
+complete."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ ALIGNMENT_BYTES = 1 << 20  # fields from this size on begin at a whole stripe
 
 @dataclass
 class Column:
-    """One array to write: `blocks` gives it from the first row to the last, in pieces of about BLOCK_BYTES."""
+    """One array to write: `blocks` gives it from the first row to the last, in pieces of about
+    BLOCK_BYTES."""
 
     name: str
     dtype: np.dtype
@@ -42,7 +44,8 @@ class Column:
 
 
 def write(path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any], **provenance: Any) -> Path:
-    """Writes one data file and returns its path; what was under that name is replaced only when all is on the disk.
+    """Writes one data file and returns its path; what was under that name is replaced only when all is on the
+    disk.
 
     Args:
         path: the file to make, usually ending in .h5.
@@ -51,8 +54,8 @@ def write(path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any]
         provenance: attributes of the file: where the data is from, seed, command ...
 
     Raises:
-        DataFileError: nothing to write, unequal lengths, wrong types, splits that overlap or are out of range,
-            NaN labels, no space, no permission. Nothing is left on the disk.
+        DataFileError: nothing to write, unequal lengths, wrong types, splits that overlap or are out of
+            range, NaN labels, no space, no permission. Nothing is left on the disk.
     """
     columns = [column for name, value in fields.items() for column in _columns(path, name, value)]
     return write_columns(path, columns, splits, provenance)
