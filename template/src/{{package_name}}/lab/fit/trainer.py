@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import lightning.pytorch as L
-from lightning.pytorch.strategies import DDPStrategy
+from lightning.pytorch.strategies import DDPStrategy, Strategy
 from omegaconf import DictConfig
 
 from ..hdf5 import H5DataModule
@@ -52,8 +52,8 @@ def build_trainer(config: DictConfig, run: Run, attempt: int, data: L.LightningD
         settings |= {"gradient_clip_val": None, "accumulate_grad_batches": 1}
     return L.Trainer(
         **settings,
-        strategy=DDPStrategy() if int(config.trainer.devices) > 1 else "auto",
-        use_distributed_sampler=not isinstance(data, H5DataModule),
+        strategy=strategy(config),
+        use_distributed_sampler=not shards_itself(data),
         default_root_dir=run.dir,
         logger=build_loggers(config, run, attempt),
         log_every_n_steps=config.log.every_n_steps,
@@ -78,11 +78,20 @@ def build_trainer(config: DictConfig, run: Run, attempt: int, data: L.LightningD
     )
 
 
+def strategy(config: DictConfig) -> Strategy | str:
+    return DDPStrategy() if int(config.trainer.devices) > 1 else "auto"
+
+
+def shards_itself(data: L.LightningDataModule) -> bool:
+    """Whether each rank already reads its own share, so that Lightning must not share it out again."""
+    return isinstance(data, H5DataModule)
+
+
 def quiet() -> None:
     """Lightning's notices about devices, loader workers and products are not about the user's research."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    for message in (".*does not have many workers.*", ".*logging interval.*", ".*isinstance.treespec.*", ".*[Cc]heckpoint directory.*"):
+    for message in (".*does not have many workers.*", ".*logging interval.*", ".*isinstance.treespec.*", ".*[Cc]heckpoint directory.*", ".*srun.*is available.*"):
         warnings.filterwarnings("ignore", message=message)
 
 
