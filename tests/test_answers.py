@@ -78,7 +78,7 @@ BAD_PACKAGES = [
 @pytest.mark.parametrize("text", PLAIN_LINES)
 def test_any_line_of_text_survives(render, tmp_path, text):
     folder = render(tmp_path / "p", ANSWERS_ONLY, project_name=text, description=text, author=text)
-    check_project(folder, project_name=text, description=text, author=text)
+    assert check_project(folder, project_name=text, description=text, author=text)
 
 
 @pytest.mark.parametrize("question", ["project_name", "description", "author"])

@@ -59,16 +59,16 @@ def test_matrix_of_answers(render, tmp_path, name, site, license_):
     package = check_project(folder, project_name=name, license=license_, site=site)
     config = yaml.safe_load((folder / "src" / package / "conf/config.yaml").read_text(encoding="utf-8"))
     assert {"site": site} in config["defaults"]
-    lint(folder)
+    assert lint(folder) == ""
 
 
 def test_default_project_is_clean(project):
     assert check_project(project, project_name="myproj", license="MIT", site="workstation") == "myproj"
-    lint(project)
+    assert lint(project) == ""
 
 
 def test_template_itself_is_clean():
-    lint(ROOT)
+    assert lint(ROOT) == ""
 
 
 def test_second_render_is_identical(project, render, tmp_path):
