@@ -9,8 +9,6 @@ cannot be read
 or taken in is an error: a snapshot never holds less than there is, except files that are listed in `skipped`.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -22,7 +20,7 @@ from typing import Any
 
 from ..errors import Refused
 from .git import Git, GitFailed
-from .leaks import scan, secret_name, without_credentials
+from .leaks import refuse, scan, secret_name, without_credentials
 
 ROUNDS = 3  # how often the tree is looked at again when it changes while it is read
 TOTAL_FACTOR = 50  # all new files together may be this many times the cap of one
@@ -46,7 +44,7 @@ class Repository:
     branch: str | None
 
     @classmethod
-    def find(cls, directory: Path) -> Repository:
+    def find(cls, directory: Path) -> "Repository":
         """The repository around `directory`.
 
         Raises:
@@ -84,7 +82,7 @@ class Repository:
         )
 
 
-def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict[str, Any]:
+def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict:
     """Freezes the work tree around `directory` and returns what a record needs to know of it.
 
     Args:
@@ -146,7 +144,7 @@ def unhide(git: Git, top: Path) -> list[str]:
     return gitlinks
 
 
-def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict[str, Any]:
+def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict:
     """Adds every change to the copied index until git sees no difference any more; counts and skipped
     files."""
     taken: dict[str, set[str]] = {"changed": set(), "untracked": set()}
@@ -169,7 +167,7 @@ def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict[str, Any
     )
 
 
-def choose(top: Path, untracked: list[str], max_bytes: float) -> tuple[list[str], list[dict[str, Any]]]:
+def choose(top: Path, untracked: list[str], max_bytes: float) -> tuple[list[str], list[dict]]:
     """Splits untracked paths into those to take and those to skip, with the reason."""
     take, skipped, total = [], [], 0
     for path in untracked:
@@ -206,16 +204,10 @@ def refuse_tokens(top: Path, paths: list[str]) -> None:
             raise Refused(
                 f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded"
             ) from error
-    if found:
-        raise Refused("nothing was recorded: " + "; ".join(found[:5]) + TOKEN_ADVICE)
+    refuse(found)
 
 
-TOKEN_ADVICE = (
-    ".\nMove it to .env (never recorded) or out of the project; if it is no secret, insist with --allow."
-)
-
-
-def freeze_submodules(git: Git, top: Path, paths: list[str], **options: Any) -> list[dict[str, Any]]:
+def freeze_submodules(git: Git, top: Path, paths: list[str], **options: Any) -> list[dict]:
     """A snapshot inside each checked-out submodule, whose commit becomes the gitlink in the copied index."""
     submodules = []
     for path in dict.fromkeys(paths):
