@@ -67,18 +67,17 @@ class Repository:
             )
         lines = done.stdout.split("\n")
         if len(lines) < 4:
-            reason = (
-                "a bare repository has no files" if "work tree" in done.stderr else "not a git repository"
-            )
+            reason = "a bare repository" if "work tree" in done.stderr else "not a git repository"
             raise NoRepository(
-                f"{directory}: {reason}; to have the code recorded, type: git init && git add . && git commit"
+                f"{directory} is {reason}. To have code recorded: git init && git add . && git commit"
             )
-        top, git_dir, prefix = lines[:3]
-        head, tree, branch = lines[3:6] if done.returncode == 0 else (None, None, None)
-        if head is None:
-            branch = Git(directory).run("symbolic-ref", "-q", "HEAD").stdout.strip()
+        top, git_dir, prefix = Path(lines[0]), Path(lines[1]), lines[2]
+        if done.returncode:  # before the first commit
+            branch = Git(directory).run("symbolic-ref", "--short", "-q", "HEAD").stdout.strip()
+            return cls(top, git_dir, prefix, None, None, branch)
+        head, tree, branch = lines[3:6]
         return cls(
-            Path(top), Path(git_dir), prefix, head, tree, (branch or "").removeprefix("refs/heads/") or None
+            top, git_dir, prefix, head, tree, None if branch == "HEAD" else branch.removeprefix("refs/heads/")
         )
 
 
@@ -173,7 +172,7 @@ def choose(top: Path, untracked: list[str], max_bytes: float) -> tuple[list[str]
     for path in untracked:
         try:
             status = os.lstat(top / path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         if path.endswith("/"):
             skipped.append({"path": path, "reason": "nested-repository"})
@@ -198,7 +197,7 @@ def refuse_tokens(top: Path, paths: list[str]) -> None:
         try:
             if stat.S_ISREG(os.lstat(top / path).st_mode):
                 found += scan((top / path).read_bytes(), path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise Refused(
