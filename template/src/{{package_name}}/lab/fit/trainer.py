@@ -37,7 +37,9 @@ PASSED_ON = (
 )  # keys of `trainer` that Lightning's Trainer takes under the same name
 
 
-def build_trainer(config: DictConfig, run: Run, attempt: int, data: L.LightningDataModule, task: L.LightningModule) -> L.Trainer:
+def build_trainer(
+    config: DictConfig, run: Run, attempt: int, data: L.LightningDataModule, task: L.LightningModule
+) -> L.Trainer:
     """A Trainer for one attempt of a run.
 
     Args:
@@ -93,7 +95,13 @@ def quiet() -> None:
     """Lightning's notices about devices, loader workers and products are not about the user's research."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    for message in (".*does not have many workers.*", ".*logging interval.*", ".*isinstance.treespec.*", ".*[Cc]heckpoint directory.*", ".*srun.*is available.*"):
+    for message in (
+        ".*does not have many workers.*",
+        ".*logging interval.*",
+        ".*isinstance.treespec.*",
+        ".*[Cc]heckpoint directory.*",
+        ".*srun.*is available.*",
+    ):
         warnings.filterwarnings("ignore", message=message)
 
 
