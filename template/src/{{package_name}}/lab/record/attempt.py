@@ -119,9 +119,7 @@ def summarise(record: dict, run_dir: Path) -> dict:
 def total(attempts: list[dict], key: str) -> float | None:
     """The sum over attempts; None when none measured it. One that never ended counts up to its last
     heartbeat."""
-    values = [
-        attempt["end"].get(key) if attempt["end"] else attempt["until_now"].get(key) for attempt in attempts
-    ]
+    values = [attempt["end"].get(key) if attempt["end"] else attempt["until_now"].get(key) for attempt in attempts]
     known = [value for value in values if value is not None]
     return round(sum(known), 3) if known else None
 

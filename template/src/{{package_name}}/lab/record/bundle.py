@@ -63,9 +63,7 @@ def materialise(code: dict, root: Path, run_dir: Path, destination: Path, name: 
         Failed: none of these has the commit.
     """
     if not code.get("commit"):
-        raise LabError(
-            f"the code of {run_dir.name} was not recorded: {code.get('reason', 'an older record')}"
-        )
+        raise LabError(f"the code of {run_dir.name} was not recorded: {code.get('reason', 'an older record')}")
     top = root.joinpath(*[".."] * len(Path(code["prefix"]).parts)).resolve()
     destination.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-code-") as temporary:

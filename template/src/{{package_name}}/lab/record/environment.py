@@ -53,9 +53,7 @@ def packages() -> list[str]:
             package, _, version = name.removesuffix(".dist-info").partition("-")
             direct = read_json(Path(place, name, "direct_url.json")) if package.lower() not in found else None
             origin = f" @ {direct['url']}" if direct and "url" in direct else ""
-            found.setdefault(
-                package.lower(), f"{package}=={version}{origin}"
-            )  # the first on the path is imported
+            found.setdefault(package.lower(), f"{package}=={version}{origin}")  # the first on the path is imported
     return [found[key] for key in sorted(found)]
 
 
@@ -91,13 +89,10 @@ def differences(recorded: dict, recorded_packages: list[str], root: Path) -> lis
     keys = ("python", "lock_sha256", "container", "modules")
     found = [f"{key}: {recorded.get(key)} -> {now[key]}" for key in keys if recorded.get(key) != now[key]]
     before, after = (
-        dict(line.split("==", 1) for line in lines if "==" in line)
-        for lines in (recorded_packages, installed)
+        dict(line.split("==", 1) for line in lines if "==" in line) for lines in (recorded_packages, installed)
     )
     changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
-    return found + [
-        f"package {name}: {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in changed
-    ]
+    return found + [f"package {name}: {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in changed]
 
 
 def user() -> str:
@@ -130,9 +125,7 @@ def pid_started(pid: int) -> str | None:
     """When process `pid` started, in clock ticks since boot (so that a reused pid is not taken for it); None
     when it is gone."""
     try:
-        fields = (
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        )
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     return None if fields[0] == "Z" else fields[19]

@@ -64,9 +64,7 @@ class Git:
         """
         done = self.run(*arguments, stdin=stdin)
         if done.returncode or "could not open directory" in done.stderr:
-            raise GitFailed(
-                f"git {arguments[0]} in {self.directory}: {done.stderr.strip() or done.returncode}"
-            )
+            raise GitFailed(f"git {arguments[0]} in {self.directory}: {done.stderr.strip() or done.returncode}")
         return done.stdout.removesuffix("\n")
 
     def paths(self, *arguments: str) -> list[str]:

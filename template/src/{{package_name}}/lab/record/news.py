@@ -64,11 +64,7 @@ def news(known: list[dict], before: dict) -> list[str]:
 
 
 def news_of_lost(row: dict, before: dict) -> bool:
-    return (
-        row["run_id"] in before["open"]
-        or (row["started_unix_s"] or 0) > before["unix_s"]
-        or not before["unix_s"]
-    )
+    return row["run_id"] in before["open"] or (row["started_unix_s"] or 0) > before["unix_s"] or not before["unix_s"]
 
 
 def line(row: dict) -> str:

@@ -27,9 +27,7 @@ DAY_S = 86400
 def prune_command(project: Project, args: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="lab runs prune", description=f"{__doc__} {FILTERS}")
     parser.add_argument("where", nargs="*", metavar="FILTER", help=f"which runs (default: {BY_DEFAULT})")
-    parser.add_argument(
-        "--keep-best", type=int, default=3, metavar="N", help="finished runs of each trial to keep (3)"
-    )
+    parser.add_argument("--keep-best", type=int, default=3, metavar="N", help="finished runs of each trial to keep (3)")
     parser.add_argument("--metric", default="val/loss", help="what best means (val/loss)")
     parser.add_argument("--yes", action="store_true", help="really delete")
     options = parser.parse_args(args)
@@ -54,9 +52,7 @@ def needed(known: list[dict], trials: Path, n_best: int, metric: str) -> set[str
     kept |= {row["run_id"] for row in known if row["run_id"] in texts}
     for trial in {row["trial"] for row in known}:
         measured = [
-            row
-            for row in known
-            if row["trial"] == trial and metric in row["metrics"] and row["status"] == "finished"
+            row for row in known if row["trial"] == trial and metric in row["metrics"] and row["status"] == "finished"
         ]
         kept |= {row["run_id"] for row in best(measured, metric)[:n_best]} if measured else set()
     return kept

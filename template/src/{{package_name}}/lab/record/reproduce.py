@@ -26,9 +26,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
     parser.add_argument(
         "--check", action="store_true", help="compare the results: exit code 0, 1 differs, 3 not comparable"
     )
-    parser.add_argument(
-        "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
-    )
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})")
     options = parser.parse_args(args)
     runs = project.paths["runs"]
     original = find(runs, options.run)
@@ -43,9 +41,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
     made = [Run.open(Path(directory)) for directory in set(run_directories(runs)) - before]
     repeated = next((run for run in made if run.record["parent"] == original.id), None)
     if failed or repeated is None:
-        raise Failed(
-            f"the repetition of {original.id} failed{f': lab runs show {repeated.id}' if repeated else ''}"
-        )
+        raise Failed(f"the repetition of {original.id} failed{f': lab runs show {repeated.id}' if repeated else ''}")
     print(f"{original.id} was run again as {repeated.id}")
     return compare(original, repeated, options.tolerance) if options.check else 0
 
@@ -78,6 +74,4 @@ def look_at_data(original: Run) -> None:
     path = Path(recorded.get("path", ""))
     if "size_bytes" in recorded and not (path.is_file() and path.stat().st_size == recorded["size_bytes"]):
         found = f"has {path.stat().st_size} bytes" if path.is_file() else "is missing"
-        raise NotComparable(
-            f"the data of {original.id}, {path}, {found}; recorded were {recorded['size_bytes']} bytes"
-        )
+        raise NotComparable(f"the data of {original.id}, {path}, {found}; recorded were {recorded['size_bytes']} bytes")

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .attempt import summarise
-from .files import read_json, stamp
+from .files import read_json
 from .state import Scheduler, status
 
-HIGHER = re.compile(
-    r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score"
-)
+HIGHER = re.compile(r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score")
+UNLISTED = ("schema", "code", "config_sha256")  # in the record of the run itself
 MANY = 300  # runs, from which on a cache is worth its import
 
 
@@ -59,20 +58,14 @@ def row(directory: str, scheduler: Scheduler | None = None) -> dict:
         record = read_json(folder / "run.json") or {}
         summary = summarise(record, folder) | {"status": status(folder, scheduler, record)}
     trial, run_id = directory.rsplit("/", 2)[1:]
-    return summary | {
+    listed = {key: value for key, value in summary.items() if key not in UNLISTED}
+    return listed | {
         "run_id": run_id,
         "trial": summary.get("trial") or trial.replace("+", "/"),
         "run_dir": directory,
         "metrics": summary.get("metrics") or {},
         "tags": tags(folder),
     }
-
-
-def key_of(directory: str) -> str | None:
-    """What the row of an ended run depends on: time and size of its summary and notes; None when it has not
-    ended."""
-    summary = stamp(f"{directory}/summary.json")
-    return summary and f"{summary} {stamp(f'{directory}/notes.jsonl')}"
 
 
 def tags(folder: Path) -> list[str]:

@@ -79,9 +79,7 @@ class Run:
             "configuration": config_yaml,
         }
         if not allow:
-            refuse(
-                [hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)]
-            )
+            refuse([hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)])
         code = freeze(project, runs, trial, dirty=dirty, max_file_mb=max_file_mb, allow=allow)
         tell(code)
         installed = packages()
@@ -146,9 +144,7 @@ class Run:
         frozen.check()
         changes = differences(self.record["env"], recorded_packages(self.dir), project.root)
         if changes and env == "refuse":
-            raise Refused(
-                f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}"
-            )
+            raise Refused(f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}")
         if changes:
             print(f"lab: the environment differs from the record: {'; '.join(changes[:3])}", file=sys.stderr)
         runs, numbers = self.dir.parent.parent, attempt_numbers(self.dir)
@@ -160,9 +156,7 @@ class Run:
         else:
             print(f"lab: the code differs from the recorded one; now {code['commit']}", file=sys.stderr)
             keep(code, runs, attempt.dir)
-        if (
-            numbers and (self.dir / "summary.json").exists()
-        ):  # the run goes on; its last ending stays with that attempt
+        if numbers and (self.dir / "summary.json").exists():  # the run goes on; its last ending stays with that attempt
             os.replace(self.dir / "summary.json", self.dir / "attempts" / str(numbers[-1]) / "summary.json")
         return attempt.start(code=code, environment_differences=changes, **facts)
 
@@ -220,9 +214,7 @@ def upgraded(record: dict, run_dir: Path) -> dict:
         LabError: the schema is newer than this code.
     """
     if record.get("schema", 0) > SCHEMA:
-        raise LabError(
-            f"{run_dir} has schema {record['schema']}, this lab reads up to {SCHEMA}. Type: copier update"
-        )
+        raise LabError(f"{run_dir} has schema {record['schema']}, this lab reads up to {SCHEMA}. Type: copier update")
     unknown = ("parent", "why", "who", "created", "host", "template", "seed", "config_sha256")
     empty = {key: {} for key in ("process", "code", "command", "env", "files")}
     names = {"run_id": run_dir.name, "trial": run_dir.parent.name.replace("+", "/")}

@@ -53,32 +53,24 @@ class Repository:
         """
         places = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
         try:
-            done = Git(directory).run(
-                "rev-parse", *places, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"
-            )
+            done = Git(directory).run("rev-parse", *places, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
         except GitFailed as error:
             raise NoRepository(str(error)) from error
         if "dubious ownership" in done.stderr:
-            advice = next(
-                (line.strip() for line in done.stderr.splitlines() if "--add safe.directory" in line), ""
-            )
+            advice = next((line.strip() for line in done.stderr.splitlines() if "--add safe.directory" in line), "")
             raise Refused(
                 f"git does not trust {directory}, which belongs to another user. If you do, type:\n  {advice}"
             )
         lines = done.stdout.split("\n")
         if len(lines) < 4:
             reason = "a bare repository" if "work tree" in done.stderr else "not a git repository"
-            raise NoRepository(
-                f"{directory} is {reason}. To have code recorded: git init && git add . && git commit"
-            )
+            raise NoRepository(f"{directory} is {reason}. To have code recorded: git init && git add . && git commit")
         top, git_dir, prefix = Path(lines[0]), Path(lines[1]), lines[2]
         if done.returncode:  # before the first commit
             branch = Git(directory).run("symbolic-ref", "--short", "-q", "HEAD").stdout.strip()
             return cls(top, git_dir, prefix, None, None, branch)
         head, tree, branch = lines[3:6]
-        return cls(
-            top, git_dir, prefix, head, tree, None if branch == "HEAD" else branch.removeprefix("refs/heads/")
-        )
+        return cls(top, git_dir, prefix, head, tree, None if branch == "HEAD" else branch.removeprefix("refs/heads/"))
 
 
 def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict:
@@ -100,9 +92,7 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
     with tempfile.TemporaryDirectory(prefix="lab-snapshot-") as temporary:
         index = Path(temporary) / "index"
         if (repository.git_dir / "index").exists():
-            shutil.copy2(
-                repository.git_dir / "index", index
-            )  # with its time stamp: git judges racy edits by it
+            shutil.copy2(repository.git_dir / "index", index)  # with its time stamp: git judges racy edits by it
         git = Git(repository.top, {"GIT_INDEX_FILE": str(index)})
         gitlinks = unhide(git, repository.top)
         submodules = freeze_submodules(git, repository.top, gitlinks, max_file_mb=max_file_mb, allow=allow)
@@ -161,8 +151,7 @@ def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict:
         git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
     files = ", ".join([*changed, *untracked][:3])
     raise Refused(
-        f"these files keep changing while they are recorded: {files}. "
-        "Stop what writes them, or have git ignore them."
+        f"these files keep changing while they are recorded: {files}. Stop what writes them, or have git ignore them."
     )
 
 
@@ -200,9 +189,7 @@ def refuse_tokens(top: Path, paths: list[str]) -> None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise Refused(
-                f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded"
-            ) from error
+            raise Refused(f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded") from error
     refuse(found)
 
 
@@ -241,9 +228,7 @@ def pin(git: Git, ref: str, commit: str) -> None:
         if existing == commit:
             return
         if existing:
-            raise Refused(
-                f"{ref} is {existing}, not the snapshot {commit}. Delete it with: git update-ref -d {ref}"
-            )
+            raise Refused(f"{ref} is {existing}, not the snapshot {commit}. Delete it with: git update-ref -d {ref}")
     raise GitFailed(f"git cannot write {ref}: {done.stderr.strip()}")
 
 
