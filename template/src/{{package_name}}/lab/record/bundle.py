@@ -16,8 +16,7 @@ STORE = ".code"  # below the root of runs: bundles by commit; runs of the same c
 
 
 def bundle(git: Git, runs: Path, code: dict) -> None:
-    """Puts the bundles of a snapshot and of its submodules into the store, and their kind into
-    `code["bundle"]`:
+    """Puts the bundles of a snapshot and of its submodules into the store, and their kind into `code["bundle"]`:
     "thin" (a remote has the base), "full" (everything is in it), or "pushed" (a remote has the commit)."""
     path = runs / STORE / f"{code['commit']}.bundle"
     if not path.exists():

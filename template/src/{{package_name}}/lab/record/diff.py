@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs diff A B`: code, configuration, environment, data and metrics, in this order; only what
-differs."""
+"""`lab runs diff A B`: code, configuration, environment, data and metrics, in this order; only what differs."""
 
 import argparse
 from pathlib import Path

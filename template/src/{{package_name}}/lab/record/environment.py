@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What a run ran on: Python, packages, machine, the variables that change results. Nothing is imported to
-find out."""
+"""What a run ran on: Python, packages, machine, variables that change results. Nothing is imported to find out."""
 
 import getpass
 import os
@@ -13,36 +12,17 @@ from .leaks import scan
 
 # By allow-list, so that no token ever gets in: what changes numbers, placement or speed.
 PREFIXES = (
-    "CUDA_",
-    "CUBLAS_",
-    "CUDNN_",
-    "NCCL_",
-    "GLOO_",
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "TORCH_",
-    "PYTORCH_",
-    "SLURM_",
-    "LAB_",
-)
+    "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "GLOO_", "OMP_", "MKL_", "OPENBLAS_", "TORCH_", "PYTORCH_", "SLURM_", "LAB_",
+)  # fmt: skip
 NAMES = {
-    "PYTHONHASHSEED",
-    "PYTHONPATH",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "JOB_ID",
-    "PBS_JOBID",
-    "LOADEDMODULES",
-    "VIRTUAL_ENV",
-}
+    "PYTHONHASHSEED", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "JOB_ID", "PBS_JOBID", "LOADEDMODULES", "VIRTUAL_ENV",
+}  # fmt: skip
 LOCKS = ("uv.lock", "env-freeze.txt")
 CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 
 
 def packages() -> list[str]:
-    """Installed distributions as sorted `name==version` (and ` @ URL` when not from an index), from
-    directory names alone."""
+    """Installed distributions from directory names alone: `name==version`, with ` @ URL` when not from an index."""
     found: dict[str, str] = {}
     for place in sys.path:
         try:
@@ -82,8 +62,7 @@ def environment(root: Path, installed: list[str]) -> dict:
 
 
 def differences(recorded: dict, recorded_packages: list[str], root: Path) -> list[str]:
-    """How the environment of this process differs from the recorded one, a line each; empty when results
-    should agree."""
+    """How the environment of this process differs from the recorded one, a line each."""
     installed = packages()
     now = environment(root, installed)
     keys = ("python", "lock_sha256", "container", "modules")
@@ -103,8 +82,7 @@ def user() -> str:
 
 
 def process() -> dict:
-    """What tells whether a process still lives: host, pid, and the boot and pid namespace in which the pid
-    counts."""
+    """What tells whether a process still lives: host, pid, and the boot and pid namespace in which the pid counts."""
     return {
         "host": platform.node(),
         "pid": os.getpid(),
@@ -122,8 +100,7 @@ def pid_space() -> str:
 
 
 def pid_started(pid: int) -> str | None:
-    """When process `pid` started, in clock ticks since boot (so that a reused pid is not taken for it); None
-    when it is gone."""
+    """When process `pid` started, in clock ticks since boot, which tells a reused pid; None when it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:

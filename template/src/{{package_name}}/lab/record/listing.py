@@ -20,17 +20,11 @@ PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
 FAVOURITES = ("val/loss", "val/acc", "test/loss", "test/acc", "train/loss")
 COLOURS = {"finished": 32, "failed": 31, "lost": 31, "interrupted": 33, "running": 36, "queued": 36}
 OPERATORS = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "=": operator.eq,
-}
+    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq,
+}  # fmt: skip
 EXPRESSION = re.compile(r"([^<>=!]+)(<=|>=|!=|<|>|=)(.*)")
 FIELDS = ("trial", "status", "tag", "who", "since", "before")
-FILTERS = """Filters, all of which must hold: trial=wide (or a pattern), status=failed,lost, tag=paper,
-who=ann,
+FILTERS = """Filters, all of which must hold: trial=wide (or a pattern), status=failed,lost, tag=paper, who=ann,
 since=2026-11-01, before=2026-12-01, and metrics such as 'val/loss<0.3' (quoted, because of the shell)."""
 
 
@@ -138,8 +132,7 @@ def write_csv(found: list[dict]) -> None:
 
 
 def table(found: list[dict], asked: list[str], width: int, colour: bool) -> str:
-    """Id, status, trial, then as many metrics as fit (those asked for first), then tags or the reason for
-    the run."""
+    """Id, status, trial, then as many metrics as fit (those asked for first), then tags or the reason for the run."""
     names = {name: None for row in found for name in row["metrics"]}
     names = [name for name in dict.fromkeys([*asked, *FAVOURITES, *names]) if name in names]
     trial_width = min(18, max([5, *(len(row["trial"]) for row in found)]))

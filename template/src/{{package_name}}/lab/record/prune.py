@@ -44,8 +44,7 @@ def prune_command(project: Project, args: list[str]) -> None:
 
 
 def needed(known: list[dict], trials: Path, n_best: int, metric: str) -> set[str]:
-    """Ids of runs that are alive, tagged, a parent, named in a trial's README, or among the best of their
-    trial."""
+    """Ids of runs that are alive, tagged, a parent, named in a trial's README, or among the best of their trial."""
     kept = {row["run_id"] for row in known if row["tags"] or row["status"] in ("queued", "running")}
     kept |= {row["parent"] for row in known if row.get("parent")}
     texts = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in trials.glob("*/*.md"))

@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs reproduce`: the frozen code of a run, run again as a new run; with --check, its result
-compared."""
+"""`lab runs reproduce`: the frozen code of a run, run again as a new run; with --check, its result compared."""
 
 import argparse
 import os
@@ -47,8 +46,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
 
 
 def train(project: Project, original: Run, code: Path) -> subprocess.CompletedProcess:
-    """Trains with the frozen code and the recorded configuration; the project's data and runs stay where
-    they are."""
+    """Trains with the frozen code and the recorded configuration; the project's data and runs stay where they are."""
     recorded = original.record["code"]
     inherited = {key: value for key, value in os.environ.items() if key not in ("LAB_RUN_DIR", "LAB_ATTEMPT")}
     frozen = {
@@ -64,8 +62,7 @@ def train(project: Project, original: Run, code: Path) -> subprocess.CompletedPr
 
 
 def look_at_data(original: Run) -> None:
-    """The recorded data file must still be there with its size; what is in it is compared once the new run
-    has read it.
+    """The recorded data file must be there with its size; its content is compared once the new run has read it.
 
     Raises:
         NotComparable: it is gone, or has another size.

@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""One row per run, from the directories alone; rows of ended runs are remembered in a cache that may vanish
-any time."""
+"""One row per run, from the directories alone; rows of ended runs are remembered in a disposable cache."""
 
 import json
 import os
@@ -38,8 +37,7 @@ def listed(directory: str) -> list[str]:
 
 
 def rows(runs: Path, scheduler: Scheduler | None = None) -> list[dict]:
-    """A row per run, newest first: `run_id, trial, status, created, run_dir, metrics`, tags and what the
-    summary has."""
+    """A row per run, newest first: `run_id, trial, status, created, run_dir, metrics, tags` and times, energy, seed."""
     directories = list(run_directories(runs))
     if len(directories) < MANY:
         found = [row(directory, scheduler) for directory in directories]

@@ -56,8 +56,7 @@ class Run:
     ) -> "Run":
         """Freezes the code, claims runs/<trial>/<run_id>/ and writes the record there.
 
-        The directory appears under its name when everything in it is written, so there is never half a
-        record.
+        The directory appears under its name when everything in it is written, so there is never half a record.
 
         Args:
             runs: root of all runs.
@@ -73,11 +72,7 @@ class Run:
             Refused: the code cannot be recorded whole, or something looks like a token.
         """
         frozen.check()
-        texts = {
-            "command line": " ".join(argv),
-            "overrides": "\n".join(overrides),
-            "configuration": config_yaml,
-        }
+        texts = {"command line": " ".join(argv), "overrides": "\n".join(overrides), "configuration": config_yaml}
         if not allow:
             refuse([hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)])
         code = freeze(project, runs, trial, dirty=dirty, max_file_mb=max_file_mb, allow=allow)
@@ -90,20 +85,18 @@ class Run:
         write(staging / "env.txt", "".join(f"{line}\n" for line in installed))
         keep(code, runs, staging)
         record = {
-            **{
-                "schema": SCHEMA,
-                "run_id": run_id,
-                "trial": trial,
-                "parent": parent,
-                "why": why,
-                "who": user(),
-            },
-            **{
-                "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-                "host": platform.node(),
-                "process": process(),
-            },
-            **{"template": template_version(project.root), "seed": seed, "code": code},
+            "schema": SCHEMA,
+            "run_id": run_id,
+            "trial": trial,
+            "parent": parent,
+            "why": why,
+            "who": user(),
+            "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            "host": platform.node(),
+            "process": process(),
+            "template": template_version(project.root),
+            "seed": seed,
+            "code": code,
             "command": {"argv": argv, "cwd": os.getcwd(), "overrides": overrides},
             "config_sha256": hashlib.sha256(config_yaml.encode()).hexdigest(),
             "env": environment(project.root, installed),
@@ -167,8 +160,7 @@ class Run:
 
 
 def claim(folder: Path) -> tuple[Path, str]:
-    """Makes a hidden directory for a new run of `folder`; whoever makes it owns the id, and only a whole run
-    loses its dot."""
+    """Makes a hidden directory for a new run of `folder`. Whoever makes it owns the id; a whole run loses its dot."""
     folder.mkdir(parents=True, exist_ok=True)
     while True:
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
@@ -188,10 +180,7 @@ def tell(code: dict) -> None:
     skipped = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in code["skipped"])
     counts = f" with {code['n_changed']} changed and {code['n_untracked']} new files" if code["dirty"] else ""
     if counts or skipped:
-        print(
-            f"lab: code {code['commit'][:12]}{counts}{f'; skipped: {skipped}' if skipped else ''}",
-            file=sys.stderr,
-        )
+        print(f"lab: code {code['commit'][:12]}{counts}{f'; skipped: {skipped}' if skipped else ''}", file=sys.stderr)
 
 
 def recorded_packages(run_dir: Path) -> list[str]:

@@ -51,10 +51,7 @@ def screen(run: Run) -> str:
         say("", f"not in it: {entry['path']} ({entry['reason']})")
     say("command", " ".join(record["command"].get("argv", [])))
     env = record["env"]
-    say(
-        "environment",
-        f"Python {env.get('python')}, torch {env.get('torch')}, {env.get('n_packages')} packages",
-    )
+    say("environment", f"Python {env.get('python')}, torch {env.get('torch')}, {env.get('n_packages')} packages")
     for attempt in attempts:
         say(f"attempt {attempt['n']}", attempt_line(attempt))
         for change in attempt["start"].get("environment_differences", [])[:5]:

@@ -1,12 +1,10 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """The working tree as a real commit under refs/runs/, made beside the user's index, HEAD, branches and files.
 
-    work tree ─ differs from a copy of the index? ─ add to the copy, look again ─ tree ─ commit on HEAD ─
-    refs/runs/<commit12>
+    work tree ─ differs from a copy of the index? add, look again ─ tree ─ commit on HEAD ─ refs/runs/<commit12>
 
-The same tree on the same HEAD gives the same commit, so a thousand runs of one code share one ref. What
-cannot be read
-or taken in is an error: a snapshot never holds less than there is, except files that are listed in `skipped`.
+The same tree on the same HEAD gives the same commit, so a thousand runs of one code share one ref. What cannot be
+read or taken in is an error: a snapshot never holds less than there is, except files that are listed in `skipped`.
 """
 
 import os
@@ -33,8 +31,7 @@ class NoRepository(Refused):
 
 @dataclass(frozen=True)
 class Repository:
-    """`top`: the work tree; `git_dir`: its administration; `head` and its tree are None before the first
-    commit."""
+    """`top`: the work tree; `git_dir`: its administration; `head` and its tree are None before the first commit."""
 
     top: Path
     git_dir: Path
@@ -116,8 +113,7 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
 
 
 def unhide(git: Git, top: Path) -> list[str]:
-    """Clears assume-unchanged and skip-worktree in the copied index for files that are there; returns the
-    gitlinks' paths."""
+    """Clears assume-unchanged and skip-worktree in the copied index for files that exist; returns all submodules."""
     hidden, gitlinks = [], []
     for line in git.paths("ls-files", "-v", "-s", "-z"):
         entry, path = line.split("\t", 1)
@@ -134,8 +130,7 @@ def unhide(git: Git, top: Path) -> list[str]:
 
 
 def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict:
-    """Adds every change to the copied index until git sees no difference any more; counts and skipped
-    files."""
+    """Adds every change to the copied index until git sees no difference any more; counts and skipped files."""
     taken: dict[str, set[str]] = {"changed": set(), "untracked": set()}
     for _ in range(ROUNDS + 1):
         changed = git.paths("diff-files", "--name-only", "--ignore-submodules=all", "-z")
@@ -217,8 +212,7 @@ def commit_tree(git: Git, tree: str, head: str | None) -> str:
 
 
 def pin(git: Git, ref: str, commit: str) -> None:
-    """Creates `ref` once; an existing one, or one that another process makes meanwhile, must name the same
-    commit."""
+    """Creates `ref` once; an existing one, or one that another process makes meanwhile, must name the same commit."""
     for pause_s in (0, 0.02, 0.1, 0.5):
         time.sleep(pause_s)
         done = git.run("update-ref", "--stdin", stdin=f"create {ref} {commit}\n")
