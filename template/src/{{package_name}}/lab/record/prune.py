@@ -14,11 +14,11 @@ from pathlib import Path
 from ..project import Project
 from .attempt import read_attempts
 from .bundle import STORE, checked_out
+from .files import read_json
 from .find import best
 from .git import Git
 from .listing import FILTERS, holds, parsed
 from .rows import rows, run_directories
-from .run import Run
 
 BY_DEFAULT = "status=failed,interrupted,lost"
 DAY_S = 86400
@@ -79,9 +79,8 @@ def delete(directories: list[Path], project: Project) -> None:
 
 def commits(directory: Path) -> set[str]:
     """Every snapshot that a run refers to: of its start, of later attempts, of submodules."""
-    codes = [
-        Run.open(directory).record["code"],
-        *(attempt["start"].get("code") or {} for attempt in read_attempts(directory)),
-    ]
+    record = read_json(directory / "run.json") or {}
+    starts = [attempt["start"] for attempt in read_attempts(directory)]
+    codes = [part["code"] for part in (record, *starts) if part.get("code")]
     codes += [inner for code in codes for inner in checked_out(code)]
     return {code["commit"] for code in codes if code.get("commit")}

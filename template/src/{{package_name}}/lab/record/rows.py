@@ -13,6 +13,11 @@ from .state import Scheduler, status
 
 HIGHER = re.compile(r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score")
 UNLISTED = ("schema", "code", "config_sha256")  # in the record of the run itself
+OPTIONAL = (
+    "created", "who", "why", "parent", "seed", "exception", "device", "n_attempts", "started_unix_s", "attempt_unix_s",
+    "ended_unix_s", "seconds", "gpu_seconds", "energy_j",
+)  # fmt: skip
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on a cache is worth its import
 
 
@@ -25,7 +30,8 @@ def run_directories(runs: Path) -> Iterator[str]:
     """Every run directory: runs/<trial>/<run_id>."""
     for trial in listed(str(runs)):
         for name in listed(f"{runs}/{trial}"):
-            yield f"{runs}/{trial}/{name}"
+            if ID.fullmatch(name):
+                yield f"{runs}/{trial}/{name}"
 
 
 def listed(directory: str) -> list[str]:
@@ -56,14 +62,18 @@ def row(directory: str, scheduler: Scheduler | None = None) -> dict:
         record = read_json(folder / "run.json") or {}
         summary = summarise(record, folder) | {"status": status(folder, scheduler, record)}
     trial, run_id = directory.rsplit("/", 2)[1:]
-    listed = {key: value for key, value in summary.items() if key not in UNLISTED}
-    return listed | {
-        "run_id": run_id,
-        "trial": summary.get("trial") or trial.replace("+", "/"),
-        "run_dir": directory,
-        "metrics": summary.get("metrics") or {},
-        "tags": tags(folder),
-    }
+    known = {key: value for key, value in summary.items() if key not in UNLISTED}
+    return (
+        dict.fromkeys(OPTIONAL)
+        | known
+        | {
+            "run_id": run_id,
+            "trial": summary.get("trial") or trial.replace("+", "/"),
+            "run_dir": directory,
+            "metrics": summary.get("metrics") or {},
+            "tags": tags(folder),
+        }
+    )
 
 
 def tags(folder: Path) -> list[str]:
