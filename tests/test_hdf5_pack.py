@@ -62,9 +62,7 @@ def test_images_come_as_they_are_with_their_class(tmp_path, pack):
     source = set()
     for path in root.rglob("*.png"):
         with Image.open(path) as image:
-            source.add(
-                (np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)).tobytes(), path.parent.name)
-            )
+            source.add((np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)).tobytes(), path.parent.name))
     assert packed == source
     assert sum(split.shape[0] for split in found.splits.values()) == 12
     assert y.tolist() != sorted(y.tolist())  # a random order
@@ -124,9 +122,7 @@ def test_folders_that_are_not_what_was_meant(tmp_path, pack):
 def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets", each=4)
     Image.new("RGB", (7, 9)).save(root.joinpath("one").mkdir() or root / "one" / "a.png")
-    assert 1 in np.bincount(
-        pack("pets", root, "--as", "images").map(layout(tmp_path / "data/pets.h5").arrays["y"])
-    )
+    assert 1 in np.bincount(pack("pets", root, "--as", "images").map(layout(tmp_path / "data/pets.h5").arrays["y"]))
     single = images(tmp_path / "raw" / "single", classes=("only",), each=1)
     os.remove(tmp_path / "data/pets.h5")
     found = pack("single", single, "--as", "images")
@@ -230,16 +226,7 @@ def test_tables(tmp_path, pack, kind):
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(source), tmp_path / "raw/t.parquet")
         source = tmp_path / "raw/t.parquet"
     found = pack(
-        "t",
-        source,
-        "--as",
-        "table",
-        "--label",
-        "label",
-        "--group",
-        "patient",
-        "--split",
-        "train=0.6,test=0.4",
+        "t", source, "--as", "table", "--label", "label", "--group", "patient", "--split", "train=0.6,test=0.4"
     )
     x, y = all_rows(found, "x", "y")
     assert json.loads(found.arrays["y"].attrs["classes"]) == ["no", "yes"]
@@ -253,9 +240,7 @@ def test_tables(tmp_path, pack, kind):
     assert not sides[0] & sides[1]
 
 
-@pytest.mark.parametrize(
-    ("value", "column"), [("", "b"), ("nan", "b"), ("many", "b"), ("", "label"), ("nan", "label")]
-)
+@pytest.mark.parametrize(("value", "column"), [("", "b"), ("nan", "b"), ("many", "b"), ("", "label"), ("nan", "label")])
 def test_a_table_with_a_hole_names_row_and_column(tmp_path, pack, value, column):
     rows = [[i, i / 2, "p", i % 2] for i in range(10)]
     rows[6][1 if column == "b" else 3] = value
@@ -276,9 +261,7 @@ def test_a_table_without_rows_or_with_another_column(tmp_path, pack):
 
 def test_splits_as_a_file_says(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets")
-    lines = [
-        f"{path.relative_to(root)},{'test' if '0' in path.name else 'train'}" for path in root.rglob("*.png")
-    ]
+    lines = [f"{path.relative_to(root)},{'test' if '0' in path.name else 'train'}" for path in root.rglob("*.png")]
     (tmp_path / "splits.csv").write_text("\n".join(lines), encoding="utf-8")
     found = pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
     assert {name: split.shape[0] for name, split in found.splits.items()} == {"test": 2, "train": 10}
@@ -308,9 +291,7 @@ def test_the_same_seed_gives_the_same_file_and_another_one_another(tmp_path, pac
     contents = []
     for seed in (1, 1, 2):
         found = pack("digits", "--seed", seed)
-        contents.append(
-            [found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())]
-        )
+        contents.append([found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())])
     assert contents[0] == contents[1]
     assert contents[0] != contents[2]
 

@@ -83,9 +83,7 @@ sys.stdin.read()
 def user(path, node):
     environment = os.environ | {"PYTHONPATH": str(hdf5_package.SOURCE.parents[2] / "tests")}
     command = [sys.executable, "-c", USER, str(path), str(node)]
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
 def test_of_many_processes_one_copies(path, node):
@@ -224,13 +222,7 @@ server:/home /my\\040home nfs4 rw 0 0
 
 def test_the_type_of_a_file_system_is_that_of_the_longest_mount(tmp_path):
     (tmp_path / "mounts").write_text(MOUNTS)
-    kinds = {
-        "/lustre/a/b": "lustre",
-        "/lustrous": "ext4",
-        "/dev/shm": "tmpfs",
-        "/my home/x": "nfs4",
-        "/": "ext4",
-    }
+    kinds = {"/lustre/a/b": "lustre", "/lustrous": "ext4", "/dev/shm": "tmpfs", "/my home/x": "nfs4", "/": "ext4"}
     assert {place: filesystem.filesystem_type(place, tmp_path / "mounts") for place in kinds} == kinds
 
 

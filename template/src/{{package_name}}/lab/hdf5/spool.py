@@ -13,16 +13,7 @@ import numpy as np
 
 from .file_layout import require
 from .split import Splitter
-from .writer import (
-    BLOCK_BYTES,
-    FULL,
-    Column,
-    cannot_write,
-    joined,
-    ragged_columns,
-    rows_per_block,
-    write_columns,
-)
+from .writer import BLOCK_BYTES, FULL, Column, cannot_write, joined, ragged_columns, rows_per_block, write_columns
 
 NOT_FIELDS = ("key", "split", "group")
 
@@ -84,9 +75,7 @@ def pack_samples(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _spool(
-    path: Path, directory: Path, samples: Iterable[Mapping[str, Any]], splitter: Splitter
-) -> dict[str, Spooled]:
+def _spool(path: Path, directory: Path, samples: Iterable[Mapping[str, Any]], splitter: Splitter) -> dict[str, Spooled]:
     fields: dict[str, Spooled] = {}
     try:
         for i, sample in enumerate(samples):
@@ -106,11 +95,7 @@ def _spool(
 
 
 def pack_maps(
-    path: Path,
-    maps: Mapping[str, Any],
-    splitter: Splitter,
-    attrs: Mapping[str, Any],
-    provenance: Mapping[str, Any],
+    path: Path, maps: Mapping[str, Any], splitter: Splitter, attrs: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> Path:
     """Writes arrays (N, ...), or (flat, lengths) of ragged fields, to `path`, rows in a seeded random
     order."""
