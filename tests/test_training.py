@@ -297,7 +297,7 @@ print('step', torch.load(file, weights_only=True)['global_step'])"
     """
     said = call(home, "unshare", "-rm", "bash", "-c", script)
     assert "rc 1" in said
-    assert "no space for a checkpoint" in said
+    assert "no space left on the disk" in said
     assert str(small) in said
     assert "lab resume" in said
     assert "Traceback" not in said

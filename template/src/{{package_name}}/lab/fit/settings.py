@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import lightning.pytorch as L
 import torch
 from omegaconf import DictConfig
 
@@ -43,11 +42,12 @@ def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
         trainer.threads = max(1, cores() // int(trainer.devices))
     torch.set_num_threads(int(trainer.threads))
     torch.set_float32_matmul_precision(trainer.matmul_precision)
-    seed_everything(config.seed)
+    L.seed_everything(config.seed, workers=True, verbose=False)
     if config.record.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it at its first use
-        torch.backends.cudnn.benchmark = False
-        torch.use_deterministic_algorithms(True)  # an operation that has no deterministic kernel is an error
+        make_deterministic()
+    if trainer.precision == "16-mixed" and trainer.gradient_clip_val and config.get("optimizer", {}).get("fused"):
+        config.optimizer.fused = False  # torch cannot clip what a fused optimizer unscales itself
+        print("optimizer.fused is off: torch refuses it with 16-mixed precision and gradient clipping", flush=True)
     on_gpu = trainer.accelerator in ("gpu", "cuda")
     return {
         "accelerator": trainer.accelerator,
@@ -56,8 +56,7 @@ def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
         "precision": trainer.precision,
         "threads": trainer.threads,
         "matmul_precision": trainer.matmul_precision,
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
+        "deterministic": config.record.deterministic,
     }
 
 
@@ -68,27 +67,21 @@ def auto_precision(accelerator: str) -> str:
     return "bf16-mixed" if torch.cuda.get_device_capability()[0] >= 8 else "16-mixed"
 
 
-def seed_everything(seed: int) -> None:
-    """Seeds Python, NumPy and torch (all devices); every rank alike, so that weights start equal."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002  (other libraries draw from this one)
-    torch.manual_seed(seed)
-    os.environ["PL_GLOBAL_SEED"] = str(seed)  # Lightning derives loader workers' seeds from it
+def make_deterministic() -> None:
+    """Only kernels that give the same bits each time; an operation without one raises (torch's notes on reproducibility)."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts, which is later
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
 
 
 def no_gpu(why: str) -> str:
     driver = Path("/proc/driver/nvidia/version")
-    found = (
-        driver.read_text().splitlines()[0]
-        if driver.exists()
-        else "no NVIDIA driver is loaded on this machine"
-    )
+    found = driver.read_text().splitlines()[0] if driver.exists() else "no NVIDIA driver is loaded on this machine"
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
-    remedy = (
-        "Install a CUDA build of torch: TORCH=cu126 make setup"
-        if not torch.version.cuda
-        else "Ask the scheduler for a GPU, or compare the driver with the CUDA version of this torch build."
-    )
+    remedy = "Ask the scheduler for a GPU, or compare the driver with the CUDA version of this torch build."
+    if not torch.version.cuda:
+        remedy = "Install a CUDA build of torch: TORCH=cu126 make setup"
     return (
         f"{why}, but torch sees none.\n  driver: {found}\n  torch:  {torch.__version__} ({build})\n"
         f"{remedy}\nWithout a GPU: trainer=cpu"
