@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 from hdf5_project.lab.errors import LabError
-from hdf5_project.lab.hdf5 import DataFileError, H5Dataset, layout, verify
+from hdf5_project.lab.hdf5 import DataFileError, H5Dataset, layout, verify, writer
 from hdf5_project.lab.hdf5.file_layout import Layout
 from hdf5_project.lab.hdf5.pack import pack_command
 from hdf5_project.lab.project import Project
@@ -196,6 +196,38 @@ def test_arrays(tmp_path, pack, how):
     assert found.attrs["seed"] == 5
 
 
+def test_arrays_split_by_a_group_or_a_file(tmp_path, pack):
+    np.save(tmp_path / "raw/x.npy", np.arange(60.0))
+    np.save(tmp_path / "raw/patient.npy", np.arange(60) % 7)
+    sources = [tmp_path / "raw/x.npy", tmp_path / "raw/patient.npy"]
+    found = pack("a", *sources, "--as", "arrays", "--group", "patient", "--split", "train=0.7,test=0.3")
+    (patient,) = all_rows(found, "patient")
+    sides = [set(patient[found.map(split)]) for split in found.splits.values()]
+    assert sides[0] | sides[1] == set(range(7))
+    assert not sides[0] & sides[1]
+    (tmp_path / "splits").write_text("".join(f"{i},{'train' if i < 50 else 'test'}\n" for i in range(60)))
+    found = pack("a", *sources, "--as", "arrays", "--split-file", tmp_path / "splits")
+    assert set(found.map(found.arrays["x"])[found.map(found.splits["test"])]) == set(range(50, 60))
+    with pytest.raises(LabError, match=r"no such array.*patient"):
+        pack("a", *sources, "--as", "arrays", "--group", "patent")
+
+
+@pytest.mark.parametrize("kind", ["arrays", "table"])
+def test_a_file_that_changes_while_packed_is_told(tmp_path, pack, monkeypatch, kind):
+    source = tmp_path / "raw" / ("x.npy" if kind == "arrays" else "t.csv")
+    np.save(source, np.zeros(9)) if kind == "arrays" else table(source, [(1, 2, 3, 4)])
+    write_array = writer._write_array
+
+    def slow(*args):
+        os.utime(source, ns=(time.time_ns(), time.time_ns()))
+        write_array(*args)
+
+    monkeypatch.setattr(writer, "_write_array", slow)
+    with pytest.raises(LabError, match="changed while it was packed"):
+        pack("a", source, "--as", kind)
+    assert os.listdir(tmp_path / "data") == []
+
+
 def test_arrays_that_cannot_be_read(tmp_path, pack):
     np.save(tmp_path / "raw/x.npy", np.zeros((20, 5)))
     np.save(tmp_path / "raw/y.npy", np.zeros(19))
@@ -317,7 +349,7 @@ def samples():
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 allowed = int(status["VmData"].split()[0]) * 1024 + int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
-pack_samples(Path(sys.argv[1]), samples(), Splitter({"train": 1.0}), {}, {})
+pack_samples(Path(sys.argv[1]), samples(), Splitter({"train": 1.0}), {}, provenance={})
 """
 
 
