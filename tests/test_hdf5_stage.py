@@ -1,6 +1,7 @@
 """A staged copy is made once, checked, shared, removed by its last user; what does not fit stays."""
 
 import gc
+import json
 import os
 import shutil
 import signal
@@ -204,6 +205,20 @@ def test_the_fingerprint_notices_a_byte_changed_in_place(path):
         file.write(b"\x00\x01\x02")
     with pytest.raises(DataFileError, match="data/x is damaged"):
         fingerprint(path)
+
+
+def test_data_that_changed_since_the_trials_last_run_are_told(path, tmp_path, monkeypatch, capsys):
+    data = H5DataModule(str(path))
+    for name in ("20260101-000000-aaaaaa", "20260102-000000-bbbbbb", "20260103-000000-cccccc"):
+        run_dir = tmp_path / "runs" / "baseline" / name
+        (run_dir / "attempts" / "1").mkdir(parents=True)
+        monkeypatch.setenv("LAB_RUN_DIR", str(run_dir))
+        if name.endswith("cccccc"):
+            write(path, {"x": np.ones((5, 2)), "y": np.arange(5)}, {"train": range(5)})
+        note = {"data": data.fingerprint()}
+        (run_dir / "attempts" / "1" / "start.json").write_text(json.dumps(note))
+        told = capsys.readouterr().err
+        assert ("changed since run 20260102-000000-bbbbbb" in told) == name.endswith("cccccc")
 
 
 def test_a_home_that_cannot_be_written_costs_only_time(path, tmp_path, monkeypatch):
