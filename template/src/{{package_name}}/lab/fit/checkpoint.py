@@ -79,6 +79,8 @@ class Checkpoints(LightningCheckpoint):
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
         self.saved_at_s = time.monotonic()
+        # a schedule that asks for the number of steps makes Lightning build the loader before it knows their state
+        trainer.fit_loop._load_combined_loader_states()
         if len(self.random_states) == trainer.world_size:  # going on from a checkpoint, with as many ranks
             state = self.random_states[trainer.global_rank]
             state["numpy"] = tuple(item.numpy() if isinstance(item, torch.Tensor) else item for item in state["numpy"])
