@@ -12,12 +12,11 @@ from pathlib import Path
 
 from ..errors import LabError, Refused
 from ..project import Project
-from . import frozen
 from .attempt import Attempt, attempt_numbers
 from .bundle import keep
-from .code import freeze
 from .environment import differences, environment, packages, process, user
 from .files import plain, read_json, sha256, write, write_json
+from .frozen import check, freeze
 from .leaks import refuse, scan
 
 SCHEMA = 1
@@ -71,7 +70,7 @@ class Run:
         Raises:
             Refused: the code cannot be recorded whole, or something looks like a token.
         """
-        frozen.check()
+        check()
         texts = {"command line": " ".join(argv), "overrides": "\n".join(overrides), "configuration": config_yaml}
         if not allow:
             refuse([hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)])
@@ -134,7 +133,7 @@ class Run:
         Raises:
             Refused: the environment differs and `env` is "refuse", or the code cannot be recorded.
         """
-        frozen.check()
+        check()
         changes = differences(self.record["env"], recorded_packages(self.dir), project.root)
         if changes and env == "refuse":
             raise Refused(f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}")
