@@ -51,9 +51,7 @@ def test_variants_and_checkpoints_elsewhere(project, tmp_path):
     assert run.dir.parent.name == "wide+lowlr"
     assert run.trial == "wide/lowlr"
     assert run.checkpoints == tmp_path / "scratch/wide+lowlr" / run.id
-    assert run.record["code"]["trial_tree"] == git(
-        project.root, "rev-parse", f"HEAD:src/{PACKAGE}/trials/wide"
-    )
+    assert run.record["code"]["trial_tree"] == git(project.root, "rev-parse", f"HEAD:src/{PACKAGE}/trials/wide")
 
 
 def test_without_git_it_says_so_and_goes_on(tmp_path, capsys):
