@@ -123,6 +123,22 @@ def test_a_second_attempt(project, capsys):
     assert (summary["n_attempts"], summary["gpu_seconds"]) == (2, 7)
 
 
+def test_a_running_run_is_not_begun_again(project):
+    run = create(project)
+    attempt = run.begin(project)
+    with pytest.raises(errors.LabError, match="is running on this machine already"):
+        Run.open(run.dir).begin(project)
+    attempt.end("interrupted")
+    assert Run.open(run.dir).begin(project).n == 2
+
+
+def test_what_was_allowed_stays_allowed(project):
+    (project.root / "src" / PACKAGE / "key.py").write_text("key = 'hf_" + "Ab3" * 12 + "'\n")
+    run = create(project, allow=True)
+    run.begin(project).end("interrupted")
+    assert Run.open(run.dir).begin(project).n == 2
+
+
 def test_another_environment_is_told_or_refused(project, capsys):
     run = create(project)
     with open(run.dir / "env.txt", "a") as file:
