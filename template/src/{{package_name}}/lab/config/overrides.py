@@ -52,7 +52,7 @@ def parse(arguments: list[str], one_run: bool = True) -> Typed:
         if key == "experiment":
             raise LabError(f"unknown setting 'experiment'; did you mean: trial={override.value()}")
         if key == "trial":
-            typed.trial = str(override.value())
+            typed.trial = str(override.value()).strip("/")
         elif key in GROUPS and override.type is not OverrideType.DEL and not isinstance(override.value(), dict):
             typed.groups[key] = override.value()
         else:
