@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import sys
 import tomllib
 
 import yaml
@@ -51,6 +52,7 @@ def lint(folder):
     """What ruff has to say about a folder: nothing, when it is clean."""
     commands = (["check", "--output-format=concise", "--quiet"], ["format", "--check", "--quiet"])
     said = [
-        subprocess.run(["ruff", *command, "--no-cache", folder], capture_output=True, text=True) for command in commands
+        subprocess.run([sys.executable, "-m", "ruff", *command, "--no-cache", folder], capture_output=True, text=True)
+        for command in commands
     ]
     return "".join(done.stdout + done.stderr for done in said)

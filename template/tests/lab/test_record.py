@@ -11,7 +11,7 @@ from recorded_project import PACKAGE, create, git, make_project, module, train
 
 errors = module(".errors")
 Run = module("run").Run
-status = module("state").status
+status = module("attempt").status
 read_metrics, MetricsLog = module("metrics").read_metrics, module("metrics").MetricsLog
 
 

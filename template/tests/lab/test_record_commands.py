@@ -12,7 +12,7 @@ import pytest
 from recorded_project import PACKAGE, create, git, make_project, module, train
 
 errors = module(".errors")
-find = module("find").find
+find = module("run").find
 
 
 @pytest.fixture(scope="module")
