@@ -33,11 +33,11 @@ class Means:
         """Adds what a step returned for a batch of `n_samples`: a loss, or a dict of scalar tensors (others are passed over)."""
         values = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
         for name, value in values.items():
-            if not isinstance(value, Tensor) or value.numel() != 1:
+            if not isinstance(value, Tensor) or value.ndim:
                 continue
             if name not in self.sums:
                 self.sums[name] = torch.zeros((), dtype=exact(value.device), device=value.device)
-            self.sums[name].add_(value.detach().reshape(()), alpha=n_samples)
+            self.sums[name].add_(value.detach() if value.requires_grad else value, alpha=n_samples)
         self.n_samples += n_samples
 
     def totals(self, trainer: L.Trainer) -> tuple[list[str], Tensor]:
