@@ -1,0 +1,235 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What one job asks for: the job.* settings completed from the site, and refused where the site's rules say no."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import LabError
+from .site import Site, account_of
+
+TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?|(\d+(?:\.\d+)?)([smhd])")
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A job as the scheduler will see it; `options` are its directives in the scheduler's own words."""
+
+    name: str
+    nodes: int
+    gpus: int
+    tasks_per_node: int
+    cpus_per_task: int
+    time_s: int
+    lead_s: int
+    options: list[str] = field(default_factory=list)
+    submit_options: list[str] = field(default_factory=list)
+
+    @property
+    def n_tasks(self) -> int:
+        return self.nodes * self.tasks_per_node
+
+    @property
+    def gpu_hours(self) -> float:
+        """The most this job can use."""
+        return self.nodes * self.gpus * self.time_s / 3600
+
+
+def seconds(text: Any) -> int:
+    """Seconds of "10:00:00", "1-12:00:00", "30:00" (hours:minutes), "90m", "10h" or a plain number of seconds."""
+    if isinstance(text, int):
+        return text
+    found = TIME.fullmatch(str(text).strip())
+    if not found:
+        raise LabError(f"job.time={text} is no time. Write hours:minutes:seconds (10:00:00), 1-12:00:00, 90m or 10h")
+    days, hours, minutes, rest, number, unit = found.groups()
+    if unit:
+        return round(float(number) * UNITS_S[unit])
+    return ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(rest or 0)
+
+
+def clock(time_s: float) -> str:
+    """Seconds as hours:minutes:seconds."""
+    minutes, rest = divmod(int(time_s), 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest:02d}"
+
+
+def complete(site: Site, job: dict[str, Any], name: str) -> Request:
+    """The request for a job section of the configuration.
+
+    Raises:
+        LabError: the site's rules forbid it; the message names the rule and what would be allowed.
+    """
+    unknown = {key: value for key, value in job.items() if value is not None}
+    gpus = int(unknown.get("gpus", site.default_gpus))
+    nodes = int(unknown.get("nodes", 1))
+    tasks = int(unknown.get("tasks_per_node", gpus or 1))
+    time_s = seconds(unknown.get("time", site["job"]["time"]))
+    _check_size(site, nodes, gpus, tasks, time_s)
+    cpus = int(unknown.get("cpus_per_task") or _cpus_per_task(site, gpus, tasks))
+    lead_s = min(int(site["requeue"]["lead_s"]), time_s // 4)
+    values = {"nodes": nodes, "gpus": gpus, "tasks": tasks, "n_tasks": nodes * tasks, "cpus": cpus}
+
+    resource = _resource(site, nodes, gpus)
+    options = [option.format(**values) for option in resource["options"]]
+    options += site["options"]
+    account, at_submit = _account(site, unknown.get("account"))
+    options += account
+    options += _queue(site, unknown.get("queue"), time_s, nodes * gpus, resource)
+    options += SPELLING[site["scheduler"]](unknown, values, time_s, lead_s, name, site)
+    options += [str(option) for option in unknown.get("extra", [])]
+    return Request(name, nodes, gpus, tasks, cpus, time_s, lead_s, options, at_submit)
+
+
+def _check_size(site: Site, nodes: int, gpus: int, tasks: int, time_s: int) -> None:
+    for key, value, least in (("nodes", nodes, 1), ("gpus", gpus, 0), ("tasks_per_node", tasks, 1), ("time", time_s, 60)):
+        if value < least:
+            raise LabError(f"job.{key}={value}, but it is at least {least}{' s' if key == 'time' else ''}.")
+    per_node = (site["gpu"] or {}).get("per_node")
+    if per_node is not None and gpus > per_node:
+        raise LabError(
+            f"job.gpus={gpus}, but a node of {site.name} has {per_node} GPUs (gpu.per_node in {site.path}).\n"
+            f"Ask for several nodes: job.gpus={per_node} job.nodes={-(-gpus // per_node)}"
+        )
+    if gpus and tasks > gpus:
+        raise LabError(f"job.tasks_per_node={tasks} on job.gpus={gpus}: two tasks cannot train on one GPU. Leave it out.")
+    if site["scheduler"] == "local" and nodes > 1:
+        raise LabError(f"job.nodes={nodes}, but {site.name} is one machine without a scheduler. Leave job.nodes out.")
+
+
+def _cpus_per_task(site: Site, gpus: int, tasks: int) -> int:
+    if gpus and site["job"]["cpus_per_gpu"]:
+        return max(1, int(site["job"]["cpus_per_gpu"]) * gpus // tasks)
+    return int(site["job"]["cpus_per_task"] or 1)
+
+
+def _resource(site: Site, nodes: int, gpus: int) -> dict[str, Any]:
+    """The first entry of `resources` that gives so many GPUs on so many nodes."""
+    for resource in site["resources"]:
+        fits = resource["gpus"] == gpus or (resource["gpus"] == "any" and gpus > 0)
+        if fits and nodes <= (resource.get("max_nodes") or nodes):
+            return resource
+    if not site["resources"]:
+        return {"options": []}
+    sizes = ", ".join(
+        f"{entry['gpus']}" + (f" (at most {entry['max_nodes']} nodes)" if entry.get("max_nodes") else "")
+        for entry in site["resources"]
+    )
+    raise LabError(
+        f"job.gpus={gpus} job.nodes={nodes}: {site.name} has no such resource type.\n"
+        f"GPUs per node there: {sizes} (resources in {site.path})"
+    )
+
+
+def _account(site: Site, asked: str | None) -> tuple[list[str], list[str]]:
+    """Directives and command-line options that name the account; some sites take it only on the command line."""
+    account = asked or account_of(site)
+    rule = site["account"]
+    if rule is None or not rule.get("option"):
+        return ([f"--account={account}"] if account and site["scheduler"] == "slurm" else []), []
+    if account is None:
+        if rule.get("required"):
+            raise LabError(
+                f"{site.name} needs an account: {rule.get('ask') or 'ask your group for its name'}.\n"
+                f"Type job.account=NAME, or write it once: {site.name}: NAME  in ~/.config/lab/accounts.yaml"
+            )
+        return [], []
+    suffix = rule["option"].rpartition("{account}")[2]
+    if suffix and account.endswith(suffix):
+        account = account.removesuffix(suffix)
+    if not re.fullmatch(r"[\w.+-]+", account):
+        raise LabError(f"job.account={account} is no account name; {site.name} asks: {rule.get('ask') or 'letters, digits, _ . -'}")
+    option = rule["option"].format(account=account)
+    return ([], option.split()) if site["scheduler"] == "gridengine" else ([option], [])
+
+
+def _queue(site: Site, asked: str | None, time_s: int, n_gpus: int, resource: dict[str, Any]) -> list[str]:
+    """The queue that was asked for, the resource type's own, or the first whose limits allow the job."""
+    asked = asked or resource.get("queue")
+    known = {queue["name"]: queue for queue in site["queues"]}
+    if asked and asked not in known:  # the site's rules for it are not in the profile; the scheduler will judge
+        return [QUEUE_OPTION[site["scheduler"]].format(queue=asked)]
+    candidates = [known[asked]] if asked else list(known.values())
+    return _within(site, candidates, time_s, n_gpus)
+
+
+def _within(site: Site, candidates: list[dict[str, Any]], time_s: int, n_gpus: int) -> list[str]:
+    broken = []
+    for queue in candidates:
+        if time_s > (queue.get("max_h") or float("inf")) * 3600:
+            broken.append(f"{queue['name']} ends after {queue['max_h']} h")
+        elif n_gpus > (queue.get("max_gpus") or float("inf")):
+            broken.append(f"{queue['name']} gives at most {queue['max_gpus']} GPUs")
+        else:
+            option = queue.get("option")
+            return [option.format(queue=queue["name"])] if option else []
+    if broken:
+        raise LabError(
+            f"no queue of {site.name} takes {clock(time_s)} on {n_gpus} GPUs: {'; '.join(broken)} (queues in {site.path}).\n"
+            "Ask for less; a run continues by itself after its time limit where the site can requeue."
+        )
+    return []
+
+
+def _slurm(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
+    options = [
+        f"--job-name={name}",
+        f"--nodes={values['nodes']}",
+        f"--ntasks-per-node={values['tasks']}",
+        f"--cpus-per-task={values['cpus']}",
+        f"--time={clock(time_s)}",
+        f"--signal=B:USR2@{lead_s}",
+        "--requeue",
+        "--open-mode=append",
+    ]
+    options += [f"--mem={memory}"] if (memory := _memory(job, values, site)) else []
+    for key in ("qos", "constraint", "exclude"):
+        options += [f"--{key}={job[key]}"] if job.get(key) else []
+    options += [f"--mail-user={job['mail']}", "--mail-type=END,FAIL"] if job.get("mail") else []
+    return options + ([f"--dependency=afterok:{job['after']}", "--kill-on-invalid-dep=yes"] if job.get("after") else [])
+
+
+def _pbs(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
+    _unsupported(job, site, "exclude", "constraint", "qos", "mem")
+    options = [f"-N {name[:15]}", f"-l walltime={clock(time_s)}", "-j oe", "-k oed", "-r y"]
+    options += [f"-M {job['mail']}", "-m ae"] if job.get("mail") else []
+    return options + ([f"-W depend=afterok:{job['after']}"] if job.get("after") else [])
+
+
+def _gridengine(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
+    _unsupported(job, site, "exclude", "constraint", "qos", "mem")
+    options = [f"-N {name}", "-cwd", "-j y", "-r y", f"-l h_rt={clock(time_s)}", f"-l s_rt={clock(time_s - lead_s)}"]
+    options += [f"-M {job['mail']}", "-m ea"] if job.get("mail") else []
+    return options + ([f"-hold_jid {job['after']}"] if job.get("after") else [])
+
+
+def _pjm(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
+    _unsupported(job, site, "exclude", "constraint", "qos", "after", "mem")
+    return [f"-N {name}", f"-L elapse={clock(time_s)}", "-j", *([f"-m e --mail-list {job['mail']}"] if job.get("mail") else [])]
+
+
+def _local(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
+    _unsupported(job, site, "exclude", "constraint", "qos", "after", "mail", "extra", "queue")
+    return []
+
+
+SPELLING = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine, "pjm": _pjm, "local": _local}
+QUEUE_OPTION = {"slurm": "--partition={queue}", "pbs": "-q {queue}", "gridengine": "-q {queue}", "pjm": "-L rscgrp={queue}"}
+
+
+def _memory(job: dict[str, Any], values: dict[str, int], site: Site) -> str | None:
+    """Memory per node: what was asked for, or the site's share per GPU."""
+    per_gpu = site["job"]["mem_per_gpu"]
+    if job.get("mem") or not per_gpu or not values["gpus"]:
+        return job.get("mem")
+    amount, unit = re.fullmatch(r"(\d+)(\w*)", per_gpu).groups()
+    return f"{int(amount) * values['gpus']}{unit}"
+
+
+def _unsupported(job: dict[str, Any], site: Site, *keys: str) -> None:
+    for key in keys:
+        if job.get(key):
+            raise LabError(f"job.{key} has no counterpart in {site['scheduler']} ({site.name}). Use job.extra with its own words.")
