@@ -71,7 +71,7 @@ class PreemptionCallback(L.Callback):
         self.n_batches += 1
         if self.n_batches == self.next_agreement:
             self._agree(trainer)
-        if self.agreed and _nothing_pending(trainer.fit_loop.epoch_loop, trainer.fit_loop._data_fetcher):
+        if self.agreed and nothing_pending(trainer.fit_loop.epoch_loop, trainer.fit_loop._data_fetcher):
             self._stop(trainer)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -118,7 +118,7 @@ class PreemptionCallback(L.Callback):
         raise Stopped(step=trainer.global_step, requeue=requeue)
 
 
-def _nothing_pending(loop: _TrainingEpochLoop, data_fetcher: object) -> bool:
+def nothing_pending(loop: _TrainingEpochLoop, data_fetcher: object) -> bool:
     """False after a batch that leaves gradients to accumulate, or that validation or the epoch's end follows."""
     return not (
         loop._should_accumulate()

@@ -42,6 +42,12 @@ class Attempt:
         return self
 
     def note(self, **facts: Any) -> None:
+        """Adds facts that are known only later, such as device, world_size or the data's fingerprint, to
+        start.json."""
+        self.facts = self.facts | torch_facts() | facts
+        write_json(self.dir / "start.json", self.facts)
+
+    def note(self, **facts: Any) -> None:
         """Adds to start.json what is known only once torch is imported: device, precision, data."""
         self.facts |= torch_facts() | facts
         write_json(self.dir / "start.json", self.facts)

@@ -45,16 +45,16 @@ def freeze(
     git = Git(project.root)
     if code["dirty"] and dirty == "refuse":
         raise Refused(
-            f"record.dirty=refuse, and {code['n_changed'] + code['n_untracked']} files differ from the last commit. "
-            "Commit them (git add -A && git commit), or run with record.dirty=snapshot."
+            f"record.dirty=refuse, and {code['n_changed'] + code['n_untracked']} files are not committed. "
+            "Type: git add -A && git commit    or run with: record.dirty=snapshot"
         )
     package = f"{code['prefix']}src/{project.package}"
     folders = [package, f"{package}/trials/{trial.partition('/')[0]}"]
-    lines = git.paths("ls-tree", "--full-tree", "-z", code["commit"], *folders)
-    trees = {line.partition("\t")[2]: line.split()[2] for line in lines}
-    if package not in trees:
-        return unrecorded(f"the repository in {project.root} or above ignores {package}")
-    code["trial_tree"] = trees.get(folders[1])
+    names = "".join(f"{code['commit']}:{folder}\n" for folder in folders)
+    trees = [line.split() for line in git("cat-file", "--batch-check", stdin=names).splitlines()]
+    if trees[0][-1] == "missing":
+        return unrecorded(f"the git repository around {project.root} ignores {package}")
+    code["trial_tree"] = None if trees[1][-1] == "missing" else trees[1][0]
     code["bundle"] = bundle(git, runs / STORE / f"{code['commit']}.bundle", code)
     code["complete"] = True
     return code

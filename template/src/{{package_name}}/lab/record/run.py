@@ -251,7 +251,7 @@ def upgraded(record: dict[str, Any], run_dir: Path) -> dict[str, Any]:
         )
     defaults = {
         "run_id": run_dir.name, "trial": run_dir.parent.name.replace("+", "/"), "parent": None, "why": None,
-        "who": None,        "created": None, "host": None, "process": {}, "template": None, "seed": None, "code": {}, "command": {},
-        "config_sha256": None, "env": {}, "files": {},
+        "who": None, "created": None, "host": None, "process": {}, "template": None, "seed": None, "code": {},
+        "command": {}, "config_sha256": None, "env": {}, "files": {},
     }  # fmt: skip
     return defaults | record

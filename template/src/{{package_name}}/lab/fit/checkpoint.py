@@ -1,0 +1,200 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Checkpoints of plain types, written aside and renamed: last.ckpt, previous.ckpt, best.ckpt.
+
+One is made after each epoch and, within a long epoch, every `checkpoint.every_min` minutes.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import random
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import Checkpoint as LightningCheckpoint
+from lightning.pytorch.plugins.io import TorchCheckpointIO
+from omegaconf import Container, OmegaConf
+
+from ..errors import Failed, LabError
+from .signals import nothing_pending
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Saves plain types only, aside and renamed. A full disk is remembered in `error`, so that no rank waits for another."""
+
+    error: OSError | None = None
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        path, self.error = Path(path), None
+        aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        content = plain(checkpoint)
+        try:
+            with open(aside, "wb") as file:
+                torch.save(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            if path.exists():
+                os.replace(path, path.with_name("previous.ckpt"))
+            os.replace(aside, path)
+        except (OSError, RuntimeError) as error:  # torch's writer turns a failed write into a RuntimeError
+            aside.unlink(missing_ok=True)
+            self.error = error if isinstance(error, OSError) else OSError(errno.ENOSPC, str(error).splitlines()[0])
+
+
+class Checkpoints(LightningCheckpoint):
+    """Keeps last.ckpt and previous.ckpt, and best.ckpt by a metric.
+
+    Args:
+        directory: where they go.
+        every_min: minutes between checkpoints within an epoch, > 0.
+        monitor: metric that chooses best.ckpt, such as "val/loss"; None for no best.ckpt.
+        mode: "min" or "max" of it.
+    """
+
+    def __init__(self, directory: Path, *, every_min: float, monitor: str | None, mode: str) -> None:
+        self.directory, self.every_s, self.monitor, self.mode = Path(directory), 60 * every_min, monitor, mode
+        self.best: float | None = None
+        self.saved_at_s = time.monotonic()
+
+    def save_now(self, trainer: L.Trainer) -> None:
+        """Saves last.ckpt; to be called on all ranks together.
+
+        Raises:
+            Failed: the disk is full or the quota used up; the checkpoint before stays, and the run can be resumed from it.
+        """
+        trainer.save_checkpoint(self.directory / "last.ckpt")
+        self.saved_at_s = time.monotonic()
+        problem = trainer.strategy.broadcast(_described(trainer.strategy.checkpoint_io.error, self.directory))
+        if problem:
+            raise Failed(problem)
+
+    def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
+        self.saved_at_s = time.monotonic()
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        loop = trainer.fit_loop.epoch_loop
+        if (loop._batches_that_stepped + 1) % trainer.log_every_n_steps or not nothing_pending(loop, trainer.fit_loop._data_fetcher):
+            return
+        if trainer.strategy.broadcast(time.monotonic() - self.saved_at_s > self.every_s):  # rank 0's clock decides
+            self.save_now(trainer)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        value = trainer.callback_metrics.get(self.monitor) if self.monitor else None
+        better = value is not None and math.isfinite(value) and (self.best is None or self._is_better(float(value)))
+        if better:
+            self.best = float(value)
+        self.save_now(trainer)
+        if better and trainer.is_global_zero:
+            _copy(self.directory / "last.ckpt", self.directory / "best.ckpt")
+
+    def _is_better(self, value: float) -> bool:
+        return value < self.best if self.mode == "min" else value > self.best
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best = state["best"]
+
+
+class RandomState(L.Callback):
+    """Random number generators of every rank: saved in checkpoints, set again when fit goes on."""
+
+    states: list[dict[str, Any]] | None = None
+
+    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        states = [random_state()] * trainer.world_size
+        if trainer.world_size > 1:
+            torch.distributed.all_gather_object(states, random_state())
+        checkpoint["random_states"] = states
+
+    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        self.states = checkpoint.get("random_states")
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.states and len(self.states) == trainer.world_size:
+            set_random_state(self.states[trainer.global_rank])
+        self.states = None
+
+
+def random_state() -> dict[str, Any]:
+    name, keys, *rest = np.random.get_state()
+    return {
+        "python": random.getstate(),
+        "numpy": (name, keys.tolist(), *rest),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    random.setstate(state["python"])
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+
+
+def plain(value: Any, where: str = "checkpoint") -> Any:
+    """The same content in types that `torch.load(weights_only=True)` accepts.
+
+    Raises:
+        LabError: something else is in there, with its place.
+    """
+    if isinstance(value, Mapping):
+        return {key: plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = [plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, Container):
+        return OmegaConf.to_container(value, resolve=True)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value)
+    if value is None or isinstance(value, torch.Tensor | bool | int | float | complex | str | bytes | set | torch.dtype):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    raise LabError(
+        f"{where} is a {type(value).__name__}, which checkpoints do not hold (they load with weights_only=True). "
+        "Return tensors, numbers, texts, lists and dicts from state_dict and on_save_checkpoint."
+    )
+
+
+def newest(directory: Path) -> Path | None:
+    """The checkpoint to continue from, or None; the one before the last when a kill came between two renames."""
+    return next((path for name in ("last.ckpt", "previous.ckpt") if (path := directory / name).is_file()), None)
+
+
+def _copy(source: Path, target: Path) -> None:
+    aside = target.with_name(f".{target.name}.tmp")
+    aside.unlink(missing_ok=True)
+    try:
+        os.link(source, aside)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(source, aside)
+    os.replace(aside, target)
+
+
+def _described(error: OSError | None, directory: Path) -> str | None:
+    if error is None:
+        return None
+    if error.errno not in FULL:
+        return f"the checkpoint could not be written to {directory}: {error}. The one before is kept."
+    free_gb = shutil.disk_usage(directory).free / 1e9
+    return (
+        f"no space for a checkpoint on the disk of {directory} ({free_gb:.2f} GB free, or the quota is used up). "
+        "The checkpoint before is kept. Make space, or set paths.checkpoints, then: lab resume RUN"
+    )

@@ -1,0 +1,107 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The optional loggers, TensorBoard and W&B, beside the run's own files. Neither can stop or block a training."""
+
+from __future__ import annotations
+
+import importlib.util
+import netrc
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers.logger import Logger
+from omegaconf import DictConfig, OmegaConf
+
+from ..errors import LabError
+from ..record.run import Run
+from .metrics import RunFiles
+
+
+def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
+    """metrics.jsonl always; `logger=tensorboard`, `logger=wandb` or `logger=[tensorboard,wandb]` beside it."""
+    loggers: list[Logger] = [RunFiles(run.dir, attempt)]
+    if "tensorboard" in config.logger:
+        needs("tensorboard")
+        loggers.append(TensorBoardLogger(run.dir, name="tensorboard", version="", **config.logger.tensorboard))
+    if "wandb" in config.logger:
+        needs("wandb")
+        loggers.append(wandb_logger(config, run))
+    return loggers
+
+
+def needs(package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise LabError(f"logger={package} needs the package {package}: pip install '{package}' (or uv add {package})")
+
+
+def wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
+    """One W&B run per run id, also across attempts; offline unless a key and a network are there; its code saving off."""
+    settings = config.logger.wandb
+    mode = wandb_mode(settings.mode, bool(config.site.get("internet", True)))
+    code = run.record["code"]
+    os.environ.update(WANDB_MODE=mode, WANDB_DISABLE_CODE="true", WANDB_DISABLE_GIT="true", WANDB_SILENT="true", WANDB_DIR=str(run.dir))
+    if rank_zero_only.rank == 0:
+        print(f"W&B: {mode}, run {run.id}" + (f"; upload later: wandb sync {run.dir}/wandb/offline-run-*" if mode == "offline" else ""))
+    return WandbLogger(
+        project=settings.project,
+        entity=settings.entity,
+        name=f"{run.trial} {run.id}",
+        id=run.id,
+        resume="allow",
+        save_dir=str(run.dir),
+        offline=mode == "offline",
+        tags=list(settings.tags),
+        config={
+            "run_id": run.id,
+            "commit": code.get("commit"),
+            "tree": code.get("tree"),
+            "config": OmegaConf.to_container(OmegaConf.load(run.dir / "config.yaml"), resolve=False),
+        },
+        save_code=False,
+    )
+
+
+def wandb_mode(wanted: str, site_has_internet: bool) -> str:
+    """online only with a key and a network: without one W&B would ask at a prompt, without the other it would hang."""
+    if wanted != "auto":
+        return wanted
+    if os.environ.get("WANDB_MODE"):
+        return os.environ["WANDB_MODE"]
+    return "online" if site_has_internet and wandb_key() and reachable("api.wandb.ai") else "offline"
+
+
+def wandb_key() -> bool:
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    try:
+        return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai") is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:
+    """Whether a connection opens within `timeout_s`; in a thread, because looking a name up has no time limit of its own."""
+    answers: list[bool] = []
+
+    def connect() -> None:
+        try:
+            socket.create_connection((host, port), timeout=timeout_s).close()
+            answers.append(True)
+        except OSError:
+            answers.append(False)
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    return bool(answers and answers[0])
+
+
+def finish_loggers(loggers: list[Any]) -> None:
+    """Ends W&B's process, so that the next run in this process starts a new one."""
+    for logger in loggers:
+        if isinstance(logger, WandbLogger) and logger._experiment is not None:
+            logger.experiment.finish()

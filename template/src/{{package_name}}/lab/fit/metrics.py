@@ -1,0 +1,179 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Means of what the steps return: summed on the device, read once per logging interval, equal on any number of ranks.
+
+`self.log` costs about 0.4 ms a call; returning a dict from training_step costs a few microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+from lightning.pytorch.loggers.logger import Logger
+from lightning.pytorch.utilities.data import extract_batch_size
+from torch import Tensor
+
+from ..errors import Failed
+from ..record.metrics import MetricsLog
+
+
+class Means:
+    """Sums of named values weighted by samples; `read` gives the means over all ranks and starts anew."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, Tensor] = {}
+        self.n_samples = 0
+
+    def add(self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int) -> None:
+        """Adds what a step returned for a batch of `n_samples`: a loss, or a dict of scalar tensors (others are passed over)."""
+        values = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
+        for name, value in values.items():
+            if not isinstance(value, Tensor) or value.numel() != 1:
+                continue
+            if name not in self.sums:
+                exact = torch.float32 if value.device.type == "mps" else torch.float64
+                self.sums[name] = torch.zeros((), dtype=exact, device=value.device)
+            self.sums[name].add_(value.detach().reshape(()), alpha=n_samples)
+        self.n_samples += n_samples
+
+    def totals(self, trainer: L.Trainer) -> tuple[list[str], Tensor]:
+        """Names, and their sums over all ranks followed by the number of samples; all ranks together."""
+        names = sorted(self.sums)
+        device = trainer.strategy.root_device
+        exact = torch.float32 if device.type == "mps" else torch.float64
+        total = torch.stack([self.sums[name] for name in names] + [torch.tensor(self.n_samples, dtype=exact, device=device)])
+        if trainer.world_size > 1:
+            torch.distributed.all_reduce(total)
+        return names, total
+
+    def read(self, trainer: L.Trainer, prefix: str) -> dict[str, float]:
+        if not self.sums:
+            return {}
+        names, total = self.totals(trainer)
+        *sums, n_samples = total.tolist()
+        self.sums, self.n_samples = {}, 0
+        return {f"{prefix}/{name}": value / n_samples for name, value in zip(names, sums, strict=True)} if n_samples else {}
+
+
+class LogMeans(L.Callback):
+    """Logs the means as train/<name>, val/<name> and test/<name>, to all loggers and to `trainer.callback_metrics`."""
+
+    def __init__(self) -> None:
+        self.train, self.evaluated = Means(), Means()
+
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any) -> None:
+        self.train.add(outputs, size_of(batch))
+        loop = trainer.fit_loop.epoch_loop
+        if not loop._should_accumulate() and (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0:
+            self._publish(trainer, self.train.read(trainer, "train"))
+
+    def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        values = self.train.read(trainer, "train")
+        self._publish(trainer, values, step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
+
+    def on_validation_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any) -> None:
+        self.evaluated.add(outputs, size_of(batch))
+
+    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self._publish(trainer, self.evaluated.read(trainer, "val"))
+
+    on_test_batch_end = on_validation_batch_end
+
+    def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self._publish(trainer, self.evaluated.read(trainer, "test"), step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
+
+    def _publish(self, trainer: L.Trainer, values: dict[str, float], step: int | None = None) -> None:
+        step = trainer.fit_loop.epoch_loop._batches_that_stepped if step is None else step
+        trainer.callback_metrics.update({name: torch.tensor(value) for name, value in values.items()})
+        for logger in trainer.loggers if values else []:
+            logger.log_metrics(values | {"epoch": trainer.current_epoch}, step=step)
+        wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
+        if wrong and trainer.training:
+            raise Failed(
+                f"{' and '.join(wrong)} in the {trainer.log_every_n_steps} steps up to step {step + 1}. "
+                "Lower optimizer.lr, set trainer.gradient_clip_val=1.0, or look at the data."
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        if not self.train.sums or self._trainer is None:
+            return {}
+        names, total = self.train.totals(self._trainer)
+        return {"names": names, "totals": total}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._restored = state
+
+    _trainer: L.Trainer | None = None
+    _restored: dict[str, Any] | None = None
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self._trainer = trainer
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self._restored:  # the sums of all ranks go on on the first, the others start from zero
+            totals = self._restored["totals"].to(trainer.strategy.root_device) * float(trainer.is_global_zero)
+            *sums, n_samples = totals.unbind()
+            self.train.sums = dict(zip(self._restored["names"], sums, strict=True))
+            self.train.n_samples = int(n_samples)
+        self._restored = None
+
+
+class BuffersAgree(L.Callback):
+    """Lets ranks evaluate different numbers of batches.
+
+    DDP broadcasts buffers (BatchNorm's means) at every forward, in evaluation too, so a rank with one batch more
+    would wait for ever. They are made equal once before, and the broadcast is switched off meanwhile.
+    """
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if isinstance(trainer.model, torch.nn.parallel.DistributedDataParallel):
+            for buffer in pl_module.buffers():
+                torch.distributed.broadcast(buffer, 0)
+            trainer.model.require_forward_param_sync = False
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if isinstance(trainer.model, torch.nn.parallel.DistributedDataParallel):
+            trainer.model.require_forward_param_sync = True
+
+
+class RunFiles(Logger):
+    """The logger that is always there: rows of metrics.jsonl. `step` in the file counts optimizer steps done, from 1."""
+
+    def __init__(self, run_dir: Path, attempt: int) -> None:
+        super().__init__()
+        self.run_dir, self.attempt = Path(run_dir), attempt
+        self.log: MetricsLog | None = None
+
+    @property
+    def name(self) -> str:
+        return self.run_dir.parent.name
+
+    @property
+    def version(self) -> str:
+        return self.run_dir.name
+
+    @property
+    def save_dir(self) -> str:
+        return str(self.run_dir)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        metrics = dict(metrics)
+        epoch = int(metrics.pop("epoch", 0))
+        self.log = self.log or MetricsLog(self.run_dir, self.attempt)
+        if metrics:
+            self.log.append((step or 0) + 1, epoch, metrics)
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        pass  # config.yaml and run.json hold them
+
+
+def size_of(batch: Any) -> int:
+    """Samples in a batch, from its first tensor."""
+    first = batch[0] if isinstance(batch, list | tuple) and batch else batch
+    return first.shape[0] if isinstance(first, Tensor) and first.ndim else extract_batch_size(batch)

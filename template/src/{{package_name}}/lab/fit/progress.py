@@ -1,0 +1,59 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What one sees while it trains: a bar on a terminal, a plain line per epoch otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import lightning.pytorch as L
+from tqdm import tqdm
+
+
+class Progress(L.Callback):
+    """Rank 0 tells of each epoch; the bar is drawn once a second at most.
+
+    Args:
+        bar: True or False; "auto" means a bar when standard error is a terminal.
+    """
+
+    def __init__(self, bar: bool | str = "auto") -> None:
+        self.wanted = sys.stderr.isatty() if bar == "auto" else bar
+        self.bar: tqdm | None = None
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        n_parameters = sum(p.numel() for p in pl_module.parameters())
+        self.say(trainer, f"{type(pl_module).__name__}: {n_parameters:,} parameters, {trainer.num_training_batches} batches an epoch")
+        self.started_s = time.monotonic()
+
+    def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
+        self.started_s = time.monotonic()
+        if self.wanted and trainer.is_global_zero:
+            n = trainer.num_training_batches
+            name = f"epoch {trainer.current_epoch + 1}"
+            total = n if isinstance(n, int) else None
+            self.bar = tqdm(total=total, desc=name, unit=" batches", mininterval=1.0, leave=False, dynamic_ncols=True)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.update()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self.close()
+        values = {name: float(value) for name, value in trainer.callback_metrics.items() if "/" in name}
+        shown = "  ".join(f"{name} {value:.4f}" for name, value in sorted(values.items()) if not name.startswith("test/"))
+        last = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else "?"
+        self.say(trainer, f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({time.monotonic() - self.started_s:.1f} s)")
+
+    def on_exception(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+    def say(self, trainer: L.Trainer, line: str) -> None:
+        if trainer.is_global_zero:
+            print(line, flush=True)

@@ -1,0 +1,101 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""One attempt, recorded from before the slow imports to its end, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ..errors import Failed, LabError
+from ..project import Project
+from ..record.attempt import Attempt, read_attempts
+from ..record.run import Run
+
+BEAT_S = 30
+
+
+class Recording:
+    """What a training adds to the record of its attempt. On ranks other than the first, nothing is written."""
+
+    def __init__(self, attempt: Attempt | None, n: int, earlier: dict[str, Any]) -> None:
+        self.attempt, self.n, self.earlier = attempt, n, earlier  # earlier: start.json of the run's first attempt
+        self.metrics: dict[str, float] = {}
+        self.measured: dict[str, Any] = {}
+
+    def note(self, **facts: Any) -> None:
+        if self.attempt:
+            self.attempt.note(**facts)
+
+
+@contextmanager
+def recorded(run: Run, project: Project, env: str, **facts: Any) -> Iterator[Recording]:
+    """Begins an attempt (on the first rank) and ends it: finished, interrupted or failed, with the reason.
+
+    Raises:
+        Failed: the disk is full, with which one; other errors are passed on after they are recorded.
+    """
+    joined = os.environ.get("LAB_ATTEMPT")
+    if joined:  # another process of this attempt, started by the first
+        yield Recording(None, int(joined), read_attempts(run.dir)[0]["start"])
+        return
+    attempt = run.begin(project, env=env, **facts)
+    os.environ.update(LAB_RUN_DIR=str(run.dir), LAB_ATTEMPT=str(attempt.n))
+    recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0]["start"])
+    with beating(attempt):
+        try:
+            yield recording
+        except BaseException as error:
+            status, raised = ended_by(error, run)
+            attempt.end(status, recording.metrics, exception=None if status == "interrupted" else error, **recording.measured)
+            if status == "interrupted":
+                print(f"interrupted; continue with: lab resume {run.id}")
+            if raised is error:
+                raise
+            raise raised from error
+        else:
+            attempt.end("finished", recording.metrics, **recording.measured)
+        finally:
+            for name in ("LAB_RUN_DIR", "LAB_ATTEMPT"):
+                os.environ.pop(name, None)
+
+
+def ended_by(error: BaseException, run: Run) -> tuple[str, BaseException]:
+    """The status an exception means, and the exception to show instead of it."""
+    if isinstance(error, KeyboardInterrupt | SystemExit):  # Lightning turns Ctrl-C into SystemExit
+        return "interrupted", KeyboardInterrupt()
+    if isinstance(error, LabError):
+        return ("interrupted" if error.exit_code in (0, 130) else "failed"), error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        place = error.filename or run.dir
+        free_gb = shutil.disk_usage(run.dir).free / 1e9
+        return "failed", Failed(
+            f"no space left on the disk of {place} ({free_gb:.2f} GB free at {run.dir}, or the quota is used up). "
+            f"Record and last checkpoint are kept. Make space, then: lab resume {run.id}"
+        )
+    traceback.print_exception(error)
+    return "failed", Failed(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}; recorded in {run.dir}")
+
+
+@contextmanager
+def beating(attempt: Attempt) -> Iterator[None]:
+    """Touches the heartbeat while the block runs, from a thread, so that a long step does not look dead."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(BEAT_S):
+            with suppress(OSError):  # a full disk: the step that writes will tell
+                attempt.beat()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,7 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The commands of this folder."""
+
+COMMANDS = [
+    ("data pack", "pack raw data into one .h5 file", "pack:pack_command"),
+    ("data info", "what a data file holds, and where it fits", "info:info_command"),
+]

@@ -1,0 +1,169 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning
+import numpy as np
+import torch
+
+from ..errors import LabError
+from ..machine.affinity import cores
+from .dataset import H5Dataset, Transform
+from .find import find
+from .layout import DataFileError, Layout, layout
+from .loader import Loader
+from .order import Order
+
+
+class H5DataModule(lightning.LightningDataModule):
+    """Train, val, test and predict loaders over one data file. Subclass it in data.py: what a sample is
+    (`samples`), how a batch is transformed in a worker (`transform`) and on the device
+    (`on_after_batch_transfer`).
+
+    Args:
+        path: the file, looked up along `search` unless absolute.
+        search: directories, first wins.
+        batch_size: samples per step and rank.
+        seed: of the order and of all random augmentation.
+        fields, shapes: see `H5Dataset`. Longer ragged samples are cropped at random in training, else from
+            the start.
+        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores there are
+            per rank.
+        drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
+    """
+
+    def __init__(
+        self,
+        path: str,
+        search: str | Sequence[str] = ("data",),
+        batch_size: int = 64,
+        seed: int = 0,
+        fields: Sequence[str] = ("x", "y"),
+        shapes: Mapping[str, int | Sequence[int]] | None = None,
+        num_workers: int | str = "auto",
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__()
+        self.path, self.search = path, [search] if isinstance(search, str) else list(search)
+        self.batch_size, self.seed, self.drop_last = batch_size, seed, drop_last
+        self.fields = tuple(fields)
+        self.shapes = {
+            name: shape if isinstance(shape, int) else tuple(shape) for name, shape in (shapes or {}).items()
+        }
+        self.num_workers = num_workers
+        self.loaders: dict[str, Loader] = {}
+        self._layout: Layout | None = None
+
+    @classmethod
+    def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
+        """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}. Further keys
+        are further fields; "split" puts a sample into that split, "group" keeps all samples of one group in
+        one split."""
+        raise LabError(
+            f"{cls.__name__} in data.py has no samples(); write one that yields a dict per sample."
+        )
+
+    transform: Transform | None = None
+    """Called as transform(batch, rng) on whole training batches in the reading thread or worker; draw from
+    `rng` only."""
+
+    @property
+    def file(self) -> Path:
+        """The data file, found along `search`."""
+        return find(self.path, self.search)
+
+    @property
+    def layout(self) -> Layout:
+        if self._layout is None:
+            self._layout = layout(self.file)
+        return self._layout
+
+    def prepare_data(self) -> None:
+        layout(self.file)  # a missing or damaged file ends the job here, once, with a message
+
+    def train_dataloader(self) -> Loader:
+        overfits = self.trainer is not None and self.trainer.overfit_batches > 0
+        return self.loader("train", shuffle=not overfits)
+
+    def val_dataloader(self) -> Loader | list:
+        return self.loader("val") if "val" in self.layout.splits else []
+
+    def test_dataloader(self) -> Loader:
+        return self.loader("test")
+
+    def predict_dataloader(self) -> Loader:
+        return self.loader("test")
+
+    def loader(self, split: str, shuffle: bool = False) -> Loader:
+        """A loader over this rank's part of `split`; shuffled ones crop at random and apply `transform`.
+
+        Raises:
+            DataFileError: the split has fewer samples than there are ranks (or none).
+        """
+        dataset = H5Dataset(
+            self.layout,
+            split,
+            self.fields,
+            shapes=self.shapes,
+            crop="random" if shuffle else "start",
+            transform=self.transform if shuffle else None,
+        )
+        rank, world_size = self.ranks()
+        if len(dataset) < world_size:
+            raise DataFileError(
+                f"{self.layout.path}: split {split!r} has {len(dataset)} samples, fewer than the "
+                f"{world_size} processes that read it. "
+                "Pack it with a larger share for that split, or use fewer devices."
+            )
+        order = Order(
+            len(dataset), self.batch_size, self.seed, shuffle, self.drop_last and shuffle, rank, world_size
+        )
+        attached = self.trainer is not None
+        self.loaders[split] = Loader(
+            dataset,
+            order,
+            num_workers=self._number_of_workers(dataset),
+            pin_memory=torch.cuda.is_available(),
+            epoch=(lambda: self.trainer.current_epoch) if attached and shuffle else None,
+            on_other_steps=self._set_steps_done if attached and shuffle else None,
+        )
+        return self.loaders[split]
+
+    def ranks(self) -> tuple[int, int]:
+        """This process's rank and the number of ranks."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+
+    def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
+        """For random augmentation in `on_after_batch_transfer`: seeded by (seed, epoch, sample count, rank),
+        so that a resumed run draws for each batch what an uninterrupted one would have drawn."""
+        loader = self.loaders["train"]
+        entropy = (self.seed, loader.epoch, loader.position, loader.order.rank)
+        seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+        return torch.Generator(device).manual_seed(seed)
+
+    def teardown(self, stage: str) -> None:
+        for loader in self.loaders.values():
+            loader.close()
+
+    def _number_of_workers(self, dataset: H5Dataset) -> int:
+        if self.num_workers != "auto":
+            return int(self.num_workers)
+        if not any(
+            "encoding" in self.layout.fields[name].attrs for name in self.fields if name in self.layout.fields
+        ):
+            return 0
+        ranks_here = getattr(self.trainer, "num_devices", 1) if self.trainer else 1
+        return max(1, cores() // max(1, ranks_here) - 1)
+
+    def _set_steps_done(self, steps: int) -> None:
+        """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where the
+        data ends."""
+        progress = self.trainer.fit_loop.epoch_loop.batch_progress.current
+        progress.ready = progress.started = progress.processed = progress.completed = steps

@@ -1,0 +1,44 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Finds a data file along the search path of `paths.data`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import LabError, nearest
+from ..project import Project, resolve_paths
+from .layout import DataFileError
+
+
+def find(path: str | Path, search: Sequence[str | Path]) -> Path:
+    """`path` in the first directory of `search` that has it; an absolute path is taken as it is.
+
+    Raises:
+        DataFileError: no directory has it; lists them and the nearest name there is.
+    """
+    path = Path(os.path.expandvars(path)).expanduser()
+    if path.is_absolute():
+        return path
+    directories = places(search)
+    for directory in directories:
+        if (directory / path).exists():
+            return directory / path
+    there = [
+        other.name for directory in directories if directory.is_dir() for other in directory.glob("*.h5")
+    ]
+    raise DataFileError(
+        f"no data file {path} in "
+        f"{', '.join(map(str, directories)) or 'an empty search path'}{nearest(path.name, there)}. "
+        f"Make it with: lab data pack {path.stem}"
+    )
+
+
+def places(search: Sequence[str | Path]) -> list[Path]:
+    """The directories of a search path, absolute; relative ones lie in the project (outside of one: here)."""
+    try:
+        root = Project.find().root
+    except LabError:
+        root = Path.cwd()
+    return resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)["data"]

@@ -1,0 +1,154 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""How the rows of one field become one array: taken from the map, cropped before reading, or decoded."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .layout import OFFSETS, DataFileError, Layout
+
+LENGTHS = "_lengths"
+Rng = Callable[[], np.random.Generator]
+
+
+class FieldReader:
+    """Reads rows of one field: `reader(rows, rng)` gives an array (B, ...) of its own memory, never a view of
+    the map.
+
+    The map is made at the first call in each process, and left behind when the reader is pickled.
+    """
+
+    def __init__(self, layout: Layout, name: str) -> None:
+        self.layout, self.name = layout, name
+        self.values: np.ndarray | None = None
+        layout.field(name)
+
+    def __call__(self, rows: np.ndarray, rng: Rng) -> np.ndarray:
+        if self.values is None:
+            self.open()
+        return self.read(rows, rng)
+
+    def open(self) -> None:
+        self.values = self.layout.map(self.layout.field(self.name))
+
+    def read(self, rows: np.ndarray, rng: Rng) -> np.ndarray:
+        return self.values.take(rows, 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"values": None, "offsets": None}
+
+
+class Ragged(FieldReader):
+    """Samples of varying length, cropped or padded with zeros to `length` (None: to the longest of the
+    batch)."""
+
+    def __init__(self, layout: Layout, name: str, length: int | None, crop: str) -> None:
+        super().__init__(layout, name)
+        self.length, self.crop = length, crop
+
+    def open(self) -> None:
+        super().open()
+        self.offsets = self.layout.map(self.layout.arrays[self.name + OFFSETS])
+
+    def spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First value and number of values of each sample."""
+        first, stop = self.offsets.take(rows), self.offsets.take(rows + 1)
+        if (stop < first).any() or stop.max(initial=0) > len(self.values):
+            raise DataFileError(
+                f"{self.layout.path}: {self.name + OFFSETS} are damaged. Check the file: lab data verify "
+                f"{self.layout.path}"
+            )
+        return first, stop - first
+
+    def read(self, rows: np.ndarray, rng: Rng) -> np.ndarray:
+        first, lengths = self.spans(rows)
+        length = int(lengths.max(initial=0)) if self.length is None else self.length
+        spare = np.maximum(lengths - length, 0)
+        if self.crop == "random" and spare.any():
+            first = first + rng().integers(0, spare, endpoint=True)
+        out = np.zeros((len(rows), length), self.values.dtype)
+        for row, start, size in zip(out, first.tolist(), np.minimum(lengths, length).tolist(), strict=True):
+            row[:size] = self.values[start : start + size]
+        return out
+
+
+class Lengths(Ragged):
+    """Valid values (int64) of each sample of a ragged field, after the crop."""
+
+    def read(self, rows: np.ndarray, rng: Rng) -> np.ndarray:
+        lengths = self.spans(rows)[1]
+        return lengths if self.length is None else np.minimum(lengths, self.length)
+
+
+class EncodedImages(Ragged):
+    """JPEG, PNG ... bytes decoded to RGB uint8 (B, 3, height, width): scaled to cover that size, then
+    cropped."""
+
+    def __init__(self, layout: Layout, name: str, size: tuple[int, int], crop: str) -> None:
+        super().__init__(layout, name, None, crop)
+        self.size = size
+
+    def read(self, rows: np.ndarray, rng: Rng) -> np.ndarray:
+        height, width = self.size
+        out = np.empty((len(rows), 3, height, width), np.uint8)
+        first, lengths = self.spans(rows)
+        where = rng().random((len(rows), 2)) if self.crop == "random" else np.full((len(rows), 2), 0.5)
+        for i, (start, size) in enumerate(zip(first, lengths, strict=True)):
+            try:
+                image_HWC = decode(self.values[start : start + size].tobytes(), self.size)
+            except OSError as error:
+                raise DataFileError(
+                    f"{self.layout.path}: image {rows[i]} of field {self.name!r} cannot be decoded "
+                    f"({error}). "
+                    f"Check the file: lab data verify {self.layout.path}"
+                ) from error
+            top = int(where[i, 0] * (image_HWC.shape[0] - height + 1))
+            left = int(where[i, 1] * (image_HWC.shape[1] - width + 1))
+            out[i] = image_HWC[top : top + height, left : left + width].transpose(2, 0, 1)
+        return out
+
+
+def decode(encoded: bytes, size: tuple[int, int] | None) -> np.ndarray:
+    """An encoded image as RGB uint8 (height, width, 3), scaled so that it just covers `size` (height,
+    width)."""
+    from PIL import Image  # only data sets of images need it
+
+    with Image.open(io.BytesIO(encoded)) as image:
+        if size is None:
+            return np.asarray(image.convert("RGB"))
+        height, width = size
+        image.draft("RGB", (width, height))  # a JPEG is decoded at the smallest eighth that still covers it
+        scale = max(height / image.height, width / image.width)
+        covering = (max(width, round(image.width * scale)), max(height, round(image.height * scale)))
+        return np.asarray(image.convert("RGB").resize(covering, Image.Resampling.BILINEAR))
+
+
+def field_reader(layout: Layout, name: str, shape: int | Sequence[int] | None, crop: str) -> FieldReader:
+    """The reader that fits how field `name` is stored and the `shape` asked for."""
+    if name not in layout.fields and name.endswith(LENGTHS) and layout.is_ragged(name.removesuffix(LENGTHS)):
+        return Lengths(layout, name.removesuffix(LENGTHS), shape, crop)
+    stored = layout.field(name)
+    if not layout.is_ragged(name):
+        if shape is not None:
+            raise DataFileError(
+                f"{layout.path}: field {name!r} has samples of one shape {stored.shape[1:]}; shapes is for "
+                "ragged fields."
+            )
+        return FieldReader(layout, name)
+    if "encoding" in stored.attrs:
+        if isinstance(shape, int) or shape is None or len(shape) != 2:
+            raise DataFileError(
+                f"{layout.path}: field {name!r} holds encoded images; say at which size: "
+                f"shapes={{{name!r}: (height, width)}}."
+            )
+        return EncodedImages(layout, name, (int(shape[0]), int(shape[1])), crop)
+    if shape is not None and not (isinstance(shape, int) and shape > 0):
+        raise DataFileError(
+            f"{layout.path}: field {name!r} is one-dimensional; its shape is a number of values, found "
+            f"{shape!r}."
+        )
+    return Ragged(layout, name, shape, crop)

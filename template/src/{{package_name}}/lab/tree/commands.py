@@ -1,0 +1,7 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The commands of this folder."""
+
+COMMANDS = [
+    ("trials tree", "the trials, where each came from, and its best number", "trials:tree_command"),
+    ("trials new", "start a trial from another: lab trials new wide --from baseline", "trials:new_command"),
+]

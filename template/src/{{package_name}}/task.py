@@ -1,0 +1,44 @@
+"""What is learned: loss, metrics, optimizer, schedule. Yours to change; a trial that needs another one brings its own task.py."""
+
+from collections.abc import Callable
+
+import lightning.pytorch as L
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from .lab.fit.schedule import per_step
+
+
+class Classifier(L.LightningModule):
+    """Cross-entropy over classes.
+
+    What a step returns is averaged over samples and logged as train/loss, train/acc (every log.every_n_steps steps),
+    val/loss, val/acc, test/loss, test/acc (over the split, all ranks together). `self.log` works as well, and costs more.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Callable[..., Optimizer],
+        schedule: Callable[[Optimizer], LRScheduler],
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.make_optimizer = optimizer
+        self.make_schedule = schedule
+
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> dict[str, Tensor]:
+        """Loss and accuracy of a batch: images (B, ...) and labels (B,) in 0..n_classes-1."""
+        image_B1HW, label_B = batch
+        score_BC = self.model(image_B1HW)
+        loss = F.cross_entropy(score_BC, label_B)
+        return {"loss": loss, "acc": (score_BC.detach().argmax(1) == label_B).float().mean()}
+
+    validation_step = training_step
+    test_step = training_step
+
+    def configure_optimizers(self) -> dict:
+        optimizer = self.make_optimizer(self.parameters())
+        return {"optimizer": optimizer, "lr_scheduler": per_step(self.make_schedule, optimizer, self.trainer)}

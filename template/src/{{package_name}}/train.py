@@ -1,0 +1,42 @@
+"""The map of a training, from top to bottom: record, parts, fit, result. Start it with: lab train trial=baseline
+
+What trainer.fit calls, in this order: data.setup, task.configure_optimizers; then for each batch of each epoch
+data.on_after_batch_transfer, task.training_step, backward, optimizer.step, schedule.step; and after each epoch
+task.validation_step over the val split. Between them, the callbacks of lab/fit: metrics, signals, checkpoints.
+"""
+
+if not __package__:
+    import sys
+
+    sys.stderr.write("train.py is the map, not the command. Type: lab train trial=baseline\n")
+    sys.exit(2)
+
+from omegaconf import DictConfig
+
+from .lab.fit.checkpoint import newest
+from .lab.fit.parts import build_data, build_task
+from .lab.fit.recording import Recording
+from .lab.fit.settings import settle
+from .lab.fit.trainer import build_trainer, measured
+from .lab.record.run import Run
+
+
+def train(config: DictConfig, run: Run, recording: Recording) -> None:
+    """Trains one attempt of `run`; its record was begun before this file was imported, and is ended by the caller."""
+    # 1. Settings: seed, device, precision, threads
+    recording.note(**settle(config, recording.earlier))
+
+    # 2. Parts: what a sample is, what is learned, who trains
+    data = build_data(config)
+    task = build_task(config)
+    trainer = build_trainer(config, run, recording.n, data, task)
+    recording.note(world_size=trainer.world_size, data=data.fingerprint() if hasattr(data, "fingerprint") else None)
+
+    # 3. Fit: from the newest checkpoint of the run, or from the start
+    trainer.fit(task, datamodule=data, ckpt_path=newest(run.checkpoints), weights_only=True)
+    recording.measured |= measured(trainer)
+
+    # 4. Result: the test split, once, with the final weights
+    if config.trainer.test_after_fit:
+        trainer.test(task, datamodule=data, verbose=False)
+    recording.metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}

@@ -1,0 +1,105 @@
+"""Renders are shared between tests; projects run in the environment of the tests, without being installed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import copier
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+QUESTIONS = {
+    name: question
+    for name, question in yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8")).items()
+    if not name.startswith("_")
+}
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--regenerate", action="store_true", help="write the golden lists anew; read the diff afterwards"
+    )
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory):
+    """The template as it lies here, uncommitted edits too, outside git."""
+    folder = tmp_path_factory.mktemp("template")
+    shutil.copy(ROOT / "copier.yml", folder)
+    shutil.copytree(
+        ROOT / "template", folder / "template", ignore=shutil.ignore_patterns("__pycache__", ".*_cache")
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def render(template):
+    """render(folder, exclude=(), **answers): a project as a user makes it: no trust, defaults for the rest."""
+
+    def render(folder, exclude=(), **answers):
+        assert set(answers) <= set(QUESTIONS), "copier ignores answers to questions that do not exist"
+        copier.run_copy(
+            str(template),
+            folder,
+            data=answers,
+            defaults=True,
+            unsafe=False,
+            quiet=True,
+            exclude=list(exclude),
+        )
+        return Path(folder)
+
+    return render
+
+
+@pytest.fixture(scope="session")
+def project(render, tmp_path_factory):
+    """The project of the default answers. Shared: read it, do not change it."""
+    return render(tmp_path_factory.mktemp("default") / "myproj")
+
+
+@pytest.fixture
+def own_project(project, tmp_path):
+    """A copy of the default project to work in: in git, with an environment and the command `lab`."""
+    return equip(shutil.copytree(project, tmp_path / "myproj"))
+
+
+def equip(folder):
+    """What `make setup` would do, in a second: git, a commit, and .venv as a link to this environment."""
+    package = next(folder.glob("src/*/lab")).parent.name
+    tools = folder.parent / f"{folder.name}-bin"
+    tools.mkdir()
+    lab = tools / "lab"
+    lab.write_text(f'#!/bin/sh\nPYTHONPATH="{folder}/src" exec "{sys.executable}" -m {package}.lab "$@"\n')
+    lab.chmod(0o755)
+    (folder / ".venv").symlink_to(sys.prefix)
+    commit(folder, "Start")
+    return folder
+
+
+def commit(folder, message):
+    """Everything in `folder` as a commit, which begins a repository when there is none."""
+    if not (folder / ".git").exists():
+        call(folder, "git", "init", "-q", "-b", "main")
+    call(folder, "git", "add", "-A")
+    call(folder, "git", "-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-q", "-m", message)
+
+
+def call(folder, *command, rc=0, timeout_s=300, **variables):
+    """Runs a command in a project and returns what it said; any other exit code than `rc` fails the test."""
+    tools = folder.parent / f"{folder.name}-bin"
+    path = os.pathsep.join([str(tools), str(Path(sys.prefix) / "bin"), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(folder / "src")} | variables
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    assert done.returncode == rc, f"{command} gave {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr

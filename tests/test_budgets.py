@@ -1,0 +1,174 @@
+"""Sizes that keep the project readable in half an hour. Raising one is a change, with its reason."""
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+
+import pytest
+from conftest import ROOT
+
+PACKAGE = ROOT / "template/src/{{package_name}}"
+PYTHON = sorted(
+    path
+    for folder in ("template", "tests", "hooks", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+    if "__pycache__" not in path.parts
+)
+LINES_OF_CODE = {  # of each folder of lab/
+    "machine": 300,
+    "config": 700,
+    "record": 1500,
+    "hdf5": 1200,
+    "fit": 900,
+    "speed": 900,
+    "cluster": 1300,
+    "tree": 700,
+}
+TO_THE_LOSS = (
+    "conf/config.yaml.jinja",
+    "trials/baseline/config.yaml",
+    "train.py",
+    "data.py",
+    "task.py",
+    "trials/baseline/model.py",
+)
+
+
+def code_lines(path):
+    """Lines of a file without blank lines, comments and, in Python, docstrings."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return sum(1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
+    docstrings = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and ast.get_docstring(node):
+            docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    skipped = (
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    )
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return len(lines - docstrings)
+
+
+def test_code_lines_leaves_out_blanks_comments_and_docstrings(tmp_path):
+    file = tmp_path / "x.py"
+    file.write_text(
+        '"""Doc."""\n\n# comment\ndef f():\n    """Two\n    lines."""\n'
+        "    return (1,\n\n            2)  # end\n"
+    )
+    assert code_lines(file) == 3
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_python_file_is_at_most_300_lines(path):
+    assert path.read_text(encoding="utf-8").count("\n") <= 300
+
+
+@pytest.mark.parametrize("folder", LINES_OF_CODE)
+def test_folder_of_lab(folder):
+    assert sum(code_lines(path) for path in (PACKAGE / "lab" / folder).rglob("*.py")) <= LINES_OF_CODE[folder]
+
+
+def test_lab_as_a_whole():
+    folders = {path.name for path in (PACKAGE / "lab").iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert folders <= set(LINES_OF_CODE), "a new folder needs a budget"
+    assert sum(code_lines(path) for path in (PACKAGE / "lab").rglob("*.py")) <= 7500
+
+
+def test_train_py():
+    assert code_lines(PACKAGE / "train.py") <= 80
+
+
+def test_path_from_disk_to_the_loss():
+    assert sum(code_lines(PACKAGE / name) for name in TO_THE_LOSS) <= 400
+
+
+def test_number_of_rendered_files(project):
+    assert sum(path.is_file() for path in project.rglob("*")) <= 120
+
+
+def test_jinja_is_rare_and_never_in_python():
+    jinja = [path for path in (ROOT / "template").rglob("*.jinja") if path.name != "answers.jinja"]
+    assert len(jinja) <= 10
+    assert not [path for path in jinja if ".py." in path.name]
+    plain = (ROOT / "template").rglob("*.py")
+    assert not [path for path in plain if re.search(r"\{%-? *(if|for)", path.read_text(encoding="utf-8"))]
+
+
+HEADER = (
+    '# Template\'s file: replaced by "copier update". '
+    "Change it in the template, or override it from your own files.\n"
+)
+
+
+def test_every_template_file_says_that_it_is_one():
+    owned = [*(PACKAGE / "lab").rglob("*.py"), *(ROOT / "template/tests/lab").rglob("*.py")]
+    assert owned
+    for path in owned:
+        assert path.read_text(encoding="utf-8").startswith(HEADER), path
+
+
+def functions_of(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in PYTHON if path.name.startswith("test_")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_every_test_asserts(path):
+    assert functions_of(path)
+    for test in functions_of(path):
+        raises = [
+            node
+            for node in ast.walk(test)
+            if isinstance(node, ast.Attribute) and node.attr in ("raises", "fail")
+        ]
+        assert raises or any(isinstance(node, ast.Assert) for node in ast.walk(test)), test.name
+
+
+def links():
+    names = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in names.stdout.split("\n")[:-1]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / name).read_text(encoding="utf-8")):
+            if not re.match(r"[a-z]+:", target):
+                yield name, target
+
+
+@pytest.mark.parametrize(("name", "target"), links())
+def test_markdown_links_lead_somewhere(name, target):
+    path, _, heading = target.partition("#")
+    file = (ROOT / name).parent / path if path else ROOT / name
+    assert file.exists()
+    if heading:
+        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
+        assert heading in [
+            re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings
+        ]
+
+
+def test_documentation_lists_every_page():
+    listed = set(re.findall(r"^  - (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
+    assert listed == {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
