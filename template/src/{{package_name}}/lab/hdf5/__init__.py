@@ -1,28 +1,29 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """One HDF5 file per data set: packed once, read through a memory map, verified, staged, exact after a resume.
 
-Names are imported when first used, so that writing and verifying import neither torch nor Lightning.
+Names are imported when first used, so that writing and verifying import neither torch nor Lightning. No
+module has the name of a function here: importing it would take the function's place.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .checksum import fingerprint, verify
     from .datamodule import H5DataModule
     from .dataset import H5Dataset, as_is
-    from .layout import DataFileError, layout
-    from .verify import fingerprint, verify
-    from .write import write
+    from .file_layout import DataFileError, layout
+    from .writer import write
 
 HOME = {
-    "DataFileError": "layout",
+    "DataFileError": "file_layout",
     "H5DataModule": "datamodule",
     "H5Dataset": "dataset",
     "as_is": "dataset",
-    "fingerprint": "verify",
-    "layout": "layout",
-    "verify": "verify",
-    "write": "write",
+    "fingerprint": "checksum",
+    "layout": "file_layout",
+    "verify": "checksum",
+    "write": "writer",
 }
 __all__ = ["DataFileError", "H5DataModule", "H5Dataset", "as_is", "fingerprint", "layout", "verify", "write"]
 

@@ -7,20 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import lightning
+import lightning.pytorch as L
 import numpy as np
 import torch
+from lightning.pytorch.utilities import rank_zero_only
 
 from ..errors import LabError
 from ..machine.affinity import cores
+from .checksum import fingerprint
 from .dataset import H5Dataset, Transform
+from .file_layout import DataFileError, Layout, layout
 from .find import find
-from .layout import DataFileError, Layout, layout
 from .loader import Loader
 from .order import Order
 
 
-class H5DataModule(lightning.LightningDataModule):
+class H5DataModule(L.LightningDataModule):
     """Train, val, test and predict loaders over one data file. Subclass it in data.py: what a sample is
     (`samples`), how a batch is transformed in a worker (`transform`) and on the device
     (`on_after_batch_transfer`).
@@ -148,6 +150,10 @@ class H5DataModule(lightning.LightningDataModule):
         seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
         return torch.Generator(device).manual_seed(seed)
 
+    def fingerprint(self) -> dict[str, Any] | None:
+        """What the data file is, for the run's record; computed by the first process only, None in the others."""
+        return fingerprint(self.file) if rank_zero_only.rank == 0 else None
+
     def teardown(self, stage: str) -> None:
         for loader in self.loaders.values():
             loader.close()
@@ -166,4 +172,6 @@ class H5DataModule(lightning.LightningDataModule):
         """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where the
         data ends."""
         progress = self.trainer.fit_loop.epoch_loop.batch_progress.current
-        progress.ready = progress.started = progress.processed = progress.completed = steps
+        shift = steps - progress.ready
+        for count in ("ready", "started", "processed", "completed"):
+            setattr(progress, count, getattr(progress, count) + shift)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from .file_layout import DataFileError, Layout, layout
 from .gather import FieldReader, field_reader
-from .layout import DataFileError, Layout, layout
 from .order import Batch
 
 Transform = Callable[[tuple[torch.Tensor, ...], np.random.Generator], tuple[torch.Tensor, ...]]

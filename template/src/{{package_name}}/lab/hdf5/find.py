@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import LabError, nearest
 from ..project import Project, resolve_paths
-from .layout import DataFileError
+from .file_layout import DataFileError
 
 
 def find(path: str | Path, search: Sequence[str | Path]) -> Path:

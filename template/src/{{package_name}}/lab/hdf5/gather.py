@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .layout import OFFSETS, DataFileError, Layout
+from .file_layout import OFFSETS, DataFileError, Layout
 
 LENGTHS = "_lengths"
 Rng = Callable[[], np.random.Generator]

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ..project import Project
+from .file_layout import Layout, layout
 from .find import find
-from .layout import Layout, layout
 from .pack import data_config
 
 

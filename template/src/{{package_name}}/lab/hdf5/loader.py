@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from ..errors import LabError
 from .dataset import H5Dataset, as_is
-from .layout import DataFileError
+from .file_layout import DataFileError
 from .order import Batch, Order
 
 AHEAD = 4  # batches read before they are asked for

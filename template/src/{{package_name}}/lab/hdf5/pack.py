@@ -32,10 +32,10 @@ def pack_command(project: Project, args: list[str]) -> int:
 
     from tqdm import tqdm
 
-    from .layout import layout
+    from .checksum import remember
+    from .file_layout import layout
     from .split import parse_ratios
     from .spool import pack_samples
-    from .verify import remember
 
     ratios = parse_ratios(options.split)
     started_s = time.monotonic()

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from .layout import DataFileError
+from .file_layout import DataFileError
 
 RATIOS = {"train": 0.8, "val": 0.1, "test": 0.1}
 

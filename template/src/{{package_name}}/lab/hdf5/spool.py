@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .layout import DataFileError
+from .file_layout import DataFileError
 from .split import as_given, by_group, by_ratio
-from .write import BLOCK_BYTES, Column, cannot_write, ragged_columns, rows_per_block, write_columns
+from .writer import BLOCK_BYTES, Column, cannot_write, ragged_columns, rows_per_block, write_columns
 
 NOT_FIELDS = ("split", "group")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .layout import OFFSETS, Array, DataFileError, Layout, layout
-from .write import BLOCK_BYTES
+from .file_layout import OFFSETS, Array, DataFileError, Layout, layout
+from .writer import BLOCK_BYTES
 
 
 def verify(path: str | Path, progress: Callable[[int], Any] | None = None) -> Layout:

@@ -21,7 +21,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .layout import FORMAT, OFFSETS, VERSION, DataFileError
+from .file_layout import FORMAT, OFFSETS, VERSION, DataFileError
 
 BLOCK_BYTES = 8 << 20
 ALIGNMENT_BYTES = 1 << 20  # fields from this size on begin at a whole stripe
