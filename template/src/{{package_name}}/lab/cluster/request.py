@@ -57,30 +57,30 @@ def clock(time_s: float) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest:02d}"
 
 
-def complete(site: Site, job: dict[str, Any], name: str) -> Request:
-    """The request for a job section of the configuration.
+def complete(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Request:
+    """The request for a job section of the configuration, or for each of an array of `n_jobs`.
 
     Raises:
         LabError: the site's rules forbid it; the message names the rule and what would be allowed.
     """
-    unknown = {key: value for key, value in job.items() if value is not None}
-    gpus = int(unknown.get("gpus", site.default_gpus))
-    nodes = int(unknown.get("nodes", 1))
-    tasks = int(unknown.get("tasks_per_node", gpus or 1))
-    time_s = seconds(unknown.get("time", site["job"]["time"]))
+    job = {key: value for key, value in job.items() if value is not None}
+    gpus = int(job.get("gpus", site.default_gpus))
+    nodes = int(job.get("nodes", 1))
+    tasks = int(job.get("tasks_per_node", gpus or 1))
+    time_s = seconds(job.get("time", site["job"]["time"]))
     _check_size(site, nodes, gpus, tasks, time_s)
-    cpus = int(unknown.get("cpus_per_task") or _cpus_per_task(site, gpus, tasks))
+    cpus = int(job.get("cpus_per_task") or _cpus_per_task(site, gpus, tasks))
     lead_s = min(int(site["requeue"]["lead_s"]), time_s // 4)
     values = {"nodes": nodes, "gpus": gpus, "tasks": tasks, "n_tasks": nodes * tasks, "cpus": cpus}
 
     resource = _resource(site, nodes, gpus)
     options = [option.format(**values) for option in resource["options"]]
     options += site["options"]
-    account, at_submit = _account(site, unknown.get("account"))
+    account, at_submit = _account(site, job.get("account"))
     options += account
-    options += _queue(site, unknown.get("queue"), time_s, nodes * gpus, resource)
-    options += SPELLING[site["scheduler"]](unknown, values, time_s, lead_s, name, site)
-    options += [str(option) for option in unknown.get("extra", [])]
+    options += _queue(site, job.get("queue"), time_s, nodes * gpus, n_jobs, resource)
+    options += SPELLING[site["scheduler"]](job, values, time_s, lead_s, name, site)
+    options += [str(option) for option in job.get("extra", [])]
     return Request(name, nodes, gpus, tasks, cpus, time_s, lead_s, options, at_submit)
 
 
@@ -146,29 +146,32 @@ def _account(site: Site, asked: str | None) -> tuple[list[str], list[str]]:
     return ([], option.split()) if site["scheduler"] == "gridengine" else ([option], [])
 
 
-def _queue(site: Site, asked: str | None, time_s: int, n_gpus: int, resource: dict[str, Any]) -> list[str]:
+def _queue(site: Site, asked: str | None, time_s: int, n_gpus: int, n_jobs: int, resource: dict[str, Any]) -> list[str]:
     """The queue that was asked for, the resource type's own, or the first whose limits allow the job."""
     asked = asked or resource.get("queue")
     known = {queue["name"]: queue for queue in site["queues"]}
     if asked and asked not in known:  # the site's rules for it are not in the profile; the scheduler will judge
         return [QUEUE_OPTION[site["scheduler"]].format(queue=asked)]
     candidates = [known[asked]] if asked else list(known.values())
-    return _within(site, candidates, time_s, n_gpus)
+    return _within(site, candidates, time_s, n_gpus, n_jobs)
 
 
-def _within(site: Site, candidates: list[dict[str, Any]], time_s: int, n_gpus: int) -> list[str]:
+def _within(site: Site, candidates: list[dict[str, Any]], time_s: int, n_gpus: int, n_jobs: int) -> list[str]:
     broken = []
     for queue in candidates:
         if time_s > (queue.get("max_h") or float("inf")) * 3600:
             broken.append(f"{queue['name']} ends after {queue['max_h']} h")
         elif n_gpus > (queue.get("max_gpus") or float("inf")):
             broken.append(f"{queue['name']} gives at most {queue['max_gpus']} GPUs")
+        elif n_jobs > (queue.get("max_submit") or float("inf")):
+            broken.append(f"{queue['name']} takes at most {queue['max_submit']} jobs")
         else:
             option = queue.get("option")
             return [option.format(queue=queue["name"])] if option else []
     if broken:
         raise LabError(
-            f"no queue of {site.name} takes {clock(time_s)} on {n_gpus} GPUs: {'; '.join(broken)} (queues in {site.path}).\n"
+            f"no queue of {site.name} takes {clock(time_s)} on {n_gpus} GPUs{f', {n_jobs} times' if n_jobs > 1 else ''}: "
+            f"{'; '.join(broken)} (queues in {site.path}).\n"
             "Ask for less; a run continues by itself after its time limit where the site can requeue."
         )
     return []
@@ -201,7 +204,7 @@ def _pbs(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, 
 
 def _gridengine(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
     _unsupported(job, site, "exclude", "constraint", "qos", "mem")
-    options = [f"-N {name}", "-cwd", "-j y", "-r y", f"-l h_rt={clock(time_s)}", f"-l s_rt={clock(time_s - lead_s)}"]
+    options = [f"-N {name}", "-S /bin/bash", "-cwd", "-j y", "-r y", f"-l h_rt={clock(time_s)}"]
     options += [f"-M {job['mail']}", "-m ea"] if job.get("mail") else []
     return options + ([f"-hold_jid {job['after']}"] if job.get("after") else [])
 

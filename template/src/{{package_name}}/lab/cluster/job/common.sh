@@ -1,14 +1,14 @@
 # ---- what runs: the code as it was at submit, whatever became of the project since
 RUNS=(@@{runs})
 LAB_INDEX=${LAB_INDEX:-@@{index}}
-RUN_DIR=${RUNS[$LAB_INDEX]}
+RUN_DIR=${RUNS[LAB_INDEX]}
 PROJECT=@@{project}
 CODE=@@{code}
 COMMAND=(@@{command})
 SCRIPT=@@{script}
-NODES=@@{nodes} TASKS_PER_NODE=@@{tasks} CPUS_PER_TASK=@@{cpus} MAX_REQUEUES=@@{max_requeues}
+TASKS_PER_NODE=@@{tasks} CPUS_PER_TASK=@@{cpus}
 JOB=${LAB_JOB:-@@{job_id}}
-NODE_DIR=@@{node_local}/lab-$JOB-$(id -un)-$(hostname -s) # this node's own copy of the code, removed at the end
+NODE_DIR="@@{node_local}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
 # ---- the environment; what the launcher passes on is not made twice
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
@@ -24,7 +24,7 @@ export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 # ---- the three things that happen on a node; the script calls itself for them
 prepare() { # once per node: away with what killed jobs left, then the frozen code
   local old
-  for old in @@{node_local}/lab-*-"$(id -un)-$(hostname -s)"; do
+  for old in "@@{node_local}"/lab-*-"$(id -un)-$(hostname -s)"; do
     case " ${RUNNING_JOBS:-} " in "  " | *" $(basename "$old" | cut -d- -f2) "*) ;; *) rm -rf "$old" ;; esac
   done
   rm -rf "$NODE_DIR"
@@ -40,10 +40,10 @@ rank() { # one process per task; until Python listens it ignores the signals, wh
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
-case ${1:-} in prepare | rank | clean)
-  "$1"
-  exit
-  ;;
+case ${1:-} in
+  prepare) prepare; exit ;;
+  rank) rank ;;
+  clean) clean; exit ;;
 esac
 
 # ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save, and end by themselves
@@ -66,3 +66,4 @@ await_step() { # the step's exit code, not that of a signal that interrupts the 
 }
 trap forward USR2 USR1 TERM
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
+

@@ -3,7 +3,7 @@
 # Again by hand, continuing the same run: bash @@{script}
 if [ -z "${LAB_INDEX:-}" ]; then # one point after the other
   worst=0
-  for index in @@{indices}; do LAB_INDEX=$index bash "$0" || worst=$?; done
+  for ((index = 0; index < @@{n_runs}; index++)); do LAB_INDEX=$index bash "$0" || worst=$?; done
   exit "$worst"
 fi
 
@@ -29,10 +29,11 @@ STEP=$!
   kill -KILL "$STEP"
 ) 2>/dev/null &
 CLOCK=$!
+GUARD=""
 @@{idle_guard}code=0
 await_step || code=$?
 stop_helper "$CLOCK"
-@@{idle_end}
+stop_helper "$GUARD"
 if [ -e "$RUN_DIR/requeue" ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; fi
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

@@ -5,6 +5,8 @@
 if [ -z "${SLURM_JOB_ID:-}" ]; then echo "this script runs inside a Slurm job; type: sbatch $0" >&2 && exit 2; fi
 
 @@{common}
+
+NODES=@@{nodes} MAX_REQUEUES=@@{max_requeues}
 ID=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 ID=${ID:-$SLURM_JOB_ID}
 RESTART=${SLURM_RESTART_COUNT:-0} # unset on the first start
@@ -18,13 +20,13 @@ RUNNING_JOBS=$(squeue --noheader --me --format=%A 2>/dev/null | tr '\n' ' ') || 
 export MASTER_ADDR MASTER_PORT RUNNING_JOBS
 export SRUN_CPUS_PER_TASK=$CPUS_PER_TASK # since Slurm 22.05 srun no longer takes it from sbatch
 
-on_every_node() { # --export=ALL: srun would inherit an --export=NONE; --mem=0: beside the main step
-  timeout 60 srun --export=ALL --overlap --mem=0 --gres=none --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 \
-    --cpus-per-task=1 bash "$SCRIPT" "$1"
+on_every_node() { # on_every_node TIMEOUT_S WHAT; --export=ALL: srun would inherit an --export=NONE
+  timeout "$1" srun --export=ALL --overlap --mem=0 --gres=none --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 \
+    --cpus-per-task=1 bash "$SCRIPT" "$2"
 }
-clean_nodes() { if [ "$NODES" = 1 ]; then clean; else on_every_node clean || true; fi; }
+clean_nodes() { if [ "$NODES" = 1 ]; then clean; else on_every_node 20 clean || true; fi; }
 trap clean_nodes EXIT
-if [ "$NODES" = 1 ]; then prepare; else on_every_node prepare; fi
+if [ "$NODES" = 1 ]; then prepare; else on_every_node 600 prepare; fi
 
 # ---- the ranks: one task per GPU
 srun --export=ALL --kill-on-bad-exit=1 --nodes="$NODES" --ntasks-per-node="$TASKS_PER_NODE" \
