@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 ROOT = PACKAGE.parents[1]
 TORCH = os.environ.get(
     "TORCH", ""
-)  # cpu, cu126, … : a build of torch; empty: PyPI's own, which on Linux is for CUDA
+)  # cpu, cu126, …: a build of torch; "": PyPI's own, on Linux the one for CUDA
 WHEELS = (os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or "").replace(",", " ").split()
 CONSTRAINTS = os.environ.get("UV_CONSTRAINT") or os.environ.get("PIP_CONSTRAINT") or ""
 VARIABLE = re.compile(r"\$\{oc\.env:(\w+)(?:,([^}]*))?\}|\$\{(\w+)\}|\$(\w+)")
@@ -29,9 +29,7 @@ def main():
         if uv:
             os.execv(uv, [uv, "run", "--no-project", "--python", ">=3.11", __file__])
         version = "{}.{}".format(*sys.version_info)
-        stop(
-            f"Python {version} is too old; 3.11 is needed. Install uv, or type: make setup PYTHON=python3.11"
-        )
+        stop(f"Python {version} is too old; 3.11 is needed. Install uv, or: make setup PYTHON=python3.11")
     environment = environment_path()
     make_environment(environment, uv)
     install(environment, uv)
@@ -48,10 +46,8 @@ def environment_path():
     site = re.search(r"^[ \t]*-[ \t]*site:[ \t]*(\w+)", config, re.MULTILINE)
     config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     folders = [PACKAGE / "conf" / "site", config_home / "lab" / "site"]
-    folders += [
-        Path(part).expanduser() for part in os.environ.get("LAB_SITE_PATH", "").split(os.pathsep) if part
-    ]
-    folders += [PACKAGE / "lab" / "conf" / "site"]
+    extra = os.environ.get("LAB_SITE_PATH", "").split(os.pathsep)
+    folders += [*(Path(part).expanduser() for part in extra if part), PACKAGE / "lab" / "conf" / "site"]
     profiles = [folder / f"{site[1]}.yaml" for folder in folders] if site else []
     profile = next((path.read_text(encoding="utf-8") for path in profiles if path.is_file()), "")
     for text in (config, profile):
@@ -61,9 +57,7 @@ def environment_path():
         path = expand(value)
         if path is not None:
             return path
-        print(
-            f"setup: paths.environment is {value}, but that variable is not set here; .venv is used instead"
-        )
+        print(f"setup: paths.environment is {value}, but that is not set here; .venv is used instead")
     return ROOT / ".venv"
 
 
@@ -91,20 +85,15 @@ def make_environment(environment, uv):
     if link.is_symlink() and Path(os.readlink(str(link))) != environment:
         link.unlink()
     if environment != link and link.exists() and not link.is_symlink():
-        stop(
-            f"paths.environment is {environment}, but there is a .venv already. Remove it first: rm -r .venv"
-        )
+        stop(f"paths.environment is {environment}, but .venv is an environment too. First: rm -r .venv")
     if not (environment / "bin" / "python").exists():
-        if (
-            environment.is_dir()
-            and os.listdir(str(environment))
-            and not (environment / "pyvenv.cfg").exists()
-        ):
+        foreign = environment.is_dir() and not (environment / "pyvenv.cfg").exists()
+        if foreign and os.listdir(str(environment)):
             stop(f"{environment} is no environment, and not empty. Empty it, or change paths.environment")
         print(f"setup: making the environment {environment}")
         environment.parent.mkdir(parents=True, exist_ok=True)
-        new = (uv, "venv", "--quiet", "--clear") if uv else (sys.executable, "-m", "venv", "--clear")
-        if subprocess.call([*new, str(environment)], cwd=str(ROOT)):
+        new = (uv, "venv", "--quiet", "--python", sys.executable) if uv else (sys.executable, "-m", "venv")
+        if subprocess.call([*new, "--clear", str(environment)], cwd=str(ROOT)):
             shutil.rmtree(str(environment), ignore_errors=True)
             stop("the environment could not be made. On Debian: apt install python3-venv. Or install uv")
     if environment != link and not link.exists():
@@ -120,34 +109,33 @@ def install(environment, uv):
     if record.exists() and stamp.exists() and stamp.read_text() == wanted(record):
         print(f"setup: the environment is up to date ({record.name})")
         return
+    print("setup: installing the packages; the first time takes minutes")
+    quiet = () if sys.stdout.isatty() else ("--quiet",)
     if locked:
         pins = [line.split(";")[0].strip() for line in constraint_lines() if "==" in line]
-        run(uv, "lock", "--quiet", *[part for pin in pins for part in ("--upgrade-package", pin)])
-        run(uv, "sync", "--inexact", "--extra", "dev", UV_PROJECT_ENVIRONMENT=str(environment))
+        place = {"UV_PROJECT_ENVIRONMENT": str(environment), "UV_PYTHON": str(python)}
+        run(uv, "lock", "--quiet", *[part for pin in pins for part in ("--upgrade-package", pin)], **place)
+        run(uv, "sync", *quiet, "--inexact", "--extra", "dev", **place)
     else:
         if TORCH and not uv:  # only uv knows where each build of torch lies
             run(python, "-m", "pip", "install", "--quiet", "uv")
             uv = environment / "bin" / "uv"
         installer = (uv, "pip", "install", "--python", python) if uv else (python, "-m", "pip", "install")
         backend = ("--torch-backend", TORCH) if TORCH else ()
-        run(*installer, *backend, "--editable", ".[dev]", UV_FIND_LINKS=" ".join(WHEELS))
+        run(*installer, *quiet, *backend, "--editable", ".[dev]", UV_FIND_LINKS=" ".join(WHEELS))
         freeze = (uv, "pip", "freeze", "--python", python) if uv else (python, "-m", "pip", "freeze")
         record.write_bytes(subprocess.check_output([str(word) for word in freeze], cwd=str(ROOT)))
     stamp.write_text(wanted(record))
 
 
 def constraint_lines():
-    return [
-        line for path in CONSTRAINTS.split() for line in Path(path).read_text(encoding="utf-8").splitlines()
-    ]
+    return [line for path in CONSTRAINTS.split() for line in Path(path).read_text().splitlines()]
 
 
 def wanted(record):
     """What the environment was made from; when this changes, it is installed again."""
-    inputs = [str(ROOT), sys.version, TORCH, *constraint_lines()]
-    inputs += [
-        path.read_text(encoding="utf-8") for path in (ROOT / "pyproject.toml", record) if path.exists()
-    ]
+    inputs = [str(ROOT), TORCH, *constraint_lines()]
+    inputs += [path.read_text("utf-8") for path in (ROOT / "pyproject.toml", record) if path.exists()]
     return hashlib.sha256("\0".join(inputs).encode()).hexdigest()
 
 

@@ -1,61 +1,45 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """An attempt: one stretch of a run between start and end, preemption or death."""
 
-from __future__ import annotations
-
 import os
 import resource
-import sys
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from .devices import energy_j, peak_gpu_bytes, torch_facts
 from .environment import process, variables
 from .files import read_json, sha256, write_json
 from .metrics import last_metrics
 
-if TYPE_CHECKING:
-    from .run import Run
-
-ENDS = ("finished", "failed", "interrupted")
+EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 130}
 
 
 class Attempt:
     """Made by `Run.begin`; `n` counts from 1, `dir` is attempts/<n>/."""
 
-    def __init__(self, run: Run, n: int) -> None:
-        self.run, self.n, self.dir = run, n, run.dir / "attempts" / str(n)
+    def __init__(self, run_dir: Path, n: int) -> None:
+        self.run_dir, self.n, self.dir = run_dir, n, run_dir / "attempts" / str(n)
+        self.facts: dict = {}
 
-    def start(self, **facts: Any) -> Attempt:
+    def start(self, **facts: object) -> "Attempt":
         """Writes start.json; from now on the run counts as running while this process lives and beats."""
-        self.started_unix_s = time.time()
-        start = {
-            "attempt": self.n,
-            "started_unix_s": round(self.started_unix_s, 3),
-            **process(),
-            "variables": variables(),
-        }
-        self.facts = start | torch_facts() | facts
-        write_json(self.dir / "start.json", self.facts)
+        self.started_unix_s, self.energy_j = time.time(), energy_j()
+        started = {"attempt": self.n, "started_unix_s": round(self.started_unix_s, 3)}
+        self.note(**started, **process(), variables=variables(), **facts)
         self.beat()
         return self
 
-    def note(self, **facts: Any) -> None:
-        """Adds facts that are known only later, such as device, world_size or the data's fingerprint, to
-        start.json."""
-        self.facts = self.facts | torch_facts() | facts
-        write_json(self.dir / "start.json", self.facts)
-
-    def note(self, **facts: Any) -> None:
+    def note(self, **facts: object) -> None:
         """Adds to start.json what is known only once torch is imported: device, precision, data."""
         self.facts |= torch_facts() | facts
         write_json(self.dir / "start.json", self.facts)
+        if self.energy_j is None:
+            self.energy_j = energy_j()
 
     def beat(self) -> None:
         """Says that this attempt lives; call it about every 30 s."""
-        heartbeat = self.dir / "heartbeat"
-        heartbeat.touch()
+        (self.dir / "heartbeat").touch()
 
     def end(
         self,
@@ -63,7 +47,7 @@ class Attempt:
         metrics: dict[str, float] | None = None,
         exception: BaseException | None = None,
         signal: int | None = None,
-        **measured: Any,
+        **measured: object,
     ) -> None:
         """Writes end.json and then summary.json, from which alone an ended run is listed.
 
@@ -71,105 +55,101 @@ class Attempt:
             status: finished, failed or interrupted.
             metrics: final values by name; those not given are the last ones in metrics.jsonl.
             signal: number of the signal that ended it.
-            measured: further figures such as `energy_j`, `peak_gpu_bytes`, `exit_code`; `gpu_seconds` is
-            worked out from
-                `n_gpus` of the start when it is not given.
+            measured: further figures, which also replace the ones worked out here: `exit_code`;
+            `gpu_seconds` (wall
+                time times devices); `energy_j` (of this node's devices); `peak_memory_bytes`,
+                `peak_gpu_bytes`.
         """
-        assert status in ENDS, status
         now = time.time()
-        seconds = now - self.started_unix_s
+        seconds, energy_now_j = now - self.started_unix_s, energy_j()
+        n_gpus = self.facts.get("world_size", 1) if self.facts.get("accelerator") in ("gpu", "cuda") else 0
+        used_j = None if None in (energy_now_j, self.energy_j) else round(energy_now_j - self.energy_j, 1)
         end = {
             "status": status,
-            "ended_unix_s": round(now, 3),
-            "seconds": round(seconds, 3),
-            "exit_code": {"finished": 0, "failed": 1, "interrupted": 130}[status],
+            "exit_code": EXIT_CODES[status],
             "signal": signal,
             "exception": exception and described(exception),
-            "metrics": last_metrics(self.run.dir) | (metrics or {}),
-            "gpu_seconds": round(seconds * self.facts.get("n_gpus", 0), 3),
+            "ended_unix_s": round(now, 3),
+            "seconds": round(seconds, 3),
+            "gpu_seconds": round(seconds * n_gpus, 3),
+            "energy_j": used_j,
             "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "checkpoints": checkpoints(self.run.checkpoints),
+            "peak_gpu_bytes": peak_gpu_bytes(),
+            "metrics": last_metrics(self.run_dir) | (metrics or {}),
+            "files": {path.name: sha256(path) for path in self.run_dir.glob("metrics.jsonl")},
+            "checkpoints": hashes((self.run_dir / "checkpoints").resolve()),
         }
         write_json(self.dir / "end.json", end | measured)
-        write_json(self.run.dir / "summary.json", summarise(self.run.record, self.run.dir))
+        record = read_json(self.run_dir / "run.json") or {}
+        write_json(self.run_dir / "summary.json", summarise(record, self.run_dir) | {"status": status})
 
 
-def summarise(record: dict[str, Any], run_dir: Path) -> dict[str, Any]:
-    """What a listing needs of an ended run; totals are over all attempts, failed ones too."""
+def write_node(run_dir: Path, n: int, node: int) -> None:
+    """Another node's part of attempt `n`: its host and devices, as attempts/<n>/node-<node>.json."""
+    write_json(run_dir / "attempts" / str(n) / f"node-{node}.json", process() | torch_facts())
+
+
+def summarise(record: dict, run_dir: Path) -> dict:
+    """What a listing needs of a run; times and energy are over all attempts, failed ones too."""
     attempts = read_attempts(run_dir)
-    ends = [attempt["end"] for attempt in attempts]
-    last = ends[-1]
-    code = record.get("code") or {}
+    first, last = (attempts[0], attempts[-1]) if attempts else ({"start": {}}, {"start": {}, "end": {}})
+    code, exception = record.get("code") or {}, last["end"].get("exception")
     taken = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
     return {
         "schema": 1,
         **{key: record.get(key) for key in taken},
-        "status": last["status"],
-        "metrics": last["metrics"],
-        "exception": last["exception"] and last["exception"]["line"],
+        "metrics": last["end"].get("metrics") or last_metrics(run_dir),
+        "exception": exception and exception["line"],
         "code": {key: code.get(key) for key in ("commit", "tree", "branch", "dirty", "trial_tree")},
-        "device": attempts[-1]["start"].get("device"),
-        "started_unix_s": attempts[0]["start"].get("started_unix_s"),
-        "ended_unix_s": last["ended_unix_s"],
-        "seconds": total(ends, "seconds"),
-        "gpu_seconds": total(ends, "gpu_seconds"),
-        "energy_j": total(ends, "energy_j"),
+        "device": last["start"].get("device"),
+        "started_unix_s": first["start"].get("started_unix_s"),
+        "attempt_unix_s": last["start"].get("started_unix_s"),
+        "ended_unix_s": last["end"].get("ended_unix_s"),
+        **{key: total(attempts, key) for key in ("seconds", "gpu_seconds", "energy_j")},
         "n_attempts": len(attempts),
     }
 
 
-def total(ends: list[dict[str, Any]], key: str) -> float | None:
-    """The sum over attempts; None when none measured it."""
-    values = [end[key] for end in ends if end.get(key) is not None]
-    return round(sum(values), 3) if values else None
+def total(attempts: list[dict], key: str) -> float | None:
+    """The sum over attempts; None when none measured it. One that never ended counts up to its last
+    heartbeat."""
+    values = [
+        attempt["end"].get(key) if attempt["end"] else attempt["until_now"].get(key) for attempt in attempts
+    ]
+    known = [value for value in values if value is not None]
+    return round(sum(known), 3) if known else None
 
 
-def read_attempts(run_dir: Path) -> list[dict[str, Any]]:
-    """`{"n", "start", "end", "nodes"}` of every attempt in order; a part that is missing is an empty dict."""
+def read_attempts(run_dir: Path) -> list[dict]:
+    """`{n, start, end, nodes, until_now}` of every attempt in order; what is missing is an empty dict."""
     found = []
     for n in attempt_numbers(run_dir):
-        folder = Path(run_dir) / "attempts" / str(n)
-        nodes = [read_json(path) for path in sorted(folder.glob("node-*.json"))]
+        folder = run_dir / "attempts" / str(n)
         start, end = (read_json(folder / f"{name}.json") or {} for name in ("start", "end"))
-        found.append({"n": n, "start": start, "end": end, "nodes": nodes})
+        nodes = [read_json(path) for path in sorted(folder.glob("node-*.json"))]
+        found.append({"n": n, "start": start, "end": end, "nodes": nodes, "until_now": {}})
+        if start and not end and (folder / "heartbeat").exists():
+            seconds = max(0.0, (folder / "heartbeat").stat().st_mtime - start["started_unix_s"])
+            n_gpus = start.get("world_size", 1) if start.get("accelerator") in ("gpu", "cuda") else 0
+            found[-1]["until_now"] = {"seconds": seconds, "gpu_seconds": seconds * n_gpus}
     return found
 
 
 def attempt_numbers(run_dir: Path) -> list[int]:
     try:
-        return sorted(int(name) for name in os.listdir(Path(run_dir) / "attempts") if name.isdigit())
+        return sorted(int(name) for name in os.listdir(run_dir / "attempts") if name.isdigit())
     except FileNotFoundError:
         return []
 
 
 def described(exception: BaseException) -> dict[str, str]:
     """An exception as one line and as its whole traceback."""
-    line = "".join(traceback.format_exception_only(exception)).strip().splitlines()
+    line = traceback.format_exception_only(exception)[-1].strip().partition("\n")[0]
     text = "".join(traceback.format_exception(exception))
-    return {"type": type(exception).__name__, "line": line[0] if line else "", "traceback": text[-10_000:]}
+    return {"type": type(exception).__name__, "line": line, "traceback": text[-10_000:]}
 
 
-def checkpoints(directory: Path) -> dict[str, dict[str, Any]]:
+def hashes(checkpoints: Path) -> dict[str, dict]:
     """Size and sha256 of every checkpoint that is there."""
-    files = sorted(directory.glob("*.ckpt")) if directory.is_dir() else []
+    files = sorted(checkpoints.glob("*.ckpt"))
     return {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files}
-
-
-def torch_facts() -> dict[str, Any]:
-    """Versions, flags and devices of torch in this process; nothing when it has not been imported (it never
-    is, here)."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return {}
-    return {
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version() if torch.version.cuda else None,
-        "threads": torch.get_num_threads(),
-        "determinism": {
-            "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-            "cudnn_benchmark": torch.backends.cudnn.benchmark,
-            "cudnn_deterministic": torch.backends.cudnn.deterministic,
-            "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        },
-    }

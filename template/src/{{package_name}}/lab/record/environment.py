@@ -2,16 +2,14 @@
 """What a run ran on: Python, packages, machine, the variables that change results. Nothing is imported to
 find out."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import platform
 import sys
 from pathlib import Path
-from typing import Any
 
 from .files import read_json, sha256
+from .leaks import scan
 
 # By allow-list, so that no token ever gets in: what changes numbers, placement or speed.
 PREFIXES = (
@@ -62,10 +60,11 @@ def packages() -> list[str]:
 
 
 def variables() -> dict[str, str]:
-    return {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES) or k in NAMES}
+    named = {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES) or k in NAMES}
+    return {k: v for k, v in named.items() if not scan(v.encode(errors="replace"), k)}
 
 
-def environment(root: Path, installed: list[str]) -> dict[str, Any]:
+def environment(root: Path, installed: list[str]) -> dict:
     """The `env` section of a record; `installed` is the answer of `packages`."""
     versions = dict(line.split("==", 1) for line in installed if "==" in line)
     lock = next((root / name for name in LOCKS if (root / name).is_file()), None)
@@ -84,7 +83,7 @@ def environment(root: Path, installed: list[str]) -> dict[str, Any]:
     }
 
 
-def differences(recorded: dict[str, Any], recorded_packages: list[str], root: Path) -> list[str]:
+def differences(recorded: dict, recorded_packages: list[str], root: Path) -> list[str]:
     """How the environment of this process differs from the recorded one, a line each; empty when results
     should agree."""
     installed = packages()
@@ -108,7 +107,7 @@ def user() -> str:
         return str(os.getuid())
 
 
-def process() -> dict[str, Any]:
+def process() -> dict:
     """What tells whether a process still lives: host, pid, and the boot and pid namespace in which the pid
     counts."""
     return {

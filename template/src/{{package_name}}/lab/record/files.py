@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Files that are whole or absent: written beside, flushed to disk, renamed. Readers never see half of one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -31,7 +29,7 @@ def write_json(path: Path, value: Any) -> None:
     write(path, json.dumps(plain(value), indent=1, ensure_ascii=False) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict | None:
     """The object in `path`; None when the file is missing or is not JSON.
 
     A network file system may show a stale or vanished file for a moment after a rename, so a bad read is
@@ -65,3 +63,12 @@ def plain(value: Any) -> Any:
 def sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def stamp(path: str) -> str | None:
+    """What changes when a file changes: its time and size; None when it is missing."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return f"{status.st_mtime_ns} {status.st_size}"

@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """From what a person types to a run: an id or its beginning, a path, a tag, @last, @best:val/loss."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..errors import LabError, nearest
@@ -18,18 +16,17 @@ def find(runs: Path, word: str) -> Run:
     """
     if "/" in word and not word.startswith("@") and Path(word).is_dir():
         return Run.open(Path(word).resolve())
-    directories = {directory.name: directory for directory in run_directories(runs)}
+    directories = {Path(directory).name: Path(directory) for directory in run_directories(runs)}
     if not directories:
         raise LabError(f"there are no runs in {runs} yet. Make one with: lab train trial=baseline")
     if word == "@last":
-        return Run.open(directories[max(directories)])
+        second = max(directories)[:15]
+        newest = [directory for name, directory in directories.items() if name[:15] == second]
+        return Run.open(max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns))
     if word.startswith("@best:"):
-        return Run.open(best(runs, word.removeprefix("@best:")))
-    if word in directories:
-        return Run.open(directories[word])
-    matches = [name for name in directories if name.startswith(word)] or [
-        row["run_id"] for row in rows(runs) if word in row["tags"]
-    ]
+        return Run.open(Path(best(rows(runs), word.removeprefix("@best:"))[0]["run_dir"]))
+    matches = [word] if word in directories else [name for name in directories if name.startswith(word)]
+    matches = matches or [row["run_id"] for row in rows(runs) if word in row["tags"]]
     if len(matches) == 1:
         return Run.open(directories[matches[0]])
     if matches:
@@ -39,14 +36,17 @@ def find(runs: Path, word: str) -> Run:
     raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
 
 
-def best(runs: Path, metric: str) -> Path:
-    """Directory of the finished run with the best final value of `metric`."""
-    known = [row for row in rows(runs) if row["status"] == "finished"]
-    measured = [row for row in known if isinstance(row["metrics"].get(metric), int | float)]
+def best(known: list[dict], metric: str) -> list[dict]:
+    """The finished ones of `known` that have `metric`, best final value first.
+
+    Raises:
+        LabError: none has it.
+    """
+    finished = [row for row in known if row["status"] == "finished"]
+    measured = [row for row in finished if isinstance(row["metrics"].get(metric), int | float)]
     if not measured:
-        names = sorted({name for row in known for name in row["metrics"]})
-        raise LabError(
-            f"no finished run has {metric!r}{nearest(metric, names)}. Metrics: {', '.join(names) or 'none'}"
-        )
+        names = sorted({name for row in finished for name in row["metrics"]})
+        there = ", ".join(names) or "none"
+        raise LabError(f"no finished run has {metric!r}{nearest(metric, names)}. Metrics: {there}")
     sign = 1 if lower_is_better(metric) else -1
-    return Path(min(measured, key=lambda row: sign * row["metrics"][metric])["run_dir"])
+    return sorted(measured, key=lambda row: sign * row["metrics"][metric])

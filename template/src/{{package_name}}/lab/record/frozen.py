@@ -1,11 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Code that runs from a snapshot: LAB_FROZEN names the directory into which a run's code was materialised."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import Any
 
 from ..errors import Refused
 from ..project import LAB, PACKAGE
@@ -38,7 +35,7 @@ def check() -> None:
         )
 
 
-def recorded() -> dict[str, Any]:
+def recorded() -> dict:
     """The `code` section that belongs to the frozen code this process runs.
 
     Raises:

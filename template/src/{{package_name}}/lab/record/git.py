@@ -2,8 +2,6 @@
 """One call of git: no hooks, no prompts, no locks on the user's index, none of the caller's GIT_* but where
 to find settings."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import dataclass, field

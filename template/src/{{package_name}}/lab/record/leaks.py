@@ -1,10 +1,10 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """What must not get into a record: files whose name says secret, texts that look like a token."""
 
-from __future__ import annotations
-
 import re
 from fnmatch import fnmatch
+
+from ..errors import Refused
 
 SECRET_NAMES = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "id_rsa*", "id_ed25519*", "id_ecdsa*",
@@ -48,6 +48,20 @@ def scan(content: bytes, where: str) -> list[str]:
                 line = content.count(b"\n", 0, match.start()) + 1
                 found.append(f"{where}:{line} looks like a {kind}")
     return found
+
+
+def refuse(found: list[str]) -> None:
+    """Stops when `scan` found something.
+
+    Raises:
+        Refused: with where it is, and how to insist.
+    """
+    if found:
+        places = "; ".join(found[:5])
+        advice = (
+            "Move it to .env (never recorded) or out of the project; if it is no secret, insist with --allow."
+        )
+        raise Refused(f"nothing was recorded: {places}.\n{advice}")
 
 
 def without_credentials(url: str) -> str:

@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """`lab runs list`: filter, sort, and print as a table, JSON or CSV."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json
@@ -31,12 +29,13 @@ OPERATORS = {
 }
 EXPRESSION = re.compile(r"([^<>=!]+)(<=|>=|!=|<|>|=)(.*)")
 FIELDS = ("trial", "status", "tag", "who", "since", "before")
-HELP = """Filters, all of which must hold: trial=wide (or a pattern), status=failed,lost, tag=paper, who=ann,
+FILTERS = """Filters, all of which must hold: trial=wide (or a pattern), status=failed,lost, tag=paper,
+who=ann,
 since=2026-11-01, before=2026-12-01, and metrics such as 'val/loss<0.3' (quoted, because of the shell)."""
 
 
 def list_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab runs list", description="Lists runs, newest first. " + HELP)
+    parser = argparse.ArgumentParser(prog="lab runs list", description="Lists runs, newest first. " + FILTERS)
     parser.add_argument(
         "where", nargs="*", metavar="FILTER", help="for example: status=finished 'val/acc>0.9'"
     )
@@ -89,7 +88,7 @@ def parsed(text: str) -> tuple[str, str, str]:
     return key, sign, value
 
 
-def holds(row: dict[str, Any], key: str, sign: str, value: str) -> bool:
+def holds(row: dict, key: str, sign: str, value: str) -> bool:
     """Whether one filter holds for a row; a metric that the run lacks never does."""
     match key:
         case "trial":
@@ -108,7 +107,7 @@ def holds(row: dict[str, Any], key: str, sign: str, value: str) -> bool:
     return isinstance(measured, int | float) and OPERATORS[sign](measured, float(value))
 
 
-def check_metrics(known: list[dict[str, Any]], asked: list[str]) -> None:
+def check_metrics(known: list[dict], asked: list[str]) -> None:
     """A metric that no run has is a mistake, not an empty list."""
     names = {name for row in known for name in row["metrics"]} if asked else set()
     for name in asked:
@@ -117,7 +116,7 @@ def check_metrics(known: list[dict[str, Any]], asked: list[str]) -> None:
             raise LabError(f"no run has the metric {name!r}{nearest(name, names)}. Metrics: {there}")
 
 
-def ordered(found: list[dict[str, Any]], key: str | None) -> list[dict[str, Any]]:
+def ordered(found: list[dict], key: str | None) -> list[dict]:
     """Newest first, or by `key`: metrics best first, runs without the value last."""
     if key in (None, "created"):
         return found
@@ -128,7 +127,7 @@ def ordered(found: list[dict[str, Any]], key: str | None) -> list[dict[str, Any]
     check_metrics(found, [key])
     sign = 1 if lower_is_better(key) else -1
 
-    def value(row: dict[str, Any]) -> tuple[bool, float]:
+    def value(row: dict) -> tuple[bool, float]:
         measured = row["metrics"].get(key)
         there = isinstance(measured, int | float)
         return (not there, sign * measured if there else 0)
@@ -136,7 +135,7 @@ def ordered(found: list[dict[str, Any]], key: str | None) -> list[dict[str, Any]
     return sorted(found, key=value)
 
 
-def write_csv(found: list[dict[str, Any]]) -> None:
+def write_csv(found: list[dict]) -> None:
     about = [key for key in PUBLIC if key != "metrics"] + ["seed", "who", "seconds"]
     names = sorted({name for row in found for name in row["metrics"]})
     writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -145,7 +144,7 @@ def write_csv(found: list[dict[str, Any]]) -> None:
         writer.writerow([row[key] for key in about] + [row["metrics"].get(name) for name in names])
 
 
-def table(found: list[dict[str, Any]], asked: list[str], width: int, colour: bool) -> str:
+def table(found: list[dict], asked: list[str], width: int, colour: bool) -> str:
     """Id, status, trial, then as many metrics as fit (those asked for first), then tags or the reason for
     the run."""
     names = {name: None for row in found for name in row["metrics"]}

@@ -2,8 +2,6 @@
 """metrics.jsonl: one line per logged step, only ever appended, so that a killed run loses at most the line
 being written."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -34,7 +32,7 @@ class MetricsLog:
         os.close(self._file)
 
 
-def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
+def read_metrics(run_dir: Path) -> list[dict]:
     """The rows by step. Where attempts overlap, the last attempt's row of a step (and of the same metrics)
     counts;
     a cut line is passed over."""
@@ -42,7 +40,7 @@ def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
         content = (Path(run_dir) / "metrics.jsonl").read_bytes()
     except FileNotFoundError:
         return []
-    rows: dict[tuple, dict[str, Any]] = {}
+    rows: dict[tuple, dict] = {}
     for line in content.splitlines():
         row = parse(line)
         if row is not None:
@@ -66,7 +64,7 @@ def last_metrics(run_dir: Path, tail_bytes: int = 1 << 16) -> dict[str, float]:
     return values
 
 
-def parse(line: bytes) -> dict[str, Any] | None:
+def parse(line: bytes) -> dict | None:
     try:
         row = json.loads(line)
     except ValueError:

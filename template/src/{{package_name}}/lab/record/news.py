@@ -1,11 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """`lab` alone: what finished, failed or continued since this person last looked."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
-from typing import Any
 
 from ..project import Project
 from .environment import user
@@ -36,7 +33,7 @@ def news_command(project: Project, args: list[str]) -> None:
         return
 
 
-def news(known: list[dict[str, Any]], before: dict[str, Any]) -> list[str]:
+def news(known: list[dict], before: dict) -> list[str]:
     """The lines to print, given the rows of all runs and what was known at the last look."""
     if not known:
         return ["no runs yet. Start with: lab train trial=baseline", "all commands: lab --help"]
@@ -66,7 +63,7 @@ def news(known: list[dict[str, Any]], before: dict[str, Any]) -> list[str]:
     return lines or [f"nothing new since {since}; {len(known)} runs: lab runs list"]
 
 
-def news_of_lost(row: dict[str, Any], before: dict[str, Any]) -> bool:
+def news_of_lost(row: dict, before: dict) -> bool:
     return (
         row["run_id"] in before["open"]
         or (row["started_unix_s"] or 0) > before["unix_s"]
@@ -74,7 +71,7 @@ def news_of_lost(row: dict[str, Any], before: dict[str, Any]) -> bool:
     )
 
 
-def line(row: dict[str, Any]) -> str:
+def line(row: dict) -> str:
     text = f"  {row['run_id']}  {row['trial']}"
     if row["status"] == "finished":
         return text + "".join(f"  {name} {shown(value)}" for name, value in list(row["metrics"].items())[:4])

@@ -1,23 +1,21 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""One row per run, from the directories alone."""
-
-from __future__ import annotations
+"""One row per run, from the directories alone; rows of ended runs are remembered in a cache that may vanish
+any time."""
 
 import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from .attempt import attempt_numbers
-from .files import read_json
-from .metrics import last_metrics
+from .attempt import summarise
+from .files import read_json, stamp
 from .state import Scheduler, status
 
 HIGHER = re.compile(
-    r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score|success|samples"
+    r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score"
 )
+MANY = 300  # runs, from which on a cache is worth its import
 
 
 def lower_is_better(metric: str) -> bool:
@@ -25,14 +23,14 @@ def lower_is_better(metric: str) -> bool:
     return not HIGHER.search(metric.rpartition("/")[2].lower())
 
 
-def run_directories(runs: Path) -> Iterator[Path]:
-    """Every run directory below `runs`: runs/<trial>/<run_id>."""
-    for trial in listed(runs):
+def run_directories(runs: Path) -> Iterator[str]:
+    """Every run directory: runs/<trial>/<run_id>."""
+    for trial in listed(str(runs)):
         for name in listed(f"{runs}/{trial}"):
-            yield Path(runs, trial, name)
+            yield f"{runs}/{trial}/{name}"
 
 
-def listed(directory: str | Path) -> list[str]:
+def listed(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
             return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
@@ -40,55 +38,63 @@ def listed(directory: str | Path) -> list[str]:
         return []
 
 
-def rows(runs: Path, scheduler: Scheduler | None = None) -> list[dict[str, Any]]:
-    """A row per run, newest first: `run_id, trial, status, created, run_dir, metrics` and what the summary
-    has besides."""
-    found = [row(directory, scheduler) for directory in run_directories(runs)]
-    return sorted(found, key=lambda row: row["run_id"], reverse=True)
+def rows(runs: Path, scheduler: Scheduler | None = None) -> list[dict]:
+    """A row per run, newest first: `run_id, trial, status, created, run_dir, metrics`, tags and what the
+    summary has."""
+    directories = list(run_directories(runs))
+    if len(directories) < MANY:
+        found = [row(directory, scheduler) for directory in directories]
+    else:
+        from .cache import remembered  # SQLite
+
+        found = remembered(runs, directories, lambda directory: row(directory, scheduler))
+    return sorted(found, key=lambda row: (row["run_id"][:15], row["created"] or ""), reverse=True)
 
 
-def row(directory: Path, scheduler: Scheduler | None = None) -> dict[str, Any]:
+def row(directory: str, scheduler: Scheduler | None = None) -> dict:
     """The row of one run: from summary.json alone when it has ended, else from what there is."""
-    summary = read_json(directory / "summary.json") or unfinished(directory, scheduler)
-    return {
-        "run_id": directory.name,
-        "trial": summary.get("trial") or directory.parent.name.replace("+", "/"),
-        "status": summary["status"],
-        "created": summary.get("created"),
-        "run_dir": str(directory),
+    folder = Path(directory)
+    summary = read_json(folder / "summary.json")
+    if summary is None:
+        record = read_json(folder / "run.json") or {}
+        summary = summarise(record, folder) | {"status": status(folder, scheduler, record)}
+    trial, run_id = directory.rsplit("/", 2)[1:]
+    return summary | {
+        "run_id": run_id,
+        "trial": summary.get("trial") or trial.replace("+", "/"),
+        "run_dir": directory,
         "metrics": summary.get("metrics") or {},
-        "tags": tags(directory),
-        **{key: summary.get(key) for key in ("who", "why", "parent", "seed", "exception", "code", "device")},
-        **{
-            key: summary.get(key)
-            for key in ("started_unix_s", "ended_unix_s", "seconds", "gpu_seconds", "energy_j")
-        },
-        "n_attempts": summary.get("n_attempts"),
+        "tags": tags(folder),
     }
 
 
-def unfinished(directory: Path, scheduler: Scheduler | None) -> dict[str, Any]:
-    record = read_json(directory / "run.json") or {}
-    return record | {
-        "status": status(directory, scheduler, record),
-        "metrics": last_metrics(directory),
-        "n_attempts": len(attempt_numbers(directory)),
-    }
+def key_of(directory: str) -> str | None:
+    """What the row of an ended run depends on: time and size of its summary and notes; None when it has not
+    ended."""
+    summary = stamp(f"{directory}/summary.json")
+    return summary and f"{summary} {stamp(f'{directory}/notes.jsonl')}"
 
 
-def tags(directory: Path) -> list[str]:
+def tags(folder: Path) -> list[str]:
     """The tags of a run, as the lines of notes.jsonl leave them."""
-    try:
-        lines = (directory / "notes.jsonl").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
     found: dict[str, None] = {}
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
+    for entry in notes(folder):
         if "tag" in entry:
             found[entry["tag"]] = None
         found.pop(entry.get("untag", ""), None)
     return list(found)
+
+
+def notes(folder: Path) -> list[dict]:
+    """The lines of notes.jsonl; what cannot be read is passed over."""
+    entries = []
+    try:
+        lines = (folder / "notes.jsonl").read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    for line in lines:
+        try:
+            entries.append(json.loads(line))
+        except ValueError:
+            continue
+    return [entry for entry in entries if isinstance(entry, dict)]

@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """`lab runs show`: one run on one screen, or its whole record as JSON."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from datetime import timedelta
@@ -30,15 +28,15 @@ def show_command(project: Project, args: list[str]) -> None:
     print(json.dumps(whole(run), indent=1) if options.json else screen(run))
 
 
-def whole(run: Run) -> dict[str, Any]:
+def whole(run: Run) -> dict:
     """Everything that is known of a run, as plain data."""
-    overview = row(run.dir)
+    overview = row(str(run.dir))
     taken = ("status", "run_dir", "metrics", "tags", "n_attempts", "seconds", "gpu_seconds", "energy_j")
     return run.record | {key: overview[key] for key in taken} | {"attempts": read_attempts(run.dir)}
 
 
 def screen(run: Run) -> str:
-    record, overview = run.record, row(run.dir)
+    record, overview = run.record, row(str(run.dir))
     attempts = read_attempts(run.dir)
     lines = [f"{run.id}  {overview['status']}  trial {run.trial}  seed {record['seed']}"]
 
@@ -75,14 +73,14 @@ def screen(run: Run) -> str:
     return "\n".join(lines)
 
 
-def code_line(code: dict[str, Any]) -> str:
+def code_line(code: dict) -> str:
     if not code.get("commit"):
         return f"not recorded: {code.get('reason', 'unknown')}"
     changes = f" + {code['n_changed']} changed and {code['n_untracked']} new files" if code["dirty"] else ""
     return f"{code['commit'][:12]} = {code['branch'] or 'no branch'} {(code['head'] or '')[:12]}{changes}"
 
 
-def attempt_line(attempt: dict[str, Any]) -> str:
+def attempt_line(attempt: dict) -> str:
     start, end = attempt["start"], attempt["end"]
     where = f"{start.get('host', '?')}, {start.get('device', 'device unknown')}"
     took = f", {timedelta(seconds=round(end['seconds']))}" if "seconds" in end else ""

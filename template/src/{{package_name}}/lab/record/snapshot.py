@@ -9,8 +9,6 @@ cannot be read
 or taken in is an error: a snapshot never holds less than there is, except files that are listed in `skipped`.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -22,7 +20,7 @@ from typing import Any
 
 from ..errors import Refused
 from .git import Git, GitFailed
-from .leaks import scan, secret_name, without_credentials
+from .leaks import refuse, scan, secret_name, without_credentials
 
 ROUNDS = 3  # how often the tree is looked at again when it changes while it is read
 TOTAL_FACTOR = 50  # all new files together may be this many times the cap of one
@@ -46,7 +44,7 @@ class Repository:
     branch: str | None
 
     @classmethod
-    def find(cls, directory: Path) -> Repository:
+    def find(cls, directory: Path) -> "Repository":
         """The repository around `directory`.
 
         Raises:
@@ -69,22 +67,21 @@ class Repository:
             )
         lines = done.stdout.split("\n")
         if len(lines) < 4:
-            reason = (
-                "a bare repository has no files" if "work tree" in done.stderr else "not a git repository"
-            )
+            reason = "a bare repository" if "work tree" in done.stderr else "not a git repository"
             raise NoRepository(
-                f"{directory}: {reason}; to have the code recorded, type: git init && git add . && git commit"
+                f"{directory} is {reason}. To have code recorded: git init && git add . && git commit"
             )
-        top, git_dir, prefix = lines[:3]
-        head, tree, branch = lines[3:6] if done.returncode == 0 else (None, None, None)
-        if head is None:
-            branch = Git(directory).run("symbolic-ref", "-q", "HEAD").stdout.strip()
+        top, git_dir, prefix = Path(lines[0]), Path(lines[1]), lines[2]
+        if done.returncode:  # before the first commit
+            branch = Git(directory).run("symbolic-ref", "--short", "-q", "HEAD").stdout.strip()
+            return cls(top, git_dir, prefix, None, None, branch)
+        head, tree, branch = lines[3:6]
         return cls(
-            Path(top), Path(git_dir), prefix, head, tree, (branch or "").removeprefix("refs/heads/") or None
+            top, git_dir, prefix, head, tree, None if branch == "HEAD" else branch.removeprefix("refs/heads/")
         )
 
 
-def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict[str, Any]:
+def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict:
     """Freezes the work tree around `directory` and returns what a record needs to know of it.
 
     Args:
@@ -146,7 +143,7 @@ def unhide(git: Git, top: Path) -> list[str]:
     return gitlinks
 
 
-def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict[str, Any]:
+def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict:
     """Adds every change to the copied index until git sees no difference any more; counts and skipped
     files."""
     taken: dict[str, set[str]] = {"changed": set(), "untracked": set()}
@@ -169,13 +166,13 @@ def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict[str, Any
     )
 
 
-def choose(top: Path, untracked: list[str], max_bytes: float) -> tuple[list[str], list[dict[str, Any]]]:
+def choose(top: Path, untracked: list[str], max_bytes: float) -> tuple[list[str], list[dict]]:
     """Splits untracked paths into those to take and those to skip, with the reason."""
     take, skipped, total = [], [], 0
     for path in untracked:
         try:
             status = os.lstat(top / path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         if path.endswith("/"):
             skipped.append({"path": path, "reason": "nested-repository"})
@@ -200,22 +197,16 @@ def refuse_tokens(top: Path, paths: list[str]) -> None:
         try:
             if stat.S_ISREG(os.lstat(top / path).st_mode):
                 found += scan((top / path).read_bytes(), path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise Refused(
                 f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded"
             ) from error
-    if found:
-        raise Refused("nothing was recorded: " + "; ".join(found[:5]) + TOKEN_ADVICE)
+    refuse(found)
 
 
-TOKEN_ADVICE = (
-    ".\nMove it to .env (never recorded) or out of the project; if it is no secret, insist with --allow."
-)
-
-
-def freeze_submodules(git: Git, top: Path, paths: list[str], **options: Any) -> list[dict[str, Any]]:
+def freeze_submodules(git: Git, top: Path, paths: list[str], **options: Any) -> list[dict]:
     """A snapshot inside each checked-out submodule, whose commit becomes the gitlink in the copied index."""
     submodules = []
     for path in dict.fromkeys(paths):

@@ -2,13 +2,10 @@
 """What became of a run, worked out from what its processes left behind; no process is trusted to have said
 it."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from .attempt import attempt_numbers
 from .environment import pid_space, pid_started
@@ -17,12 +14,10 @@ from .files import read_json
 STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
 SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
 
-Scheduler = Callable[
-    [dict[str, Any]], str | None
-]  # the record's `job` -> "queued", "running", or None when it is over
+Scheduler = Callable[[dict], str | None]  # the record's `job` -> "queued", "running", or None when it is over
 
 
-def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict[str, Any] | None = None) -> str:
+def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict | None = None) -> str:
     """One of STATES. `scheduler` answers for runs that have a job; without it their heartbeat counts
     alone."""
     summary = read_json(run_dir / "summary.json")
@@ -49,7 +44,7 @@ def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict[str, 
     return "running" if living or (living is None and silence_s(folder) < SILENT_S) else "lost"
 
 
-def alive(process: dict[str, Any]) -> bool | None:
+def alive(process: dict) -> bool | None:
     """Whether the process runs; None when its pid means nothing here (another machine, container or boot)."""
     if process.get("pid_space") != pid_space():
         return None

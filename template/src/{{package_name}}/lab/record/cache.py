@@ -1,0 +1,78 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Rows of ended runs in SQLite on this machine's own disk, so that ten thousand are listed at once.
+
+Disposable: missing, broken, older or on a read-only disk, it is built again or done without. Only listings
+write it.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from .rows import key_of
+
+LAYOUT = 1  # of the rows in it; an older cache is thrown away
+
+
+def remembered(runs: Path, directories: list[str], read: Callable[[str], dict]) -> list[dict]:
+    """The row of every directory: from the cache where its key still holds, else by `read`."""
+    try:
+        path = location(runs)
+        with closing(opened(path)) as connection, connection as database:
+            known = {
+                path: (key, text) for path, key, text in database.execute("SELECT path, key, row FROM rows")
+            }
+            texts, fresh, found = [], [], []
+            for directory in directories:
+                key = key_of(directory)
+                entry = known.pop(directory, None)
+                if key and entry and entry[0] == key:
+                    texts.append(entry[1])
+                else:
+                    found.append(read(directory))
+                    if key:
+                        fresh.append((directory, key, json.dumps(found[-1])))
+            database.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", fresh)
+            database.executemany("DELETE FROM rows WHERE path = ?", [(path,) for path in known])
+            return found + json.loads(f"[{','.join(texts)}]")
+    except (sqlite3.OperationalError, OSError):  # locked, or a disk that cannot be written
+        pass
+    except (sqlite3.DatabaseError, ValueError):  # broken inside: the next listing builds it anew
+        path.unlink(missing_ok=True)
+    return [read(directory) for directory in directories]
+
+
+def location(runs: Path) -> Path:
+    """A file on the local disk that only this user can write.
+
+    Raises:
+        OSError: somebody else owns the place.
+    """
+    folder = Path(tempfile.gettempdir()) / f"lab-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+        raise PermissionError(f"{folder} belongs to somebody else")
+    return folder / f"{hashlib.sha256(str(runs.resolve()).encode()).hexdigest()[:16]}.sqlite"
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """The database in `path`, emptied when it is broken or has an older layout."""
+    try:
+        database = sqlite3.connect(path, timeout=1)
+        if database.execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
+            return database
+        database.close()
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:  # not a database at all
+        pass
+    path.unlink(missing_ok=True)
+    database = sqlite3.connect(path, timeout=1)
+    database.execute("CREATE TABLE rows (path TEXT PRIMARY KEY, key TEXT, row TEXT)")
+    database.execute(f"PRAGMA user_version = {LAYOUT}")
+    return database

@@ -1,0 +1,187 @@
+"""`make setup` gives an environment with `lab`, a git repository and its hooks; again, it is done at once."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+UV = Path(sys.prefix) / "bin/uv"
+NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+LIGHT = ["pyyaml", "pre-commit"]  # all that `lab --help` and the hooks need
+
+
+@pytest.fixture
+def fresh(project, tmp_path):
+    return shutil.copytree(project, tmp_path / "myproj")
+
+
+@pytest.fixture
+def light(fresh):
+    """A project without its heavy packages, where only the path through setup.py is of interest."""
+    path = fresh / "pyproject.toml"
+    text = path.read_text()
+    for start, names in (("lab = [", LIGHT), ("dev = [", LIGHT), ('    "scikit-learn', [])):
+        begin = text.index(start)
+        end = text.index("]", begin)
+        text = text[:begin] + (f"{start}{str(names)[1:-1]}" if names else "") + text[end:]
+    path.write_text(text)
+    return fresh
+
+
+def setup(folder, uv=None, rc=0, **variables):
+    """`make setup`, with and without uv on PATH, and what it said. The pins are those of `make demo`."""
+    tools = folder.parent / "tools"
+    shutil.rmtree(tools, ignore_errors=True)
+    tools.mkdir()
+    for name in ("git", "make", "sh"):
+        (tools / name).symlink_to(shutil.which(name))
+    if uv:
+        (tools / "uv").symlink_to(uv)
+    pins = str(ROOT / "constraints.txt")
+    environment = os.environ | {"PIP_CONSTRAINT": pins, "UV_CONSTRAINT": pins, "TORCH": "", "VIRTUAL_ENV": ""}
+    environment |= {"PATH": str(tools), "PYTHON": str(Path(sys.base_prefix) / "bin/python3")} | variables
+    done = subprocess.run(
+        ["make", "setup"],
+        cwd=folder,
+        env={name: value for name, value in environment.items() if value},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == rc, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def says(folder, *command):
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def set_environment(folder, value):
+    path = next(folder.glob("src/*/conf/config.yaml"))
+    path.write_text(f"paths:\n  # environment: wrong\n  environment: {value} # right\n" + path.read_text())
+
+
+def test_with_pip_alone(fresh):
+    said = setup(fresh)
+    assert ". .venv/bin/activate" in said
+    assert "uv run" not in said
+    assert "torch==2.13.0" in (fresh / "env-freeze.txt").read_text()
+    assert not (fresh / "uv.lock").exists()
+    assert "lab train" in says(fresh, ".venv/bin/lab", "--help")
+    assert says(fresh, "git", "log", "--format=%s") == "Start from the template"
+    assert says(fresh, "git", "status", "--porcelain") == ""
+    assert (fresh / ".git/hooks/pre-commit").exists()
+    begin_s = time.monotonic()
+    assert "up to date (env-freeze.txt)" in setup(fresh)
+    assert time.monotonic() - begin_s < 10
+
+
+def test_with_uv_from_the_index(light):
+    said = setup(light, UV, PIP_FIND_LINKS="", UV_FIND_LINKS="")
+    assert "uv run lab" in said
+    assert not (light / "env-freeze.txt").exists()
+    pinned = next(
+        line for line in (ROOT / "constraints.txt").read_text().split() if line.startswith("pyyaml==")
+    )
+    name, version = pinned.split("==")
+    assert f'name = "{name}"\nversion = "{version}"' in (light / "uv.lock").read_text()
+    assert "uv.lock" in says(light, "git", "ls-files")
+    assert "lab train" in says(light, ".venv/bin/lab", "--help")
+    begin_s = time.monotonic()
+    assert "up to date (uv.lock)" in setup(light, UV, PIP_FIND_LINKS="", UV_FIND_LINKS="")
+    assert time.monotonic() - begin_s < 10
+
+
+def test_with_uv_and_a_folder_of_wheels(light, tmp_path):
+    (tmp_path / "wheels").mkdir()
+    said = setup(light, UV, PIP_FIND_LINKS=str(tmp_path / "wheels"), UV_FIND_LINKS="")
+    assert "uv run" not in said
+    assert not (light / "uv.lock").exists(), "a lock file of local wheels fits no other machine"
+    assert "pyyaml==" in (light / "env-freeze.txt").read_text().lower()
+    assert "lab train" in says(light, ".venv/bin/lab", "--help")
+
+
+def test_a_changed_dependency_is_installed(light):
+    setup(light, UV)
+    path = light / "pyproject.toml"
+    path.write_text(path.read_text().replace('[lab]",\n', '[lab]",\n    "iniconfig",\n'))
+    assert "up to date" not in setup(light, UV)
+    assert says(light, ".venv/bin/python", "-c", "import iniconfig; print('here')") == "here"
+
+
+def test_without_a_git_identity(light):
+    only_config = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "user.useConfigOnly",
+        "GIT_CONFIG_VALUE_0": "true",
+    }
+    said = setup(light, UV, **NOBODY, **only_config)
+    assert "git does not know who you are" in said
+    assert says(light, "git", "log", "--format=%an %s") == "nobody Start from the template"
+
+
+def test_inside_a_larger_repository_git_is_left_alone(light, tmp_path):
+    subprocess.run("git init -q && git add myproj", shell=True, cwd=tmp_path, check=True)
+    assert "part of a larger git repository" in setup(light, UV)
+    assert not (light / ".git").exists()
+    assert not (tmp_path / ".git/hooks/pre-commit").exists()
+
+
+def test_environment_elsewhere(light, tmp_path):
+    set_environment(light, "$PLACE/env-${package}")
+    setup(light, UV, PLACE=str(tmp_path / "scratch"))
+    assert (light / ".venv").readlink() == tmp_path / "scratch/env-myproj"
+    assert "lab train" in says(light, ".venv/bin/lab", "--help")
+    assert says(light, "git", "status", "--porcelain") == ""
+
+
+def test_environment_of_the_site(light, tmp_path):
+    site = next(light.glob("src/*/lab/conf/site/workstation.yaml"))
+    site.write_text(site.read_text().replace("environment: .venv", f"environment: {tmp_path}/of-site"))
+    setup(light, UV)
+    assert (light / ".venv").readlink() == tmp_path / "of-site"
+
+
+def test_environment_behind_an_unknown_variable_is_told(light):
+    set_environment(light, "${oc.env:NOWHERE}/env")
+    assert "paths.environment is ${oc.env:NOWHERE}/env, but that is not set here" in setup(light, UV)
+    assert (light / ".venv/bin/lab").exists()
+
+
+def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/chapter1.tex").write_text("years of work")
+    set_environment(light, tmp_path / "thesis")
+    assert "is no environment" in setup(light, UV, rc=2)
+    assert (tmp_path / "thesis/chapter1.tex").read_text() == "years of work"
+
+
+def test_two_environments_are_refused(light, tmp_path):
+    (light / ".venv").mkdir()
+    set_environment(light, tmp_path / "env")
+    assert "rm -r .venv" in setup(light, UV, rc=2)
+
+
+def test_a_failing_installation_says_what_failed(light, tmp_path):
+    (tmp_path / "pins.txt").write_text("pyyaml==0.0.0\n")
+    said = setup(light, UV, rc=2, UV_CONSTRAINT=str(tmp_path / "pins.txt"), UV_FIND_LINKS=str(tmp_path))
+    assert "this failed, its own words are above" in said
+    assert "Traceback" not in said
+    assert not (light / ".git").exists()
+
+
+def test_the_build_of_torch_is_chosen_by_one_variable(light, tmp_path):
+    log = tmp_path / "log"
+    fake = tmp_path / "fake-uv"
+    fake.write_text(
+        f'#!/bin/sh\necho "$@" >> {log}\ncase "$*" in *--torch-backend*) exit 1;; *) exec {UV} "$@";; esac\n'
+    )
+    fake.chmod(0o755)
+    assert "--torch-backend cpu" in setup(light, fake, rc=2, TORCH="cpu")
+    assert "pip install" in log.read_text()
+    assert " sync" not in log.read_text()
