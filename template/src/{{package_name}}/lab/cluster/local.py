@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import Refused
 from .request import Request
-from .scheduler import JobState, clean_environment
+from .scheduler import SCHEDULERS, GridEngine, JobState, Pbs, Pjm, Slurm, clean_environment
 
 
 @dataclass(frozen=True)
@@ -56,30 +56,29 @@ def emptiest(n: int, need_MB: int = 0, found: Callable[[], list[Gpu]] = gpus) ->
 
 
 class Local:
-    """Job ids are process ids, with the start time that tells a process from a later one of the same number."""
+    """Job ids are process ids with the start time, which tells a process from a later one of the same number."""
 
     def submit_command(self, request: Request, script: Path) -> list[str]:
         return ["setsid", "bash", str(script)]
 
-    def submit(self, request: Request, script: Path) -> str:
+    def submit(self, request: Request, script: Path, n: int) -> list[str]:
+        """Starts a process per run; the runs of an array wait for each other."""
         environment = clean_environment()
         if request.gpus:
             chosen = emptiest(request.gpus, request.memory_MB)
             environment |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(chosen)}
-        with open(script.parent / "job.log", "ab") as log:
+        started = []
+        for index in range(n):
             process = subprocess.Popen(
                 ["bash", str(script)],
-                env=environment,
+                env=environment | {"LAB_INDEX": str(index)},
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd=script.parent,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # it outlives the terminal
             )
-        return f"{process.pid}-{_started(process.pid)}"
-
-    def array_ids(self, job_id: str, n: int) -> list[str]:
-        return [job_id] * n  # one after the other, in one process
+            started.append(f"{process.pid}-{_started(process.pid)}")
+        return started
 
     def jobs(self) -> dict[str, JobState]:
         """Every process of the user that could be a job; a run asks for its own."""
@@ -110,3 +109,8 @@ def _age_s(pid: int) -> int:
     started = _started(pid)
     up_s = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
     return round(up_s - int(started) / os.sysconf("SC_CLK_TCK")) if started else 0
+
+
+def scheduler_of(scheduler: str) -> Slurm | Pbs | GridEngine | Pjm | Local:
+    """Speaks to a scheduler by its name in the profile."""
+    return Local() if scheduler == "local" else SCHEDULERS[scheduler]()

@@ -27,6 +27,7 @@ class Request:
     lead_s: int
     options: list[str] = field(default_factory=list)
     submit_options: list[str] = field(default_factory=list)
+    memory_MB: int = 0
 
     @property
     def n_tasks(self) -> int:
@@ -57,6 +58,14 @@ def clock(time_s: float) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest:02d}"
 
 
+def megabytes(text: Any) -> int:
+    """MB (10**6 bytes, or what the scheduler takes for them) of "64G", "500M" or a plain number of MB."""
+    found = re.fullmatch(r"(\d+)([MGT]?)B?", str(text).strip().upper())
+    if not found:
+        raise LabError(f"job.mem={text} is no amount of memory per node. Write 64G or 500M")
+    return int(found[1]) * {"": 1, "M": 1, "G": 1000, "T": 1_000_000}[found[2]]
+
+
 def complete(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Request:
     """The request for a job section of the configuration, or for each of an array of `n_jobs`.
 
@@ -81,7 +90,8 @@ def complete(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Req
     options += _queue(site, job.get("queue"), time_s, nodes * gpus, n_jobs, resource)
     options += SPELLING[site["scheduler"]](job, values, time_s, lead_s, name, site)
     options += [str(option) for option in job.get("extra", [])]
-    return Request(name, nodes, gpus, tasks, cpus, time_s, lead_s, options, at_submit)
+    memory_MB = megabytes(job.get("mem", 0))
+    return Request(name, nodes, gpus, tasks, cpus, time_s, lead_s, options, at_submit, memory_MB)
 
 
 def _check_size(site: Site, nodes: int, gpus: int, tasks: int, time_s: int) -> None:

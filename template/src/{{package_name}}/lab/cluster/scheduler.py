@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ..errors import Failed
 from .request import Request, seconds
-from .site import Site
 
 OF_A_JOB = re.compile(  # variables of the job one stands in: inherited, they would misplace or slow down the new one
     r"SLURM_|SBATCH_|SRUN_|SALLOC_|PMI|PMIX|OMPI_|PALS_|PBS_|PE_|SGE_TASK|JOB_ID|JOB_NAME|RESTARTED|NSLOTS|PJM_|TORCHELASTIC_"
@@ -81,14 +80,11 @@ class Slurm:
     def submit_command(self, request: Request, script: Path) -> list[str]:
         return ["sbatch", "--parsable", *request.submit_options, str(script)]
 
-    def submit(self, request: Request, script: Path) -> str:
+    def submit(self, request: Request, script: Path, n: int) -> list[str]:
         job_id = call(*self.submit_command(request, script)).strip().partition(";")[0]
         if not job_id:  # some sites' limits make sbatch --parsable succeed without a job
             raise Failed("sbatch accepted nothing and gave no reason; a limit on submitted jobs is the usual one. lab queue")
-        return job_id
-
-    def array_ids(self, job_id: str, n: int) -> list[str]:
-        return [f"{job_id}_{i}" for i in range(n)]
+        return [job_id] if n == 1 else [f"{job_id}_{i}" for i in range(n)]
 
     def jobs(self) -> dict[str, JobState]:
         found = {}
@@ -119,10 +115,8 @@ class Pbs:
     def submit_command(self, request: Request, script: Path) -> list[str]:
         return ["qsub", *request.submit_options, str(script)]
 
-    def submit(self, request: Request, script: Path) -> str:
-        return call(*self.submit_command(request, script)).strip()
-
-    def array_ids(self, job_id: str, n: int) -> list[str]:
+    def submit(self, request: Request, script: Path, n: int) -> list[str]:
+        job_id = call(*self.submit_command(request, script)).strip()
         return [job_id.replace("[]", f"[{i}]") for i in range(n)]
 
     def jobs(self) -> dict[str, JobState]:
@@ -152,11 +146,9 @@ class GridEngine:
     def submit_command(self, request: Request, script: Path) -> list[str]:
         return ["qsub", "-terse", *request.submit_options, str(script)]
 
-    def submit(self, request: Request, script: Path) -> str:
-        return call(*self.submit_command(request, script)).strip().partition(".")[0]
-
-    def array_ids(self, job_id: str, n: int) -> list[str]:
-        return [f"{job_id}.{i + 1}" for i in range(n)]
+    def submit(self, request: Request, script: Path, n: int) -> list[str]:
+        job_id = call(*self.submit_command(request, script)).strip().partition(".")[0]
+        return [job_id] if n == 1 else [f"{job_id}.{i + 1}" for i in range(n)]
 
     def jobs(self) -> dict[str, JobState]:
         found = {}
@@ -193,15 +185,12 @@ class Pjm:
     def submit_command(self, request: Request, script: Path) -> list[str]:
         return ["pjsub", *request.submit_options, str(script)]
 
-    def submit(self, request: Request, script: Path) -> str:
+    def submit(self, request: Request, script: Path, n: int) -> list[str]:
         said = call(*self.submit_command(request, script))
         number = re.search(r"\d+", said)
         if not number:
             raise Failed(f"pjsub gave no job id: {said.strip()}")
-        return number[0]
-
-    def array_ids(self, job_id: str, n: int) -> list[str]:
-        return [f"{job_id}[{i}]" for i in range(n)]
+        return [number[0]] if n == 1 else [f"{number[0]}[{i}]" for i in range(n)]
 
     def jobs(self) -> dict[str, JobState]:
         found = {}
@@ -221,14 +210,7 @@ class Pjm:
         return ["pjsub", "--interact", *_words(option for option in request.options if option not in ("-j",))]
 
 
-def scheduler_of(site: Site) -> Slurm | Pbs | GridEngine | Pjm:
-    """Speaks to the site's scheduler; for a machine without one see local.py."""
-    classes = {"slurm": Slurm, "pbs": Pbs, "gridengine": GridEngine, "pjm": Pjm}
-    if site["scheduler"] == "local":
-        from .local import Local
-
-        return Local()
-    return classes[site["scheduler"]]()
+SCHEDULERS = {"slurm": Slurm, "pbs": Pbs, "gridengine": GridEngine, "pjm": Pjm}
 
 
 def _words(options: Sequence[str]) -> list[str]:

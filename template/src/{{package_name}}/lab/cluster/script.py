@@ -25,7 +25,7 @@ ARRAY_INDEX = {  # of this task in RUNS; 0 for a job that is no array
     "pbs": "${PBS_ARRAY_INDEX:-0}",
     "gridengine": "$((${SGE_TASK_ID/undefined/1} - 1))",
     "pjm": "${PJM_BULKNUM:-0}",
-    "local": "$LAB_INDEX",
+    "local": "0",
 }
 ARRAY = {  # options of an array of n runs, at most k at a time; a scheduler without a throttle starts what fits
     "slurm": "--array=0-{last}%{throttle}",
@@ -38,9 +38,7 @@ LOG = {  # the scheduler's output: a single run's log, or a link to it per array
     "pbs": ("-o {run_dir}/job.log", "-o {run_dir}/array/^array_index^.log"),
     "gridengine": ("-o {run_dir}/job.log", "-o {run_dir}/array/$TASK_ID.log"),
     "pjm": ("-o {run_dir}/job.log", "-o {run_dir}/array/%b.log"),
-    "local": ("", ""),
 }
-FIRST_INDEX = {"gridengine": 1}  # its tasks, and so the names of their logs, count from 1
 TEMPLATE = {"slurm": "slurm", "local": "local", "pbs": "mpi", "gridengine": "mpi", "pjm": "mpi"}
 SUBMIT = {"slurm": "sbatch", "pbs": "qsub", "gridengine": "qsub", "pjm": "pjsub", "local": "bash"}
 JOB_VARIABLE = {"pbs": "PBS_JOBID", "gridengine": "JOB_ID", "pjm": "PJM_JOBID"}
@@ -68,6 +66,7 @@ class Job:
     project: Path
     code: Path
     commit: str
+    prefix: str
     command: list[str]
     package: str
     throttle: int = 1
@@ -82,20 +81,22 @@ def render(site: Site, request: Request, job: Job) -> str:
     """The text of job.sh."""
     scheduler = site["scheduler"]
     last = len(job.run_dirs) - 1
-    options = [*request.options, LOG[scheduler][last > 0].format(run_dir=job.run_dirs[0])]
+    options = list(request.options)
+    if scheduler in LOG:
+        options.append(LOG[scheduler][last > 0].format(run_dir=job.run_dirs[0]))
     if last and scheduler in ARRAY:
         options.append(ARRAY[scheduler].format(n=last + 1, last=last, throttle=job.throttle))
         options += [f"-tc {job.throttle}"] if scheduler == "gridengine" else []
     launcher_options = "".join(f"{option} " for option in site["launcher_options"])
     values = {
         "title": job.title.replace("\n", " "),
-        "directives": "\n".join(PREFIX[scheduler] + _quoted(option) for option in options if option),
+        "directives": "\n".join(PREFIX[scheduler] + _quoted(option) for option in options),
         "runs": _listed([str(path) for path in job.run_dirs]),
         "index": ARRAY_INDEX[scheduler],
-        "n_runs": last + 1,
         "job_id": JOB_ID[scheduler],
         "project": shlex.quote(str(job.project)),
         "code": shlex.quote(str(job.code)),
+        "prefix": job.prefix,
         "commit": shlex.quote(job.commit),
         "command": shlex.join(job.command),
         "script": shlex.quote(str(job.script)),

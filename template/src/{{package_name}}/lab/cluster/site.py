@@ -85,14 +85,15 @@ class Site:
         return int(asked) if asked is not None else int(self["gpu"] is not None)
 
 
-def load_site(project: Project, name: str) -> Site:
-    """The profile `name`, from the first place of `project.site_directories` that has it.
+def load_site(project: Project, name: str, values: dict[str, Any] | None = None) -> Site:
+    """The profile `name`, from the first place of `project.site_directories` that has it; with `values` instead of
+    the file's where a configuration has composed them.
 
     Raises:
         LabError: no such profile, or one that breaks the schema; the message names file and key.
     """
     path = project.site_file(name)
-    values = read_yaml(path)
+    values = read_yaml(path) if values is None else values
     check(values, SCHEMA, str(path))
     missing = [key for key in SCHEMA if key not in values and key not in DEFAULTS]
     if missing:

@@ -14,16 +14,18 @@ from omegaconf import DictConfig
 
 from ..errors import LabError
 from ..machine.affinity import cores
+from ..machine.ranks import Ranks
 
 GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES")
 
 
-def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
+def settle(config: DictConfig, earlier: dict[str, Any], ranks: Ranks | None = None) -> dict[str, Any]:
     """Applies seed, threads and float32 precision to this process, and returns what was chosen.
 
     Args:
         config: the composed configuration; `trainer.accelerator`, `precision` and `devices` are replaced by the choice.
         earlier: what the first attempt of this run chose, or empty; its precision is kept.
+        ranks: of this process, when a launcher started it; then the launcher's number of devices counts.
 
     Raises:
         LabError: a GPU was asked for, by the configuration or by the job, and none is seen.
@@ -35,12 +37,15 @@ def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
             raise LabError(no_gpu("this job has GPUs"))
     elif trainer.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
         raise LabError(no_gpu(f"trainer.accelerator={trainer.accelerator}"))
-    if trainer.devices == "auto":
+    if ranks and ranks.world_size > 1:
+        trainer.devices = ranks.local_size
+    elif trainer.devices == "auto":
         trainer.devices = 1
     if trainer.precision == "auto":
         trainer.precision = earlier.get("precision") or auto_precision(trainer.accelerator)
     if trainer.threads == "auto":
-        trainer.threads = max(1, cores() // int(trainer.devices))
+        share = max(1, cores() // int(trainer.devices))
+        trainer.threads = min(cores(), int(os.environ["OMP_NUM_THREADS"])) if "LAB_JOB" in os.environ else share
     torch.set_num_threads(int(trainer.threads))
     torch.set_float32_matmul_precision(trainer.matmul_precision)
     seed_everything(config.seed)

@@ -12,8 +12,10 @@ from lightning.pytorch.strategies import DDPStrategy, Strategy
 from omegaconf import DictConfig
 
 from ..hdf5 import H5DataModule
+from ..machine.ranks import Ranks
 from ..record.run import Run
 from .checkpoint import AtomicCheckpointIO, Checkpoints, RandomState
+from .environment import cluster_environment
 from .loggers import build_loggers
 from .metrics import BuffersAgree, LogMeans
 from .parts import build_callbacks
@@ -36,7 +38,9 @@ PASSED_ON = (
 )  # keys of `trainer` that Lightning's Trainer takes under the same name
 
 
-def build_trainer(config: DictConfig, run: Run, attempt: int, data: L.LightningDataModule, task: L.LightningModule) -> L.Trainer:
+def build_trainer(
+    config: DictConfig, run: Run, attempt: int, data: L.LightningDataModule, task: L.LightningModule, ranks: Ranks
+) -> L.Trainer:
     """A Trainer for one attempt of a run.
 
     Args:
@@ -44,6 +48,7 @@ def build_trainer(config: DictConfig, run: Run, attempt: int, data: L.LightningD
         run: its directory takes metrics and checkpoints.
         attempt: number of the attempt, for the rows of metrics.jsonl.
         data: one that shards itself between ranks keeps Lightning from doing it again.
+        ranks: this process among those a launcher started.
         task: with manual optimization clipping and accumulation are its own affair, and are not passed on.
     """
     quiet()
@@ -52,7 +57,8 @@ def build_trainer(config: DictConfig, run: Run, attempt: int, data: L.LightningD
         settings |= {"gradient_clip_val": None, "accumulate_grad_batches": 1}
     return L.Trainer(
         **settings,
-        strategy=strategy(config),
+        num_nodes=ranks.n_nodes,
+        strategy=strategy(config, ranks),
         use_distributed_sampler=not shards_itself(data),
         default_root_dir=run.dir,
         logger=build_loggers(config, run, attempt),
@@ -71,15 +77,15 @@ def build_trainer(config: DictConfig, run: Run, attempt: int, data: L.LightningD
                 mode=config.checkpoint.mode,
             ),
         ],
-        plugins=[AtomicCheckpointIO()],
+        plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
         num_sanity_val_steps=0,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
 
 
-def strategy(config: DictConfig) -> Strategy | str:
-    return DDPStrategy() if int(config.trainer.devices) > 1 else "auto"
+def strategy(config: DictConfig, ranks: Ranks) -> Strategy | str:
+    return DDPStrategy() if max(ranks.world_size, int(config.trainer.devices)) > 1 else "auto"
 
 
 def shards_itself(data: L.LightningDataModule) -> bool:

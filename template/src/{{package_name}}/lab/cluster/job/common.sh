@@ -18,7 +18,7 @@ fi
 set -euo pipefail
 export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
 export LAB_SNAPSHOT_COMMIT=@@{commit}
-export PYTHONPATH=$LAB_FROZEN/src PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export PYTHONPATH=$LAB_FROZEN/@@{prefix}src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 
 # ---- the three things that happen on a node; the script calls itself for them
@@ -31,12 +31,12 @@ prepare() { # once per node: away with what killed jobs left, then the frozen co
   mkdir -p "$LAB_FROZEN"
   tar -xmf "$CODE" -C "$LAB_FROZEN"
   for shared in data runs; do # so that relative paths to what is large and not frozen still hold
-    [ -e "$LAB_FROZEN/$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/$shared"
+    [ -e "$LAB_FROZEN/@@{prefix}$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/@@{prefix}$shared"
   done
 }
 rank() { # one process per task; until Python listens it ignores the signals, which are repeated
   trap '' USR1 USR2 TERM
-  cd "$LAB_FROZEN"
+  cd "$LAB_FROZEN/@@{prefix}"
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
@@ -65,5 +65,7 @@ await_step() { # the step's exit code, not that of a signal that interrupts the 
   return "$code"
 }
 trap forward USR2 USR1 TERM
+LAB_NEXT_ATTEMPT=$(($(find "$RUN_DIR/attempts" -mindepth 1 -maxdepth 1 -name '[0-9]*' 2>/dev/null | wc -l) + 1))
+export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
 

@@ -1,13 +1,11 @@
 #!/bin/bash
 # @@{title}
 # Again by hand, continuing the same run: bash @@{script}
-if [ -z "${LAB_INDEX:-}" ]; then # one point after the other
-  worst=0
-  for ((index = 0; index < @@{n_runs}; index++)); do LAB_INDEX=$index bash "$0" || worst=$?; done
-  exit "$worst"
-fi
-
 @@{common}
+if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
+  exec 9>"$SCRIPT.lock"
+  flock 9
+fi
 if [ -e "$RUN_DIR/cancelled" ]; then exit 130; fi
 exec >>"$RUN_DIR/job.log" 2>&1
 echo "process $$ on $(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}, $(date '+%F %T'): $RUN_DIR"

@@ -16,8 +16,8 @@ MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000))
 export MASTER_ADDR MASTER_PORT
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in
   if [ "$NODES" = 1 ] && [ "$1" = 1 ]; then exec bash "$SCRIPT" "$2"; fi
-  exec @@{launcher} -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x MASTER_ADDR -x MASTER_PORT \
-    @@{launcher_options}bash "$SCRIPT" "$2"
+  exec @@{launcher} -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
+    -x MASTER_ADDR -x MASTER_PORT @@{launcher_options}bash "$SCRIPT" "$2"
 }
 echo "job $JOB on ${HOSTS[*]}, $(date '+%F %T'): $RUN_DIR"
 trap '(launch 1 clean)' EXIT
