@@ -37,7 +37,7 @@ def template(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def render(template):
-    """render(folder, exclude=(), **answers): a project as a user makes it: no trust, defaults for the rest."""
+    """render(folder, exclude=(), **answers): a project as a user makes it: no trust, else defaults."""
 
     def render(folder, exclude=(), **answers):
         assert set(answers) <= set(QUESTIONS), "copier ignores answers to questions that do not exist"
@@ -92,7 +92,12 @@ def call(folder, *command, rc=0, timeout_s=300, **variables):
     """Runs a command in a project and returns what it said; any other exit code than `rc` fails the test."""
     tools = folder.parent / f"{folder.name}-bin"
     path = os.pathsep.join([str(tools), str(Path(sys.prefix) / "bin"), os.environ["PATH"]])
-    environment = os.environ | {"PATH": path, "PYTHONPATH": str(folder / "src")} | variables
+    own = {
+        "PATH": path,
+        "PYTHONPATH": str(folder / "src"),
+        "PRE_COMMIT_HOME": str(folder.parent / "pre-commit"),
+    }
+    environment = os.environ | own | variables
     done = subprocess.run(
         [str(word) for word in command],
         cwd=folder,

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from .lab.fit.schedule import per_step
+from .lab.fit.schedule import scheduled
 
 
 class Classifier(L.LightningModule):
@@ -22,7 +22,7 @@ class Classifier(L.LightningModule):
         self,
         model: nn.Module,
         optimizer: Callable[..., Optimizer],
-        schedule: Callable[[Optimizer], LRScheduler],
+        schedule: Callable[[Optimizer], LRScheduler] | None,
     ) -> None:
         super().__init__()
         self.model = model
@@ -41,4 +41,4 @@ class Classifier(L.LightningModule):
 
     def configure_optimizers(self) -> dict:
         optimizer = self.make_optimizer(self.parameters())
-        return {"optimizer": optimizer, "lr_scheduler": per_step(self.make_schedule, optimizer, self.trainer)}
+        return scheduled(optimizer, self.make_schedule, self.trainer)

@@ -52,7 +52,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class Checkpoints(LightningCheckpoint):
-    """Keeps last.ckpt and previous.ckpt, and best.ckpt by a metric.
+    """Keeps last.ckpt and previous.ckpt, and best.ckpt by a metric; random generators of every rank go with them.
 
     Args:
         directory: where they go.
@@ -65,6 +65,7 @@ class Checkpoints(LightningCheckpoint):
         self.directory, self.every_s, self.monitor, self.mode = Path(directory), 60 * every_min, monitor, mode
         self.best: float | None = None
         self.saved_at_s = time.monotonic()
+        self.random_states: list[dict[str, Any]] = []
 
     def save_now(self, trainer: L.Trainer) -> None:
         """Saves last.ckpt; to be called on all ranks together.
@@ -80,6 +81,8 @@ class Checkpoints(LightningCheckpoint):
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
         self.saved_at_s = time.monotonic()
+        if len(self.random_states) == trainer.world_size:  # going on from a checkpoint, with as many ranks
+            set_random_state(self.random_states[trainer.global_rank])
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         loop = trainer.fit_loop.epoch_loop
@@ -100,31 +103,20 @@ class Checkpoints(LightningCheckpoint):
     def _is_better(self, value: float) -> bool:
         return value < self.best if self.mode == "min" else value > self.best
 
+    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        states = [random_state()] * trainer.world_size
+        if trainer.world_size > 1:
+            torch.distributed.all_gather_object(states, random_state())
+        checkpoint["random_states"] = states  # of every rank
+
+    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        self.random_states = checkpoint.get("random_states", [])
+
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.best = state["best"]
-
-
-class RandomState(L.Callback):
-    """Random number generators of every rank: saved in checkpoints, set again when fit goes on."""
-
-    states: list[dict[str, Any]] | None = None
-
-    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
-        states = [random_state()] * trainer.world_size
-        if trainer.world_size > 1:
-            torch.distributed.all_gather_object(states, random_state())
-        checkpoint["random_states"] = states
-
-    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
-        self.states = checkpoint.get("random_states")
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self.states and len(self.states) == trainer.world_size:
-            set_random_state(self.states[trainer.global_rank])
-        self.states = None
 
 
 def random_state() -> dict[str, Any]:

@@ -39,7 +39,7 @@ def build_task(config: DictConfig) -> L.LightningModule:
         taken = inspect.signature(get_class(target)).parameters
     except Exception as error:
         raise LabError(f"task._target_ is {target!r}, which cannot be imported: {error}") from error
-    parts = {name: build(config, name) for name in ("model", "optimizer", "schedule") if name in taken and name in config}
+    parts = {name: build(config, name) if config[name] else None for name in ("model", "optimizer", "schedule") if name in taken}
     return build(config, "task", **parts)
 
 

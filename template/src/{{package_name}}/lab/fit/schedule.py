@@ -32,14 +32,17 @@ def warmup_cosine(optimizer: Optimizer, n_steps: int, warmup_steps: int = 0, fin
     return LambdaLR(optimizer, factor)
 
 
-def per_step(schedule: Callable[[Optimizer], LRScheduler], optimizer: Optimizer, trainer: L.Trainer) -> dict[str, Any]:
-    """Builds a `_partial_` schedule for the whole run, stepped after each optimizer step, as Lightning wants it.
+def scheduled(optimizer: Optimizer, schedule: Callable[[Optimizer], LRScheduler] | None, trainer: L.Trainer) -> dict[str, Any]:
+    """What configure_optimizers returns: the optimizer and a `_partial_` schedule, stepped after each optimizer step.
 
-    The number of optimizer steps is filled in where the schedule takes one and the configuration does not say it.
+    The number of optimizer steps of the run is filled in where the schedule takes one and the configuration does not
+    say it. None means a constant learning rate.
     """
+    if schedule is None:
+        return {"optimizer": optimizer}
     given = schedule.keywords if isinstance(schedule, partial) else {}
     taken = inspect.signature(schedule.func if isinstance(schedule, partial) else schedule).parameters
     name = next((name for name in STEP_ARGUMENTS if name in taken and name not in given), None)
     if name is not None:
         schedule = partial(schedule, **{name: max(1, int(trainer.estimated_stepping_batches))})
-    return {"scheduler": schedule(optimizer), "interval": "step"}
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule(optimizer), "interval": "step"}}

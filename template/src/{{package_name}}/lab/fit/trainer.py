@@ -14,8 +14,9 @@ from omegaconf import DictConfig
 from ..hdf5 import H5DataModule
 from ..machine.ranks import Ranks
 from ..record.run import Run
-from .checkpoint import AtomicCheckpointIO, Checkpoints, RandomState
+from .checkpoint import AtomicCheckpointIO, Checkpoints
 from .environment import cluster_environment
+from .lean import NoProfiler, make_lean
 from .loggers import build_loggers
 from .metrics import BuffersAgree, LogMeans
 from .parts import build_callbacks
@@ -52,6 +53,7 @@ def build_trainer(
         task: with manual optimization clipping and accumulation are its own affair, and are not passed on.
     """
     quiet()
+    make_lean()
     settings = {key: config.trainer[key] for key in PASSED_ON}
     if not task.automatic_optimization:
         settings |= {"gradient_clip_val": None, "accumulate_grad_batches": 1}
@@ -64,8 +66,7 @@ def build_trainer(
         logger=build_loggers(config, run, attempt),
         log_every_n_steps=config.log.every_n_steps,
         callbacks=[
-            BuffersAgree(),
-            RandomState(),
+            *([BuffersAgree()] if int(config.trainer.devices) > 1 else []),
             LogMeans(),
             Progress(config.log.progress),
             *build_callbacks(config),
@@ -78,6 +79,7 @@ def build_trainer(
             ),
         ],
         plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
+        profiler=NoProfiler(),
         num_sanity_val_steps=0,
         enable_progress_bar=False,
         enable_model_summary=False,

@@ -6,26 +6,22 @@ module has the name of a function here: importing it would take the function's p
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .checksum import fingerprint, verify
-    from .datamodule import H5DataModule
-    from .dataset import H5Dataset, as_is
-    from .file_layout import DataFileError, layout
-    from .writer import write
-
-HOME = {
-    "DataFileError": "file_layout",
-    "H5DataModule": "datamodule",
-    "H5Dataset": "dataset",
-    "as_is": "dataset",
-    "fingerprint": "checksum",
-    "layout": "file_layout",
-    "verify": "checksum",
-    "write": "writer",
-}
-__all__ = ["DataFileError", "H5DataModule", "H5Dataset", "as_is", "fingerprint", "layout", "verify", "write"]
+HOME = {"H5DataModule": "datamodule", "H5Dataset": "dataset", "as_is": "dataset", "in_order": "parallel"}
+HOME |= {"DataFileError": "file_layout", "layout": "file_layout"}
+HOME |= {"fingerprint": "checksum", "verify": "checksum", "write": "writer"}
+__all__ = [
+    "DataFileError",
+    "H5DataModule",
+    "H5Dataset",
+    "as_is",
+    "fingerprint",
+    "in_order",
+    "layout",
+    "verify",
+]
+__all__ += ["write"]
 
 
 def __getattr__(name: str) -> Any:

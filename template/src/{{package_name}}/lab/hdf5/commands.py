@@ -4,4 +4,7 @@
 COMMANDS = [
     ("data pack", "pack raw data into one .h5 file", "pack:pack_command"),
     ("data info", "what a data file holds, and where it fits", "info:info_command"),
+    ("data verify", "check every byte of a data file", "info:verify_command"),
+    ("data stage", "copy a data file to this node's memory or disk", "info:stage_command"),
+    ("data bench", "measure how fast each disk gives the data", "bench:bench_command"),
 ]

@@ -20,6 +20,7 @@ from .file_layout import DataFileError, Layout, layout
 from .find import find
 from .loader import Loader
 from .order import Order
+from .stage import stage, warm
 
 
 class H5DataModule(L.LightningDataModule):
@@ -36,6 +37,8 @@ class H5DataModule(L.LightningDataModule):
             the start.
         num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores there are
             per rank.
+        stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null: read it
+            once.
         drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
     """
 
@@ -48,6 +51,7 @@ class H5DataModule(L.LightningDataModule):
         fields: Sequence[str] = ("x", "y"),
         shapes: Mapping[str, int | Sequence[int]] | None = None,
         num_workers: int | str = "auto",
+        stage: str | None = None,
         drop_last: bool = False,
     ) -> None:
         super().__init__()
@@ -57,7 +61,7 @@ class H5DataModule(L.LightningDataModule):
         self.shapes = {
             name: shape if isinstance(shape, int) else tuple(shape) for name, shape in (shapes or {}).items()
         }
-        self.num_workers = num_workers
+        self.num_workers, self.stage = num_workers, stage
         self.loaders: dict[str, Loader] = {}
         self._layout: Layout | None = None
 
@@ -82,11 +86,15 @@ class H5DataModule(L.LightningDataModule):
     @property
     def layout(self) -> Layout:
         if self._layout is None:
-            self._layout = layout(self.file)
+            file = self.file
+            self._layout = layout(stage(file, self.stage, owner=self) if self.stage else file)
         return self._layout
 
     def prepare_data(self) -> None:
-        layout(self.file)  # a missing or damaged file ends the job here, once, with a message
+        """Once per node: a missing or damaged file ends the job here, with a message; a cold one is read."""
+        layout(self.file)
+        if not self.stage:
+            warm(self.file)
 
     def train_dataloader(self) -> Loader:
         overfits = self.trainer is not None and self.trainer.overfit_batches > 0
@@ -151,7 +159,8 @@ class H5DataModule(L.LightningDataModule):
         return torch.Generator(device).manual_seed(seed)
 
     def fingerprint(self) -> dict[str, Any] | None:
-        """What the data file is, for the run's record; computed by the first process only, None in the others."""
+        """What the data file is, for the run's record; computed by the first process only, None in the
+        others."""
         return fingerprint(self.file) if rank_zero_only.rank == 0 else None
 
     def teardown(self, stage: str) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from .file_layout import DataFileError, Layout, layout
-from .gather import FieldReader, field_reader
+from .file_layout import Layout, layout, require
+from .gather import field_reader
 from .order import Batch
 
 Transform = Callable[[tuple[torch.Tensor, ...], np.random.Generator], tuple[torch.Tensor, ...]]
@@ -53,18 +53,14 @@ class H5Dataset(Dataset):
         crop: str = "start",
         transform: Transform | None = None,
     ) -> None:
-        if crop not in ("random", "start"):
-            raise DataFileError(f"crop is {crop!r}; expected 'random' or 'start'.")
+        require(crop in ("random", "start"), f"crop is {crop!r}; expected 'random' or 'start'.")
         self.layout = path if isinstance(path, Layout) else layout(path)
         self.split, self.fields, self.transform = split, tuple(fields), transform
         self.n = self.layout.split(split).shape[0]
-        if unused := set(shapes or {}) - set(self.fields):
-            raise DataFileError(
-                f"shapes name {sorted(unused)}, which are not among the fields {self.fields}."
-            )
-        self.readers: list[FieldReader] = [
-            field_reader(self.layout, name, (shapes or {}).get(name), crop) for name in self.fields
-        ]
+        unused = set(shapes or {}) - set(self.fields)
+        require(not unused, f"shapes name {sorted(unused)}, which are not among the fields {self.fields}.")
+        shape_of = dict(shapes or {})
+        self.readers = [field_reader(self.layout, name, shape_of.get(name), crop) for name in self.fields]
         self._rows: np.ndarray | None = None
 
     def __len__(self) -> int:

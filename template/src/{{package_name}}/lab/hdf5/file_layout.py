@@ -24,15 +24,19 @@ import numpy as np
 
 from ..errors import LabError, nearest
 
-FORMAT = "lab-hdf5"
-VERSION = 1
+FORMAT, VERSION = "lab-hdf5", 1
 OFFSETS = "_offsets"
 MAGIC = b"\x89HDF\r\n\x1a\n"  # how every HDF5 file begins
 
 
 class DataFileError(LabError, ValueError):
-    """A data file, or what should become one, is not as it must be. Says path, found, expected, and what to
-    do."""
+    """A data file, or what should become one, is not as it must be: path, found, expected, what to do."""
+
+
+def require(ok: Any, message: str) -> None:
+    """Raises DataFileError(message) unless `ok`."""
+    if not ok:
+        raise DataFileError(message)
 
 
 @dataclass(frozen=True)
@@ -64,30 +68,23 @@ class Layout:
 
     @property
     def fields(self) -> dict[str, Array]:
-        """The arrays that hold samples (not the offsets of the ragged ones)."""
-        return {name: array for name, array in self.arrays.items() if not self._are_offsets(name)}
+        """The arrays that hold samples, not the offsets of the ragged ones."""
+        offsets = {name + OFFSETS for name in self.arrays}
+        return {name: array for name, array in self.arrays.items() if name not in offsets}
 
     def is_ragged(self, name: str) -> bool:
         return name + OFFSETS in self.arrays
 
-    def _are_offsets(self, name: str) -> bool:
-        return name.endswith(OFFSETS) and name.removesuffix(OFFSETS) in self.arrays
-
     def split(self, name: str) -> Array:
-        if name not in self.splits:
-            raise DataFileError(
-                f"{self.path} has no split {name!r}{nearest(name, self.splits)}. It has: "
-                f"{', '.join(self.splits)}"
-            )
-        return self.splits[name]
+        return self._known("split", name, self.splits)
 
     def field(self, name: str) -> Array:
-        if name not in self.fields:
-            raise DataFileError(
-                f"{self.path} has no field {name!r}{nearest(name, self.fields)}. It has: "
-                f"{', '.join(self.fields)}"
-            )
-        return self.arrays[name]
+        return self._known("field", name, self.fields)
+
+    def _known(self, kind: str, name: str, there: dict[str, Array]) -> Array:
+        hint = f"{nearest(name, there)}. It has: {', '.join(there) or 'none'}"
+        require(name in there, f"{self.path} has no {kind} {name!r}{hint}")
+        return there[name]
 
     def map(self, array: Array) -> np.ndarray:
         """The array as a read-only memory map (a plain ndarray, which indexes twice as fast as np.memmap).
@@ -97,12 +94,9 @@ class Layout:
         """
         if array.n_bytes == 0:
             return np.empty(array.shape, array.dtype)
-        if (found := identity(self.path)) != self.identity:
-            raise DataFileError(
-                f"{self.path} changed while it was in use: {found[0]} bytes now, {self.identity[0]} when "
-                "it was opened. "
-                "Never write a data file in place; start again to read the new one."
-            )
+        found = identity(self.path)
+        change = f"another file now: {found[0]} bytes, {self.identity[0]} when it was opened"
+        require(found == self.identity, f"{self.path} is {change}. Start again to read the new one.")
         return np.asarray(np.memmap(self.path, array.dtype, "r", array.offset, array.shape))
 
 
@@ -112,14 +106,12 @@ def identity(path: Path) -> tuple[int, int]:
     Raises:
         DataFileError: there is no such file, or it may not be read.
     """
+    make_it = f"Expected a data file; make it with: lab data pack {path.stem}"
     try:
         stat = os.stat(path)
     except OSError as error:
-        raise DataFileError(
-            f"{path}: {error.strerror}. Expected a data file; make it with: lab data pack {Path(path).stem}"
-        ) from error
-    if not os.path.isfile(path):
-        raise DataFileError(f"{path} is not a file, but a data file (.h5) is expected there.")
+        raise DataFileError(f"{path}: {error.strerror}. {make_it}") from error
+    require(os.path.isfile(path), f"{path} is not a file. {make_it}")
     return stat.st_size, stat.st_ino
 
 
@@ -127,138 +119,98 @@ def layout(path: str | Path) -> Layout:
     """Opens `path`, checks its structure and the hashes of its splits, and closes it (a few milliseconds).
 
     Raises:
-        DataFileError: missing, cut short, damaged, unfinished, foreign, or stored in a way that cannot be
+        DataFileError: missing, cut short, damaged, unfinished, foreign, or stored so that it cannot be
         mapped.
     """
     path = Path(path)
-    identity_before = identity(path)
+    before = identity(path)
     try:
         with h5py.File(path, "r", locking=False) as file:
-            attrs = {key: _plain(value) for key, value in file.attrs.items()}
+            attrs = _plain(file.attrs)
             _check_root(path, attrs)
-            arrays = _arrays(path, file, "data", identity_before[0])
-            splits = _arrays(path, file, "splits", identity_before[0])
+            arrays, splits = (_arrays(path, file[group], before[0]) for group in ("data", "splits"))
+            n = int(attrs["n"])
     except (OSError, KeyError, RuntimeError, AttributeError, TypeError) as error:
-        raise DataFileError(_why_unreadable(path, identity_before[0], error)) from error
-    found = Layout(path, identity_before, int(attrs["n"]), arrays, splits, attrs)
+        raise DataFileError(_why_unreadable(path, before[0], error)) from error
+    found = Layout(path, before, n, arrays, splits, attrs)
     _check_lengths(found)
     _check_splits(found)
     return found
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _plain(attrs: h5py.AttributeManager) -> dict[str, Any]:
+    return {key: value.item() if isinstance(value, np.generic) else value for key, value in attrs.items()}
 
 
 def _check_root(path: Path, attrs: dict[str, Any]) -> None:
-    if attrs.get("format") != FORMAT:
-        raise DataFileError(
-            f"{path} is an HDF5 file, but not one that `lab data pack` wrote (attribute format is "
-            f"{attrs.get('format')!r}, expected {FORMAT!r}). Pack it: yield its samples from a data class, "
-            "docs: lab data pack --help"
-        )
-    if attrs.get("version") != VERSION:
-        raise DataFileError(
-            f"{path} has version {attrs.get('version')} of the layout; this lab reads version {VERSION}. "
-            "Update the project (copier update) or pack the data again."
-        )
-    if attrs.get("complete") != 1:
-        raise DataFileError(
-            f"{path} was never finished (complete is not 1). Pack it again: lab data pack {path.stem}"
-        )
+    foreign = f"(format is {attrs.get('format')!r}, expected {FORMAT!r}). Pack it: lab data pack --help"
+    require(
+        attrs.get("format") == FORMAT, f"{path} is HDF5, but was not written by `lab data pack` {foreign}"
+    )
+    versions = f"version {attrs.get('version')} of the layout, this lab reads {VERSION}"
+    require(attrs.get("version") == VERSION, f"{path} has {versions}. Update the project: copier update")
+    again = f"Pack it again: lab data pack {path.stem}"
+    require(attrs.get("complete") == 1, f"{path} was never finished (complete is not 1). {again}")
 
 
-def _arrays(path: Path, file: h5py.File, group: str, size: int) -> dict[str, Array]:
+def _arrays(path: Path, group: h5py.Group, size: int) -> dict[str, Array]:
     arrays = {}
-    for name in sorted(file[group]):
-        dataset = file[group][name]  # by name: items() gives None for a damaged object
-        where = f"{path}: /{group}/{name}"
-        if dataset.dtype.kind not in "biufc":
-            raise DataFileError(
-                f"{where} has type {dataset.dtype}, which cannot be mapped. Store numbers, or bytes as a "
-                "ragged uint8 field."
-            )
-        if not dataset.dtype.isnative:
-            raise DataFileError(f"{where} is big-endian ({dataset.dtype}); pack it again with: lab data pack")
-        if dataset.chunks is not None or dataset.is_virtual or dataset.external:
-            raise DataFileError(
-                f"{where} is chunked, compressed, virtual or external, so it cannot be mapped. Make it "
-                "contiguous with:\n"
-                f"  h5repack -l CONTI -f NONE '{path}' '{path.with_suffix('.contiguous.h5')}'"
-            )
-        attrs = {key: _plain(value) for key, value in dataset.attrs.items()}
-        array = Array(
-            name,
-            dataset.dtype,
-            dataset.shape,
-            dataset.id.get_offset() or 0,
-            str(attrs.pop("sha256", "")),
-            attrs,
+    again = f"Copy the file again, or pack it again: lab data pack {path.stem}"
+    for name in sorted(group):
+        dataset = group[name]  # by name: items() gives None for a damaged object
+        where, dtype = f"{path}: {dataset.name}", dataset.dtype
+        numbers = "expected numbers in this machine's byte order; texts go into a ragged uint8 field"
+        require(dtype.kind in "biufc" and dtype.isnative, f"{where} has type {dtype}, {numbers}.")
+        repack = f"h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
+        stored_apart = dataset.chunks is not None or dataset.is_virtual or dataset.external
+        require(
+            not stored_apart, f"{where} is chunked or stored elsewhere, it cannot be mapped. Use: {repack}"
         )
-        if array.n_bytes and not array.offset:
-            raise DataFileError(f"{where} was never written. Pack the data again: lab data pack {path.stem}")
-        if array.offset + array.n_bytes > size:
-            raise DataFileError(
-                f"{where} ends at byte {array.offset + array.n_bytes}, but the file has {size} bytes: it "
-                "was cut short. "
-                f"Copy it again, or pack it again: lab data pack {path.stem}"
-            )
-        arrays[name] = array
+        attrs = _plain(dataset.attrs)
+        sha256, offset = str(attrs.pop("sha256", "")), dataset.id.get_offset() or 0
+        array = arrays[name] = Array(name, dtype, dataset.shape, offset, sha256, attrs)
+        require(array.n_bytes == 0 or offset, f"{where} was never written. {again}")
+        end = offset + array.n_bytes
+        require(end <= size, f"{where} ends at byte {end}, the file at {size}: it was cut short. {again}")
     return arrays
 
 
 def _check_lengths(found: Layout) -> None:
-    if found.n < 1 or not found.fields:
-        raise DataFileError(
-            f"{found.path} holds no samples (n is {found.n}). Pack it again from a source that has some."
-        )
+    require(
+        found.n > 0 and found.fields, f"{found.path} holds no samples. Pack it again from a source with some."
+    )
     for name in found.fields:
-        samples = (
-            found.arrays[name + OFFSETS].shape[0] - 1
-            if found.is_ragged(name)
-            else found.arrays[name].shape[0]
-        )
-        if samples != found.n:
-            raise DataFileError(
-                f"{found.path}: field {name!r} has {samples} samples, but the file says {found.n}. Pack it "
-                "again."
-            )
-        if found.is_ragged(name):
-            offsets = found.map(found.arrays[name + OFFSETS])
-            if offsets.dtype != np.int64 or offsets[0] != 0 or offsets[-1] != found.arrays[name].shape[0]:
-                raise DataFileError(
-                    f"{found.path}: {name + OFFSETS} does not fit {name!r}; the file is damaged. Pack it "
-                    "again."
-                )
+        ragged = found.is_ragged(name)
+        samples = found.arrays[name + OFFSETS].shape[0] - 1 if ragged else found.arrays[name].shape[0]
+        counts = f"field {name!r} has {samples} samples, expected {found.n}"
+        require(samples == found.n, f"{found.path}: {counts}. Pack it again.")
+        if ragged:
+            offsets, values = found.map(found.arrays[name + OFFSETS]), found.arrays[name].shape[0]
+            fits = offsets.dtype == np.int64 and offsets[0] == 0 and offsets[-1] == values
+            require(fits, f"{found.path}: {name + OFFSETS} does not fit {name!r}: damaged. Pack it again.")
 
 
 def _check_splits(found: Layout) -> None:
     for name, split in found.splits.items():
-        rows = found.map(split)
-        if hashlib.sha256(rows).hexdigest() != split.sha256:
-            raise DataFileError(
-                f"{found.path}: split {name!r} does not match its sha256; the file is damaged. "
-                f"Copy it again, or pack it again: lab data pack {found.path.stem}"
-            )
-        if rows.dtype != np.int64 or rows.ndim != 1 or (rows.size and not 0 <= rows[0] <= rows[-1] < found.n):
-            raise DataFileError(
-                f"{found.path}: split {name!r} names rows that are not in 0..{found.n - 1}. Pack it again."
-            )
+        rows, where = found.map(split), f"{found.path}: split {name!r}"
+        intact = hashlib.sha256(rows).hexdigest() == split.sha256
+        require(intact, f"{where} does not match its sha256: damaged. Copy the file again, or pack it again.")
+        inside = rows.size == 0 or 0 <= rows[0] <= rows[-1] < found.n
+        require(
+            rows.dtype == np.int64 and inside, f"{where} has rows outside 0..{found.n - 1}. Pack it again."
+        )
 
 
 def _why_unreadable(path: Path, size: int, error: Exception) -> str:
-    text = str(error)
-    again = f"Copy it again, or pack it again: lab data pack {path.stem}"
+    text, again = str(error), f"Copy it again, or pack it again: lab data pack {path.stem}"
     if cut := re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", text):
         return f"{path} is cut short: {cut[1]} bytes found, {cut[2]} expected. {again}"
     if "signature not found" in text:
         with open(path, "rb") as file:
             head = file.read(8)
-        return (
-            f"{path} is not an HDF5 file: {size} bytes that begin with {head!r}, expected {MAGIC!r}. {again}"
-        )
+        return f"{path} is no HDF5 file: {size} bytes that begin with {head!r}, expected {MAGIC!r}. {again}"
     if "already open for write" in text or "consistency flags" in text:
-        return f"{path} was left open by a writer that was killed, so it is not complete. {again}"
+        return f"{path} was left open by a writer that was killed: it is not complete. {again}"
     if isinstance(error, OSError) and error.errno:
         return f"{path} cannot be read: {os.strerror(error.errno)}. Check its permissions and disk."
     return f"{path} ({size} bytes) is damaged: {text}. {again}"

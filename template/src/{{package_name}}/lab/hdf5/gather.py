@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .file_layout import OFFSETS, DataFileError, Layout
+from .file_layout import OFFSETS, DataFileError, Layout, require
 
 LENGTHS = "_lengths"
 Rng = Callable[[], np.random.Generator]
 
 
 class FieldReader:
-    """Reads rows of one field: `reader(rows, rng)` gives an array (B, ...) of its own memory, never a view of
-    the map.
+    """Reads rows of one field: `reader(rows, rng)` gives an array (B, ...), never a view of the map.
 
     The map is made at the first call in each process, and left behind when the reader is pickled.
     """
@@ -25,7 +24,6 @@ class FieldReader:
     def __init__(self, layout: Layout, name: str) -> None:
         self.layout, self.name = layout, name
         self.values: np.ndarray | None = None
-        layout.field(name)
 
     def __call__(self, rows: np.ndarray, rng: Rng) -> np.ndarray:
         if self.values is None:
@@ -43,7 +41,7 @@ class FieldReader:
 
 
 class Ragged(FieldReader):
-    """Samples of varying length, cropped or padded with zeros to `length` (None: to the longest of the
+    """Samples of varying length, cropped or padded with zeros to `length` (None: the longest of the
     batch)."""
 
     def __init__(self, layout: Layout, name: str, length: int | None, crop: str) -> None:
@@ -57,21 +55,19 @@ class Ragged(FieldReader):
     def spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First value and number of values of each sample."""
         first, stop = self.offsets.take(rows), self.offsets.take(rows + 1)
-        if (stop < first).any() or stop.max(initial=0) > len(self.values):
-            raise DataFileError(
-                f"{self.layout.path}: {self.name + OFFSETS} are damaged. Check the file: lab data verify "
-                f"{self.layout.path}"
-            )
+        intact = (stop >= first).all() and stop.max(initial=0) <= len(self.values)
+        check = f"lab data verify {self.layout.path}"
+        require(intact, f"{self.layout.path}: {self.name + OFFSETS} are damaged. See: {check}")
         return first, stop - first
 
     def read(self, rows: np.ndarray, rng: Rng) -> np.ndarray:
         first, lengths = self.spans(rows)
         length = int(lengths.max(initial=0)) if self.length is None else self.length
-        spare = np.maximum(lengths - length, 0)
-        if self.crop == "random" and spare.any():
+        if self.crop == "random" and (spare := np.maximum(lengths - length, 0)).any():
             first = first + rng().integers(0, spare, endpoint=True)
         out = np.zeros((len(rows), length), self.values.dtype)
-        for row, start, size in zip(out, first.tolist(), np.minimum(lengths, length).tolist(), strict=True):
+        sizes = np.minimum(lengths, length).tolist()
+        for row, start, size in zip(out, first.tolist(), sizes, strict=True):
             row[:size] = self.values[start : start + size]
         return out
 
@@ -85,36 +81,38 @@ class Lengths(Ragged):
 
 
 class EncodedImages(Ragged):
-    """JPEG, PNG ... bytes decoded to RGB uint8 (B, 3, height, width): scaled to cover that size, then
-    cropped."""
+    """JPEG, PNG ... bytes decoded to RGB uint8 (B, 3, height, width): scaled to cover that, then cropped."""
 
     def __init__(self, layout: Layout, name: str, size: tuple[int, int], crop: str) -> None:
         super().__init__(layout, name, None, crop)
         self.size = size
 
     def read(self, rows: np.ndarray, rng: Rng) -> np.ndarray:
-        height, width = self.size
-        out = np.empty((len(rows), 3, height, width), np.uint8)
-        first, lengths = self.spans(rows)
+        out = np.empty((len(rows), 3, *self.size), np.uint8)
         where = rng().random((len(rows), 2)) if self.crop == "random" else np.full((len(rows), 2), 0.5)
-        for i, (start, size) in enumerate(zip(first, lengths, strict=True)):
+        for i, (start, size) in enumerate(zip(*self.spans(rows), strict=True)):
             try:
                 image_HWC = decode(self.values[start : start + size].tobytes(), self.size)
-            except OSError as error:
-                raise DataFileError(
-                    f"{self.layout.path}: image {rows[i]} of field {self.name!r} cannot be decoded "
-                    f"({error}). "
-                    f"Check the file: lab data verify {self.layout.path}"
-                ) from error
-            top = int(where[i, 0] * (image_HWC.shape[0] - height + 1))
-            left = int(where[i, 1] * (image_HWC.shape[1] - width + 1))
-            out[i] = image_HWC[top : top + height, left : left + width].transpose(2, 0, 1)
+            except Exception as error:  # whatever a decoder raises for damaged bytes
+                what = f"{self.layout.path}: image {rows[i]} of field {self.name!r} cannot be decoded"
+                raise DataFileError(f"{what} ({error}). See: lab data verify {self.layout.path}") from error
+            out[i] = crop(image_HWC, self.size, *where[i]).transpose(2, 0, 1)
         return out
 
 
+def crop(image_HWC: np.ndarray, size: tuple[int, int], down: float = 0.5, right: float = 0.5) -> np.ndarray:
+    """A window of `size` (height, width), `down` and `right` in 0..1 of the way; the centre by default."""
+    top = int(down * (image_HWC.shape[0] - size[0] + 1))
+    left = int(right * (image_HWC.shape[1] - size[1] + 1))
+    return image_HWC[top : top + size[0], left : left + size[1]]
+
+
 def decode(encoded: bytes, size: tuple[int, int] | None) -> np.ndarray:
-    """An encoded image as RGB uint8 (height, width, 3), scaled so that it just covers `size` (height,
-    width)."""
+    """An encoded image as RGB uint8 (height, width, 3), scaled to just cover `size` (height, width).
+
+    Raises:
+        Exception: of Pillow's choice, when the bytes are no image or cut short.
+    """
     from PIL import Image  # only data sets of images need it
 
     with Image.open(io.BytesIO(encoded)) as image:
@@ -129,26 +127,20 @@ def decode(encoded: bytes, size: tuple[int, int] | None) -> np.ndarray:
 
 def field_reader(layout: Layout, name: str, shape: int | Sequence[int] | None, crop: str) -> FieldReader:
     """The reader that fits how field `name` is stored and the `shape` asked for."""
-    if name not in layout.fields and name.endswith(LENGTHS) and layout.is_ragged(name.removesuffix(LENGTHS)):
-        return Lengths(layout, name.removesuffix(LENGTHS), shape, crop)
+    base, where = name.removesuffix(LENGTHS), f"{layout.path}: field {name!r}"
+    if name not in layout.fields and layout.is_ragged(base):
+        return Lengths(layout, base, shape, crop)
     stored = layout.field(name)
     if not layout.is_ragged(name):
-        if shape is not None:
-            raise DataFileError(
-                f"{layout.path}: field {name!r} has samples of one shape {stored.shape[1:]}; shapes is for "
-                "ragged fields."
-            )
+        require(
+            shape is None,
+            f"{where} has samples of one shape {stored.shape[1:]}; shapes are for ragged fields.",
+        )
         return FieldReader(layout, name)
     if "encoding" in stored.attrs:
-        if isinstance(shape, int) or shape is None or len(shape) != 2:
-            raise DataFileError(
-                f"{layout.path}: field {name!r} holds encoded images; say at which size: "
-                f"shapes={{{name!r}: (height, width)}}."
-            )
+        pair = isinstance(shape, Sequence) and len(shape) == 2
+        require(pair, f"{where} holds encoded images; give their size: shapes={{{name!r}: (height, width)}}")
         return EncodedImages(layout, name, (int(shape[0]), int(shape[1])), crop)
-    if shape is not None and not (isinstance(shape, int) and shape > 0):
-        raise DataFileError(
-            f"{layout.path}: field {name!r} is one-dimensional; its shape is a number of values, found "
-            f"{shape!r}."
-        )
+    number = shape is None or (isinstance(shape, int) and shape > 0)
+    require(number, f"{where} is one-dimensional; its shape is a number of values, found {shape!r}.")
     return Ragged(layout, name, shape, crop)

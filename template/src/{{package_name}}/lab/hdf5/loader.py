@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from ..errors import LabError
 from .dataset import H5Dataset, as_is
 from .file_layout import DataFileError
 from .order import Batch, Order
+from .parallel import in_order
 
 AHEAD = 4  # batches read before they are asked for
 
@@ -61,7 +61,8 @@ class Loader:
         return len(self.order.starts())
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
-        for end, batch in self._from_workers() if self.num_workers else self._from_thread():
+        ahead = self._from_workers() if self.num_workers else in_order(self._read, self._plan(), 1, AHEAD)
+        for end, batch in ahead:
             self.position = (
                 end  # before the yield: a checkpoint taken while this batch is trained on includes it
             )
@@ -77,23 +78,9 @@ class Loader:
         self.epoch = epoch
         return self.order.batches(epoch, self.position)
 
-    def _from_thread(self) -> Iterator[tuple[int, Any]]:
-        pool = ThreadPoolExecutor(1, "prefetch")
-        ahead = deque()
-        try:
-            for batch in self._plan():
-                ahead.append((batch.end, pool.submit(self._read, batch)))
-                if len(ahead) > AHEAD:
-                    end, reading = ahead.popleft()
-                    yield end, reading.result()
-            for end, reading in ahead:
-                yield end, reading.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-    def _read(self, batch: Batch) -> tuple[torch.Tensor, ...]:
+    def _read(self, batch: Batch) -> tuple[int, tuple[torch.Tensor, ...]]:
         tensors = self.dataset.__getitems__(batch)
-        return tuple(tensor.pin_memory() for tensor in tensors) if self.pin_memory else tensors
+        return batch.end, tuple(tensor.pin_memory() for tensor in tensors) if self.pin_memory else tensors
 
     def _from_workers(self) -> Iterator[tuple[int, Any]]:
         if self._workers is None:

@@ -1,12 +1,19 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab data pack NAME`: the samples of the data class of conf/data/NAME.yaml into the first writable place of
-paths.data."""
+"""`lab data pack NAME [SOURCE]`: raw data into one .h5 file in the first writable place of paths.data.
+
+Without --as, the samples come from the class that conf/data/NAME.yaml names: its samples(source).
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import signal
+import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,94 +21,136 @@ from typing import Any
 from ..errors import LabError, nearest
 from ..project import Project, read_yaml
 
+KINDS = ("images", "encoded", "audio", "arrays", "table")
 
-def pack_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lab data pack", description=__doc__)
-    parser.add_argument("name", help="a file of conf/data, without .yaml")
-    parser.add_argument("source", nargs="?", type=Path, help="raw data, handed to the data class's samples()")
-    parser.add_argument("--split", default="train=0.8,val=0.1,test=0.1", help="shares (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random order and the splits (default: 0)")
-    parser.add_argument(
-        "--to", type=Path, help="directory of the file (default: the first writable of paths.data)"
+
+def pack_command(project: Project, args: list[str]) -> None:
+    parser = argparse.ArgumentParser("lab data pack", description=__doc__)
+    add = parser.add_argument
+    add("name", help="a file of conf/data, without .yaml; with --as also a new name")
+    add("source", nargs="*", type=Path, help="raw data: a directory, or files")
+    add("--as", dest="kind", choices=KINDS, help="what the source is; encoded: images kept as their bytes")
+    add("--size", nargs=2, type=int, metavar=("H", "W"), help="of images: scaled to cover it, then cropped")
+    add("--label", help="column of a table that becomes y")
+    add("--columns", default="", help="columns of a table that become x, with commas (default: all others)")
+    add("--split", default="train=0.8,val=0.1,test=0.1", help="shares (default: %(default)s)")
+    add("--split-file", type=Path, help="lines `sample,split`; sample: path below the source, or row number")
+    add("--group", help="keeps a group on one side: a column of a table, or an expression found in each path")
+    add("--seed", type=int, default=0, help="of the random order and the splits (default: 0)")
+    add(
+        "--skip-damaged",
+        action="store_true",
+        help="leave out what cannot be read, and record that in the file",
     )
+    add("--to", type=Path, help="directory of the file (default: the first writable one of paths.data)")
     options = parser.parse_args(args)
-    config = data_config(
-        project, options.name
-    )  # a mistyped name is answered before anything slow is imported
+    known = (project.source / "conf" / "data" / f"{options.name}.yaml").exists() or not options.kind
+    config = data_config(project, options.name) if known else {"path": f"{options.name}.h5"}
+    if options.kind and not options.source:
+        raise LabError(f"--as {options.kind} needs a source: lab data pack NAME SOURCE --as {options.kind}")
+    for source in options.source:
+        if not source.exists():
+            raise LabError(f"there is no {source}. Name the directory or files that hold the raw data.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary files are removed
+    started_s = time.monotonic()
     target = (options.to or writable_place(project)) / config["path"]
-
-    from tqdm import tqdm
+    skipped = _pack(project, config, target, options)
 
     from .checksum import remember
     from .file_layout import layout
-    from .split import parse_ratios
-    from .spool import pack_samples
 
-    ratios = parse_ratios(options.split)
-    started_s = time.monotonic()
-    data_class = load_class(project, config)
-    samples = tqdm(
-        data_class.samples(options.source),
-        f"packing {options.name}",
-        unit=" samples",
-        mininterval=1,
-        leave=False,
-        disable=None,
-    )
-    pack_samples(
-        target, samples, ratios=ratios, seed=options.seed, source=str(options.source or config["_target_"])
-    )
     found = layout(target)
-    remember(found)
-    print(summary(found, time.monotonic() - started_s))
-    return 0
+    remember(found)  # its bytes were hashed while they were written
+    fields = ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in found.fields.items())
+    splits = ", ".join(f"{name} {split.shape[0]}" for name, split in found.splits.items())
+    print(
+        f"{target}: {found.n} samples, {found.identity[0] / 1e6:.1f} MB in "
+        f"{time.monotonic() - started_s:.1f} s"
+    )
+    print(f"  fields {fields}; splits {splits}" + (f"; {len(skipped)} damaged left out" if skipped else ""))
+    if not known:
+        print(
+            f"  next: copy conf/data/digits.yaml to conf/data/{options.name}.yaml and set its path and fields"
+        )
+
+
+def _pack(project: Project, config: dict[str, Any], target: Path, options: argparse.Namespace) -> list[str]:
+    """Writes `target`, and gives what was left out."""
+    from tqdm import tqdm
+
+    from . import from_files, from_tables
+    from .split import Splitter, parse_ratios, read_split_file
+    from .spool import pack_maps, pack_samples
+
+    given = read_split_file(options.split_file) if options.split_file else None
+    expression = None if options.kind == "table" else options.group
+    splitter = Splitter(parse_ratios(options.split), options.seed, given, expression)
+    skipped: list[str] | None = [] if options.skip_damaged else None
+    source, kind, attrs, ragged = next(iter(options.source), None), options.kind, {}, ()
+    provenance = {"source": ", ".join(map(str, options.source)) or config.get("_target_", "")}
+    if kind == "arrays":
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+            arrays = from_tables.open_arrays(options.source, Path(scratch))
+            for row in range(len(next(iter(arrays.values()), ())) if given else 0):
+                splitter.add({"key": row})
+            pack_maps(target, arrays, splitter, attrs, provenance)
+        return []
+    if kind in ("images", "encoded"):
+        size = tuple(options.size) if options.size else None
+        samples, attrs = from_files.from_images(source, size, kind == "encoded", skipped)
+        ragged = ("x",) if kind == "encoded" else ()
+    elif kind == "audio":
+        samples, attrs = from_files.from_audio(source, skipped)
+        ragged = ("wav",)
+    elif kind == "table":
+        columns = [name for name in options.columns.split(",") if name]
+        samples, attrs = from_tables.from_table(source, options.label, columns, options.group, skipped)
+    else:
+        samples = load_class(project, config).samples(source)
+    bar = tqdm(samples, f"packing {target.name}", unit=" samples", mininterval=1, leave=False, disable=None)
+
+    def recorded() -> Iterator[dict[str, Any]]:
+        yield from bar
+        if skipped:
+            provenance["skipped"] = json.dumps(skipped, ensure_ascii=False)
+
+    pack_samples(target, recorded(), splitter, attrs, provenance, ragged)
+    return skipped or []
 
 
 def data_config(project: Project, name: str) -> dict[str, Any]:
-    """The YAML of a data set by its name."""
+    """The YAML of a data set by its name; a mistyped one is answered before anything slow is imported."""
     directory = project.source / "conf" / "data"
     names = sorted(path.stem for path in directory.glob("*.yaml"))
     if name not in names:
-        raise LabError(
-            f"no data set {name!r}{nearest(name, names)}. {directory} has: {', '.join(names) or 'none'}"
-        )
+        there = ", ".join(names) or "none"
+        raise LabError(f"no data set {name!r}{nearest(name, names)}. In {directory} there are: {there}")
     config = read_yaml(directory / f"{name}.yaml")
     for key in ("_target_", "path"):
         if not isinstance(config.get(key), str):
             raise LabError(
-                f"{directory / name}.yaml has no {key}: expected a line such as `{key}: ...`, see digits.yaml"
+                f"{directory / name}.yaml has no {key}; it needs a line for it, as digits.yaml has"
             )
     return config
 
 
 def load_class(project: Project, config: dict[str, Any]) -> Any:
     """The class that `_target_` names."""
-    module_name, class_name = config["_target_"].replace("${package}", project.package).rsplit(".", 1)
+    module, name = config["_target_"].replace("${package}", project.package).rsplit(".", 1)
     try:
-        return getattr(import_module(module_name), class_name)
+        return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise LabError(
-            f"_target_: {config['_target_']} cannot be loaded ({error}). Is the class in {module_name}?"
+            f"_target_: {config['_target_']} cannot be loaded: {error}. Is {name} in {module}?"
         ) from error
 
 
 def writable_place(project: Project) -> Path:
-    """The first directory of paths.data that one may write to; made when missing."""
+    """The first directory of paths.data that one may write to, or make."""
     for place in project.paths["data"]:
         existing = next(folder for folder in (place, *place.parents) if folder.exists())
         if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
             return place
-    raise LabError(
-        f"none of paths.data may be written to: {', '.join(map(str, project.paths['data']))}. Name a place "
-        "with --to DIRECTORY."
-    )
-
-
-def summary(found: Any, seconds: float) -> str:
-    """What was packed, in a few lines."""
-    fields = ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in found.fields.items())
-    splits = ", ".join(f"{name} {split.shape[0]}" for name, split in found.splits.items())
-    size = found.path.stat().st_size
-    return (
-        f"{found.path}: {found.n} samples, {size / 1e6:.1f} MB in {seconds:.1f} s; {fields}; splits {splits}"
-    )
+    places = ", ".join(map(str, project.paths["data"]))
+    raise LabError(f"no directory of paths.data can be written to: {places}. Name one with --to DIRECTORY.")

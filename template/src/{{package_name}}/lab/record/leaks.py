@@ -5,6 +5,7 @@ import re
 from fnmatch import fnmatch
 
 from ..errors import Refused
+from ..machine.hooks import SECRETS
 
 SECRET_NAMES = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "id_rsa*", "id_ed25519*", "id_ecdsa*",
@@ -12,24 +13,11 @@ SECRET_NAMES = (
 )  # fmt: skip
 EXAMPLE_NAMES = (".env.example", ".env.template", ".env.sample", "*.pub", "*credentials*.py")
 
-# what it is, a literal that every one contains (to scan large files quickly), the whole shape
-TOKENS = (
-    ("private key", b"PRIVATE KEY-----", rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
-    ("GitHub token", b"gh", rb"\bgh[pousr]_[A-Za-z0-9]{36}"),
-    ("GitHub token", b"github_pat_", rb"\bgithub_pat_[A-Za-z0-9_]{50}"),
-    ("GitLab token", b"glpat-", rb"\bglpat-[A-Za-z0-9_-]{20}"),
-    ("Hugging Face token", b"hf_", rb"\bhf_[A-Za-z0-9]{30}"),
-    ("API key", b"sk-", rb"\bsk-(?:[a-z]+-)*[A-Za-z0-9_-]{32}"),
-    ("AWS key", b"AKIA", rb"\bAKIA[0-9A-Z]{16}\b"),
-    ("AWS secret", b"SECRET_ACCESS_KEY", rb"SECRET_ACCESS_KEY\W{1,5}[A-Za-z0-9/+]{40}"),
-    ("Google key", b"AIza", rb"\bAIza[0-9A-Za-z_-]{35}"),
-    ("Slack token", b"xox", rb"\bxox[abprs]-[A-Za-z0-9-]{20}"),
-    ("W&B key", b"WANDB_API_KEY", rb"WANDB_API_KEY\W{1,5}[0-9a-f]{40}"),
-    ("W&B key", b"wandb_v1_", rb"\bwandb_v1_[A-Za-z0-9_]{40}"),
-    ("PyPI token", b"pypi-", rb"\bpypi-[A-Za-z0-9_-]{50}"),
-    ("password in a URL", b"://", rb"\bhttps?://[^\s/:@\"'{}<>$]+:[^\s/:@\"'{}<>$]{6,}@"),
-)
-PATTERNS = [(kind, literal, re.compile(shape)) for kind, literal, shape in TOKENS]
+MORE = {
+    "a PyPI token": rb"\bpypi-[A-Za-z0-9_-]{50}",
+    "a password in a URL": rb"://[^\s/:@\"'{}<>$]+:[^\s/:@\"'{}<>$]{6,}@",
+}
+PATTERNS = {kind: re.compile(shape) for kind, shape in (SECRETS | MORE).items()}
 
 
 def secret_name(path: str) -> bool:
@@ -39,15 +27,13 @@ def secret_name(path: str) -> bool:
 
 
 def scan(content: bytes, where: str) -> list[str]:
-    """`"where:line looks like a <kind>"` for every token found in `content`; the token itself is never
-    repeated."""
-    found = []
-    for kind, literal, pattern in PATTERNS:
-        if literal in content:
-            for match in pattern.finditer(content):
-                line = content.count(b"\n", 0, match.start()) + 1
-                found.append(f"{where}:{line} looks like a {kind}")
-    return found
+    """`"where:line looks like <kind>"` for every token in `content`; the token itself is not repeated."""
+    newline = b"\n"
+    return [
+        f"{where}:{content.count(newline, 0, match.start()) + 1} looks like {kind}"
+        for kind, pattern in PATTERNS.items()
+        for match in pattern.finditer(content)
+    ]
 
 
 def refuse(found: list[str]) -> None:

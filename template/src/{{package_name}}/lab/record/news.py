@@ -49,7 +49,7 @@ def news(known: list[dict], before: dict) -> list[str]:
     for row in known:
         status, ended = row["status"], row["ended_unix_s"]
         if status in ("running", "queued"):
-            again = (row["n_attempts"] or 0) > 1 and (row["started_unix_s"] or 0) > before["unix_s"]
+            again = (row["n_attempts"] or 0) > 1 and (row["attempt_unix_s"] or 0) > before["unix_s"]
             kinds["continued" if again else status].append(line(row))
         elif (ended or 0) > before["unix_s"] or (ended is None and news_of_lost(row, before)):
             kinds[status].append(line(row))

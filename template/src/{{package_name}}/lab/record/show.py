@@ -11,7 +11,7 @@ from .attempt import read_attempts
 from .find import find
 from .listing import shown
 from .metrics import read_metrics
-from .rows import row
+from .rows import notes, row
 from .run import Run
 
 
@@ -46,6 +46,8 @@ def screen(run: Run) -> str:
 
     say("why", record["why"])
     say("tags", " ".join(overview["tags"]))
+    for entry in notes(run.dir):
+        say("note", entry.get("note"))
     say("parent", record["parent"])
     say("by", f"{record['who']} on {record['host']}, {record['created']}")
     say("code", code_line(record["code"]))

@@ -1,0 +1,235 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The commands that read the record: what they find, print and delete."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from recorded_project import PACKAGE, create, make_project, module, train
+
+errors = module(".errors")
+find = module("find").find
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A project with runs of two trials in several states. Shared: read it, do not change it."""
+    project = make_project(tmp_path_factory.mktemp("commands") / "project")
+    train(project, metrics={"val/loss": 0.5, "val/acc": 0.90})
+    train(project, metrics={"val/loss": 0.2, "val/acc": 0.95}, why="more width")
+    train(project, trial="wide", metrics={"val/loss": 0.3, "val/acc": 0.97})
+    train(project, trial="wide/lowlr", metrics={"val/loss": float("nan")})
+    train(project, "failed", trial="wide", exception=ValueError("boom"))
+    return project
+
+
+@pytest.fixture
+def own(tmp_path):
+    return make_project(tmp_path / "project")
+
+
+def call(project, words, *args):
+    """Runs a command in this process, as cli.py does, and returns its exit code."""
+    commands = {entry[0]: entry[2] for entry in module("commands").COMMANDS}
+    name, function = commands[words].split(":")
+    return getattr(module(name), function)(project, [str(arg) for arg in args]) or 0
+
+
+def listed(project, capsys, *args):
+    call(project, "runs list", *args, "--json")
+    return json.loads(capsys.readouterr().out)
+
+
+def test_list_for_scripts(project, capsys):
+    rows = listed(project, capsys)
+    assert [row["trial"] for row in rows] == ["wide", "wide/lowlr", "wide", "baseline", "baseline"]
+    assert rows[0].keys() == {"run_id", "trial", "status", "created", "run_dir", "metrics"}
+    assert rows[1]["metrics"] == {"val/loss": "nan"}
+    assert all(os.path.isdir(row["run_dir"]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("filters", "n"),
+    [
+        (["trial=wide"], 3),
+        (["trial=w*"], 3),
+        (["trial=wide/lowlr"], 1),
+        (["status=finished"], 4),
+        (["status=failed,finished"], 5),
+        (["val/loss<0.3"], 2),
+        (["val/loss<=0.3", "val/acc>0.96"], 1),
+        (["val/acc!=0.9"], 2),
+        (["since=2020-01-01"], 5),
+        (["before=2020-01-01"], 0),
+        (["tag=paper"], 0),
+        (["who=nobody at all"], 0),
+    ],
+)
+def test_filters(project, capsys, filters, n):
+    assert len(listed(project, capsys, *filters)) == n
+
+
+def test_sorting_puts_the_best_first_and_the_unmeasured_last(project, capsys):
+    loss = [row["metrics"].get("val/loss") for row in listed(project, capsys, "--sort", "val/loss")]
+    assert loss == [0.2, 0.25, 0.3, 0.5, "nan"]
+    assert listed(project, capsys, "--sort", "val/acc")[0]["metrics"]["val/acc"] == 0.97
+    assert listed(project, capsys, "--sort", "status")[0]["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ("val/los<1", "did you mean: val/loss"),
+        ("statu=failed", "did you mean: status"),
+        ("status=finishd", "did you mean: finished"),
+        ("nonsense", "no filter"),
+        ("status<1", "compared with ="),
+    ],
+)
+def test_mistakes_in_filters(project, wrong, advice):
+    with pytest.raises(errors.LabError, match=advice):
+        call(project, "runs list", wrong)
+
+
+def test_table_fits_80_columns_and_has_colour_only_on_a_terminal(project, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    call(project, "runs list", "val/acc>0")
+    table = capsys.readouterr().out
+    assert max(map(len, table.splitlines())) <= 80
+    assert "\033" not in table
+    assert "val/acc" in table.splitlines()[0]
+    assert len(table.splitlines()) == 4
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    call(project, "runs list", "status=failed")
+    assert "\033[31mfailed" in capsys.readouterr().out
+
+
+def test_csv(project, capsys):
+    call(project, "runs list", "--csv")
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 5
+    assert rows[2]["val/acc"] == "0.97"
+
+
+def test_words_that_name_a_run(project):
+    runs = project.root / "runs"
+    last = find(runs, "@last")
+    assert last.trial == "wide"
+    assert find(runs, last.id).id == find(runs, last.id[:-1]).id == find(runs, str(last.dir)).id == last.id
+    assert find(runs, "@best:val/loss").record["why"] == "more width"
+    assert find(runs, "@best:val/acc").trial == "wide"
+    for word, advice in (("2026-nothing", "no run"), ("20", "means 5 runs"), ("@best:val/los", "val/loss")):
+        with pytest.raises(errors.LabError, match=advice):
+            find(runs, word)
+    with pytest.raises(errors.LabError, match=last.id):
+        find(runs, last.id[:-1] + "z")
+
+
+def test_show(project, capsys):
+    call(project, "runs show", "@best:val/loss")
+    screen = capsys.readouterr().out
+    assert "more width" in screen
+    assert "last.ckpt" in screen
+    call(project, "runs show", "@last", "--json")
+    whole = json.loads(capsys.readouterr().out)
+    assert whole["status"] == "failed"
+    assert whole["attempts"][0]["end"]["exception"]["line"] == "ValueError: boom"
+    assert whole["run_dir"].endswith(whole["run_id"])
+    assert whole["metrics"] == {"val/loss": 0.25}
+
+
+def test_diff_says_only_what_differs_in_order(own, capsys):
+    a = train(own)
+    (own.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
+    b = train(own, config_yaml="seed: 0\nmodel:\n  width: 64\n", metrics={"val/loss": 0.1})
+    assert call(own, "runs diff", a.id, a.id) == 0
+    assert "no difference" in capsys.readouterr().out
+    assert call(own, "runs diff", a.id, b.id) == 1
+    said = capsys.readouterr().out
+    places = [said.index(part) for part in ("new.py", "model.width: 32 -> 64", "val/loss: 0.25 -> 0.1")]
+    assert places == sorted(places)
+    assert "seed" not in said
+
+
+def test_notes_and_tags(own, capsys):
+    run = train(own)
+    call(own, "runs note", "@last", "the loss spikes", "at step 10")
+    call(own, "runs tag", "@last", "paper", "figure-2")
+    call(own, "runs tag", "paper", "figure-2", "--remove")
+    assert find(own.root / "runs", "paper").id == run.id
+    assert [row["run_id"] for row in listed(own, capsys, "tag=paper")] == [run.id]
+    assert listed(own, capsys, "tag=figure-2") == []
+    call(own, "runs show", "@last")
+    assert "the loss spikes at step 10" in capsys.readouterr().out
+    with pytest.raises(errors.LabError, match="a tag begins with a letter"):
+        call(own, "runs tag", "@last", "2nd")
+
+
+def test_prune_keeps_what_is_referred_to(own, capsys, monkeypatch):
+    failed = [train(own, "failed") for _ in range(4)]
+    best, worst = train(own, metrics={"val/loss": 0.1}), train(own, metrics={"val/loss": 0.9})
+    running = create(own, parent=failed[0].id)
+    running.begin(own)
+    call(own, "runs tag", failed[1].id, "odd")
+    trial = own.root / "trials/baseline"
+    trial.mkdir(parents=True)
+    (trial / "README.md").write_text(f"It fails with width 7, see {failed[2].id}.\n")
+    monkeypatch.setattr(type(own), "source", property(lambda project: project.root))
+    call(own, "runs prune")
+    assert f"would delete {failed[3].id}" in capsys.readouterr().out
+    assert all(run.dir.exists() for run in failed)
+    call(own, "runs prune", "--yes")
+    assert [run.dir.exists() for run in failed] == [True, True, True, False]
+    call(own, "runs prune", "status=finished,running", "--keep-best", 1, "--yes")
+    assert (best.dir.exists(), worst.dir.exists(), running.dir.exists()) == (True, False, True)
+    assert (best.dir / "code.bundle").exists()
+
+
+def test_cost_counts_failed_runs_too(own, capsys):
+    for status in ("finished", "failed"):
+        run = create(own)
+        run.begin(own).end(status, seconds=1800, gpu_seconds=3600, energy_j=3.6e5)
+    lost = create(own, trial="wide").begin(own, accelerator="gpu", world_size=2)
+    lost.facts["started_unix_s"] -= 3600
+    lost.note()
+    call(own, "runs cost")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["baseline", "2", "1.00", "2.00", "0.200"] in lines
+    assert ["wide", "1", "1.00", "2.00", "0.000"] in lines
+    assert ["all", "3", "2.00", "4.00", "0.200"] in lines
+
+
+def test_news_are_told_once(own, capsys):
+    call(own, "")
+    assert "no runs yet" in capsys.readouterr().out
+    train(own)
+    failed = train(own, "failed", exception=ValueError("boom"))
+    call(own, "")
+    news = capsys.readouterr().out
+    assert "finished:" in news
+    assert "ValueError: boom" in news
+    assert f"lab resume {failed.id}" in news
+    call(own, "")
+    assert "nothing new" in capsys.readouterr().out
+    module("run").Run.open(failed.dir).begin(own)
+    call(own, "")
+    assert f"continued:\n  {failed.id}" in capsys.readouterr().out
+
+
+def test_reading_records_imports_nothing_slow(project):
+    program = f"""
+import sys
+from {PACKAGE}.lab.cli import main
+for words in ("--help", "runs list", "runs show @last", "runs list --csv", "runs cost", "runs prune", ""):
+    main(words.split())
+slow = {{"torch", "lightning", "hydra", "omegaconf", "numpy", "h5py", "sqlite3"}} & set(sys.modules)
+sys.exit(f"imported {{slow}}" if slow else 0)
+"""
+    source = os.path.dirname(os.path.dirname(module(".project").LAB))
+    variables = os.environ | {"PYTHONPATH": source, "LAB_PROJECT": str(project.root)}
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,84 @@
+"""A generated project, used as a student uses it: README, checks, tests, hooks, trials."""
+
+import re
+import shutil
+
+import pytest
+from conftest import call
+from markdown_it import MarkdownIt
+
+
+def test_make_check_passes(own_project):
+    assert "Failed" not in call(own_project, "make", "check")
+    assert call(own_project, "git", "status", "--porcelain") == ""
+
+
+def test_make_test_passes(own_project):
+    assert " passed" in call(own_project, "make", "test")
+    assert call(own_project, "git", "status", "--porcelain") == ""
+
+
+def test_readme_commands_run_in_order(own_project):
+    readme = (own_project / "README.md").read_text(encoding="utf-8")
+    blocks = [token for token in MarkdownIt().parse(readme) if token.type == "fence"]
+    commands = [line.split("#")[0].split() for block in blocks for line in block.content.split("\n")]
+    said = {" ".join(words): call(own_project, *words) for words in commands if words[:1] == ["lab"]}
+    assert len(said) >= 10
+    assert "finished" in said["lab runs list"]
+    accuracy = re.search(r"test/acc\D*([\d.]+)", said["lab runs show @last"])
+    assert float(accuracy[1]) >= 0.975
+    assert "wide" in said["lab trials tree"]
+    (snippet,) = [block.content for block in blocks if block.info == "python"]
+    assert "CNN" in call(own_project, "python", "-c", f"{snippet}\nprint(type(model), model)")
+
+
+def trial(project, name, code=""):
+    """A new trial with a model.py of that code, as a student makes one by hand."""
+    folder = project / "src/myproj/trials" / name
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "model.py").write_text(code)
+    return folder
+
+
+def hook(project, name, rc=0):
+    call(project, "git", "add", "-A")
+    return call(project, "pre-commit", "run", name, "--all-files", rc=rc)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_contracts_hold_for_any_number_of_trials(own_project, number):
+    shutil.rmtree(own_project / "src/myproj/trials/baseline")
+    for n in range(number):
+        trial(own_project, f"idea{n}", "from ... import task\n")
+    assert "Passed" in hook(own_project, "imports")
+
+
+def test_a_trial_that_imports_another_is_stopped(own_project):
+    trial(own_project, "wide", "from ..baseline import model\n")
+    said = hook(own_project, "imports", rc=1)
+    assert "myproj.trials.wide is not allowed to import myproj.trials.baseline" in said
+
+
+def test_a_package_that_imports_a_trial_is_stopped(own_project):
+    (own_project / "src/myproj/extra.py").write_text("from .trials.baseline import model\n")
+    assert "the package does not import a trial BROKEN" in hook(own_project, "imports", rc=1)
+
+
+def test_lab_that_imports_upwards_is_stopped(own_project):
+    (own_project / "src/myproj/lab/machine/up.py").write_text("from ..config import compose\n")
+    assert "lab/ imports downwards only BROKEN" in hook(own_project, "imports", rc=1)
+
+
+def test_a_trial_that_no_contract_sees_is_stopped(own_project):
+    (trial(own_project, "wide", "from ..baseline import model\n") / "__init__.py").unlink()
+    assert "touch " in hook(own_project, "files", rc=1)
+
+
+def test_a_secret_is_not_committed(own_project):
+    call(own_project, "pre-commit", "install")
+    (own_project / "notes.md").write_text("key: AKIA" + "ABCDEFGHIJKLMNOP\n")
+    call(own_project, "git", "add", "notes.md")
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+    assert "holds an AWS key in line 1" in call(own_project, "git", *identity, "commit", "-m", "Notes", rc=1)
+    assert call(own_project, "git", "log", "--format=%s") == "Start\n"
