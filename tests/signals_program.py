@@ -1,4 +1,4 @@
-"""One rank of a small training for test_signals.py: PACKAGE RUN_DIR [key=value ...]; ends with a JSON line."""
+"""One rank of a small training for test_signals.py: PACKAGE RUN_DIR [key=value ...]; ends with JSON."""
 
 import importlib
 import json
@@ -52,7 +52,13 @@ class Batches:
     def __iter__(self):
         while self.position < len(self):
             self.position += 1
-            yield torch.randn(4, 3, generator=torch.Generator().manual_seed(1000 * rank + self.position))
+            yield torch.randn(
+                4,
+                3,
+                generator=torch.Generator().manual_seed(
+                    1000 * rank + self.position + 50 * trainer.current_epoch
+                ),
+            )
         self.position = 0
 
     def state_dict(self):
@@ -90,6 +96,9 @@ class Model(L.LightningModule):
 class Saving(L.callbacks.ModelCheckpoint):
     def save_now(self, trainer):
         trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt")
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        self.save_now(trainer)
 
 
 class Sent(L.Callback):

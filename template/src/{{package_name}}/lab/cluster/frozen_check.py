@@ -36,7 +36,7 @@ def check_frozen(project: Project, code: dict[str, Any], frozen: Path, overrides
     lines = done.stdout.splitlines()
     loaded = json.loads(lines[-1]) if lines and lines[-1].startswith("[") else []
     if done.returncode:
-        said = done.stderr.strip().removeprefix("lab: ") or f"the check ended with code {done.returncode}"
+        said = done.stderr.rpartition("\nlab: ")[2].strip().removeprefix("lab: ") or f"it ended with code {done.returncode}"
         raise LabError(f"the frozen code fails its check: {said.replace(str(frozen), '<snapshot>')}{missing(project, code, said)}")
     outside = [name for name in loaded if not (source / name).exists()]
     if outside:

@@ -108,6 +108,7 @@ def render(site: Site, request: Request, job: Job) -> str:
         "max_requeues": int(site["requeue"]["max"]),
         "node_local": _node_local(site["node_local"]),
         "environment": "\n".join(f"  {line}" for line in environment(site, job)),
+        "label": "--label " if request.n_tasks > 1 else "",
         "launcher_options": launcher_options,
         "launcher": site["launcher"],
         "submit": SUBMIT[scheduler],

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Preemption, time limits, Ctrl-C: a flag, an agreement of all ranks at an interval, one checkpoint, fit ends.
+"""Preemption, time limits, Ctrl-C: a flag, an agreement of all ranks at an interval, one checkpoint, the end.
 
 Lightning 2.6 broadcasts inside its SIGTERM handler, which hangs when one rank alone is signalled, and it
 broadcasts and reads a flag on every step, which costs a device synchronisation each. Both are replaced here.
@@ -40,6 +40,8 @@ class Stopped(LabError):
 class PreemptionCallback(L.Callback):
     """Stops `fit` at a step where nothing is lost, when any rank was asked to. The last of the callbacks.
 
+    The Trainer's checkpoint callback has `save_now(trainer)`, and saves at the end of each epoch by itself.
+
     Args:
         run_dir: where the marker `requeue` is written for the job script.
         interval_s: how often the ranks agree, in seconds (> 0); a signal is answered within this plus a step.
@@ -72,12 +74,13 @@ class PreemptionCallback(L.Callback):
         if self.n_batches == self.next_agreement:
             self._agree(trainer)
         if self.agreed and nothing_pending(trainer.fit_loop.epoch_loop, trainer.fit_loop._data_fetcher):
+            trainer.checkpoint_callback.save_now(trainer)
             self._stop(trainer)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if (
             self.agreed
-        ):  # asked during the last batch of the epoch, whose validation and epoch end are now done
+        ):  # during the last batch of an epoch; the checkpoint of the epoch's end is there already
             self._stop(trainer)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
@@ -110,7 +113,6 @@ class PreemptionCallback(L.Callback):
 
     def _stop(self, trainer: L.Trainer) -> None:
         requeue = self.agreed == REQUEUE
-        trainer.checkpoint_callback.save_now(trainer)
         if requeue and trainer.is_global_zero:
             self.marker.write_text(f"step {trainer.global_step}\n", encoding="utf-8")
         trainer.strategy.barrier("stopped")  # no rank leaves before the marker is there
@@ -119,7 +121,7 @@ class PreemptionCallback(L.Callback):
 
 
 def nothing_pending(loop: _TrainingEpochLoop, data_fetcher: object) -> bool:
-    """False after a batch that leaves gradients to accumulate, or that validation or the epoch's end follows."""
+    """False after a batch that leaves gradients to accumulate, or before validation or the end of the epoch."""
     return not (
         loop._should_accumulate()
         or loop._num_ready_batches_reached()

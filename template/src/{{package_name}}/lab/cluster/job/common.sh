@@ -16,6 +16,7 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
 @@{environment}
 fi
 set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
 export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
 export LAB_SNAPSHOT_COMMIT=@@{commit}
 export PYTHONPATH=$LAB_FROZEN/@@{prefix}src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
@@ -65,7 +66,7 @@ await_step() { # the step's exit code, not that of a signal that interrupts the 
   return "$code"
 }
 trap forward USR2 USR1 TERM
-LAB_NEXT_ATTEMPT=$(($(find "$RUN_DIR/attempts" -mindepth 1 -maxdepth 1 -name '[0-9]*' 2>/dev/null | wc -l) + 1))
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
 

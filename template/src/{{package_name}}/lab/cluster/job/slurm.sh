@@ -29,7 +29,7 @@ trap clean_nodes EXIT
 if [ "$NODES" = 1 ]; then prepare; else on_every_node 600 prepare; fi
 
 # ---- the ranks: one task per GPU
-srun --export=ALL --kill-on-bad-exit=1 --nodes="$NODES" --ntasks-per-node="$TASKS_PER_NODE" \
+srun --export=ALL --kill-on-bad-exit=1 @@{label}--nodes="$NODES" --ntasks-per-node="$TASKS_PER_NODE" \
   --cpus-per-task="$CPUS_PER_TASK" @@{launcher_options}bash "$SCRIPT" rank &
 STEP=$!
 code=0
@@ -40,6 +40,8 @@ if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ] \
   && ! scontrol show job "$SLURM_JOB_ID" | grep -q JobState=CANCELLED; then
   echo "saved; going on after a requeue, $(date '+%F %T')"
   clean_nodes
+  trap '' TERM
+  trap - EXIT ERR
   scontrol requeue "$ID" && sleep 120 # which ends this shell
 fi
 echo "ended with code $code, $(date '+%F %T')"
