@@ -148,8 +148,8 @@ def test_environment_of_the_site(light, tmp_path):
 
 
 def test_environment_behind_an_unknown_variable_is_told(light):
-    set_environment(light, "${oc.env:NOWHERE}/env")
-    assert "paths.environment is ${oc.env:NOWHERE}/env, but that is not set here" in setup(light, UV)
+    set_environment(light, "$NOWHERE/env")
+    assert "paths.environment is $NOWHERE/env, but that is not set here" in setup(light, UV)
     assert (light / ".venv/bin/lab").exists()
 
 

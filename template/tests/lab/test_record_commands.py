@@ -189,6 +189,16 @@ def test_prune_keeps_what_is_referred_to(own, capsys, monkeypatch):
     assert (best.dir / "code.bundle").exists()
 
 
+def test_prune_removes_what_killed_starts_left_a_day_ago(own):
+    train(own)
+    left = [own.root / "runs/baseline" / f".2026110{n}-000000-abcdef" for n in (1, 2)]
+    for directory in left:
+        directory.mkdir()
+    os.utime(left[0], (0, 0))
+    call(own, "runs prune", "--yes")
+    assert [directory.exists() for directory in left] == [False, True]
+
+
 def test_cost_counts_failed_runs_too(own, capsys):
     for status in ("finished", "failed"):
         run = create(own)

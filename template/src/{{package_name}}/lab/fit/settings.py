@@ -49,6 +49,10 @@ def settle(config: DictConfig, earlier: dict[str, Any], ranks: Ranks | None = No
     torch.set_num_threads(int(trainer.threads))
     torch.set_float32_matmul_precision(trainer.matmul_precision)
     seed_everything(config.seed)
+    if config.record.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it at its first use
+        torch.backends.cudnn.benchmark = False
+        torch.use_deterministic_algorithms(True)  # an operation that has no deterministic kernel is an error
     on_gpu = trainer.accelerator in ("gpu", "cuda")
     return {
         "accelerator": trainer.accelerator,

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def remember(verified: Layout) -> dict[str, Any]:
         temporary.write_text(json.dumps(known), encoding="utf-8")
         os.replace(temporary, _note(path))
     except OSError:  # a full or read-only home costs the next run a second reading, nothing else
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
     return known
 
 

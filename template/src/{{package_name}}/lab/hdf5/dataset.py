@@ -59,8 +59,7 @@ class H5Dataset(Dataset):
         self.n = self.layout.split(split).shape[0]
         unused = set(shapes or {}) - set(self.fields)
         require(not unused, f"shapes name {sorted(unused)}, which are not among the fields {self.fields}.")
-        shape_of = dict(shapes or {})
-        self.readers = [field_reader(self.layout, name, shape_of.get(name), crop) for name in self.fields]
+        self.readers = [field_reader(self.layout, name, shapes or {}, crop) for name in self.fields]
         self._rows: np.ndarray | None = None
 
     def __len__(self) -> int:

@@ -210,7 +210,7 @@ def _why_unreadable(path: Path, size: int, error: Exception) -> str:
             head = file.read(8)
         return f"{path} is no HDF5 file: {size} bytes that begin with {head!r}, expected {MAGIC!r}. {again}"
     if "already open for write" in text or "consistency flags" in text:
-        return f"{path} was left open by a writer that was killed: it is not complete. {again}"
+        return f"{path} is open for writing, or its writer was killed: it is not complete. {again}"
     if isinstance(error, OSError) and error.errno:
         return f"{path} cannot be read: {os.strerror(error.errno)}. Check its permissions and disk."
     return f"{path} ({size} bytes) is damaged: {text}. {again}"

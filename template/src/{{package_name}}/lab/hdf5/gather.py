@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,9 +125,10 @@ def decode(encoded: bytes, size: tuple[int, int] | None) -> np.ndarray:
         return np.asarray(image.convert("RGB").resize(covering, Image.Resampling.BILINEAR))
 
 
-def field_reader(layout: Layout, name: str, shape: int | Sequence[int] | None, crop: str) -> FieldReader:
-    """The reader that fits how field `name` is stored and the `shape` asked for."""
+def field_reader(layout: Layout, name: str, shapes: Mapping[str, Any], crop: str) -> FieldReader:
+    """The reader that fits how field `name` is stored and the shape asked for."""
     base, where = name.removesuffix(LENGTHS), f"{layout.path}: field {name!r}"
+    shape = shapes.get(base)
     if name not in layout.fields and layout.is_ragged(base):
         return Lengths(layout, base, shape, crop)
     stored = layout.field(name)

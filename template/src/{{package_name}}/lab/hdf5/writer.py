@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import socket
 import sys
@@ -141,7 +142,9 @@ def _number_of_samples(path: Path, columns: Sequence[Column]) -> int:
         where = f"{path}: field {column.name!r}"
         require(column.name.isidentifier(), f"{where}: a name has letters, digits and _ only.")
         require(column.shape, f"{where} is a single value, expected one row per sample.")
-        numbers = column.dtype.kind in "biu" or column.dtype in (np.float16, *"fdFD")
+        numbers = column.dtype.kind in "biufc" and column.dtype.itemsize <= 8 * (
+            1 + (column.dtype.kind == "c")
+        )
         kinds = "expected numbers of up to 64 bits; texts and images go into a ragged uint8 field"
         require(numbers, f"{where} has type {column.dtype}, {kinds}.")
         if column.name.removesuffix(OFFSETS) in names - {column.name}:
@@ -190,17 +193,18 @@ def under_temporary_name(path: Path, needed_bytes: int) -> Iterator[Path]:
         directory = os.open(path.parent, os.O_RDONLY)
         os.fsync(directory)  # makes the rename survive a power cut
         os.close(directory)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # h5py closes a file on a full disk with a RuntimeError
         raise cannot_write(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def cannot_write(path: Path, error: OSError) -> DataFileError:
+def cannot_write(path: Path, error: Exception) -> DataFileError:
     """The answer to a full disk, a quota, a read-only place, a missing permission."""
-    reason = error.strerror or str(error)
-    if error.errno in FULL or "No space left" in reason:
-        reason = f"the disk is full or over its quota ({reason})"
+    number = getattr(error, "errno", None) or int((re.findall(r"errno = (\d+)", str(error)) or [0])[0])
+    reason = os.strerror(number) if number else str(error)
+    if number in FULL:
+        reason = f"the disk is full or over its quota ({getattr(error, 'strerror', None) or reason})"
     kept = "What was under that name before is untouched"
     return DataFileError(f"{path} cannot be written: {reason}. {kept}. Free space, or use --to DIRECTORY.")
 

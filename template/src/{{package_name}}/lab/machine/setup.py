@@ -20,7 +20,6 @@ TORCH = os.environ.get(
 )  # cpu, cu126, …: a build of torch; "": PyPI's own, on Linux the one for CUDA
 WHEELS = (os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or "").replace(",", " ").split()
 CONSTRAINTS = os.environ.get("UV_CONSTRAINT") or os.environ.get("PIP_CONSTRAINT") or ""
-VARIABLE = re.compile(r"\$\{oc\.env:(\w+)(?:,([^}]*))?\}|\$\{(\w+)\}|\$(\w+)")
 
 
 def main():
@@ -43,7 +42,7 @@ def main():
 def environment_path():
     """`paths.environment` of conf/config.yaml, else of the site's profile, else .venv."""
     config = (PACKAGE / "conf" / "config.yaml").read_text(encoding="utf-8")
-    site = re.search(r"^[ \t]*-[ \t]*site:[ \t]*(\w+)", config, re.MULTILINE)
+    site = re.search(r"^[ \t]*-[ \t]*site:[ \t]*([\w-]+)", config, re.MULTILINE)
     config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     folders = [PACKAGE / "conf" / "site", config_home / "lab" / "site"]
     extra = os.environ.get("LAB_SITE_PATH", "").split(os.pathsep)
@@ -51,32 +50,13 @@ def environment_path():
     profiles = [folder / f"{site[1]}.yaml" for folder in folders] if site else []
     profile = next((path.read_text(encoding="utf-8") for path in profiles if path.is_file()), "")
     for text in (config, profile):
-        value = environment_entry(text)
-        if value in ("", "null", "~"):
-            continue
-        path = expand(value)
-        if path is not None:
-            return path
-        print(f"setup: paths.environment is {value}, but that is not set here; .venv is used instead")
+        entry = re.search(r"^[ \t]+environment:[ \t]*['\"]?([^\s'\"#]+)", text, re.MULTILINE)
+        if entry and entry[1] not in ("null", "~"):
+            path = os.path.expandvars(entry[1].replace("${package}", PACKAGE.name))
+            if "$" not in path:
+                return ROOT / Path(path).expanduser()
+            print(f"setup: paths.environment is {entry[1]}, but that is not set here; .venv is used instead")
     return ROOT / ".venv"
-
-
-def environment_entry(text):
-    """The text after `environment:` in the section `paths:` (no YAML reader is installed yet)."""
-    section = re.search(r"^paths:.*\n?(?:(?:[ \t#].*)?(?:\n|\Z))*?(?=\S|\Z)", text, re.MULTILINE)
-    entry = r"^[^#\n]*\benvironment:[ \t]*((?:\$\{[^}\n]*\}|[^,}#\n])*)"
-    found = section and re.search(entry, section[0], re.MULTILINE)
-    return found[1].strip().strip("'\"") if found else ""
-
-
-def expand(value):
-    """The path that a value with variables means; None when a variable is not set."""
-    known = dict(os.environ, package=PACKAGE.name)
-    names = [match[1] or match[3] or match[4] for match in VARIABLE.finditer(value) if match[2] is None]
-    if any(name not in known for name in names):
-        return None
-    text = VARIABLE.sub(lambda match: known.get(match[1] or match[3] or match[4], match[2]), value)
-    return ROOT / Path(text).expanduser()
 
 
 def make_environment(environment, uv):

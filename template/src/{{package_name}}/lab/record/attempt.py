@@ -7,6 +7,7 @@ import time
 import traceback
 from pathlib import Path
 
+from ..project import LAB
 from .devices import energy_j, peak_gpu_bytes, torch_facts
 from .environment import process, variables
 from .files import read_json, sha256, write_json
@@ -25,7 +26,11 @@ class Attempt:
     def start(self, **facts: object) -> "Attempt":
         """Writes start.json; from now on the run counts as running while this process lives and beats."""
         self.started_unix_s, self.energy_j = time.time(), energy_j()
-        started = {"attempt": self.n, "started_unix_s": round(self.started_unix_s, 3)}
+        started = {
+            "attempt": self.n,
+            "started_unix_s": round(self.started_unix_s, 3),
+            "imported_from": LAB.parent,
+        }
         self.note(**started, **process(), variables=variables(), **facts)
         self.beat()
         return self

@@ -61,18 +61,10 @@ def location(runs: Path) -> Path:
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """The database in `path`, emptied when it is broken or has an older layout."""
-    try:
-        database = sqlite3.connect(path, timeout=1)
-        if database.execute("PRAGMA user_version").fetchone()[0] == LAYOUT:
-            return database
-        database.close()
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError:  # not a database at all
-        pass
-    path.unlink(missing_ok=True)
+    """The database in `path`, emptied when it has an older layout."""
     database = sqlite3.connect(path, timeout=1)
-    database.execute("CREATE TABLE rows (path TEXT PRIMARY KEY, key TEXT, row TEXT)")
-    database.execute(f"PRAGMA user_version = {LAYOUT}")
+    if database.execute("PRAGMA user_version").fetchone()[0] != LAYOUT:
+        database.execute("DROP TABLE IF EXISTS rows")
+        database.execute(f"PRAGMA user_version = {LAYOUT}")
+    database.execute("CREATE TABLE IF NOT EXISTS rows (path TEXT PRIMARY KEY, key TEXT, row TEXT)")
     return database

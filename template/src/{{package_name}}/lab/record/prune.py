@@ -8,6 +8,7 @@ among the best of its trial.
 import argparse
 import os
 import shutil
+import time
 from pathlib import Path
 
 from ..project import Project
@@ -20,6 +21,7 @@ from .rows import rows, run_directories
 from .run import Run
 
 BY_DEFAULT = "status=failed,interrupted,lost"
+DAY_S = 86400
 
 
 def prune_command(project: Project, args: list[str]) -> None:
@@ -70,6 +72,9 @@ def delete(directories: list[Path], project: Project) -> None:
         if (hidden / "checkpoints").is_symlink():
             shutil.rmtree((hidden / "checkpoints").resolve(), ignore_errors=True)
         shutil.rmtree(hidden)
+    for hidden in runs.glob("*/.*-*"):  # of starts and deletions that were killed
+        if time.time() - hidden.stat().st_mtime > DAY_S:
+            shutil.rmtree(hidden)
     for directory in run_directories(runs):
         gone -= commits(Path(directory))
     for commit in gone:

@@ -1,0 +1,366 @@
+"""Raw data of each kind becomes one file, in a seeded order, split as asked; damaged sources are named."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import hdf5_package
+import numpy as np
+import pytest
+import soundfile
+from hdf5_project.lab.errors import LabError
+from hdf5_project.lab.hdf5 import DataFileError, H5Dataset, layout, verify
+from hdf5_project.lab.hdf5.file_layout import Layout
+from hdf5_project.lab.hdf5.pack import pack_command
+from hdf5_project.lab.project import Project
+from PIL import Image
+
+
+@pytest.fixture
+def pack(tmp_path, monkeypatch):
+    """pack(*words) -> the layout of the verified file; in a project whose data lie in tmp_path / "data"."""
+    monkeypatch.setattr(Project, "paths", {"data": [tmp_path / "data"], "scratch": None})
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "raw").mkdir()
+
+    def pack(name, *words) -> Layout:
+        pack_command(Project(tmp_path, hdf5_package.NAME), [name, *map(str, words)])
+        assert os.listdir(tmp_path / "data") == [f"{name}.h5"]  # and nothing temporary
+        return verify(tmp_path / "data" / f"{name}.h5")
+
+    return pack
+
+
+def images(root, sizes=((9, 7),), classes=("cat", "dög é"), each=6, kind="png"):
+    rng = np.random.default_rng(0)
+    for name in classes:
+        (root / name).mkdir(parents=True)
+        for i in range(each):
+            pixels_HWC = rng.integers(0, 255, (*sizes[i % len(sizes)], 3)).astype(np.uint8)
+            Image.fromarray(pixels_HWC).save(root / name / f"image {i}.{kind}")
+    return root
+
+
+def all_rows(found, *fields):
+    return [found.map(found.arrays[name]) for name in fields]
+
+
+def test_images_come_as_they_are_with_their_class(tmp_path, pack):
+    root = images(tmp_path / "raw" / "pets")
+    found = pack("pets", root, "--as", "images")
+    x, y = all_rows(found, "x", "y")
+    assert x.shape == (12, 3, 9, 7)
+    classes = json.loads(found.arrays["y"].attrs["classes"])
+    assert classes == ["cat", "dög é"]
+    packed = {(image.tobytes(), classes[label]) for image, label in zip(x, y, strict=True)}
+    source = set()
+    for path in root.rglob("*.png"):
+        with Image.open(path) as image:
+            source.add(
+                (np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)).tobytes(), path.parent.name)
+            )
+    assert packed == source
+    assert sum(split.shape[0] for split in found.splits.values()) == 12
+    assert y.tolist() != sorted(y.tolist())  # a random order
+
+
+def test_images_of_several_sizes_need_a_target_size(tmp_path, pack):
+    root = images(tmp_path / "raw" / "pets", sizes=((9, 7), (8, 12)))
+    with pytest.raises(DataFileError, match=r"dög é/image 1|cat/image 1.*--size"):
+        pack("pets", root, "--as", "images")
+    assert os.listdir(tmp_path / "data") == []
+    assert pack("pets", root, "--as", "images", "--size", 6, 5).arrays["x"].shape == (12, 3, 6, 5)
+
+
+def test_encoded_images_are_kept_and_decoded_when_read(tmp_path, pack):
+    root = images(tmp_path / "raw" / "pets", sizes=((40, 30), (33, 64)), kind="jpg")
+    found = pack("pets", root, "--as", "encoded")
+    flat, offsets = all_rows(found, "x", "x_offsets")
+    stored = {flat[a:b].tobytes() for a, b in pairwise(offsets)}
+    assert stored == {path.read_bytes() for path in root.rglob("*.jpg")}
+    dataset = H5Dataset(found, "train", shapes={"x": (16, 24)})
+    x, _ = dataset.__getitems__(range(len(dataset)))
+    assert x.shape == (len(dataset), 3, 16, 24)
+    with pytest.raises(DataFileError, match="height, width"):
+        H5Dataset(found, "train")
+
+
+@pytest.mark.parametrize("kind", ["images", "encoded"])
+def test_a_damaged_image_is_named_and_skipped_only_when_asked(tmp_path, pack, kind):
+    root = images(tmp_path / "raw" / "pets", kind="jpg", sizes=((64, 64),))
+    damaged = root / "cat" / "image 3.jpg"
+    damaged.write_bytes(damaged.read_bytes()[:700])
+    with pytest.raises(DataFileError, match=r"cat/image 3\.jpg cannot be read.*--skip-damaged"):
+        pack("pets", root, "--as", kind)
+    assert os.listdir(tmp_path / "data") == []
+    found = pack("pets", root, "--as", kind, "--skip-damaged")
+    assert found.n == 11
+    assert json.loads(found.attrs["skipped"]) == ["cat/image 3.jpg"]
+
+
+def test_folders_that_are_not_what_was_meant(tmp_path, pack):
+    empty = tmp_path / "raw" / "empty"
+    empty.mkdir()
+    with pytest.raises(DataFileError, match="has no images"):
+        pack("a", empty, "--as", "images")
+    root = images(tmp_path / "raw" / "pets")
+    (root / "bird").mkdir()
+    with pytest.raises(DataFileError, match="classes without images: bird"):
+        pack("a", root, "--as", "images")
+    (root / "bird").rmdir()
+    Image.new("RGB", (3, 3)).save(root / "loose.png")
+    with pytest.raises(DataFileError, match=r"loose\.png is in no sub-directory"):
+        pack("a", root, "--as", "images")
+    with pytest.raises(LabError, match="there is no"):
+        pack("a", root / "nowhere", "--as", "images")
+
+
+def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
+    root = images(tmp_path / "raw" / "pets", each=4)
+    Image.new("RGB", (7, 9)).save(root.joinpath("one").mkdir() or root / "one" / "a.png")
+    assert 1 in np.bincount(
+        pack("pets", root, "--as", "images").map(layout(tmp_path / "data/pets.h5").arrays["y"])
+    )
+    single = images(tmp_path / "raw" / "single", classes=("only",), each=1)
+    os.remove(tmp_path / "data/pets.h5")
+    found = pack("single", single, "--as", "images")
+    assert {name: split.shape[0] for name, split in found.splits.items()} == {"train": 1}
+
+
+def test_a_source_that_changes_while_packed_is_told(tmp_path, pack, monkeypatch):
+    root = images(tmp_path / "raw" / "pets", each=2)
+    from hdf5_project.lab.hdf5 import from_files
+
+    decode = from_files.decode
+
+    def slow_decode(*args):
+        victim = next(root.rglob("image 1.png"))
+        os.utime(victim, ns=(time.time_ns(), time.time_ns()))
+        return decode(*args)
+
+    monkeypatch.setattr(from_files, "decode", slow_decode)
+    with pytest.raises(DataFileError, match="changed while it was packed"):
+        pack("pets", root, "--as", "images")
+    assert os.listdir(tmp_path / "data") == []
+
+
+def recordings(root, rate_hz=8000, kinds=("wav", "flac")):
+    rng = np.random.default_rng(0)
+    wavs = []
+    for i in range(8):
+        folder = root / f"class{i % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        wavs.append(rng.integers(-3000, 3000, rng.integers(100, 900)).astype(np.int16))
+        soundfile.write(folder / f"{i}.{kinds[i % len(kinds)]}", wavs[-1], rate_hz)
+    return wavs
+
+
+def test_audio_of_any_length(tmp_path, pack):
+    wavs = recordings(tmp_path / "raw")
+    found = pack("birds", tmp_path / "raw", "--as", "audio")
+    flat, offsets = all_rows(found, "wav", "wav_offsets")
+    stored = {flat[a:b].tobytes() for a, b in pairwise(offsets)}
+    assert stored == {wav.tobytes() for wav in wavs}
+    assert found.arrays["wav"].attrs["sample_rate_hz"] == 8000
+
+
+def test_audio_of_another_rate_or_cut_short_is_named(tmp_path, pack):
+    recordings(tmp_path / "raw")
+    soundfile.write(tmp_path / "raw/class1/odd.wav", np.zeros(50, np.int16), 16000)
+    with pytest.raises(DataFileError, match=r"odd\.wav.*16000 Hz.*expected 8000 Hz"):
+        pack("birds", tmp_path / "raw", "--as", "audio")
+    os.remove(tmp_path / "raw/class1/odd.wav")
+    for name in ("0.wav", "1.flac"):
+        path = next((tmp_path / "raw").rglob(name))
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(DataFileError, match=rf"{name} cannot be read"):
+            pack("birds", tmp_path / "raw", "--as", "audio")
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("how", ["npy", "npz", "npz_compressed"])
+def test_arrays(tmp_path, pack, how):
+    x, y = np.random.default_rng(0).normal(size=(50, 4)).astype(">f4"), np.arange(50)
+    np.save(tmp_path / "raw/x.npy", x)
+    np.save(tmp_path / "raw/y.npy", y)
+    (np.savez if how == "npz" else np.savez_compressed)(tmp_path / "raw/all.npz", x=x, y=y)
+    sources = ["x.npy", "y.npy"] if how == "npy" else ["all.npz"]
+    found = pack("table", *(tmp_path / "raw" / name for name in sources), "--as", "arrays", "--seed", 5)
+    packed_x, packed_y = all_rows(found, "x", "y")
+    np.testing.assert_array_equal(packed_x, x[packed_y])
+    assert sorted(packed_y) == list(range(50))
+    assert packed_y.tolist() != list(range(50))
+    assert found.attrs["seed"] == 5
+
+
+def test_arrays_that_cannot_be_read(tmp_path, pack):
+    np.save(tmp_path / "raw/x.npy", np.zeros((20, 5)))
+    np.save(tmp_path / "raw/y.npy", np.zeros(19))
+    with pytest.raises(DataFileError, match="number"):
+        pack("a", tmp_path / "raw/x.npy", tmp_path / "raw/y.npy", "--as", "arrays")
+    os.truncate(tmp_path / "raw/x.npy", 300)
+    with pytest.raises(DataFileError, match=r"x\.npy cannot be read"):
+        pack("a", tmp_path / "raw/x.npy", "--as", "arrays")
+    np.save(tmp_path / "raw/o.npy", np.array([{}], object))
+    with pytest.raises(DataFileError, match=r"o\.npy cannot be read"):
+        pack("a", tmp_path / "raw/o.npy", "--as", "arrays")
+
+
+def table(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("größe", "b", "patient", "label"), *rows])
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables(tmp_path, pack, kind):
+    rows = [(i, i / 2, f"p{i % 5}", "yes" if i % 3 else "no") for i in range(40)]
+    source = table(tmp_path / "raw/t.csv", rows)
+    if kind == "parquet":
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.csv.read_csv(source), tmp_path / "raw/t.parquet")
+        source = tmp_path / "raw/t.parquet"
+    found = pack(
+        "t",
+        source,
+        "--as",
+        "table",
+        "--label",
+        "label",
+        "--group",
+        "patient",
+        "--split",
+        "train=0.6,test=0.4",
+    )
+    x, y = all_rows(found, "x", "y")
+    assert json.loads(found.arrays["y"].attrs["classes"]) == ["no", "yes"]
+    assert json.loads(found.arrays["x"].attrs["columns"]) == ["größe", "b"]
+    assert {(float(a), float(b), int(c)) for (a, b), c in zip(x, y, strict=True)} == {
+        (i, i / 2, int(i % 3 > 0)) for i in range(40)
+    }
+    sides = [{int(row[0]) % 5 for row in x[found.map(split)]} for split in found.splits.values()]
+    assert sides[0]
+    assert sides[1]
+    assert not sides[0] & sides[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "column"), [("", "b"), ("nan", "b"), ("many", "b"), ("", "label"), ("nan", "label")]
+)
+def test_a_table_with_a_hole_names_row_and_column(tmp_path, pack, value, column):
+    rows = [[i, i / 2, "p", i % 2] for i in range(10)]
+    rows[6][1 if column == "b" else 3] = value
+    source = table(tmp_path / "raw/t.csv", rows)
+    words = (source, "--as", "table", "--label", "label", "--group", "patient")
+    with pytest.raises(DataFileError, match=rf"row 7, column '{column}'"):
+        pack("t", *words)
+    found = pack("t", *words, "--skip-damaged")
+    assert (found.n, json.loads(found.attrs["skipped"])) == (9, ["6"])
+
+
+def test_a_table_without_rows_or_with_another_column(tmp_path, pack):
+    with pytest.raises(DataFileError, match="has no rows"):
+        pack("t", table(tmp_path / "raw/t.csv", []), "--as", "table")
+    with pytest.raises(DataFileError, match=r"no column \['lable'\].*größe"):
+        pack("t", table(tmp_path / "raw/t.csv", [(1, 2, 3, 4)]), "--as", "table", "--label", "lable")
+
+
+def test_splits_as_a_file_says(tmp_path, pack):
+    root = images(tmp_path / "raw" / "pets")
+    lines = [
+        f"{path.relative_to(root)},{'test' if '0' in path.name else 'train'}" for path in root.rglob("*.png")
+    ]
+    (tmp_path / "splits.csv").write_text("\n".join(lines), encoding="utf-8")
+    found = pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
+    assert {name: split.shape[0] for name, split in found.splits.items()} == {"test": 2, "train": 10}
+    (tmp_path / "splits.csv").write_text("\n".join(lines[1:]), encoding="utf-8")
+    with pytest.raises(DataFileError, match="has no line for"):
+        pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
+
+
+def test_groups_found_in_the_names(tmp_path, pack):
+    root = images(tmp_path / "raw" / "pets", each=9)
+    found = pack("pets", root, "--as", "images", "--group", r"image (\d)", "--split", "train=0.5,test=0.5")
+    assert sorted(split.shape[0] for split in found.splits.values()) in ([8, 10], [9, 9])
+
+
+@pytest.mark.parametrize("split", ["train", "train=2", "train=0.5,test=0.6", "train=1,test=0"])
+def test_shares_that_make_no_sense(tmp_path, pack, split):
+    with pytest.raises(DataFileError, match="--split"):
+        pack("pets", images(tmp_path / "raw" / "pets"), "--as", "images", "--split", split)
+
+
+def test_a_data_set_nobody_knows_names_the_nearest(pack):
+    with pytest.raises(LabError, match="no data set 'digit'; did you mean: digits"):
+        pack("digit")
+
+
+def test_the_same_seed_gives_the_same_file_and_another_one_another(tmp_path, pack):
+    contents = []
+    for seed in (1, 1, 2):
+        found = pack("digits", "--seed", seed)
+        contents.append(
+            [found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())]
+        )
+    assert contents[0] == contents[1]
+    assert contents[0] != contents[2]
+
+
+PROGRAM = """
+import resource
+import sys
+from pathlib import Path
+
+import hdf5_package
+import numpy as np
+from hdf5_project.lab.hdf5.spool import pack_samples
+from hdf5_project.lab.hdf5.split import Splitter
+
+
+def samples():
+    for i in range(int(sys.argv[2])):
+        yield {"x": np.full((3, 64, 64), i % 251, np.uint8), "wav": np.zeros(1000 + i % 7), "y": np.int64(i)}
+        if i == 200:
+            print("begun", flush=True)
+
+
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+allowed = int(status["VmData"].split()[0]) * 1024 + int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+pack_samples(Path(sys.argv[1]), samples(), Splitter({"train": 1.0}), {}, {})
+"""
+
+
+def program(path, n, extra_bytes):
+    """Packs `n` samples of 20 KB with at most `extra_bytes` of memory more than after importing."""
+    environment = os.environ | {"PYTHONPATH": str(hdf5_package.SOURCE.parents[2] / "tests")}
+    command = [sys.executable, "-c", PROGRAM, str(path), str(n), str(extra_bytes)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_memory_does_not_grow_with_the_source(tmp_path):
+    n, extra_bytes = 15_000, 100 << 20
+    with program(tmp_path / "a.h5", n, extra_bytes) as process:
+        process.communicate(timeout=240)
+    assert process.returncode == 0
+    assert layout(tmp_path / "a.h5").n == n
+    assert (tmp_path / "a.h5").stat().st_size > 2.5 * extra_bytes
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_packing_leaves_nothing_under_the_name(tmp_path, how):
+    with program(tmp_path / "a.h5", 10**9, 1 << 30) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(how)
+        process.wait(timeout=60)
+    assert not (tmp_path / "a.h5").exists()
+    assert how == signal.SIGKILL or os.listdir(tmp_path) == []

@@ -1,0 +1,187 @@
+"""Workers of every start method, ranks of any number, and readers that share the file's pages."""
+
+import multiprocessing
+import os
+import pickle
+from pathlib import Path
+
+import hdf5_package
+import numpy as np
+import pytest
+import torch
+from hdf5_project.lab.errors import LabError
+from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, H5Dataset, as_is, write
+from hdf5_project.lab.hdf5.loader import Loader
+from hdf5_project.lab.hdf5.order import Order
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+N = 103
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    fields = {
+        "x": rng.integers(0, 255, (N + 1, 50)).astype(np.uint8),
+        "wav": [rng.normal(size=n).astype(np.float32) for n in rng.integers(5, 60, N + 1)],
+        "y": np.arange(N + 1),
+    }
+    return write(
+        tmp_path_factory.mktemp("data") / "a.h5", fields, {"train": range(N), "one": [N], "none": []}
+    )
+
+
+def add_noise(batch, rng):
+    """A transform that a spawned worker can import."""
+    x, wav, y = batch
+    return x, wav + torch.from_numpy(rng.normal(size=wav.shape).astype(np.float32)), y
+
+
+def loader(path, **options):
+    shapes = {"wav": 20}
+    dataset = H5Dataset(path, "train", ("x", "wav", "y"), shapes=shapes, crop="random", transform=add_noise)
+    return Loader(dataset, Order(N, 8, seed=3, shuffle=True), **options)
+
+
+def bytes_of(batches):
+    return [[tensor.numpy().tobytes() for tensor in batch] for batch in batches]
+
+
+@pytest.fixture(scope="module")
+def expected(path):
+    one = loader(path)
+    return bytes_of(one), bytes_of(one)
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
+def test_workers_give_what_the_thread_gives(path, expected, start_method, monkeypatch):
+    here = Path(hdf5_package.__file__).parent
+    monkeypatch.setenv("PYTHONPATH", f"{here}:{here.parent}")  # spawned workers import this file
+    workers = loader(path, num_workers=2, start_method=start_method)
+    assert (bytes_of(workers), bytes_of(workers)) == expected
+    workers.close()
+
+
+def test_an_epoch_left_early_does_not_disturb_the_next(path, expected):
+    for num_workers in (0, 2):
+        left = loader(path, num_workers=num_workers)
+        for i, _ in enumerate(left):
+            if i == 2:
+                break
+        assert bytes_of(left) == expected[1]
+        left.close()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("stop", [1, 5, 13])
+def test_a_loaded_position_goes_on_without_lightning(path, expected, num_workers, stop):
+    first = loader(path, num_workers=num_workers)
+    for i, _ in enumerate(first, start=1):
+        if i == stop:
+            break
+    second = loader(path, num_workers=num_workers)
+    second.load_state_dict(pickle.loads(pickle.dumps(first.state_dict())))
+    rest = expected[0][stop:]
+    assert (bytes_of(second) if rest else []) == rest
+    assert bytes_of(second) == expected[1]
+    assert all(type(value) is int for value in first.state_dict().values())  # torch.load(weights_only=True)
+    first.close()
+    second.close()
+
+
+def test_a_position_in_other_data_is_refused(path):
+    state = loader(path).state_dict() | {"n": N + 1}
+    with pytest.raises(LabError, match=f"made with {N + 1} training samples"):
+        loader(path).load_state_dict(state)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 400), st.integers(1, 50), st.integers(1, 9), st.integers(0, 99), st.booleans())
+def test_ranks_divide_every_epoch(n, batch_size, world_size, seed, drop_last):
+    if n < world_size:
+        return
+    orders = [Order(n, batch_size, seed, True, drop_last, rank, world_size) for rank in range(world_size)]
+    epochs = [[list(order.batches(epoch)) for order in orders] for epoch in range(2)]
+    for ranks in epochs:
+        assert {len(batches) for batches in ranks} == {len(orders[0].starts())}  # as many steps on each rank
+        assert all(len(batch.indices) for batches in ranks for batch in batches)
+        seen = np.concatenate([batch.indices for batches in ranks for batch in batches] or [np.empty(0, int)])
+        assert len(set(seen)) == len(seen)
+        assert len(seen) == (n if not drop_last else n - n % (batch_size * world_size))
+        assert [batch.end for batch in ranks[0]] == [batch.end for batch in ranks[-1]]
+    # the global order does not depend on the number of ranks, and goes on from any step
+    alone = Order(n, batch_size, seed, True, drop_last).permutation(0)
+    for step in range(len(epochs[0][0])):
+        rows = np.concatenate([batches[step].indices for batches in epochs[0]])
+        end = epochs[0][0][step].end
+        np.testing.assert_array_equal(rows, alone[end - len(rows) : end])
+        rest = list(orders[0].batches(0, end))
+        assert [batch.end for batch in rest] == [batch.end for batch in epochs[0][0][step + 1 :]]
+
+
+def test_a_plain_data_loader_works_too(path):
+    dataset = H5Dataset(path, "train", ("x", "y"))
+    batches = list(DataLoader(dataset, batch_size=10, shuffle=True, collate_fn=as_is))
+    assert sorted(torch.cat([y for _, y in batches]).tolist()) == list(range(N))
+
+
+def test_a_split_smaller_than_the_ranks_is_told(path, monkeypatch):
+    data = H5DataModule(str(path), fields=("x",))
+    assert len(list(data.loader("one"))) == 1
+    with pytest.raises(DataFileError, match="split 'none' has 0 samples"):
+        data.loader("none")
+    monkeypatch.setattr(data, "ranks", lambda: (0, 2))
+    with pytest.raises(DataFileError, match="split 'one' has 1 samples, fewer than the 2 processes"):
+        data.loader("one")
+
+
+def test_a_file_is_found_along_the_search_path(path, tmp_path):
+    data = H5DataModule("a.h5", search=[str(tmp_path), str(path.parent)], fields=("y",))
+    assert data.file == path
+    with pytest.raises(DataFileError, match=r"no data file b\.h5 in .*did you mean: a\.h5.*lab data pack b"):
+        _ = H5DataModule("b.h5", search=[str(tmp_path), str(path.parent)]).file
+
+
+def test_pickling_a_dataset_leaves_the_map_behind(path):
+    dataset = H5Dataset(path, "train", ("x", "wav", "y"))
+    dataset[0]
+    assert len(pickle.dumps(dataset)) < 4000
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(dataset))[5][0], dataset[5][0])
+
+
+def _read_and_tell_memory(path, ready, done, answers):
+    dataset = H5Dataset(path, "train", ("x",))
+    rng = np.random.default_rng(os.getpid())
+    for _ in range(60):
+        dataset.__getitems__(rng.integers(0, len(dataset), 1000))
+    ready.wait(120)
+    rollup = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
+    mapped = Path("/proc/self/smaps").read_text().split("\n")
+    of_file, inside = 0, False
+    for line in mapped:
+        if "-" in line.split(" ")[0]:
+            inside = str(path) in line
+        elif inside and line.startswith("Pss:"):
+            of_file += int(line.split()[1])
+    answers.put((of_file, sum(int(line.split()[1]) for line in rollup if line.startswith("Private_Dirty:"))))
+    done.wait(120)
+
+
+def test_four_readers_hold_the_file_once(tmp_path):
+    """Proportional set size: a page shared by four counts a quarter in each."""
+    x = np.random.default_rng(0).integers(0, 255, (12_000, 64 * 64), dtype=np.uint8)  # 49 MB
+    path = write(tmp_path / "a.h5", {"x": x}, {"train": range(len(x))})
+    size_kib = x.nbytes // 1024
+    fork = multiprocessing.get_context("fork")
+    ready, done, answers = fork.Barrier(4), fork.Barrier(4), fork.Queue()
+    readers = [
+        fork.Process(target=_read_and_tell_memory, args=(path, ready, done, answers)) for _ in range(4)
+    ]
+    for reader in readers:
+        reader.start()
+    of_file = [answers.get(timeout=180)[0] for _ in readers]
+    for reader in readers:
+        reader.join(60)
+    assert 0.7 * size_kib < sum(of_file) < 1.3 * size_kib

@@ -1,0 +1,107 @@
+"""Whatever is killed, whenever: what is there can be read, and is not taken for more than it is."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from conftest import call
+from record_package import SOURCE  # noqa: F401  (makes `recorder` importable)
+from recorder.lab.project import Project
+from recorder.lab.record.files import read_json, write_json
+from recorder.lab.record.metrics import read_metrics
+from recorder.lab.record.rows import rows
+from recorder.lab.record.run import Run
+from recorder.lab.record.state import status
+
+PROGRAM = Path(__file__).with_name("record_program.py")
+N_KILLS = 50
+
+
+def killed(folder, n_steps, after_s):
+    """Starts a run and kills it after so many seconds; whether it still lived."""
+    command = [sys.executable, PROGRAM, folder, str(n_steps)]
+    leftovers = os.environ | {"TMPDIR": str(folder.parent)}
+    process = subprocess.Popen(command, start_new_session=True, env=leftovers)
+    try:
+        process.wait(timeout=after_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.wait()
+        return True
+    return False
+
+
+def test_killed_at_fifty_points(own_project):
+    killed(own_project, 3, after_s=60)  # compiles the package
+    started = time.monotonic()
+    assert not killed(own_project, 3, after_s=60)
+    short_s = time.monotonic() - started
+    chance = random.Random(0)
+    n_died = sum(
+        killed(own_project, 3, chance.uniform(0.3, 1.1) * short_s) for _ in range(30)
+    )  # most at the end
+    while n_died < N_KILLS:
+        n_died += killed(
+            own_project, 10**9, chance.uniform(0.1, 2) * short_s
+        )  # at the start and while it logs
+    known = rows(own_project / "runs")
+    assert {"finished", "lost"} <= {row["status"] for row in known}
+    for row in known:
+        run = Run.open(Path(row["run_dir"]))
+        assert run.record["code"]["commit"]
+        assert row["status"] == status(run.dir)
+        assert row["status"] in ("finished", "lost")
+        steps = [line["step"] for line in read_metrics(run.dir)]
+        assert steps == list(range(len(steps)))
+        assert row["status"] == "lost" or len(steps) == 3
+    listed = json.loads(call(own_project, "lab", "runs", "list", "--json"))
+    assert {row["run_id"] for row in listed} == {row["run_id"] for row in known}
+    lost = next(Path(row["run_dir"]) for row in known if row["status"] == "lost")
+    call(own_project, "lab", "runs", "show", lost.name)
+    call(own_project, "lab", "runs", "verify", lost.name)
+    Run.open(lost).begin(Project(own_project, "myproj")).end("finished")
+    assert status(lost) == "finished"
+
+
+def test_eight_starts_at_once_are_eight_runs(own_project):
+    with ThreadPoolExecutor(8) as pool:
+        done = list(
+            pool.map(
+                lambda _: subprocess.run([sys.executable, PROGRAM, own_project, "200"], timeout=120), range(8)
+            )
+        )
+    known = rows(own_project / "runs")
+    assert [process.returncode for process in done] == [0] * 8
+    assert len({row["run_id"] for row in known}) == 8
+    assert {row["status"] for row in known} == {"finished"}
+    commits = {Run.open(Path(row["run_dir"])).record["code"]["commit"] for row in known}
+    assert len(commits) == 1
+
+
+def test_readers_never_see_half_a_file(tmp_path):
+    path = tmp_path / "run.json"
+    write_json(path, {"n": 0, "text": "x" * 20_000})
+    stop = threading.Event()
+
+    def write():
+        n = 0
+        while not stop.is_set():
+            n += 1
+            write_json(path, {"n": n, "text": "x" * 20_000})
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        seen = [read_json(path) for _ in range(3000)]
+    finally:
+        stop.set()
+        writer.join()
+    assert all(value and len(value["text"]) == 20_000 for value in seen)
+    assert len({value["n"] for value in seen}) > 10
+    assert os.listdir(tmp_path) == ["run.json"]

@@ -1,0 +1,196 @@
+"""The code of a run outlives branch, refs, gc and repository; a changed byte anywhere is noticed."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import call
+from record_package import git, repository, tree, write
+from recorder.lab.errors import Failed, LabError
+from recorder.lab.project import Project
+from recorder.lab.record.bundle import has, materialise
+from recorder.lab.record.run import Run
+from recorder.lab.record.verify import problems
+
+PACKAGE = "{{package_name}}"  # the name of the directory that `recorder` is imported from
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch):
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+def record(root, runs):
+    """A finished run of the repository around `root`, with uncommitted changes."""
+    write(root, {"new.py": "uncommitted\n"})
+    project = Project(root, PACKAGE)
+    run = Run.create(
+        project, runs, trial="baseline", config_yaml="seed: 0\n", overrides=[], argv=["lab"], seed=0
+    )
+    attempt = run.begin(project)
+    (run.dir / "metrics.jsonl").write_text("")
+    (run.checkpoints / "last.ckpt").write_bytes(b"weights")
+    attempt.end("finished")
+    return run
+
+
+def contents(folder):
+    paths = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_text() for path in paths if path.name[:5] != ".lab-"}
+
+
+@pytest.fixture
+def root(tmp_path):
+    files = {f"src/{PACKAGE}/trials/baseline/model__py": "model\n", "__gitattributes": "src export-ignore\n"}
+    return repository(tmp_path / "repo", **files)
+
+
+def restored(run, root, tmp_path):
+    materialise(run.record["code"], root, run.dir, tmp_path / "restored")
+    return contents(tmp_path / "restored")
+
+
+def forget(root):
+    """What years do to a repository: refs are gone, and everything that nothing names."""
+    for line in git(root, "for-each-ref", "--format=%(refname)", "refs/runs").splitlines():
+        git(root, "update-ref", "-d", line)
+    git(root, "reflog", "expire", "--expire=now", "--all")
+    git(root, "gc", "-q", "--prune=now")
+
+
+def test_from_the_repository_with_what_archive_would_leave_out(root, tmp_path):
+    run = record(root, tmp_path / "runs")
+    before = contents(root)
+    assert restored(run, root, tmp_path) == before
+    assert f"src/{PACKAGE}/trials/baseline/model.py" in before
+
+
+def test_after_its_branch_and_ref_are_deleted(root, tmp_path):
+    git(root, "checkout", "-q", "-b", "idea")
+    write(root, {"idea.py": "x\n"})
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "idea")
+    run = record(root, tmp_path / "runs")
+    before = contents(root)
+    git(root, "checkout", "-q", "-f", "main")
+    git(root, "branch", "-D", "idea")
+    forget(root)
+    assert not has(root / ".git", run.record["code"])
+    assert run.record["code"]["bundle"] == "full"
+    assert restored(run, root, tmp_path) == before
+
+
+def test_from_the_run_directory_alone(root, tmp_path):
+    run = record(root, tmp_path / "runs")
+    before = contents(root)
+    shutil.rmtree(root)
+    moved = shutil.copytree(run.dir, tmp_path / "elsewhere")
+    shutil.rmtree(tmp_path / "runs")
+    assert restored(Run.open(moved), root, tmp_path) == before
+
+
+def test_thin_bundle_after_the_repository_is_deleted(root, tmp_path):
+    git(tmp_path, "clone", "-q", "--bare", root, "remote.git")
+    git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
+    git(root, "fetch", "-q", "origin")
+    run = record(root, tmp_path / "runs")
+    before = contents(root)
+    assert run.record["code"]["bundle"] == "thin"
+    assert (run.dir / "code.bundle").stat().st_size < 2000
+    shutil.rmtree(root)
+    assert restored(run, root, tmp_path) == before  # its base comes from the remote
+    git(tmp_path, "clone", "-q", "remote.git", "again")
+    shutil.rmtree(tmp_path / "remote.git")
+    materialise(run.record["code"], tmp_path / "again", run.dir, tmp_path / "second")
+    assert contents(tmp_path / "second") == before
+    shutil.rmtree(tmp_path / "again")
+    with pytest.raises(Failed, match="neither in"):
+        materialise(run.record["code"], tmp_path / "again", run.dir, tmp_path / "third")
+
+
+def test_pushed_code_needs_no_bundle(root, tmp_path):
+    git(tmp_path, "clone", "-q", "--bare", root, "remote.git")
+    git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
+    git(root, "fetch", "-q", "origin")
+    project = Project(root, PACKAGE)
+    given = {"config_yaml": "", "overrides": [], "argv": [], "seed": 0}
+    run = Run.create(project, tmp_path / "runs", trial="baseline", **given)
+    before = contents(root)
+    assert run.record["code"]["bundle"] == "pushed"
+    assert not (run.dir / "code.bundle").exists()
+    shutil.rmtree(root)
+    assert restored(run, root, tmp_path) == before
+
+
+def test_submodules_come_back_as_they_were_edited(root, tmp_path):
+    lib = repository(tmp_path / "lib")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", lib, "deep/lib")
+    git(root, "commit", "-q", "-m", "with lib")
+    write(root / "deep/lib", {"a.txt": "edited inside\n"})
+    run = record(root, tmp_path / "runs")
+    before = contents(root)
+    assert (run.dir / "code.deep+lib.bundle").exists()
+    shutil.rmtree(root)
+    assert restored(run, root, tmp_path) == before  # the base of the submodule's bundle comes from its remote
+    assert before["deep/lib/a.txt"] == "edited inside\n"
+
+
+def test_project_below_the_top_of_its_repository(tmp_path):
+    top = repository(tmp_path / "mono", **{f"research/src/{PACKAGE}/trials/baseline/model__py": "model\n"})
+    run = record(top / "research", tmp_path / "runs")
+    assert run.record["code"]["prefix"] == "research/"
+    assert run.record["code"]["trial_tree"]
+    assert restored(run, top / "research", tmp_path) == contents(top)
+
+
+def test_project_that_the_repository_around_it_ignores(tmp_path):
+    top = repository(tmp_path / "mono")
+    write(top / "ignored", {f"src/{PACKAGE}/x.py": "x"})
+    run = record(top / "ignored", tmp_path / "runs")
+    assert "ignores" in run.record["code"]["reason"]
+    with pytest.raises(LabError, match="was not recorded"):
+        restored(run, top / "ignored", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["code.bundle", "config.yaml", "overrides.txt", "env.txt", "metrics.jsonl", "checkpoints/last.ckpt"],
+)
+def test_one_changed_byte_is_found(root, tmp_path, name):
+    run = record(root, tmp_path / "runs")
+    assert problems(run, root) == []
+    path = run.dir / name
+    content = path.read_bytes() or b"x"
+    path.unlink()
+    path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    assert problems(run, root) == [f"{path.resolve()} was changed"]
+    path.unlink()
+    assert problems(run, root) == [f"{path.resolve()} is missing"]
+
+
+def test_damaged_objects_and_another_commit_are_found(root, tmp_path):
+    run = record(root, tmp_path / "runs")
+    blob = git(root, "rev-parse", f"{run.record['code']['commit']}:new.py")
+    path = root / ".git/objects" / blob[:2] / blob[2:]
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-3] + b"abc")
+    (run.dir / "code.bundle").unlink()
+    assert any("code" in problem for problem in problems(run, root))
+    run.record["code"]["tree"] = git(root, "rev-parse", "HEAD^{tree}")
+    path.unlink()
+    write(root, {"new.py": "uncommitted\n"})
+    git(root, "hash-object", "-w", "new.py")
+    assert any("another tree" in problem for problem in problems(run, root))
+
+
+def test_runs_code_from_the_command_line(own_project, tmp_path):
+    (own_project / "notes.txt").write_text("not committed\n")
+    program = Path(__file__).with_name("record_program.py")
+    call(own_project, own_project / ".venv/bin/python", program, own_project, "3")
+    before = tree(own_project, git(own_project, "for-each-ref", "--format=%(objectname)", "refs/runs"))
+    call(own_project, "lab", "runs", "code", "@last", tmp_path / "code")
+    assert contents(tmp_path / "code")["notes.txt"] == "not committed\n"
+    assert contents(tmp_path / "code").keys() == before.keys()
+    assert "exists already" in call(own_project, "lab", "runs", "code", "@last", tmp_path / "code", rc=2)
