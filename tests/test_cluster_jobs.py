@@ -42,6 +42,7 @@ def job_text(name, nodes=1, gpus=1, n_runs=1, **job):
         project=PROJECT.root,
         code=PROJECT.root / "runs/.code/c0ffee.tar",
         commit="c0ffee",
+        prefix="",
         command=[str(PROJECT.root / ".venv/bin/python"), "-m", "myproj.lab", "rank"],
         package="myproj",
         throttle=2,

@@ -33,9 +33,10 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   module load hpcx
 fi
 set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
 export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
 export LAB_SNAPSHOT_COMMIT=c0ffee
-export PYTHONPATH=$LAB_FROZEN/src PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 
 # ---- the three things that happen on a node; the script calls itself for them
@@ -53,7 +54,7 @@ prepare() { # once per node: away with what killed jobs left, then the frozen co
 }
 rank() { # one process per task; until Python listens it ignores the signals, which are repeated
   trap '' USR1 USR2 TERM
-  cd "$LAB_FROZEN"
+  cd "$LAB_FROZEN/"
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
@@ -82,6 +83,8 @@ await_step() { # the step's exit code, not that of a signal that interrupts the 
   return "$code"
 }
 trap forward USR2 USR1 TERM
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
 
 NODES=1 MAX_REQUEUES=50
@@ -94,8 +97,8 @@ MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000))
 export MASTER_ADDR MASTER_PORT
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in
   if [ "$NODES" = 1 ] && [ "$1" = 1 ]; then exec bash "$SCRIPT" "$2"; fi
-  exec mpirun -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x MASTER_ADDR -x MASTER_PORT \
-    -bind-to none -mca btl_tcp_if_include bond0 bash "$SCRIPT" "$2"
+  exec mpirun -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
+    -x MASTER_ADDR -x MASTER_PORT -bind-to none -mca btl_tcp_if_include bond0 bash "$SCRIPT" "$2"
 }
 echo "job $JOB on ${HOSTS[*]}, $(date '+%F %T'): $RUN_DIR"
 trap '(launch 1 clean)' EXIT

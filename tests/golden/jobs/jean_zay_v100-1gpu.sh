@@ -37,9 +37,10 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   export HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
 fi
 set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
 export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
 export LAB_SNAPSHOT_COMMIT=c0ffee
-export PYTHONPATH=$LAB_FROZEN/src PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 
 # ---- the three things that happen on a node; the script calls itself for them
@@ -57,7 +58,7 @@ prepare() { # once per node: away with what killed jobs left, then the frozen co
 }
 rank() { # one process per task; until Python listens it ignores the signals, which are repeated
   trap '' USR1 USR2 TERM
-  cd "$LAB_FROZEN"
+  cd "$LAB_FROZEN/"
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
@@ -86,6 +87,8 @@ await_step() { # the step's exit code, not that of a signal that interrupts the 
   return "$code"
 }
 trap forward USR2 USR1 TERM
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
 
 NODES=1 MAX_REQUEUES=50
@@ -122,6 +125,8 @@ if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ] \
   && ! scontrol show job "$SLURM_JOB_ID" | grep -q JobState=CANCELLED; then
   echo "saved; going on after a requeue, $(date '+%F %T')"
   clean_nodes
+  trap '' TERM
+  trap - EXIT ERR
   scontrol requeue "$ID" && sleep 120 # which ends this shell
 fi
 echo "ended with code $code, $(date '+%F %T')"

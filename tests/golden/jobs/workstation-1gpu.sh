@@ -1,15 +1,9 @@
 #!/bin/bash
 # Run 20261120-190000-abcdef of trial wide
 # Again by hand, continuing the same run: bash /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-if [ -z "${LAB_INDEX:-}" ]; then # one point after the other
-  worst=0
-  for ((index = 0; index < 1; index++)); do LAB_INDEX=$index bash "$0" || worst=$?; done
-  exit "$worst"
-fi
-
 # ---- what runs: the code as it was at submit, whatever became of the project since
 RUNS=(/work/ann/myproj/runs/wide/20261120-190000-abcdef)
-LAB_INDEX=${LAB_INDEX:-$LAB_INDEX}
+LAB_INDEX=${LAB_INDEX:-0}
 RUN_DIR=${RUNS[LAB_INDEX]}
 PROJECT=/work/ann/myproj
 CODE=/work/ann/myproj/runs/.code/c0ffee.tar
@@ -25,9 +19,10 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   :
 fi
 set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
 export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
 export LAB_SNAPSHOT_COMMIT=c0ffee
-export PYTHONPATH=$LAB_FROZEN/src PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 
 # ---- the three things that happen on a node; the script calls itself for them
@@ -45,7 +40,7 @@ prepare() { # once per node: away with what killed jobs left, then the frozen co
 }
 rank() { # one process per task; until Python listens it ignores the signals, which are repeated
   trap '' USR1 USR2 TERM
-  cd "$LAB_FROZEN"
+  cd "$LAB_FROZEN/"
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
@@ -74,7 +69,13 @@ await_step() { # the step's exit code, not that of a signal that interrupts the 
   return "$code"
 }
 trap forward USR2 USR1 TERM
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
+if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
+  exec 9>"$SCRIPT.lock"
+  flock 9
+fi
 if [ -e "$RUN_DIR/cancelled" ]; then exit 130; fi
 exec >>"$RUN_DIR/job.log" 2>&1
 echo "process $$ on $(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}, $(date '+%F %T'): $RUN_DIR"

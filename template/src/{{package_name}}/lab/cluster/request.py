@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LabError
-from .site import Site, account_of
+from .site import Site, account_of, words_of
 
 TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?|(\d+(?:\.\d+)?)([smhd])")
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -80,7 +80,7 @@ def complete(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Req
     _check_size(site, nodes, gpus, tasks, time_s)
     cpus = int(job.get("cpus_per_task") or _cpus_per_task(site, gpus, tasks))
     lead_s = min(int(site["requeue"]["lead_s"]), time_s // 4)
-    values = {"nodes": nodes, "gpus": gpus, "tasks": tasks, "n_tasks": nodes * tasks, "cpus": cpus}
+    values: dict[str, Any] = {"nodes": nodes, "gpus": gpus, "tasks": tasks, "n_tasks": nodes * tasks, "cpus": cpus}
 
     resource = _resource(site, nodes, gpus)
     options = [option.format(**values) for option in resource["options"]]
@@ -88,7 +88,9 @@ def complete(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Req
     account, at_submit = _account(site, job.get("account"))
     options += account
     options += _queue(site, job.get("queue"), time_s, nodes * gpus, n_jobs, resource)
-    options += SPELLING[site["scheduler"]](job, values, time_s, lead_s, name, site)
+    values |= {"name": name, "time": clock(time_s), "lead_s": lead_s}
+    options += [option.format(**values) for option in words_of(site["scheduler"])["options"]]
+    options += _asked(site, job | {"mem": _memory(job, gpus, site)})
     options += [str(option) for option in job.get("extra", [])]
     memory_MB = megabytes(job.get("mem", 0))
     return Request(name, nodes, gpus, tasks, cpus, time_s, lead_s, options, at_submit, memory_MB)
@@ -139,7 +141,8 @@ def _account(site: Site, asked: str | None) -> tuple[list[str], list[str]]:
     account = asked or account_of(site)
     rule = site["account"]
     if rule is None or not rule.get("option"):
-        return ([f"--account={account}"] if account and site["scheduler"] == "slurm" else []), []
+        words = words_of(site["scheduler"])["asked"].get("account", [])
+        return [option.format(account=account) for option in words if account], []
     if account is None:
         if rule.get("required"):
             raise LabError(
@@ -161,7 +164,7 @@ def _queue(site: Site, asked: str | None, time_s: int, n_gpus: int, n_jobs: int,
     asked = asked or resource.get("queue")
     known = {queue["name"]: queue for queue in site["queues"]}
     if asked and asked not in known:  # the site's rules for it are not in the profile; the scheduler will judge
-        return [QUEUE_OPTION[site["scheduler"]].format(queue=asked)]
+        return [option.format(queue=asked) for option in words_of(site["scheduler"])["asked"].get("queue", [])]
     candidates = [known[asked]] if asked else list(known.values())
     return _within(site, candidates, time_s, n_gpus, n_jobs)
 
@@ -187,62 +190,26 @@ def _within(site: Site, candidates: list[dict[str, Any]], time_s: int, n_gpus: i
     return []
 
 
-def _slurm(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
-    options = [
-        f"--job-name={name}",
-        f"--nodes={values['nodes']}",
-        f"--ntasks-per-node={values['tasks']}",
-        f"--cpus-per-task={values['cpus']}",
-        f"--time={clock(time_s)}",
-        f"--signal=B:USR2@{lead_s}",
-        "--requeue",
-        "--open-mode=append",
-    ]
-    options += [f"--mem={memory}"] if (memory := _memory(job, values, site)) else []
-    for key in ("qos", "constraint", "exclude"):
-        options += [f"--{key}={job[key]}"] if job.get(key) else []
-    options += [f"--mail-user={job['mail']}", "--mail-type=END,FAIL"] if job.get("mail") else []
-    return options + ([f"--dependency=afterok:{job['after']}", "--kill-on-invalid-dep=yes"] if job.get("after") else [])
+def _asked(site: Site, job: dict[str, Any]) -> list[str]:
+    """Options for the job.* keys that were set, in the scheduler's words.
+
+    Raises:
+        LabError: it has none for one of them.
+    """
+    words = words_of(site["scheduler"])["asked"]
+    options = []
+    for key in ("mem", "qos", "constraint", "exclude", "mail", "after"):
+        if job.get(key) is not None:
+            if key not in words:
+                raise LabError(f"job.{key} has no counterpart in {site['scheduler']} ({site.name}). Use job.extra with its own words.")
+            options += [option.format(**job) for option in words[key]]
+    return options
 
 
-def _pbs(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
-    _unsupported(job, site, "exclude", "constraint", "qos", "mem")
-    options = [f"-N {name[:15]}", f"-l walltime={clock(time_s)}", "-j oe", "-k oed", "-r y"]
-    options += [f"-M {job['mail']}", "-m ae"] if job.get("mail") else []
-    return options + ([f"-W depend=afterok:{job['after']}"] if job.get("after") else [])
-
-
-def _gridengine(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
-    _unsupported(job, site, "exclude", "constraint", "qos", "mem")
-    options = [f"-N {name}", "-S /bin/bash", "-cwd", "-j y", "-r y", f"-l h_rt={clock(time_s)}"]
-    options += [f"-M {job['mail']}", "-m ea"] if job.get("mail") else []
-    return options + ([f"-hold_jid {job['after']}"] if job.get("after") else [])
-
-
-def _pjm(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
-    _unsupported(job, site, "exclude", "constraint", "qos", "after", "mem")
-    return [f"-N {name}", f"-L elapse={clock(time_s)}", "-j", *([f"-m e --mail-list {job['mail']}"] if job.get("mail") else [])]
-
-
-def _local(job: dict[str, Any], values: dict[str, int], time_s: int, lead_s: int, name: str, site: Site) -> list[str]:
-    _unsupported(job, site, "exclude", "constraint", "qos", "after", "mail", "extra", "queue")
-    return []
-
-
-SPELLING = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine, "pjm": _pjm, "local": _local}
-QUEUE_OPTION = {"slurm": "--partition={queue}", "pbs": "-q {queue}", "gridengine": "-q {queue}", "pjm": "-L rscgrp={queue}"}
-
-
-def _memory(job: dict[str, Any], values: dict[str, int], site: Site) -> str | None:
+def _memory(job: dict[str, Any], gpus: int, site: Site) -> str | None:
     """Memory per node: what was asked for, or the site's share per GPU."""
     per_gpu = site["job"]["mem_per_gpu"]
-    if job.get("mem") or not per_gpu or not values["gpus"]:
+    if "mem" in job or not per_gpu or not gpus:
         return job.get("mem")
     amount, unit = re.fullmatch(r"(\d+)(\w*)", per_gpu).groups()
-    return f"{int(amount) * values['gpus']}{unit}"
-
-
-def _unsupported(job: dict[str, Any], site: Site, *keys: str) -> None:
-    for key in keys:
-        if job.get(key):
-            raise LabError(f"job.{key} has no counterpart in {site['scheduler']} ({site.name}). Use job.extra with its own words.")
+    return f"{int(amount) * gpus}{unit}"

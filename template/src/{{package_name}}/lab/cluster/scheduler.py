@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..errors import Failed
 from .request import Request, seconds
+from .site import words_of
 
 OF_A_JOB = re.compile(  # variables of the job one stands in: inherited, they would misplace or slow down the new one
     r"SLURM_|SBATCH_|SRUN_|SALLOC_|PMI|PMIX|OMPI_|PALS_|PBS_|PE_|SGE_TASK|JOB_ID|JOB_NAME|RESTARTED|NSLOTS|PJM_|TORCHELASTIC_"
@@ -21,26 +22,6 @@ OF_A_JOB = re.compile(  # variables of the job one stands in: inherited, they wo
     r"|CUDA_VISIBLE_DEVICES$|GPU_DEVICE_ORDINAL$|ROCR_VISIBLE_DEVICES$|(?:OMP|MKL)_NUM_THREADS$|PYTHON(?!NOUSERSITE|DONTWRITE)"
 )
 OF_THE_CLUSTER = {"SLURM_CONF", "PBS_CONF_FILE", "PBS_EXEC", "PBS_HOME", "PBS_SERVER"}
-REASONS = {  # of a waiting job, in words
-    "Priority": "jobs with a higher priority are ahead",
-    "Resources": "next in line; waiting for nodes to become free",
-    "Dependency": "waiting for the job it depends on",
-    "DependencyNeverSatisfied": "the job it depends on failed, so it will never start; lab cancel it",
-    "BeginTime": "requeued; Slurm waits about two minutes before it starts again",
-    "JobArrayTaskLimit": "the array's throttle; starts when one of its runs ends",
-    "QOSMaxJobsPerUserLimit": "you run as many jobs as the QoS allows",
-    "QOSMaxSubmitJobPerUserLimit": "you have queued as many jobs as the QoS allows",
-    "AssocGrpGRES": "the account uses as many GPUs as it may",
-    "AssocGrpBillingMinutes": "the account's hours are used up",
-    "PartitionTimeLimit": "asks for more time than the partition gives; it will never start",
-    "PartitionNodeLimit": "asks for more nodes than the partition has; it will never start",
-    "ReqNodeNotAvail": "the nodes are reserved or down",
-    "JobHeldUser": "held by you; scontrol release it",
-    "JobHeldAdmin": "held by the administrators; ask them",
-    "JobLaunchFailure": "could not be launched; the site's fault, ask its help desk",
-}
-
-
 @dataclass(frozen=True)
 class JobState:
     """A job the scheduler knows: state "queued" or "running", in words, and how long it has run."""
@@ -92,7 +73,7 @@ class Slurm:
             job_id, state, reason, elapsed = line.split("|")
             running = state in ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
             if running or state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"):
-                words = "" if running else REASONS.get(reason, reason)
+                words = "" if running else words_of("slurm")["reasons"].get(reason, reason)
                 found[job_id] = JobState("running" if running else "queued", words, _elapsed(elapsed))
         return found
 

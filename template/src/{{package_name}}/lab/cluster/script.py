@@ -9,45 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .request import Request
-from .site import Site
+from .site import Site, words_of
 
 TEMPLATES = Path(__file__).parent / "job"
-PREFIX = {"slurm": "#SBATCH ", "pbs": "#PBS ", "gridengine": "#$ ", "pjm": "#PJM ", "local": "# "}
-JOB_ID = {
-    "slurm": "$SLURM_JOB_ID",
-    "pbs": "$(echo \"${PBS_JOBID%%.*}\" | tr -d ']' | tr '[' _)",
-    "gridengine": "$JOB_ID${LAB_INDEX:+_$LAB_INDEX}",
-    "pjm": "$PJM_JOBID${LAB_INDEX:+_$LAB_INDEX}",
-    "local": "$$",
-}
-ARRAY_INDEX = {  # of this task in RUNS; 0 for a job that is no array
-    "slurm": "${SLURM_ARRAY_TASK_ID:-0}",
-    "pbs": "${PBS_ARRAY_INDEX:-0}",
-    "gridengine": "$((${SGE_TASK_ID/undefined/1} - 1))",
-    "pjm": "${PJM_BULKNUM:-0}",
-    "local": "0",
-}
-ARRAY = {  # options of an array of n runs, at most k at a time; a scheduler without a throttle starts what fits
-    "slurm": "--array=0-{last}%{throttle}",
-    "pbs": "-J 0-{last}%{throttle}",
-    "gridengine": "-t 1-{n}",
-    "pjm": "--bulk --sparam 0-{last}",
-}
-LOG = {  # the scheduler's output: a single run's log, or a link to it per array task
-    "slurm": ("--output={run_dir}/job.log", "--output={run_dir}/array/%a.log"),
-    "pbs": ("-o {run_dir}/job.log", "-o {run_dir}/array/^array_index^.log"),
-    "gridengine": ("-o {run_dir}/job.log", "-o {run_dir}/array/$TASK_ID.log"),
-    "pjm": ("-o {run_dir}/job.log", "-o {run_dir}/array/%b.log"),
-}
-TEMPLATE = {"slurm": "slurm", "local": "local", "pbs": "mpi", "gridengine": "mpi", "pjm": "mpi"}
-SUBMIT = {"slurm": "sbatch", "pbs": "qsub", "gridengine": "qsub", "pjm": "pjsub", "local": "bash"}
-JOB_VARIABLE = {"pbs": "PBS_JOBID", "gridengine": "JOB_ID", "pjm": "PJM_JOBID"}
-HOST_VARIABLE = {"pbs": "PBS_NODEFILE", "gridengine": "PE_HOSTFILE", "pjm": "PJM_O_NODEINF"}
-AGAIN = {
-    "exit99": "exit 99 # Grid Engine's code for: start this job again",
-    "resubmit:pbs": '{ [ "${#RUNS[@]}" = 1 ] && qsub "$SCRIPT"; } || qsub -J "$LAB_INDEX-$((LAB_INDEX + 1)):2" "$SCRIPT"\n    exit 0',
-    "resubmit:pjm": '{ [ "${#RUNS[@]}" = 1 ] && pjsub "$SCRIPT"; } || pjsub --bulk --sparam "$LAB_INDEX-$LAB_INDEX" "$SCRIPT"\n    exit 0',
-}
 IDLE_GUARD = '"${{COMMAND[0]}}" -m {package}.lab.cluster.idle "$STEP" & # stops a job whose GPUs do nothing\nGUARD=$!\n'
 OFFLINE = ("HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "WANDB_MODE=offline", "UV_OFFLINE=1", "PIP_NO_INDEX=1")
 CONFIG_HOMES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "MPLCONFIGDIR", "TRITON_CACHE_DIR")
@@ -79,21 +43,18 @@ class Job:
 
 def render(site: Site, request: Request, job: Job) -> str:
     """The text of job.sh."""
-    scheduler = site["scheduler"]
-    last = len(job.run_dirs) - 1
-    options = list(request.options)
-    if scheduler in LOG:
-        options.append(LOG[scheduler][last > 0].format(run_dir=job.run_dirs[0]))
-    if last and scheduler in ARRAY:
-        options.append(ARRAY[scheduler].format(n=last + 1, last=last, throttle=job.throttle))
-        options += [f"-tc {job.throttle}"] if scheduler == "gridengine" else []
+    words = words_of(site["scheduler"])
+    count = len(job.run_dirs)
+    array = {"run_dir": job.run_dirs[0], "n": count, "last": count - 1, "throttle": job.throttle}
+    own = [words.get("log" if count == 1 else "array_log"), *(words.get("array", []) if count > 1 else [])]
+    options = [*request.options, *(option.format(**array) for option in own if option)]
     launcher_options = "".join(f"{option} " for option in site["launcher_options"])
     values = {
         "title": job.title.replace("\n", " "),
-        "directives": "\n".join(PREFIX[scheduler] + _quoted(option) for option in options),
+        "directives": "\n".join(words["prefix"] + _quoted(option) for option in options),
         "runs": _listed([str(path) for path in job.run_dirs]),
-        "index": ARRAY_INDEX[scheduler],
-        "job_id": JOB_ID[scheduler],
+        "index": words["index"],
+        "job_id": words["job_id"],
         "project": shlex.quote(str(job.project)),
         "code": shlex.quote(str(job.code)),
         "prefix": job.prefix,
@@ -111,16 +72,16 @@ def render(site: Site, request: Request, job: Job) -> str:
         "label": "--label " if request.n_tasks > 1 else "",
         "launcher_options": launcher_options,
         "launcher": site["launcher"],
-        "submit": SUBMIT[scheduler],
-        "job_variable": JOB_VARIABLE.get(scheduler),
-        "host_variable": HOST_VARIABLE.get(scheduler),
+        "submit": words["submit"],
+        "job_variable": words.get("job_variable"),
+        "host_variable": words.get("host_variable"),
         "idle_guard": IDLE_GUARD.format(package=job.package) if request.gpus else "",
-        "again": AGAIN.get(site["requeue"]["method"]) or AGAIN.get(f"{site['requeue']['method']}:{scheduler}", ":"),
+        "again": words.get("again", {}).get(site["requeue"]["method"], ":"),
     }
-    for part in ("common", TEMPLATE[scheduler]):
-        text = (TEMPLATES / f"{part}.sh").read_text(encoding="utf-8").rstrip()
-        values[part] = JobTemplate(text).substitute(values)
-    return values[TEMPLATE[scheduler]] + "\n"
+    for part in ("common.sh", words["template"]):
+        text = (TEMPLATES / part).read_text(encoding="utf-8").rstrip()
+        values[part.removesuffix(".sh")] = text = JobTemplate(text).substitute(values)
+    return text + "\n"
 
 
 def environment(site: Site, job: Job) -> list[str]:

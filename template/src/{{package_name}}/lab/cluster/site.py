@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,9 @@ def account_of(site: Site) -> str | None:
     accounts = read_yaml(path) if path.is_file() else {}
     found = accounts.get(site.name) or accounts.get(site.name.rpartition("_")[0])  # jean_zay serves jean_zay_h100
     return None if found is None else str(found)
+
+
+@cache
+def words_of(scheduler: str) -> dict[str, Any]:
+    """How a scheduler spells options, variables and reasons (job/schedulers.yaml)."""
+    return read_yaml(Path(__file__).parent / "job" / "schedulers.yaml")[scheduler]

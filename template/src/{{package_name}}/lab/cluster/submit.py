@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from .local import scheduler_of
 from .points import existing, expand
 from .request import Request, clock, complete
 from .script import Job, render
-from .site import Site, load_site, site_of_host
+from .site import Site, load_site, site_of_host, words_of
 from .status import asker
 
 TRIAL_OF_COMMANDS = "command"  # runs/command/…: what `lab submit -- CMD` ran
@@ -257,19 +257,6 @@ def _link_logs(site: Site, runs: list[Run]) -> None:
     """array/<index>.log in the first run leads to every run's own job.log, since a scheduler knows one pattern only."""
     folder = runs[0].dir / "array"
     folder.mkdir()
-    first = 1 if site["scheduler"] == "gridengine" else 0
-    for index, run in enumerate(runs, start=first):
+    for index, run in enumerate(runs, start=words_of(site["scheduler"]).get("first_index", 0)):
         with suppress(FileExistsError):
             (folder / f"{index}.log").symlink_to(os.path.relpath(run.dir / "job.log", folder))
-
-
-def described(sent: Submitted) -> dict[str, str]:
-    """For scripts: run_id, job_id, run_dir, log."""
-    return asdict(sent)
-
-
-def summary(plan: Plan) -> str:
-    """What a plan asks for, in one line."""
-    size = f"{plan.request.nodes} x {plan.request.gpus} GPUs" if plan.request.gpus else f"{plan.request.nodes} node(s), no GPU"
-    hours = f", at most {plan.request.gpu_hours * len(plan.points):,.1f} GPU-hours" if plan.request.gpus else ""
-    return f"{plan.site.name}: {len(plan.points)} x [{size}, {clock(plan.request.time_s)}]{hours}"

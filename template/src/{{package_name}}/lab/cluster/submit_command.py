@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 
 from ..config.arguments import SettingsParser
@@ -13,7 +14,7 @@ from ..project import Project
 from .local import scheduler_of
 from .request import clock
 from .script import Job, render
-from .submit import Plan, Submitted, described, prepare, submit
+from .submit import Plan, Submitted, prepare, submit
 
 
 def submit_command(project: Project, args: list[str]) -> int:
@@ -36,7 +37,7 @@ def submit_command(project: Project, args: list[str]) -> int:
         *chosen.overrides, project=project, command=command, why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow
     )
     if chosen.json:
-        found = [described(one) for one in sent]
+        found = [asdict(one) for one in sent]
         print(json.dumps(found[0] if len(found) == 1 else found))
     else:
         tell(project, sent)
