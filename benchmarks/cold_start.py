@@ -53,8 +53,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python, project = sys.executable, folder / "myproj"
-        copy = [python, "-m", "copier", "copy", "--defaults", "--quiet", "--vcs-ref", "HEAD", str(folder / "template")]
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder / "template")], check=True)  # what is committed
+        copy = [
+            python,
+            "-m",
+            "copier",
+            "copy",
+            "--defaults",
+            "--quiet",
+            "--vcs-ref",
+            "HEAD",
+            str(folder / "template"),
+        ]
+        subprocess.run(
+            ["git", "clone", "--quiet", str(ROOT), str(folder / "template")], check=True
+        )  # what is committed
         subprocess.run([*copy, str(project)], check=True)
         (folder / "first_step.py").write_text(FIRST_STEP)
         (folder / "bare.py").write_text(BARE)
@@ -62,9 +74,21 @@ def main() -> None:
         lab = [python, "-m", "myproj.lab"]
         for command in (["git", "init", "-q"], ["git", "add", "-A"]):
             subprocess.run(command, cwd=project, check=True)
-        subprocess.run(["git", "-c", "user.name=B", "-c", "user.email=b@example.org", "commit", "-qm", "Start"], cwd=project, check=True)
-        subprocess.run([*lab, "data", "pack", "digits"], cwd=project, env=os.environ | {"PYTHONPATH": path}, check=True)
-        train = [*lab, "train", "trial=baseline", "trainer=cpu", "callbacks.first={_target_: first_step.FirstStep}"]
+        subprocess.run(
+            ["git", "-c", "user.name=B", "-c", "user.email=b@example.org", "commit", "-qm", "Start"],
+            cwd=project,
+            check=True,
+        )
+        subprocess.run(
+            [*lab, "data", "pack", "digits"], cwd=project, env=os.environ | {"PYTHONPATH": path}, check=True
+        )
+        train = [
+            *lab,
+            "train",
+            "trial=baseline",
+            "trainer=cpu",
+            "callbacks.first={_target_: first_step.FirstStep}",
+        ]
         cases = {
             "bare": lambda: cpu_s([python, str(folder / "bare.py")], project, path),
             "lab train": lambda: cpu_s(train, project, path),
@@ -84,7 +108,9 @@ def main() -> None:
     for name, value in median.items():
         print(f"{name:<16} {value:6.2f} s CPU   ({min(seconds[name]):.2f} to {max(seconds[name]):.2f})")
     train_over = statistics.median(a - b for a, b in zip(seconds["lab train"], seconds["bare"], strict=True))
-    copy_over = statistics.median(a - b for a, b in zip(seconds["copier copy"], seconds["import copier"], strict=True))
+    copy_over = statistics.median(
+        a - b for a, b in zip(seconds["copier copy"], seconds["import copier"], strict=True)
+    )
     print(f"lab train over bare         {train_over:5.2f} s   limit 1.2")
     print(f"copier copy over its import {copy_over:5.2f} s   limit 1.0")
     print(f"lab --help                  {median['lab --help']:5.2f} s   limit 0.15")

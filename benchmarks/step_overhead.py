@@ -101,7 +101,14 @@ DATA = "_target_: modules.Batches\n"
 
 
 def run(command: list[str], folder: Path, path: str) -> str:
-    done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     if done.returncode:
         sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -112,18 +119,49 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python, project = sys.executable, folder / "myproj"
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder / "template")], check=True)  # what is committed
-        copy = ["copier", "copy", "--defaults", "--quiet", "--vcs-ref", "HEAD", str(folder / "template"), str(project)]
+        subprocess.run(
+            ["git", "clone", "--quiet", str(ROOT), str(folder / "template")], check=True
+        )  # what is committed
+        copy = [
+            "copier",
+            "copy",
+            "--defaults",
+            "--quiet",
+            "--vcs-ref",
+            "HEAD",
+            str(folder / "template"),
+            str(project),
+        ]
         subprocess.run([python, "-m", *copy], check=True)
-        for file, text in {"case": CASE.format(epochs=EPOCHS, batches=BATCHES), "loop": LOOP, "bare": LIGHTNING, "modules": MODULES}.items():
+        for file, text in {
+            "case": CASE.format(epochs=EPOCHS, batches=BATCHES),
+            "loop": LOOP,
+            "bare": LIGHTNING,
+            "modules": MODULES,
+        }.items():
             (folder / f"{file}.py").write_text(text)
         trial = project / "src/myproj/trials/mlp"
         trial.mkdir()
         (trial / "config.yaml").write_text(TRIAL)
         (project / "src/myproj/conf/data/memory.yaml").write_text(DATA)
         path = f"{project}/src:{folder}"
-        lab = [python, "-m", "myproj.lab", "train", "trial=mlp", "data=memory", "optimizer=adam", "schedule=constant", "trainer=cpu"]
-        lab += [f"trainer.max_epochs={EPOCHS}", "trainer.threads=1", "trainer.test_after_fit=false", "callbacks.clock={_target_: modules.Clock}"]
+        lab = [
+            python,
+            "-m",
+            "myproj.lab",
+            "train",
+            "trial=mlp",
+            "data=memory",
+            "optimizer=adam",
+            "schedule=constant",
+            "trainer=cpu",
+        ]
+        lab += [
+            f"trainer.max_epochs={EPOCHS}",
+            "trainer.threads=1",
+            "trainer.test_after_fit=false",
+            "callbacks.clock={_target_: modules.Clock}",
+        ]
 
         def shipped() -> float:
             run(lab, project, path)
@@ -132,7 +170,9 @@ def main() -> None:
         cases = {
             "loop, Adam": lambda: json.loads(run([python, "loop.py", "default"], folder, path)),
             "loop, fused Adam": lambda: json.loads(run([python, "loop.py", "fused"], folder, path)),
-            "Lightning, everything off": lambda: json.loads(run([python, "bare.py"], folder, path).splitlines()[-1]),
+            "Lightning, everything off": lambda: json.loads(
+                run([python, "bare.py"], folder, path).splitlines()[-1]
+            ),
             "lab train as shipped": shipped,
         }
         step_s: dict[str, list[float]] = {name: [] for name in cases}
@@ -141,9 +181,13 @@ def main() -> None:
                 step_s[name].append(measure())
     for name, values in step_s.items():
         ratios = [
-            statistics.median(a / b for a, b in zip(values, step_s[other], strict=True)) for other in ("loop, fused Adam", "loop, Adam")
+            statistics.median(a / b for a, b in zip(values, step_s[other], strict=True))
+            for other in ("loop, fused Adam", "loop, Adam")
         ]
-        print(f"{name:<28} {1e6 * statistics.median(values):7.0f} us   {ratios[0]:5.2f} of fused loop   {ratios[1]:5.2f} of plain loop")
+        print(
+            f"{name:<28} {1e6 * statistics.median(values):7.0f} us   "
+            f"{ratios[0]:5.2f} of fused loop   {ratios[1]:5.2f} of plain loop"
+        )
     print("limits for lab train: 1.35 of the loop with the same optimizer, 1.15 of the plain loop")
 
 

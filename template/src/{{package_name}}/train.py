@@ -32,7 +32,9 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     data = build_data(config)
     task = build_task(config)
     trainer = build_trainer(config, run, recording.n, data, task, ranks)
-    recording.note(world_size=trainer.world_size, data=data.fingerprint() if hasattr(data, "fingerprint") else None)
+    recording.note(
+        world_size=trainer.world_size, data=data.fingerprint() if hasattr(data, "fingerprint") else None
+    )
 
     # 3. Fit: from the newest checkpoint of the run, or from the start
     trainer.fit(task, datamodule=data, ckpt_path=newest(run.checkpoints), weights_only=True)

@@ -63,16 +63,21 @@ def group_or_unknown(argv: list[str], commands: dict[str, tuple[str, str]]) -> i
         print(f"lab {argv[0]}: one of\n" + lines(members))
         return 0 if len(argv) > 1 else 2
     seconds = [words.split()[1] for words in members]
-    raise LabError(f"unknown command 'lab {argv[0]} {argv[1]}'{nearest(argv[1], seconds)}. There are: {', '.join(seconds)}")
+    raise LabError(
+        f"unknown command 'lab {argv[0]} {argv[1]}'{nearest(argv[1], seconds)}. There are: {', '.join(seconds)}"
+    )
 
 
 def first_screen(commands: dict[str, tuple[str, str]]) -> str:
-    first = {words: entry for name in FIRST for words, entry in commands.items() if words.split()[:1] == [name]}
+    first = {
+        words: entry for name in FIRST for words, entry in commands.items() if words.split()[:1] == [name]
+    }
     rest = {words: entry for words, entry in commands.items() if words and words not in first}
     return (
         f"lab: everything in the project {PACKAGE!r}. Settings follow the command, for example\n"
         "  lab train trial=baseline optimizer.lr=3e-4\n\n"
-        f"{lines(first)}\n\nmore:\n{lines(rest)}\n\n'lab' alone tells what happened since you last looked; 'lab COMMAND --help' tells more."
+        f"{lines(first)}\n\nmore:\n{lines(rest)}\n\n"
+        "'lab' alone tells what happened since you last looked; 'lab COMMAND --help' tells more."
     )
 
 

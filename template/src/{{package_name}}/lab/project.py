@@ -33,7 +33,9 @@ class Project:
         Raises:
             LabError: outside a project, or inside another project than the one this command belongs to.
         """
-        if "LAB_PROJECT" in os.environ:  # frozen code works on the data and runs of the project it was frozen from
+        if (
+            "LAB_PROJECT" in os.environ
+        ):  # frozen code works on the data and runs of the project it was frozen from
             return cls(Path(os.environ["LAB_PROJECT"]), PACKAGE)
         start = Path.cwd() if start is None else Path(start)
         for folder in (start.resolve(), *start.resolve().parents):
@@ -46,7 +48,9 @@ class Project:
                 f"this lab belongs to the project of {LAB}, but {folder} is another project.\n"
                 f"Use that project's own: {folder}/.venv/bin/lab  (make it with: cd {folder} && make setup)"
             )
-        raise LabError(f"no project here: {start} and the directories above it have no src/*/lab. cd into a project first.")
+        raise LabError(
+            f"no project here: {start} and the directories above it have no src/*/lab. cd into a project first."
+        )
 
     @property
     def source(self) -> Path:
@@ -79,7 +83,11 @@ class Project:
         """`runs`, `checkpoints`, `scratch` (Path or None) and `data` (list of Path), as the configuration says without
         trial and command line."""
         config = read_yaml(self.source / "conf" / "config.yaml")
-        chosen = [entry["site"] for entry in config.get("defaults", []) if isinstance(entry, dict) and "site" in entry]
+        chosen = [
+            entry["site"]
+            for entry in config.get("defaults", [])
+            if isinstance(entry, dict) and "site" in entry
+        ]
         site = read_yaml(self.site_file(chosen[0] if chosen else "workstation"))
         raw = {"runs": "runs", "checkpoints": None, "data": ["data"], "scratch": None}
         return resolve_paths(raw | (site.get("paths") or {}) | (config.get("paths") or {}), self.root)
@@ -93,8 +101,12 @@ def resolve_paths(raw: dict[str, Any], root: Path) -> dict[str, Any]:
     data = raw["data"] if isinstance(raw["data"], list) else [raw["data"]]
     resolved = {key: _expand(raw.get(key), root) for key in ("runs", "checkpoints", "scratch")}
     if resolved["runs"] is None:
-        raise LabError(f"paths.runs is {raw['runs']!r}, which names a variable that is not set here. Set it, or paths.runs.")
-    return resolved | {"data": [path for path in (_expand(entry, root) for entry in data) if path is not None]}
+        raise LabError(
+            f"paths.runs is {raw['runs']!r}, which names a variable that is not set here. Set it, or paths.runs."
+        )
+    return resolved | {
+        "data": [path for path in (_expand(entry, root) for entry in data) if path is not None]
+    }
 
 
 def _expand(value: str | None, root: Path) -> Path | None:

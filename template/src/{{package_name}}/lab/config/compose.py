@@ -45,7 +45,9 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     secrets = load_dotenv(project)
     typed = parse(overrides)
     if typed.trial is None:
-        raise LabError(f"no trial named; add trial=NAME. Trials: {', '.join(trials(project)) or 'none yet: lab trials new NAME'}")
+        raise LabError(
+            f"no trial named; add trial=NAME. Trials: {', '.join(trials(project)) or 'none yet: lab trials new NAME'}"
+        )
     trial = typed.trial.partition("/")[0]
 
     base = [read_layer(LAB / "conf" / "lab.yaml"), read_layer(project.source / "conf" / "config.yaml")]
@@ -55,7 +57,9 @@ def compose(project: Project, overrides: list[str]) -> Composition:
         choices |= layer.defaults
     choices |= typed.groups
     if "data" not in choices:
-        raise LabError(f"no data chosen; add `- data: NAME` to the defaults of {base[1].path}, with a conf/data/NAME.yaml.")
+        raise LabError(
+            f"no data chosen; add `- data: NAME` to the defaults of {base[1].path}, with a conf/data/NAME.yaml."
+        )
     layers = base + [layer for group in GROUPS for layer in group_layers(project, group, choices[group])]
 
     below = merge(layers)
@@ -89,7 +93,9 @@ def group_layers(project: Project, group: str, choice: Any) -> list[Layer]:
 
 
 def merge(layers: list[Layer]) -> dict[str, Any]:
-    return OmegaConf.to_container(OmegaConf.merge(*[OmegaConf.create(layer.values) for layer in layers]), resolve=False)
+    return OmegaConf.to_container(
+        OmegaConf.merge(*[OmegaConf.create(layer.values) for layer in layers]), resolve=False
+    )
 
 
 def hydra(layers: list[Layer], settings: list[str]) -> DictConfig:
@@ -113,7 +119,9 @@ def finish(config: DictConfig, project: Project, trial: str, name: str) -> None:
     with open_dict(config):
         config.trial = name
     if "model" not in config and str(config.get("task", {}).get("_target_", "")).endswith(".task.Classifier"):
-        raise LabError(f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN")
+        raise LabError(
+            f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN"
+        )
     _absolute_targets(config, trial)
     raw = OmegaConf.to_container(resolved(config).paths)
     for key, value in resolve_paths(raw, project.root).items():
@@ -135,11 +143,17 @@ def _absolute_targets(node: Any, trial: str) -> None:
 
 
 def load_dotenv(project: Project) -> dict[str, str]:
-    """Reads the project's .env into the environment (what is set already wins) and returns its values, which are never recorded."""
+    """Reads the project's .env into the environment (what is set already wins) and returns its values,
+    which are never recorded."""
     values = {key: value for key, value in dotenv_values(project.root / ".env").items() if value}
     for key, value in values.items():
         os.environ.setdefault(key, value)
     return {key: os.environ[key] for key in values}
+
+
+def telling(secrets: dict[str, str]) -> list[str]:
+    """The values of .env that are long enough to be secrets rather than a 0 or a true."""
+    return [value for value in secrets.values() if len(value) >= 4]
 
 
 def resolved(config: DictConfig) -> DictConfig:
@@ -151,11 +165,13 @@ def resolved(config: DictConfig) -> DictConfig:
 
 def recordable(config: DictConfig, secrets: dict[str, str]) -> str:
     """The resolved configuration as YAML; a value that holds one of .env's stays the ${...} that was written."""
-    hidden = [value for value in secrets.values() if len(value) >= 4]
+    hidden = telling(secrets)
 
     def clean(value: Any, raw: Any) -> Any:
         if isinstance(value, dict):
-            return {key: clean(item, raw[key] if isinstance(raw, dict) else raw) for key, item in value.items()}
+            return {
+                key: clean(item, raw[key] if isinstance(raw, dict) else raw) for key, item in value.items()
+            }
         if isinstance(value, list):
             return [clean(item, raw[i] if isinstance(raw, list) else raw) for i, item in enumerate(value)]
         return raw if isinstance(value, str) and any(secret in value for secret in hidden) else value

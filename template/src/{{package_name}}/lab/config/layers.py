@@ -40,7 +40,9 @@ def read_layer(path: Path) -> Layer:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise LabError(f"{place}: not valid YAML ({reason}). Mend that line; the other trials are not affected.") from error
+        raise LabError(
+            f"{place}: not valid YAML ({reason}). Mend that line; the other trials are not affected."
+        ) from error
     if not isinstance(content, dict):
         raise LabError(f"{path} must hold `key: value` lines, but it holds a {type(content).__name__}.")
     return Layer(path, content, _choices(path, content.pop("defaults", None) or []))
@@ -53,11 +55,15 @@ def _choices(path: Path, defaults: list[Any]) -> dict[str, Any]:
         if entry == "_self_":
             continue
         if not isinstance(entry, dict) or len(entry) != 1:
-            raise LabError(f"{path}: an entry of `defaults` must be like `- optimizer: sgd`, but one is {entry!r}.")
+            raise LabError(
+                f"{path}: an entry of `defaults` must be like `- optimizer: sgd`, but one is {entry!r}."
+            )
         ((key, option),) = entry.items()
         group = str(key).removeprefix("override ").strip().removeprefix("/")
         if group not in GROUPS:
-            raise LabError(f"{path}: `defaults` names {group!r}, which is no group{nearest(group, GROUPS)}. Groups: {', '.join(GROUPS)}")
+            raise LabError(
+                f"{path}: `defaults` names {group!r}, which is no group{nearest(group, GROUPS)}. Groups: {', '.join(GROUPS)}"
+            )
         choices[group] = option
     return choices
 
@@ -68,7 +74,9 @@ def trials(project: Project) -> list[str]:
 
 
 def variants(project: Project, trial: str) -> list[str]:
-    return sorted(path.stem for path in (project.source / "trials" / trial).glob("*.yaml") if path.stem != "config")
+    return sorted(
+        path.stem for path in (project.source / "trials" / trial).glob("*.yaml") if path.stem != "config"
+    )
 
 
 def trial_layers(project: Project, name: str) -> list[Layer]:
@@ -79,7 +87,9 @@ def trial_layers(project: Project, name: str) -> list[Layer]:
         there = f"Trials: {', '.join(known)}" if known else "There is none yet: lab trials new NAME"
         raise LabError(f"no trial {trial!r}{nearest(trial, known)}. {there}")
     if not TRIAL_NAME.fullmatch(trial):
-        raise LabError(f"trial name {trial!r} must be lower-case letters, digits and _, beginning with a letter.")
+        raise LabError(
+            f"trial name {trial!r} must be lower-case letters, digits and _, beginning with a letter."
+        )
     directory = project.source / "trials" / trial
     layers = [read_layer(directory / "config.yaml")]
     if variant:
@@ -104,5 +114,7 @@ def options(project: Project, group: str) -> dict[str, Path]:
 def option_file(project: Project, group: str, option: str) -> Path:
     known = options(project, group)
     if option not in known:
-        raise LabError(f"{group}={option}: no such option{nearest(str(option), known)}. Options of {group}: {', '.join(sorted(known))}")
+        raise LabError(
+            f"{group}={option}: no such option{nearest(str(option), known)}. Options of {group}: {', '.join(sorted(known))}"
+        )
     return known[option]

@@ -23,11 +23,15 @@ def absolute_target(target: str, trial: str) -> str:
     if target.startswith("."):
         return own + target
     if target.startswith(f"{PACKAGE}.trials.") and not target.startswith(f"{own}."):
-        raise LabError(f"_target_: {target} is in another trial. Copy it into trials/{trial}/ and write .module.Name instead.")
+        raise LabError(
+            f"_target_: {target} is in another trial. Copy it into trials/{trial}/ and write .module.Name instead."
+        )
     return target
 
 
-def check_keys(values: dict[str, Any], base: dict[str, Any], trial: str, source: str, prefix: str = "") -> None:
+def check_keys(
+    values: dict[str, Any], base: dict[str, Any], trial: str, source: str, prefix: str = ""
+) -> None:
     """Refuses keys of `values` that are not legal on top of `base`; `source` (a file) is named in the message."""
     for key, value in values.items():
         name = f"{prefix}{key}"
@@ -37,7 +41,9 @@ def check_keys(values: dict[str, Any], base: dict[str, Any], trial: str, source:
         elif isinstance(old, dict) and "_target_" in old:
             check_target(value, old, trial, source, name)
         elif key not in base:
-            raise LabError(f"{source}: unknown setting {name!r}{nearest(name, dotted(base, prefix))}. All settings: lab config trial=NAME")
+            raise LabError(
+                f"{source}: unknown setting {name!r}{nearest(name, dotted(base, prefix))}. All settings: lab config trial=NAME"
+            )
         elif isinstance(old, dict) and old and isinstance(value, dict):
             check_keys(value, old, trial, source, f"{name}.")
         else:
@@ -47,10 +53,14 @@ def check_keys(values: dict[str, Any], base: dict[str, Any], trial: str, source:
 def check_target(value: Any, old: dict[str, Any], trial: str, source: str, name: str) -> None:
     """Checks the arguments of one `_target_` node, and of those inside it."""
     if not isinstance(value, dict):
-        raise LabError(f"{source}: {name} must hold `_target_: module.Class` and its arguments, but it is {value!r}.")
+        raise LabError(
+            f"{source}: {name} must hold `_target_: module.Class` and its arguments, but it is {value!r}."
+        )
     merged = {**old, **value}
     if "_target_" not in merged:
-        raise LabError(f"{source}: {name} needs a `_target_`, for example `_target_: .model.CNN` for a class of the trial's model.py.")
+        raise LabError(
+            f"{source}: {name} needs a `_target_`, for example `_target_: .model.CNN` for a class of the trial's model.py."
+        )
     if not isinstance(merged["_target_"], str):
         raise LabError(f"{source}: {name}._target_ must be a dotted name, but it is {merged['_target_']!r}.")
     target = absolute_target(merged["_target_"], trial)
@@ -59,8 +69,14 @@ def check_target(value: Any, old: dict[str, Any], trial: str, source: str, name:
         if key in INSTANTIATE:
             continue
         if legal is not None and key not in legal:
-            inherited = "" if key in value else f" (it comes from the layer below: choose a group, `defaults: [- {name}: ...]`, instead)"
-            raise LabError(f"{source}: {target} takes no argument {key!r}{nearest(key, legal)}{inherited}. It takes: {', '.join(legal)}")
+            inherited = (
+                ""
+                if key in value
+                else f" (it comes from the layer below: choose a group, `defaults: [- {name}: ...]`, instead)"
+            )
+            raise LabError(
+                f"{source}: {target} takes no argument {key!r}{nearest(key, legal)}{inherited}. It takes: {', '.join(legal)}"
+            )
         previous = old.get(key)
         if isinstance(item, dict) and "_target_" in item:
             check_target(item, previous if isinstance(previous, dict) else {}, trial, source, f"{name}.{key}")
@@ -73,7 +89,9 @@ def legal_arguments(target: str, where: str) -> tuple[str, ...] | None:
     try:
         found = signature(target)
     except Missing as error:
-        raise LabError(f"{where}._target_ is {target!r}, but {error}{nearest(target.split('.')[-1], error.known)}.") from error
+        raise LabError(
+            f"{where}._target_ is {target!r}, but {error}{nearest(target.split('.')[-1], error.known)}."
+        ) from error
     return None if found is None or found.open else found.names
 
 
@@ -90,7 +108,14 @@ def check_type(name: str, value: Any, old: Any, source: str) -> None:
     else:
         ok = isinstance(value, type(old))
     if not ok:
-        expected = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", list: "a list", dict: "a section"}
+        expected = {
+            bool: "true or false",
+            int: "a whole number",
+            float: "a number",
+            str: "a text",
+            list: "a list",
+            dict: "a section",
+        }
         raise LabError(f"{source}: {name} must be {expected[type(old)]} (like {old!r}), but it is {value!r}.")
 
 

@@ -38,7 +38,9 @@ def parse(arguments: list[str], one_run: bool = True) -> Typed:
         try:
             override = OverridesParser.create().parse_override(argument)
         except HydraException as error:
-            raise LabError(f"{argument!r} is not a setting; write key=value, for example trial=baseline or optimizer.lr=3e-4.") from error
+            raise LabError(
+                f"{argument!r} is not a setting; write key=value, for example trial=baseline or optimizer.lr=3e-4."
+            ) from error
         if override.is_sweep_override() and one_run:
             raise LabError(
                 f"{argument!r} is a list of points, and this command makes one run. "
@@ -49,7 +51,9 @@ def parse(arguments: list[str], one_run: bool = True) -> Typed:
             raise LabError(f"unknown setting 'experiment'; did you mean: trial={override.value()}")
         if key == "trial":
             typed.trial = str(override.value())
-        elif key in GROUPS and override.type is not OverrideType.DEL and not isinstance(override.value(), dict):
+        elif (
+            key in GROUPS and override.type is not OverrideType.DEL and not isinstance(override.value(), dict)
+        ):
             typed.groups[key] = override.value()
         else:
             typed.settings.append(override)
@@ -65,7 +69,9 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
     key = override.key_or_group
     node: Any = values
     parts = key.split(".")
-    for depth, name in enumerate(parts):  # down to the node that holds the last part, or to the first part that is new
+    for depth, name in enumerate(
+        parts
+    ):  # down to the node that holds the last part, or to the first part that is new
         if depth == len(parts) - 1 or not isinstance(node.get(name), dict):
             break
         node = node[name]
@@ -73,9 +79,13 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
         target = absolute_target(node["_target_"], trial)
         legal = legal_arguments(target, f"{SOURCE}: {'.'.join(parts[:-1])}")
         if legal is not None and name not in legal:
-            raise LabError(f"{SOURCE}: {target} takes no argument {name!r}{nearest(name, legal)}. It takes: {', '.join(legal)}")
+            raise LabError(
+                f"{SOURCE}: {target} takes no argument {name!r}{nearest(name, legal)}. It takes: {', '.join(legal)}"
+            )
         if legal is None and name not in node and override.type is OverrideType.CHANGE:
-            raise LabError(f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. If {target} takes it, write +{key}=...")
+            raise LabError(
+                f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. If {target} takes it, write +{key}=..."
+            )
     elif name not in node and node:  # an empty section, such as callbacks: {}, takes any key
         _unknown(key, values)
     if name in node and depth < len(parts) - 1:  # a part of something that has no parts
@@ -96,4 +106,6 @@ def _plain(value: Any) -> Any:
 
 
 def _unknown(key: str, values: dict[str, Any]) -> None:
-    raise LabError(f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. All settings: lab config trial=NAME")
+    raise LabError(
+        f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. All settings: lab config trial=NAME"
+    )

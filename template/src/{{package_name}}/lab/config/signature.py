@@ -69,10 +69,8 @@ def _module_file(module: str) -> Path | None:
             return Path(spec.origin) if not rest and spec.origin.endswith(".py") else None
     for part in rest[:-1]:
         directory = directory / part
-    if not rest:
-        candidates = [directory / "__init__.py"]
-    else:
-        candidates = [directory / rest[-1] / "__init__.py", directory / f"{rest[-1]}.py"]
+    package = directory / rest[-1] if rest else directory
+    candidates = (package / "__init__.py", package.with_suffix(".py"))
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -86,7 +84,9 @@ def _tree(path: Path) -> ast.Module | None:
 
 def _names(path: Path) -> list[str]:
     tree = _tree(path)
-    return [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)] if tree else []
+    return (
+        [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)] if tree else []
+    )
 
 
 def _find(path: Path, name: str, depth: int) -> Signature | str | None:
@@ -105,7 +105,9 @@ def _find(path: Path, name: str, depth: int) -> Signature | str | None:
                 star = star or alias.name == "*"
                 if (alias.asname or alias.name) == name:
                     return _follow(path, node, alias.name, depth)
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == name for t in node.targets
+        ):
             return "unknown"
     return "unknown" if star else None
 
@@ -148,7 +150,7 @@ def _base_signature(path: Path, node: ast.ClassDef, depth: int) -> Signature | s
 
 def _parameters(node: ast.FunctionDef, skip_first: bool) -> Signature:
     arguments = node.args
-    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][skip_first:] + [a.arg for a in arguments.kwonlyargs]
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][skip_first:] + [
+        a.arg for a in arguments.kwonlyargs
+    ]
     return Signature(tuple(names), open=arguments.kwarg is not None)
-
-

@@ -21,7 +21,9 @@ from .trainer import PASSED_ON, quiet, shards_itself
 
 def check_command(project: Project, args: list[str]) -> int:
     parser = SettingsParser("lab check", "Checks trial=NAME with settings; without one, every trial.")
-    parser.add_argument("--no-batch", action="store_true", help="keys, targets and arguments only; imports nothing slow")
+    parser.add_argument(
+        "--no-batch", action="store_true", help="keys, targets and arguments only; imports nothing slow"
+    )
     chosen = parser.read(args)
     named = any(override.startswith("trial=") for override in chosen.overrides)
     worst = 0
@@ -49,7 +51,9 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> str:
     quiet()
     data, task, callbacks = build_data(config), build_task(config), build_callbacks(config)
     started_s = time.monotonic()
-    settings = {key: config.trainer[key] for key in PASSED_ON if not key.startswith(("limit_", "max_", "devices"))}
+    settings = {
+        key: config.trainer[key] for key in PASSED_ON if not key.startswith(("limit_", "max_", "devices"))
+    }
     if not task.automatic_optimization:
         settings |= {"gradient_clip_val": None, "accumulate_grad_batches": 1}
     trainer = L.Trainer(
@@ -71,6 +75,8 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> str:
         place = traceback.extract_tb(error.__traceback__)[-1]
         own = [f for f in traceback.extract_tb(error.__traceback__) if str(project.source) in f.filename]
         place = own[-1] if own else place
-        raise LabError(f"one batch fails: {type(error).__name__}: {error}\n  at {place.filename}:{place.lineno}: {place.line}") from error
+        raise LabError(
+            f"one batch fails: {type(error).__name__}: {error}\n  at {place.filename}:{place.lineno}: {place.line}"
+        ) from error
     n_parameters = sum(p.numel() for p in task.parameters())
     return f"ok  {composition.trial}: {n_parameters:,} parameters, one batch in {time.monotonic() - started_s:.2f} s"

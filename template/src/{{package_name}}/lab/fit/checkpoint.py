@@ -34,7 +34,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     error: OSError | None = None
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
         path, self.error = Path(path), None
         aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         content = plain(checkpoint)
@@ -48,7 +50,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             os.replace(aside, path)
         except (OSError, RuntimeError) as error:  # torch's writer turns a failed write into a RuntimeError
             aside.unlink(missing_ok=True)
-            self.error = error if isinstance(error, OSError) else OSError(errno.ENOSPC, str(error).splitlines()[0])
+            self.error = (
+                error if isinstance(error, OSError) else OSError(errno.ENOSPC, str(error).splitlines()[0])
+            )
 
 
 class Checkpoints(LightningCheckpoint):
@@ -86,14 +90,22 @@ class Checkpoints(LightningCheckpoint):
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         loop = trainer.fit_loop.epoch_loop
-        if (loop._batches_that_stepped + 1) % trainer.log_every_n_steps or not nothing_pending(loop, trainer.fit_loop._data_fetcher):
+        if (loop._batches_that_stepped + 1) % trainer.log_every_n_steps or not nothing_pending(
+            loop, trainer.fit_loop._data_fetcher
+        ):
             return
-        if trainer.strategy.broadcast(time.monotonic() - self.saved_at_s > self.every_s):  # rank 0's clock decides
+        if trainer.strategy.broadcast(
+            time.monotonic() - self.saved_at_s > self.every_s
+        ):  # rank 0's clock decides
             self.save_now(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         value = trainer.callback_metrics.get(self.monitor) if self.monitor else None
-        better = value is not None and math.isfinite(value) and (self.best is None or self._is_better(float(value)))
+        better = (
+            value is not None
+            and math.isfinite(value)
+            and (self.best is None or self._is_better(float(value)))
+        )
         if better:
             self.best = float(value)
         self.save_now(trainer)
@@ -103,13 +115,17 @@ class Checkpoints(LightningCheckpoint):
     def _is_better(self, value: float) -> bool:
         return value < self.best if self.mode == "min" else value > self.best
 
-    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         states = [random_state()] * trainer.world_size
         if trainer.world_size > 1:
             torch.distributed.all_gather_object(states, random_state())
         checkpoint["random_states"] = states  # of every rank
 
-    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         self.random_states = checkpoint.get("random_states", [])
 
     def state_dict(self) -> dict[str, Any]:
@@ -120,7 +136,7 @@ class Checkpoints(LightningCheckpoint):
 
 
 def random_state() -> dict[str, Any]:
-    name, keys, *rest = np.random.get_state()
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002  (other libraries draw from it)
     return {
         "python": random.getstate(),
         "numpy": (name, keys.tolist(), *rest),
@@ -132,7 +148,7 @@ def random_state() -> dict[str, Any]:
 def set_random_state(state: dict[str, Any]) -> None:
     random.setstate(state["python"])
     name, keys, *rest = state["numpy"]
-    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
     torch.set_rng_state(state["torch"])
     if state["cuda"] is not None and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
@@ -155,7 +171,9 @@ def plain(value: Any, where: str = "checkpoint") -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value)
-    if value is None or isinstance(value, torch.Tensor | bool | int | float | complex | str | bytes | set | torch.dtype):
+    if value is None or isinstance(
+        value, torch.Tensor | bool | int | float | complex | str | bytes | set | torch.dtype
+    ):
         return value
     if isinstance(value, Path):
         return str(value)
@@ -167,7 +185,9 @@ def plain(value: Any, where: str = "checkpoint") -> Any:
 
 def newest(directory: Path) -> Path | None:
     """The checkpoint to continue from, or None; the one before the last when a kill came between two renames."""
-    return next((path for name in ("last.ckpt", "previous.ckpt") if (path := directory / name).is_file()), None)
+    return next(
+        (path for name in ("last.ckpt", "previous.ckpt") if (path := directory / name).is_file()), None
+    )
 
 
 def _copy(source: Path, target: Path) -> None:

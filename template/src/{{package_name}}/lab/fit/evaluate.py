@@ -26,23 +26,36 @@ MAY_CHANGE = ("trainer.", "data.")
 
 
 def eval_command(project: Project, args: list[str]) -> int:
-    parser = SettingsParser("lab eval", "Evaluates RUN on the test split; settings of trainer and data may follow.")
-    parser.add_argument("--checkpoint", default="last", metavar="NAME", help="last (default), best or previous")
+    parser = SettingsParser(
+        "lab eval", "Evaluates RUN on the test split; settings of trainer and data may follow."
+    )
+    parser.add_argument(
+        "--checkpoint", default="last", metavar="NAME", help="last (default), best or previous"
+    )
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     chosen = parser.read(args)
     if not chosen.overrides or "=" in chosen.overrides[0]:
-        raise LabError("name the run first: lab eval RUN [data.batch_size=256]. Runs: lab runs list; the last one is @last")
+        raise LabError(
+            "name the run first: lab eval RUN [data.batch_size=256]. Runs: lab runs list; the last one is @last"
+        )
     word, *overrides = chosen.overrides
     run = find(project.paths["runs"], word)
     config = changed(OmegaConf.load(run.dir / "config.yaml"), overrides)
     metrics = evaluate(run, config, chosen.checkpoint)
     if int(os.environ.get("LOCAL_RANK", 0)) > 0:
         return 0
-    row = {"time_unix_s": round(time.time(), 3), "checkpoint": chosen.checkpoint, "overrides": overrides, "metrics": metrics}
+    row = {
+        "time_unix_s": round(time.time(), 3),
+        "checkpoint": chosen.checkpoint,
+        "overrides": overrides,
+        "metrics": metrics,
+    }
     with open(run.dir / "evaluations.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
     lines = [f"{name:<12} {value:.6g}" for name, value in metrics.items()]
-    print(json.dumps(metrics) if chosen.json else "\n".join([f"run {run.id}, {chosen.checkpoint}.ckpt", *lines]))
+    print(
+        json.dumps(metrics) if chosen.json else "\n".join([f"run {run.id}, {chosen.checkpoint}.ckpt", *lines])
+    )
     return 0
 
 
@@ -71,7 +84,9 @@ def changed(config: DictConfig, overrides: list[str]) -> DictConfig:
         key = override.key_or_group
         known = [name for name in _keys(config) if name.startswith(MAY_CHANGE)]
         if key not in known:
-            raise LabError(f"lab eval cannot set {key!r}{nearest(key, known)}. It takes trainer.* and data.*, over the run's own settings.")
+            raise LabError(
+                f"lab eval cannot set {key!r}{nearest(key, known)}. It takes trainer.* and data.*, over the run's own settings."
+            )
         OmegaConf.update(config, key, override.value())
     return config
 
@@ -80,5 +95,9 @@ def _keys(config: DictConfig, prefix: str = "") -> list[str]:
     names = []
     for key in config:
         node = config._get_node(key)
-        names += _keys(node, f"{prefix}{key}.") if isinstance(node, DictConfig) and not node._is_none() else [f"{prefix}{key}"]
+        names += (
+            _keys(node, f"{prefix}{key}.")
+            if isinstance(node, DictConfig) and not node._is_none()
+            else [f"{prefix}{key}"]
+        )
     return names

@@ -36,7 +36,9 @@ class NoProfiler(PassThroughProfiler):
 
 def call_callback_hooks(trainer: L.Trainer, hook_name: str, *args: Any, **kwargs: Any) -> None:
     base = getattr(L.Callback, hook_name, None)
-    if any(getattr(getattr(callback, hook_name), "__func__", None) is not base for callback in trainer.callbacks):
+    if any(
+        getattr(getattr(callback, hook_name), "__func__", None) is not base for callback in trainer.callbacks
+    ):
         callback_hooks(trainer, hook_name, *args, **kwargs)
 
 
@@ -55,7 +57,9 @@ def call_strategy_hook(trainer: L.Trainer, hook_name: str, *args: Any, **kwargs:
     return _named(trainer.lightning_module, trainer.profiler, hook_name, hook, args, kwargs)
 
 
-def _named(module: L.LightningModule, profiler: Any, name: str, hook: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _named(
+    module: L.LightningModule, profiler: Any, name: str, hook: Any, args: tuple, kwargs: dict[str, Any]
+) -> Any:
     """Calls a hook while the module knows its name, which `self.log` asks for."""
     attributes = module.__dict__
     before, attributes["_current_fx_name"] = attributes["_current_fx_name"], name

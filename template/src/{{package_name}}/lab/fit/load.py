@@ -41,7 +41,10 @@ def checkpoint_of(run: Run, name: str) -> Path:
     path = run.checkpoints / f"{name}.ckpt"
     if not path.is_file():
         there = ", ".join(sorted(p.stem for p in run.checkpoints.glob("*.ckpt")))
-        raise LabError(f"run {run.id} has no checkpoint {name!r}. " + (f"It has: {there}" if there else "It stopped before its first one."))
+        raise LabError(
+            f"run {run.id} has no checkpoint {name!r}. "
+            + (f"It has: {there}" if there else "It stopped before its first one.")
+        )
     return path
 
 

@@ -26,7 +26,9 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
     loggers: list[Logger] = [RunFiles(run.dir, attempt)]
     if "tensorboard" in config.logger:
         needs("tensorboard")
-        loggers.append(TensorBoardLogger(run.dir, name="tensorboard", version="", **config.logger.tensorboard))
+        loggers.append(
+            TensorBoardLogger(run.dir, name="tensorboard", version="", **config.logger.tensorboard)
+        )
     if "wandb" in config.logger:
         needs("wandb")
         loggers.append(wandb_logger(config, run))
@@ -35,7 +37,9 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
 
 def needs(package: str) -> None:
     if importlib.util.find_spec(package) is None:
-        raise LabError(f"logger={package} needs the package {package}: pip install '{package}' (or uv add {package})")
+        raise LabError(
+            f"logger={package} needs the package {package}: pip install '{package}' (or uv add {package})"
+        )
 
 
 def wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
@@ -43,9 +47,18 @@ def wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
     settings = config.logger.wandb
     mode = wandb_mode(settings.mode, bool(config.site.get("internet", True)))
     code = run.record["code"]
-    os.environ.update(WANDB_MODE=mode, WANDB_DISABLE_CODE="true", WANDB_DISABLE_GIT="true", WANDB_SILENT="true", WANDB_DIR=str(run.dir))
+    os.environ.update(
+        WANDB_MODE=mode,
+        WANDB_DISABLE_CODE="true",
+        WANDB_DISABLE_GIT="true",
+        WANDB_SILENT="true",
+        WANDB_DIR=str(run.dir),
+    )
     if rank_zero_only.rank == 0:
-        print(f"W&B: {mode}, run {run.id}" + (f"; upload later: wandb sync {run.dir}/wandb/offline-run-*" if mode == "offline" else ""))
+        print(
+            f"W&B: {mode}, run {run.id}"
+            + (f"; upload later: wandb sync {run.dir}/wandb/offline-run-*" if mode == "offline" else "")
+        )
     return WandbLogger(
         project=settings.project,
         entity=settings.entity,
@@ -78,7 +91,10 @@ def wandb_key() -> bool:
     if os.environ.get("WANDB_API_KEY"):
         return True
     try:
-        return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai") is not None
+        return (
+            netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai")
+            is not None
+        )
     except (OSError, netrc.NetrcParseError):
         return False
 

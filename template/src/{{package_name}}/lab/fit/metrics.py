@@ -46,7 +46,9 @@ class Means:
         names = sorted(self.sums)
         device = trainer.strategy.root_device
         exact = torch.float32 if device.type == "mps" else torch.float64
-        total = torch.stack([self.sums[name] for name in names] + [torch.tensor(self.n_samples, dtype=exact, device=device)])
+        total = torch.stack(
+            [self.sums[name] for name in names] + [torch.tensor(self.n_samples, dtype=exact, device=device)]
+        )
         if trainer.world_size > 1:
             torch.distributed.all_reduce(total)
         return names, total
@@ -57,7 +59,11 @@ class Means:
         names, total = self.totals(trainer)
         *sums, n_samples = total.tolist()
         self.sums, self.n_samples = {}, 0
-        return {f"{prefix}/{name}": value / n_samples for name, value in zip(names, sums, strict=True)} if n_samples else {}
+        return (
+            {f"{prefix}/{name}": value / n_samples for name, value in zip(names, sums, strict=True)}
+            if n_samples
+            else {}
+        )
 
 
 class LogMeans(L.Callback):
@@ -66,17 +72,24 @@ class LogMeans(L.Callback):
     def __init__(self) -> None:
         self.train, self.evaluated = Means(), Means()
 
-    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
         self.train.add(outputs, size_of(batch))
         loop = trainer.fit_loop.epoch_loop
-        if not loop._should_accumulate() and (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0:
+        if (
+            not loop._should_accumulate()
+            and (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0
+        ):
             self._publish(trainer, self.train.read(trainer, "train"))
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         values = self.train.read(trainer, "train")
         self._publish(trainer, values, step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
 
-    def on_validation_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any) -> None:
+    def on_validation_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
         self.evaluated.add(outputs, size_of(batch))
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
@@ -85,7 +98,11 @@ class LogMeans(L.Callback):
     on_test_batch_end = on_validation_batch_end
 
     def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._publish(trainer, self.evaluated.read(trainer, "test"), step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
+        self._publish(
+            trainer,
+            self.evaluated.read(trainer, "test"),
+            step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1,
+        )
 
     def _publish(self, trainer: L.Trainer, values: dict[str, float], step: int | None = None) -> None:
         step = trainer.fit_loop.epoch_loop._batches_that_stepped if step is None else step

@@ -24,7 +24,10 @@ class Progress(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         n_parameters = sum(p.numel() for p in pl_module.parameters())
-        self.say(trainer, f"{type(pl_module).__name__}: {n_parameters:,} parameters, {trainer.num_training_batches} batches an epoch")
+        self.say(
+            trainer,
+            f"{type(pl_module).__name__}: {n_parameters:,} parameters, {trainer.num_training_batches} batches an epoch",
+        )
         self.started_s = time.monotonic()
 
     def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
@@ -33,7 +36,9 @@ class Progress(L.Callback):
             n = trainer.num_training_batches
             name = f"epoch {trainer.current_epoch + 1}"
             total = n if isinstance(n, int) else None
-            self.bar = tqdm(total=total, desc=name, unit=" batches", mininterval=1.0, leave=False, dynamic_ncols=True)
+            self.bar = tqdm(
+                total=total, desc=name, unit=" batches", mininterval=1.0, leave=False, dynamic_ncols=True
+            )
 
     def on_train_batch_end(self, *_: Any) -> None:
         if self.bar is not None:
@@ -42,9 +47,14 @@ class Progress(L.Callback):
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         self.close()
         values = {name: float(value) for name, value in trainer.callback_metrics.items() if "/" in name}
-        shown = "  ".join(f"{name} {value:.4f}" for name, value in sorted(values.items()) if not name.startswith("test/"))
+        shown = "  ".join(
+            f"{name} {value:.4f}" for name, value in sorted(values.items()) if not name.startswith("test/")
+        )
         last = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else "?"
-        self.say(trainer, f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({time.monotonic() - self.started_s:.1f} s)")
+        self.say(
+            trainer,
+            f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({time.monotonic() - self.started_s:.1f} s)",
+        )
 
     def on_exception(self, *_: Any) -> None:
         self.close()

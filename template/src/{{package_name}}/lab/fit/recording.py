@@ -24,7 +24,11 @@ class Recording:
     """What a training adds to the record of its attempt. On ranks other than the first, nothing is written."""
 
     def __init__(self, attempt: Attempt | None, n: int, earlier: dict[str, Any]) -> None:
-        self.attempt, self.n, self.earlier = attempt, n, earlier  # earlier: start.json of the run's first attempt
+        self.attempt, self.n, self.earlier = (
+            attempt,
+            n,
+            earlier,
+        )  # earlier: start.json of the run's first attempt
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
 
@@ -34,8 +38,10 @@ class Recording:
 
 
 @contextmanager
-def recorded(run: Run, project: Project, env: str, **facts: Any) -> Iterator[Recording]:
+def recorded(run: Run, project: Project, env: str, secrets: list[str], **facts: Any) -> Iterator[Recording]:
     """Begins an attempt (on the first rank) and ends it: finished, interrupted or failed, with the reason.
+
+    `secrets` are values that no file of the record may hold.
 
     Raises:
         Failed: the disk is full, with which one; other errors are passed on after they are recorded.
@@ -47,13 +53,19 @@ def recorded(run: Run, project: Project, env: str, **facts: Any) -> Iterator[Rec
         return
     attempt = run.begin(project, env=env, **facts)
     os.environ.update(LAB_RUN_DIR=str(run.dir), LAB_ATTEMPT=str(attempt.n))
+    attempt.secrets = secrets
     recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0]["start"])
     with beating(attempt):
         try:
             yield recording
         except BaseException as error:
             status, raised = ended_by(error, run)
-            attempt.end(status, recording.metrics, exception=None if status == "interrupted" else error, **recording.measured)
+            attempt.end(
+                status,
+                recording.metrics,
+                exception=None if status == "interrupted" else error,
+                **recording.measured,
+            )
             if status == "interrupted":
                 print(f"interrupted; continue with: lab resume {run.id}")
             if raised is error:
@@ -79,8 +91,12 @@ def ended_by(error: BaseException, run: Run) -> tuple[str, BaseException]:
             f"no space left on the disk of {place} ({free_gb:.2f} GB free at {run.dir}, or the quota is used up). "
             f"Record and last checkpoint are kept. Make space, then: lab resume {run.id}"
         )
+    if type(error).__name__ == "MisconfigurationException":  # Lightning's word for the user's mistake
+        return "failed", LabError(str(error))
     traceback.print_exception(error)
-    return "failed", Failed(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}; recorded in {run.dir}")
+    return "failed", Failed(
+        f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}; recorded in {run.dir}"
+    )
 
 
 @contextmanager

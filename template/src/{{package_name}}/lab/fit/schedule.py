@@ -16,7 +16,9 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 STEP_ARGUMENTS = ("n_steps", "total_steps", "T_max")  # what schedules call the number of optimizer steps
 
 
-def warmup_cosine(optimizer: Optimizer, n_steps: int, warmup_steps: int = 0, final_ratio: float = 0.0) -> LambdaLR:
+def warmup_cosine(
+    optimizer: Optimizer, n_steps: int, warmup_steps: int = 0, final_ratio: float = 0.0
+) -> LambdaLR:
     """Linear rise over `warmup_steps`, then half a cosine down to `final_ratio` times the optimizer's lr at `n_steps`.
 
     A closed form of the step (Loshchilov & Hutter, arXiv:1608.03983, without restarts), so that a run that is extended
@@ -32,7 +34,9 @@ def warmup_cosine(optimizer: Optimizer, n_steps: int, warmup_steps: int = 0, fin
     return LambdaLR(optimizer, factor)
 
 
-def scheduled(optimizer: Optimizer, schedule: Callable[[Optimizer], LRScheduler] | None, trainer: L.Trainer) -> dict[str, Any]:
+def scheduled(
+    optimizer: Optimizer, schedule: Callable[[Optimizer], LRScheduler] | None, trainer: L.Trainer
+) -> dict[str, Any]:
     """What configure_optimizers returns: the optimizer and a `_partial_` schedule, stepped after each optimizer step.
 
     The number of optimizer steps of the run is filled in where the schedule takes one and the configuration does not

@@ -16,7 +16,7 @@ from ..errors import LabError
 from ..machine.affinity import cores
 from ..machine.ranks import Ranks
 
-GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES")
+GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")  # set in a job that was given some
 
 
 def settle(config: DictConfig, earlier: dict[str, Any], ranks: Ranks | None = None) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def settle(config: DictConfig, earlier: dict[str, Any], ranks: Ranks | None = No
     trainer = config.trainer
     if trainer.accelerator == "auto":
         trainer.accelerator = "gpu" if torch.cuda.is_available() else "cpu"
-        if trainer.accelerator == "cpu" and any(os.environ.get(name, "").strip("-1, ") for name in GPU_WAS_ASKED):
+        if trainer.accelerator == "cpu" and any(os.environ.get(name) for name in GPU_WAS_ASKED):
             raise LabError(no_gpu("this job has GPUs"))
     elif trainer.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
         raise LabError(no_gpu(f"trainer.accelerator={trainer.accelerator}"))
@@ -76,18 +76,25 @@ def auto_precision(accelerator: str) -> str:
 def seed_everything(seed: int) -> None:
     """Seeds Python, NumPy and torch (all devices); every rank alike, so that weights start equal."""
     random.seed(seed)
-    np.random.seed(seed % 2**32)
+    np.random.seed(seed % 2**32)  # noqa: NPY002  (other libraries draw from this one)
     torch.manual_seed(seed)
     os.environ["PL_GLOBAL_SEED"] = str(seed)  # Lightning derives loader workers' seeds from it
 
 
 def no_gpu(why: str) -> str:
     driver = Path("/proc/driver/nvidia/version")
-    found = driver.read_text().splitlines()[0] if driver.exists() else "no NVIDIA driver is loaded on this machine"
+    found = (
+        driver.read_text().splitlines()[0]
+        if driver.exists()
+        else "no NVIDIA driver is loaded on this machine"
+    )
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     remedy = (
         "Install a CUDA build of torch: TORCH=cu126 make setup"
         if not torch.version.cuda
         else "Ask the scheduler for a GPU, or compare the driver with the CUDA version of this torch build."
     )
-    return f"{why}, but torch sees none.\n  driver: {found}\n  torch:  {torch.__version__} ({build})\n{remedy}\nWithout a GPU: trainer=cpu"
+    return (
+        f"{why}, but torch sees none.\n  driver: {found}\n  torch:  {torch.__version__} ({build})\n"
+        f"{remedy}\nWithout a GPU: trainer=cpu"
+    )

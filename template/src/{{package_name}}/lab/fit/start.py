@@ -5,21 +5,27 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from ..config.arguments import SettingsParser
-from ..config.compose import Composition, compose
+from ..config.compose import Composition, compose, load_dotenv, resolved, telling
 from ..config.overrides import parse
 from ..errors import LabError
 from ..project import PACKAGE, Project
+from ..record.files import write
 from ..record.find import find
 from ..record.run import Run
 from .recording import recorded
 
-MAY_CHANGE = ("trainer.max_epochs", "trainer.max_steps", "job.")  # what an attempt may do differently from the first
+MAY_CHANGE = (
+    "trainer.max_epochs",
+    "trainer.max_steps",
+    "job.",
+)  # what an attempt may do differently from the first
 
 
 def train_command(project: Project, args: list[str]) -> int:
@@ -31,7 +37,11 @@ def train_command(project: Project, args: list[str]) -> int:
     chosen = parser.read(args)
     if "LAB_ATTEMPT" in os.environ:
         return join()
-    composition = recorded_composition(Path(chosen.config)) if chosen.config else compose(project, chosen.overrides)
+    composition = (
+        recorded_composition(project, Path(chosen.config))
+        if chosen.config
+        else compose(project, chosen.overrides)
+    )
     config = composition.config
     run = Run.create(
         project,
@@ -49,7 +59,7 @@ def train_command(project: Project, args: list[str]) -> int:
         checkpoints=Path(config.paths.checkpoints) if config.paths.checkpoints else None,
     )
     print(f"run {run.id}  {run.dir}", flush=True)
-    return attempt(project, run, config, [])
+    return attempt(project, run)
 
 
 def resume_command(project: Project, args: list[str]) -> int:
@@ -58,45 +68,67 @@ def resume_command(project: Project, args: list[str]) -> int:
     if "LAB_ATTEMPT" in os.environ:
         return join()
     if not chosen.overrides or "=" in chosen.overrides[0]:
-        raise LabError("name the run first: lab resume RUN [trainer.max_epochs=40]. Runs: lab runs list; the last one is @last")
+        raise LabError(
+            "name the run first: lab resume RUN [trainer.max_epochs=40]. Runs: lab runs list; the last one is @last"
+        )
     word, *overrides = chosen.overrides
     run = find(project.paths["runs"], word)
-    config = changed(OmegaConf.load(run.dir / "config.yaml"), overrides)
+    changed(config_of(run), overrides)  # before an attempt is begun for a mistake
     print(f"run {run.id}  {run.dir}", flush=True)
-    return attempt(project, run, config, overrides)
+    return attempt(project, run, overrides)
 
 
-def attempt(project: Project, run: Run, config: DictConfig, overrides: list[str]) -> int:
-    """One attempt in this process."""
-    with recorded(run, project, env=config.record.env, overrides=overrides) as recording:
-        (run.dir / "attempts" / str(recording.n) / "config.yaml").write_text(OmegaConf.to_yaml(config), encoding="utf-8")
-        import_module(f"{PACKAGE}.train").train(config, run, recording)
-    print(f"\nfinished. Look: lab runs show {run.id}")
+def attempt(project: Project, run: Run, overrides: Sequence[str] = ()) -> int:
+    """One attempt of a run in this process, with its recorded settings and the few that may change."""
+    secrets = telling(load_dotenv(project))
+    config = changed(config_of(run), overrides)
+    with recorded(
+        run, project, env=config.record.env, secrets=secrets, overrides=list(overrides)
+    ) as recording:
+        if overrides:
+            write(run.dir / "attempts" / str(recording.n) / "config.yaml", OmegaConf.to_yaml(config))
+        import_module(f"{PACKAGE}.train").train(resolved(config), run, recording)
+    print(
+        "\n"
+        + "  ".join(
+            f"{name} {value:.4f}" for name, value in recording.metrics.items() if name.startswith("test/")
+        )
+    )
+    print(f"finished. Look: lab runs show {run.id}")
     return 0
 
 
 def join() -> int:
     """Another rank of an attempt that the first rank began: the same settings, no record of its own."""
-    run, n = Run.open(Path(os.environ["LAB_RUN_DIR"])), os.environ["LAB_ATTEMPT"]
-    config = OmegaConf.load(run.dir / "attempts" / n / "config.yaml")
-    with recorded(run, Project.find(), env="warn") as recording:
-        import_module(f"{PACKAGE}.train").train(config, run, recording)
+    project, run = Project.find(), Run.open(Path(os.environ["LAB_RUN_DIR"]))
+    load_dotenv(project)
+    own = run.dir / "attempts" / os.environ["LAB_ATTEMPT"] / "config.yaml"
+    config = OmegaConf.load(own) if own.exists() else config_of(run)
+    with recorded(run, project, env="warn", secrets=[]) as recording:
+        import_module(f"{PACKAGE}.train").train(resolved(config), run, recording)
     return 0
 
 
-def recorded_composition(path: Path) -> Composition:
+def config_of(run: Run) -> DictConfig:
+    return OmegaConf.load(run.dir / "config.yaml")
+
+
+def recorded_composition(project: Project, path: Path) -> Composition:
+    """A composed configuration from a file, as another run recorded it."""
+    load_dotenv(project)
     config = OmegaConf.load(path)
-    return Composition(OmegaConf.create(OmegaConf.to_container(config, resolve=True)), path.read_text(), config.trial, [], {})
+    return Composition(resolved(config), path.read_text(encoding="utf-8"), config.trial, [], {})
 
 
-def changed(config: DictConfig, overrides: list[str]) -> DictConfig:
+def changed(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
     """The recorded configuration with the few settings that an attempt may change."""
-    for override in parse(overrides).settings:
+    for override in parse(list(overrides)).settings:
         key = override.key_or_group
         if not key.startswith(MAY_CHANGE):
             raise LabError(
                 f"{key} cannot change within a run: its numbers would mean two things. "
-                f"lab resume may change trainer.max_epochs, trainer.max_steps and job.*; for the rest start a new run: lab train ..."
+                "lab resume may change trainer.max_epochs, trainer.max_steps and job.*; "
+                "for the rest start a new run: lab train ..."
             )
         if OmegaConf.select(config, key) is None:
             raise LabError(f"unknown setting {key!r}")

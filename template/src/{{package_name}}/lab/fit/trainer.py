@@ -99,7 +99,13 @@ def quiet() -> None:
     """Lightning's notices about devices, loader workers and products are not about the user's research."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    for message in (".*does not have many workers.*", ".*logging interval.*", ".*isinstance.treespec.*", ".*[Cc]heckpoint directory.*", ".*srun.*is available.*"):
+    for message in (
+        ".*does not have many workers.*",
+        ".*logging interval.*",
+        ".*isinstance.treespec.*",
+        ".*[Cc]heckpoint directory.*",
+        ".*srun.*is available.*",
+    ):
         warnings.filterwarnings("ignore", message=message)
 
 

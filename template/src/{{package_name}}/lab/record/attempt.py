@@ -22,6 +22,7 @@ class Attempt:
     def __init__(self, run_dir: Path, n: int) -> None:
         self.run_dir, self.n, self.dir = run_dir, n, run_dir / "attempts" / str(n)
         self.facts: dict = {}
+        self.secrets: list[str] = []  # values that no record may show, not even in the text of an error
 
     def start(self, **facts: object) -> "Attempt":
         """Writes start.json; from now on the run counts as running while this process lives and beats."""
@@ -73,7 +74,7 @@ class Attempt:
             "status": status,
             "exit_code": EXIT_CODES[status],
             "signal": signal,
-            "exception": exception and described(exception),
+            "exception": exception and described(exception, self.secrets),
             "ended_unix_s": round(now, 3),
             "seconds": round(seconds, 3),
             "gpu_seconds": round(seconds * n_gpus, 3),
@@ -147,10 +148,12 @@ def attempt_numbers(run_dir: Path) -> list[int]:
         return []
 
 
-def described(exception: BaseException) -> dict[str, str]:
-    """An exception as one line and as its whole traceback."""
+def described(exception: BaseException, secrets: list[str]) -> dict[str, str]:
+    """An exception as one line and as its whole traceback, without the secrets."""
     line = traceback.format_exception_only(exception)[-1].strip().partition("\n")[0]
     text = "".join(traceback.format_exception(exception))
+    for secret in secrets:
+        line, text = line.replace(secret, "***"), text.replace(secret, "***")
     return {"type": type(exception).__name__, "line": line, "traceback": text[-10_000:]}
 
 

@@ -33,13 +33,23 @@ README = """# {name}
 
 
 def new_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lab trials new", description="Copies a trial's directory under a new name.")
+    parser = argparse.ArgumentParser(
+        prog="lab trials new", description="Copies a trial's directory under a new name."
+    )
     parser.add_argument("name")
-    parser.add_argument("--from", dest="parent", default="baseline", metavar="PARENT", help="the trial to start from (default: baseline)")
+    parser.add_argument(
+        "--from",
+        dest="parent",
+        default="baseline",
+        metavar="PARENT",
+        help="the trial to start from (default: baseline)",
+    )
     chosen = parser.parse_args(args)
     made = new(project, chosen.name, chosen.parent)
     place = made.relative_to(project.root)
-    print(f"made {place}/ from {chosen.parent}\n  1. write the question and the one change: {place}/README.md\n  2. make the change")
+    print(
+        f"made {place}/ from {chosen.parent}\n  1. write the question and the one change: {place}/README.md\n  2. make the change"
+    )
     print(f"  3. lab check trial={chosen.name} && lab train trial={chosen.name}")
     return 0
 
@@ -53,21 +63,31 @@ def new(project: Project, name: str, parent: str) -> Path:
     folder = project.source / "trials"
     known = names(project)
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise LabError(f"trial name {name!r} must be lower-case letters, digits and _, beginning with a letter, and no Python word.")
+        raise LabError(
+            f"trial name {name!r} must be lower-case letters, digits and _, beginning with a letter, and no Python word."
+        )
     if (folder / name).exists():
         raise LabError(f"there is a trial {name!r} already: {folder / name}. Choose another name.")
     if parent not in known:
-        raise LabError(f"no trial {parent!r}{nearest(parent, known)} to start from. Trials: {', '.join(known) or 'none'}")
+        raise LabError(
+            f"no trial {parent!r}{nearest(parent, known)} to start from. Trials: {', '.join(known) or 'none'}"
+        )
     aside = folder / f".{name}.new"
     shutil.rmtree(aside, ignore_errors=True)
-    shutil.copytree(folder / parent, aside, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
-    (aside / "README.md").write_text(README.format(name=name, parent=parent, metric="val/loss"), encoding="utf-8")
+    shutil.copytree(
+        folder / parent, aside, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+    )
+    (aside / "README.md").write_text(
+        README.format(name=name, parent=parent, metric="val/loss"), encoding="utf-8"
+    )
     aside.rename(folder / name)
     return folder / name
 
 
 def tree_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lab trials tree", description="Draws the trials with their best numbers.")
+    parser = argparse.ArgumentParser(
+        prog="lab trials tree", description="Draws the trials with their best numbers."
+    )
     parser.add_argument("--metric", default="val/loss", help="the number shown (default: val/loss)")
     chosen = parser.parse_args(args)
     print("\n".join(tree(project, chosen.metric)))
@@ -97,7 +117,11 @@ def numbers(trial: str, found: list[dict], metric: str) -> str:
     own = [row for row in found if row["trial"].partition("/")[0] == trial]
     if not own:
         return "no runs"
-    values = [row["metrics"][metric] for row in own if row["status"] == "finished" and isinstance(row["metrics"].get(metric), int | float)]
+    values = [
+        row["metrics"][metric]
+        for row in own
+        if row["status"] == "finished" and isinstance(row["metrics"].get(metric), int | float)
+    ]
     best = "" if not values else f"  {metric} {(min if lower_is_better(metric) else max)(values):.4g}"
     return f"{len(own)} run{'s' if len(own) > 1 else ''}{best}"
 

@@ -18,7 +18,13 @@ class CNN(nn.Module):
             nn.ReLU(),
             nn.MaxPool2d(2),
         )
-        self.head = nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(2 * width * 4 * 4, 128), nn.ReLU(), nn.Linear(128, n_classes))
+        self.head = nn.Sequential(
+            nn.Flatten(),
+            nn.Dropout(0.2),
+            nn.Linear(2 * width * 4 * 4, 128),
+            nn.ReLU(),
+            nn.Linear(128, n_classes),
+        )
 
     def forward(self, image_B1HW: torch.Tensor) -> torch.Tensor:
         """Class scores, shape (B, n_classes), for images of shape (B, 1, 8, 8) in [0, 1]."""

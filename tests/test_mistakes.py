@@ -1,0 +1,169 @@
+"""Every mistake is answered with exit code 2, without a traceback, with the nearest valid thing, before torch is imported."""
+
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+WRAPPER = """
+import resource, sys
+from myproj.lab.cli import main
+code = main(sys.argv[1:])
+heavy = sorted({"torch", "lightning", "h5py"} & set(sys.modules))
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(f"HEAVY={heavy} CPU={used.ru_utime + used.ru_stime:.2f}")
+sys.exit(code)
+"""
+
+
+def answer(project, *args, cwd=None):
+    """Exit code, text, heavy modules and CPU seconds of one lab command in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", WRAPPER, *args],
+        cwd=cwd or project,
+        env=os.environ | {"PYTHONPATH": str(project / "src")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    text = done.stdout + done.stderr
+    assert "Traceback" not in text, text
+    heavy, cpu_s = text.split("HEAVY=")[1].split(" CPU=") if "HEAVY=" in text else ("[]", "0")
+    return done.returncode, text, heavy, float(cpu_s.split()[0])
+
+
+TYPED = {
+    "trial=baseline trainer.max_epoch=3": "trainer.max_epochs",
+    "trial=baseline optimizer.lrr=1": "did you mean: lr",
+    "trial=baseline +trainer.max_epoch=3": "trainer.max_epochs",
+    "trial=baseline +optimizer.lrr=3": "did you mean: lr",
+    "trial=baseline model.widht=8": "did you mean: width",
+    "trial=baseline seeed=1": "did you mean: seed",
+    "": "no trial named; add trial=NAME. Trials: baseline",
+    "trial=baselin": "did you mean: baseline",
+    "trial=baseline/lowlr": "no variant 'lowlr'",
+    "trial=baseline optimizer=adamm": "did you mean: adam",
+    "trial=baseline trainer=gpuu": "did you mean: gpu",
+    "trial=baseline trainer.max_epochs=abc": "must be a whole number",
+    "trial=baseline optimizer.lr=fast": "must be a number",
+    "trial=baseline log.progress.bar=1": "unknown setting",
+    "trial=baseline trainer=3 optimizer": "not a setting",
+    "experiment=baseline": "did you mean: trial=baseline",
+    "trial=baseline -m seed=1": "lab sweep",
+    "trial=baseline seed=0,1": "lab submit",
+    "trial=baseline model.depth={_target_: torch.nn.Linear": "not a setting",
+    "trial=baseline model=resnet": "_target_",
+}
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_a_mistake_on_the_command_line(project, typed):
+    args = typed.split(" ") if "{" not in typed else typed.split(" ", 1)
+    code, text, heavy, cpu_s = answer(project, "train", *[word for word in args if word])
+    assert code == 2
+    assert TYPED[typed] in text
+    assert heavy == "[]"
+    assert cpu_s < 1.0, text
+    assert not (project / "runs").exists(), "a mistake leaves no run behind"
+
+
+IN_A_TRIAL = {
+    "trainer:\n  max_epoch: 3\n": "trainer.max_epochs",
+    "optimizer:\n  lrr: 1\n": "did you mean: lr",
+    "model:\n  _target_: .model.CNN\n  widht: 3\n": "did you mean: width",
+    "model:\n  _target_: .model.CMN\n": "did you mean: CNN",
+    "model:\n  _target_: .modle.CNN\n": "modle",
+    "model:\n  width: 3\n": "needs a `_target_`",
+    "model: CNN\n": "must hold `_target_",
+    "seed: [\n": "not valid YAML",
+    "seed: one\n": "must be a whole number",
+    "seed: 1\nseed: 2\n": "duplicate",
+    "- seed\n": "must hold `key: value` lines",
+    "site:\n  paths:\n    rums: x\n": "site.paths.runs",
+    "defaults:\n  - optimiser: sgd\n": "did you mean: optimizer",
+    "defaults:\n  - optimizer: sgdd\n": "did you mean: sgd",
+    "model:\n  _target_: myproj.trials.baseline.model.CNN\n": "another trial",
+    "task:\n  _target_: nowhere.Task\n": "no module 'nowhere'",
+    "seed: ${sed}\n": "seed: Interpolation key 'sed' not found",
+}
+
+
+@pytest.mark.parametrize("config", IN_A_TRIAL)
+def test_a_mistake_in_a_trial(own_project, config):
+    folder = own_project / "src/myproj/trials"
+    (folder / "wrong").mkdir()
+    (folder / "wrong/model.py").write_text((folder / "baseline/model.py").read_text())
+    (folder / "wrong/config.yaml").write_text(
+        config if "model:" in config or config[0] == "-" else f"{config}model: {{_target_: .model.CNN}}\n"
+    )
+    code, text, heavy, cpu_s = answer(own_project, "train", "trial=wrong")
+    assert code == 2
+    assert IN_A_TRIAL[config] in text
+    assert heavy == "[]"
+    assert cpu_s < 1.0, text
+    assert answer(own_project, "config", "trial=baseline")[0] == 0, "a broken trial breaks no other"
+
+
+COMMANDS = {
+    ("trian",): "did you mean: train",
+    ("runs", "lst"): "did you mean: list",
+    ("runs", "show", "2020"): "no runs",
+    ("resume", "@last"): "no runs",
+    ("resume",): "name the run first",
+    ("trials", "new", "Wide"): "lower-case",
+    ("trials", "new", "wide", "--from", "baselin"): "did you mean: baseline",
+    ("data", "pack", "digit"): "did you mean: digits",
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_mistake_in_a_command(project, words):
+    code, text, heavy, cpu_s = answer(project, *words)
+    assert code == 2
+    assert COMMANDS[words] in text
+    assert heavy == "[]"
+    assert cpu_s < 1.0, text
+
+
+def test_outside_a_project_and_inside_another_one(project, tmp_path):
+    code, text, *_ = answer(project, "runs", "list", cwd=tmp_path)
+    assert code == 2
+    assert "cd into a project" in text
+    other = tmp_path / "other/src/theirs/lab"
+    other.mkdir(parents=True)
+    (other / "cli.py").touch()
+    code, text, *_ = answer(project, "runs", "list", cwd=tmp_path / "other")
+    assert code == 2
+    assert "another project" in text
+    assert answer(project, "--help", cwd=tmp_path)[0] == 0
+
+
+def test_train_py_names_the_command(project):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = subprocess.run(
+        [sys.executable, project / "src/myproj/train.py"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert "lab train trial=" in done.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1.0
+
+
+@pytest.mark.parametrize(
+    "command", [["--help"], ["runs", "list"], ["trials", "tree"], ["runs", "list", "--json"]]
+)
+def test_commands_that_only_read_import_nothing_heavy(project, command):
+    code = (
+        "import sys\nfrom myproj.lab.cli import main\nmain(sys.argv[1:])\n"
+        "print(sorted({'torch', 'lightning', 'hydra', 'omegaconf', 'numpy', 'h5py'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": str(project / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr.strip() == "[]"

@@ -1,0 +1,95 @@
+"""What is said of two results: bitwise, within tolerance, differs, not comparable because of something."""
+
+import pytest
+import record_package
+import torch
+from recorder.lab.errors import NotComparable
+from recorder.lab.project import Project
+from recorder.lab.record.compare import compare
+from recorder.lab.record.metrics import MetricsLog
+from recorder.lab.record.run import Run
+
+DATA = {"path": "/data/digits.h5", "sha256": "ab" * 32, "size_bytes": 1}
+
+
+@pytest.fixture
+def make(tmp_path):
+    """make(...): an ended run with weights and metrics."""
+
+    def make(
+        loss=0.25, weight=1.0, config="seed: 0\npaths:\n  runs: a\n", status="finished", data=DATA, names=()
+    ):
+        given = {"overrides": [], "argv": ["lab"], "seed": 0}
+        project = Project(tmp_path, record_package.SOURCE.name)
+        run = Run.create(project, tmp_path / "runs", trial="baseline", config_yaml=config, **given)
+        attempt = run.begin(project, data=data, device="cpu", threads=2)
+        log = MetricsLog(run.dir, attempt.n)
+        log.append(10, 0, {"train/loss": 2 * loss, "speed/samples_per_s": float(torch.rand(()))})
+        log.append(10, 0, {"val/loss": loss})
+        log.close()
+        state = {
+            "w": torch.tensor([weight, 0.0]),
+            "n": torch.tensor(3),
+            "b": torch.ones(2, dtype=torch.bfloat16),
+        }
+        torch.save({"state_dict": state}, run.checkpoints / "last.ckpt")
+        attempt.end(status, {name: 1.0 for name in names})
+        return run
+
+    return make
+
+
+def test_bitwise(make, capsys):
+    assert compare(make(), make(config="seed: 0\npaths:\n  runs: elsewhere\n")) == 0
+    assert "bitwise: metrics are identical and so are the weights" in capsys.readouterr().out
+
+
+def test_not_a_number_equals_itself(make, capsys):
+    nan = float("nan")
+    assert compare(make(nan, nan), make(nan, nan)) == 0
+    assert "bitwise" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("loss", "weight"), [(0.25, 1.0000001), (0.250001, 1.0), (0.25, -1.0)])
+def test_within_tolerance(make, capsys, loss, weight):
+    assert compare(make(), make(loss, weight)) == 0
+    said = capsys.readouterr().out
+    assert "within tolerance 0.001" in said
+    assert "bitwise" not in said
+
+
+def test_minus_zero_is_not_bitwise_zero(make, capsys):
+    compare(make(weight=0.0), make(weight=-0.0))
+    assert "bitwise" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("other", [{"loss": 0.26}, {"loss": float("nan")}, {"names": ["val/acc"]}])
+def test_differs(make, capsys, other):
+    assert compare(make(), make(**other)) == 1
+    assert "differs:" in capsys.readouterr().out
+    if other == {"loss": 0.26}:
+        assert compare(make(), make(**other), tolerance=0.1) == 0
+
+
+def test_metrics_alone_when_weights_are_gone(make, capsys):
+    a, b = make(), make(weight=7.0)
+    (b.checkpoints / "last.ckpt").unlink()
+    assert compare(a, b) == 0
+    said = capsys.readouterr().out
+    assert "weights are not compared" in said
+    assert "and so are the weights" not in said
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"config": "seed: 1\n"}, "setting seed: 0 -> 1"),
+        ({"config": "seed: 0\nmodel:\n  width: 3\n"}, "setting model.width"),
+        ({"status": "failed"}, "is failed"),
+        ({"data": DATA | {"sha256": "cd" * 32}}, "the data differs"),
+    ],
+)
+def test_not_comparable_because(make, other, reason):
+    with pytest.raises(NotComparable, match=reason) as refused:
+        compare(make(), make(**other))
+    assert refused.value.exit_code == 3
