@@ -244,7 +244,8 @@ def test_a_job_with_priority_preempts_and_the_run_goes_on_after_it(lab, referenc
 
 def test_the_time_limit_saves_and_requeues(lab, reference):
     sent = submit(lab, *training(2.5, "job.nodes=2", "job.time=00:02:00"))
-    wait_until(lambda: "going on after a requeue" in Path(sent["log"]).read_text(), "the warning before the time limit")
+    log = Path(sent["log"])
+    wait_until(lambda: log.exists() and "going on after a requeue" in log.read_text(), "the warning before the time limit")
     slurm("scontrol", "hold", sent["job_id"])
     saved = json.loads((Path(sent["run_dir"]) / "attempts/1/end.json").read_text())
     assert saved["status"] == "interrupted"
@@ -326,7 +327,7 @@ def test_a_plain_scancel_is_not_requeued_either(lab):
 
 
 def test_a_job_can_submit_a_job(lab):
-    inner = "lab submit trial=baseline site=slurm trainer=cpu trainer.max_epochs=1 job.time=00:10:00 --no-batch --json"
+    inner = "python -m myproj.lab submit trial=baseline site=slurm trainer=cpu trainer.max_epochs=1 job.time=00:10:00 --no-batch --json"
     sent = submit(lab, "job.gpus=0", "job.cpus_per_task=2", "--", "bash", "-c", inner)
     log = ended(sent)
     second = json.loads(next(line for line in log.splitlines() if line.startswith("{")))

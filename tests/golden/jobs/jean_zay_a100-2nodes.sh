@@ -123,8 +123,7 @@ code=0
 await_step || code=$?
 
 # ---- the end, or once more
-if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ] \
-  && ! scontrol show job "$SLURM_JOB_ID" | grep -q JobState=CANCELLED; then
+if [ -e "$RUN_DIR/requeue" ] && scontrol show job "$ID" | grep -q JobState=RUNNING; then # not one that was cancelled
   echo "saved; going on after a requeue, $(date '+%F %T')"
   clean_nodes
   trap '' TERM

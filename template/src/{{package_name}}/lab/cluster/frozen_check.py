@@ -34,11 +34,11 @@ def check_frozen(project: Project, code: dict[str, Any], frozen: Path, overrides
     command = [python, "-m", f"{project.package}.lab.cluster.frozen_check", *overrides]
     done = subprocess.run(command, env=inherited | variables, cwd=source, capture_output=True, text=True)
     lines = done.stdout.splitlines()
-    loaded = json.loads(lines[-1]) if lines and lines[-1].startswith("[") else []
+    files = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {"opened": [], "missing": []}
     if done.returncode:
         said = done.stderr.rpartition("\nlab: ")[2].strip().removeprefix("lab: ") or f"it ended with code {done.returncode}"
-        raise LabError(f"the frozen code fails its check: {said.replace(str(frozen), '<snapshot>')}{missing(project, code, said)}")
-    outside = [name for name in loaded if not (source / name).exists()]
+        raise LabError(f"the frozen code fails its check: {said.replace(str(frozen), '<snapshot>')}{hint(project, code, files['missing'])}")
+    outside = [name for name in files["opened"] if not (source / name).exists()]
     if outside:
         raise Refused(
             "the check read files of the repository that the snapshot lacks, so the job would miss them:\n"
@@ -48,13 +48,10 @@ def check_frozen(project: Project, code: dict[str, Any], frozen: Path, overrides
     return int(found[1].replace(",", "")) if found else None
 
 
-def missing(project: Project, code: dict[str, Any], said: str) -> str:
-    """A hint for an import or a file that fails in the snapshot and exists in the project."""
-    names = {name.replace(".", "/") + ".py" for name in re.findall(r"No module named '([\w.]+)'", said)}
-    names |= set(re.findall(r"No such file or directory: '([^']+)'", said))
-    for name in names:
-        path = Path(name.partition("<snapshot>/")[2] or name)
-        for place in (project.root / "src" / path, project.root / path):
+def hint(project: Project, code: dict[str, Any], missing: list[str]) -> str:
+    """Why what the check missed is not in the snapshot, for what exists in the project."""
+    for name in missing:
+        for place in (project.root / "src" / name, project.root / name):
             if place.exists():
                 inside = str(place.relative_to(project.root))
                 return f"\n{inside} exists here, but the snapshot lacks it: {rule(project, code, inside)}"
@@ -80,15 +77,30 @@ def main(overrides: list[str]) -> int:
     sys.addaudithook(lambda event, values: opened.add(values[0]) if event == "open" and isinstance(values[0], str) else None)
     from ..fit.check import check
 
-    code = 0
+    code, missing = 0, []
     try:
         print(check(Project.find(), overrides))
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
-        code = error.exit_code
+        code, missing = error.exit_code, not_found(error)
     inside = {Path(path).relative_to(root) for path in opened if path.startswith(f"{root}/")}
-    print(json.dumps(sorted(str(path) for path in inside if is_code(path) and (root / path).is_file())))
+    names = sorted(str(path) for path in inside if is_code(path) and (root / path).is_file())
+    print(json.dumps({"opened": names, "missing": missing}))
     return code
+
+
+def not_found(error: BaseException | None) -> list[str]:
+    """Modules (as files) and files that the errors behind `error` did not find."""
+    names = []
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            names.append(error.name.replace(".", "/") + ".py")
+        elif isinstance(error, FileNotFoundError) and error.filename:
+            path = Path(error.filename)
+            frozen = Path(os.environ["LAB_FROZEN"])
+            names.append(str(path.relative_to(frozen) if path.is_relative_to(frozen) else path))
+        error = error.__cause__ or error.__context__
+    return names
 
 
 def is_code(path: Path) -> bool:

@@ -59,6 +59,7 @@ class Plan:
     command: list[str]
     throttle: int
     runs: Path
+    trains: bool
 
 
 def submit(
@@ -82,16 +83,20 @@ def submit(
         LabError: the settings, the frozen code or the site say no; nothing was sent.
     """
     project = project or Project.find()
-    plan = prepare(project, list(overrides), command)
+    return submit_plan(project, prepare(project, list(overrides), command), why=why, batch=batch and not command, allow=allow)
+
+
+def submit_plan(project: Project, plan: Plan, *, why: str | None, batch: bool, allow: bool = False) -> list[Submitted]:
+    """Freezes, checks and sends what `prepare` has prepared."""
     code = freeze(project, plan.runs, plan.points[0].trial, **_freezing(plan.points[0], allow))
     if not code["complete"]:
         raise Refused(f"nothing was sent: the code cannot be frozen: {code['reason']}")
-    already = existing(plan.runs, code["tree"], asker(project)) if command is None else {}
+    already = existing(plan.runs, code["tree"], asker(project)) if plan.trains else {}
     plan.points = _holes(plan, already)
     if not plan.points:
         print("every point of this list is queued, running or finished; nothing to send", file=sys.stderr)
         return []
-    archive = _archive(project, plan, code, batch and command is None)
+    archive = _archive(project, plan, code, batch)
     runs = [_create(project, plan, point, why, allow) for point in plan.points]
     if any(run.record["code"]["commit"] != code["commit"] for run in runs):
         for run in runs:
@@ -122,7 +127,18 @@ def prepare(project: Project, overrides: list[str], command: list[str] | None) -
     request = complete(site, job, name, len(points))
     python = {"venv": [sys.executable], "module": ["python3"], "container": [*shlex.split(site["container"] or ""), "python3"]}
     start = [*python[site["python"]], "-m", f"{project.package}.lab", "rank", *(["--", *command] if command else [])]
-    return Plan(site, request, points, start, throttle, Path(config.paths.runs))
+    return Plan(site, request, points, start, throttle, Path(config.paths.runs), command is None)
+
+
+def prepare_nodes(project: Project, overrides: list[str]) -> Plan:
+    """The plan of `lab doctor --nodes`: its program on every rank, ten minutes at most."""
+    limit = [] if any(word.startswith("job.time=") for word in overrides) else ["job.time=00:10:00"]
+    if not any(word.startswith("trial=") for word in overrides):
+        overrides = [f"trial={(trials(project) or ['baseline'])[0]}", *overrides]
+    plan = prepare(project, [*overrides, "job.name=doctor", *limit], None)
+    plan.command = [*plan.command[:-2], f"{project.package}.lab.cluster.nodes"]
+    plan.trains = False
+    return plan
 
 
 def send(project: Project, plan: Plan, runs: list[Run], archive: Path, code: dict[str, Any]) -> list[Submitted]:
@@ -241,7 +257,7 @@ def _create(project: Project, plan: Plan, point: Composition, why: str | None, a
     return Run.create(
         project,
         Path(config.paths.runs),
-        trial=TRIAL_OF_COMMANDS if "--" in plan.command else point.trial,
+        trial=point.trial if plan.trains else TRIAL_OF_COMMANDS,
         config_yaml=point.yaml,
         overrides=point.overrides,
         argv=sys.argv,
