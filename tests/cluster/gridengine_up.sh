@@ -16,6 +16,7 @@ if ! command -v sge_qmaster >/dev/null; then
     >/dev/null || fail "apt-get install gridengine-master"
 fi
 "$(dirname "$0")/gridengine_down.sh" "$DIR"
+rm -rf "$DIR"/{root,spool,execd} # every start is a new cell
 mkdir -p "$DIR"/{spool,execd}
 chmod 755 "$DIR"
 
