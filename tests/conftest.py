@@ -19,9 +19,7 @@ QUESTIONS = {
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--regenerate", action="store_true", help="write the golden lists anew; read the diff afterwards"
-    )
+    parser.addoption("--regenerate", action="store_true", help="write the golden lists anew; read the diff afterwards")
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +27,7 @@ def template(tmp_path_factory):
     """The template as it lies here, uncommitted edits too, outside git."""
     folder = tmp_path_factory.mktemp("template")
     shutil.copy(ROOT / "copier.yml", folder)
-    shutil.copytree(
-        ROOT / "template", folder / "template", ignore=shutil.ignore_patterns("__pycache__", ".*_cache")
-    )
+    shutil.copytree(ROOT / "template", folder / "template", ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
     return folder
 
 

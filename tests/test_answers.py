@@ -165,25 +165,17 @@ def names_in_use():
         name for name, owners in metadata.packages_distributions().items()
         if distributions & {owner.lower().replace("-", "_") for owner in owners}
     }  # fmt: skip
-    directories = (
-        "build conf config data dist docs hooks lab project runs setup site src task tasks test tests"
-    )
+    directories = "build conf config data dist docs hooks lab project runs setup site src task tasks test tests"
     words = "train trial trials utils"
     names = (
-        imports
-        | distributions
-        | set(f"{directories} {words}".split())
-        | set(keyword.kwlist)
-        | sys.stdlib_module_names
+        imports | distributions | set(f"{directories} {words}".split()) | set(keyword.kwlist) | sys.stdlib_module_names
     )
     return {name for name in names if re.fullmatch("[a-z][a-z0-9_]{1,39}", name)}
 
 
 def test_reserved_package_names_are_complete(request):
     path = ROOT / "template/answers.jinja"
-    before, listed, after = re.fullmatch(
-        r'(.*reserved = "\n)(.*?)(" \.split.*)', path.read_text(), re.S
-    ).groups()
+    before, listed, after = re.fullmatch(r'(.*reserved = "\n)(.*?)(" \.split.*)', path.read_text(), re.S).groups()
     if request.config.getoption("--regenerate"):
         listed = textwrap.fill(" ".join(sorted(set(listed.split()) | names_in_use())), 110) + "\n"
         path.write_text(before + listed + after)

@@ -43,9 +43,9 @@ def code_lines(path):
         return sum(1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
     docstrings = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(
-            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        ) and ast.get_docstring(node):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            node
+        ):
             docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     skipped = (
         tokenize.COMMENT,
@@ -65,8 +65,7 @@ def code_lines(path):
 def test_code_lines_leaves_out_blanks_comments_and_docstrings(tmp_path):
     file = tmp_path / "x.py"
     file.write_text(
-        '"""Doc."""\n\n# comment\ndef f():\n    """Two\n    lines."""\n'
-        "    return (1,\n\n            2)  # end\n"
+        '"""Doc."""\n\n# comment\ndef f():\n    """Two\n    lines."""\n    return (1,\n\n            2)  # end\n'
     )
     assert code_lines(file) == 3
 
@@ -108,8 +107,7 @@ def test_jinja_is_rare_and_never_in_python():
 
 
 HEADER = (
-    '# Template\'s file: replaced by "copier update". '
-    "Change it in the template, or override it from your own files.\n"
+    '# Template\'s file: replaced by "copier update". Change it in the template, or override it from your own files.\n'
 )
 
 
@@ -122,9 +120,7 @@ def test_every_template_file_says_that_it_is_one():
 
 def functions_of(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [
-        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    ]
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
 
 
 @pytest.mark.parametrize(
@@ -136,9 +132,7 @@ def test_every_test_asserts(path):
     assert functions_of(path)
     for test in functions_of(path):
         raises = [
-            node
-            for node in ast.walk(test)
-            if isinstance(node, ast.Attribute) and node.attr in ("raises", "fail")
+            node for node in ast.walk(test) if isinstance(node, ast.Attribute) and node.attr in ("raises", "fail")
         ]
         assert raises or any(isinstance(node, ast.Assert) for node in ast.walk(test)), test.name
 
@@ -164,9 +158,7 @@ def test_markdown_links_lead_somewhere(name, target):
     assert file.exists()
     if heading:
         headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
-        assert heading in [
-            re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings
-        ]
+        assert heading in [re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings]
 
 
 def test_documentation_lists_every_page():

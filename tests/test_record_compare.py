@@ -16,9 +16,7 @@ DATA = {"path": "/data/digits.h5", "sha256": "ab" * 32, "size_bytes": 1}
 def make(tmp_path):
     """make(...): an ended run with weights and metrics."""
 
-    def make(
-        loss=0.25, weight=1.0, config="seed: 0\npaths:\n  runs: a\n", status="finished", data=DATA, names=()
-    ):
+    def make(loss=0.25, weight=1.0, config="seed: 0\npaths:\n  runs: a\n", status="finished", data=DATA, names=()):
         given = {"overrides": [], "argv": ["lab"], "seed": 0}
         project = Project(tmp_path, record_package.SOURCE.name)
         run = Run.create(project, tmp_path / "runs", trial="baseline", config_yaml=config, **given)

@@ -10,6 +10,8 @@ from record_package import SOURCE  # noqa: F401  (makes `recorder` importable)
 from recorder.lab.record import cache, rows
 from recorder.lab.record.find import find
 from recorder.lab.record.listing import holds, ordered, parsed
+from recorder.lab.record.notes import append
+from recorder.lab.record.run import Run
 
 N = 10_000
 
@@ -65,7 +67,7 @@ def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     changed = runs / "trial0/20260101-000000-000000"
     summary = json.loads((changed / "summary.json").read_text())
     (changed / "summary.json").write_text(json.dumps(summary | {"status": "interrupted"}))
-    (runs / "trial1/20260101-000001-000001/notes.jsonl").write_text('{"tag": "paper"}\n')
+    append(Run.open(runs / "trial1/20260101-000001-000001"), tag="paper")
     assert listed(runs)[0]["status"] == "interrupted"
     assert find(runs, "paper").id == "20260101-000001-000001"
     assert len({given[0] for given in reads}) == 2
@@ -104,7 +106,7 @@ def test_any_harm_to_the_cache_changes_nothing(tmp_path, place, monkeypatch, har
             with sqlite3.connect(path) as database:
                 database.execute("DROP TABLE rows")
         case "read-only":
-            (runs / "trial0/20260101-000000-000000/notes.jsonl").write_text("")
+            os.utime(runs / "trial0/20260101-000000-000000/summary.json")
             connect = sqlite3.connect
             read_only = lambda path, **more: connect(f"file:{path}?mode=ro", uri=True)  # noqa: E731
             monkeypatch.setattr(cache.sqlite3, "connect", read_only)

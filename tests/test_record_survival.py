@@ -26,9 +26,7 @@ def record(root, runs):
     """A finished run of the repository around `root`, with uncommitted changes."""
     write(root, {"new.py": "uncommitted\n"})
     project = Project(root, PACKAGE)
-    run = Run.create(
-        project, runs, trial="baseline", config_yaml="seed: 0\n", overrides=[], argv=["lab"], seed=0
-    )
+    run = Run.create(project, runs, trial="baseline", config_yaml="seed: 0\n", overrides=[], argv=["lab"], seed=0)
     attempt = run.begin(project)
     (run.dir / "metrics.jsonl").write_text("")
     (run.checkpoints / "last.ckpt").write_bytes(b"weights")

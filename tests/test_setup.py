@@ -85,9 +85,7 @@ def test_with_uv_from_the_index(light):
     said = setup(light, UV, PIP_FIND_LINKS="", UV_FIND_LINKS="")
     assert "uv run lab" in said
     assert not (light / "env-freeze.txt").exists()
-    pinned = next(
-        line for line in (ROOT / "constraints.txt").read_text().split() if line.startswith("pyyaml==")
-    )
+    pinned = next(line for line in (ROOT / "constraints.txt").read_text().split() if line.startswith("pyyaml=="))
     name, version = pinned.split("==")
     assert f'name = "{name}"\nversion = "{version}"' in (light / "uv.lock").read_text()
     assert "uv.lock" in says(light, "git", "ls-files")

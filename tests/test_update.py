@@ -27,9 +27,7 @@ def releases(template, tmp_path_factory):
     moved.rename(folder / LAB / "machine/older_name.py")
     (folder / "template/notes.md").write_text("a seed of 0.0.1 that 99.0.0 drops\n")
     key.write_text(now[key].replace("seed: 0 #", "seed: 7 #").replace("    every_n_steps", "    every_n"))
-    key.write_text(
-        "".join(line for line in key.read_text().splitlines(True) if "matmul_precision" not in line)
-    )
+    key.write_text("".join(line for line in key.read_text().splitlines(True) if "matmul_precision" not in line))
     pyproject.write_text(now[pyproject].replace('    "torchmetrics>=1.4",\n', ""))
     ignored.write_text(now[ignored].replace("/wandb\n", ""))
     task.write_text(now[task] + "\n# an older comment\n")
@@ -88,9 +86,7 @@ def test_a_project_with_a_life_of_its_own_keeps_all_of_it(old, releases):
     edit(old / "README.md", "## Set up", "My thesis.\n\n## Set up")
     edit(package / "task.py", "# an older comment", "# my loss")
     edit(package / "conf/config.yaml", "max_epochs: 20", "max_epochs: 2")
-    edit(
-        old / "pyproject.toml", '    "scikit-learn>=1.5",\n', '    "scikit-learn>=1.5",\n    "tqdm>=4.67",\n'
-    )
+    edit(old / "pyproject.toml", '    "scikit-learn>=1.5",\n', '    "scikit-learn>=1.5",\n    "tqdm>=4.67",\n')
     edit(old / "pyproject.toml", 'version = "0.1.0"', 'version = "0.4.0"')
     edit(old / ".gitignore", "# yours\n", "# yours\n/figures\n")
     (package / "plots.py").write_text('"""Mine."""\n')

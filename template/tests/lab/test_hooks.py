@@ -27,9 +27,7 @@ def test_a_secret_is_named_with_its_line(tmp_path, text, capsys):
 
 
 def test_ordinary_text_passes(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text(
-        "task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n"
-    )
+    (tmp_path / "notes.txt").write_text("task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n")
     assert hooks.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
     assert capsys.readouterr().out == ""
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from recorded_project import PACKAGE, create, make_project, module, train
+from recorded_project import PACKAGE, create, git, make_project, module, train
 
 errors = module(".errors")
 find = module("find").find
@@ -189,6 +189,20 @@ def test_prune_keeps_what_is_referred_to(own, capsys, monkeypatch):
     assert (best.dir / "code.bundle").exists()
 
 
+def test_prune_takes_the_code_along_unless_another_run_has_it(own):
+    kept = train(own, "failed")
+    call(own, "runs tag", kept.id, "odd")
+    same = train(own, "failed")
+    (own.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
+    other = train(own, "failed")
+    refs = [run.record["code"]["ref"] for run in (kept, same, other)]
+    assert refs[0] == refs[1] != refs[2]
+    call(own, "runs prune", "--yes")
+    assert (same.dir.exists(), other.dir.exists()) == (False, False)
+    assert git(own.root, "for-each-ref", "--format=%(refname)", "refs/runs") == refs[0]
+    assert [path.stem for path in (own.root / "runs/.code").iterdir()] == [kept.record["code"]["commit"]]
+
+
 def test_prune_removes_what_killed_starts_left_a_day_ago(own):
     train(own)
     left = [own.root / "runs/baseline" / f".2026110{n}-000000-abcdef" for n in (1, 2)]
@@ -228,6 +242,29 @@ def test_news_are_told_once(own, capsys):
     module("run").Run.open(failed.dir).begin(own)
     call(own, "")
     assert f"continued:\n  {failed.id}" in capsys.readouterr().out
+
+
+def test_runs_of_older_schemas_and_other_directories(own, capsys):
+    run = train(own)
+    (run.dir / "summary.json").write_text(json.dumps({"status": "finished", "metrics": {"val/loss": 0.4}}))
+    (run.dir / "run.json").write_text("{}")
+    for name in ("wandb/offline-run-1", "sweeps/first"):
+        (own.root / "runs" / name).mkdir(parents=True)
+    assert [row["metrics"] for row in listed(own, capsys)] == [{"val/loss": 0.4}]
+    for words in (["runs list"], ["runs show", "@last"], ["runs cost"], ["runs prune"], [""]):
+        assert call(own, *words) == 0
+    assert run.id in capsys.readouterr().out
+
+
+def test_snapshot_for_scripts(own, capsys, tmp_path):
+    (own.root / ".env").write_text("KEY=x\n")
+    call(own, "snapshot", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found.keys() == {"commit", "tree", "ref", "dirty", "skipped", "submodules"}
+    assert found["skipped"] == [{"path": ".env", "reason": "secret-name"}]
+    with pytest.raises(errors.Refused, match="not a git repository") as refused:
+        call(own, "snapshot", "--repo", tmp_path, "--json")
+    assert refused.value.exit_code == 4
 
 
 def test_reading_records_imports_nothing_slow(project):

@@ -11,17 +11,8 @@ from typing import Any
 HOME = {"H5DataModule": "datamodule", "H5Dataset": "dataset", "as_is": "dataset", "in_order": "parallel"}
 HOME |= {"DataFileError": "file_layout", "layout": "file_layout"}
 HOME |= {"fingerprint": "checksum", "verify": "checksum", "write": "writer"}
-__all__ = [
-    "DataFileError",
-    "H5DataModule",
-    "H5Dataset",
-    "as_is",
-    "fingerprint",
-    "in_order",
-    "layout",
-    "verify",
-]
-__all__ += ["write"]
+__all__ = ["DataFileError", "H5DataModule", "H5Dataset", "as_is", "fingerprint"]
+__all__ += ["in_order", "layout", "verify", "write"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,6 @@
 """`lab data bench`: how fast a data file is read from each disk there is, so that one sees where to put
 it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile
@@ -26,12 +24,9 @@ def bench_command(project: Project, args: list[str]) -> None:
     parser = argparse.ArgumentParser("lab data bench", description=__doc__)
     parser.add_argument("name", help=NAME)
     found = layout(data_file(project, parser.parse_args(args).name))
-    places = {"data": found.path.parent, "home": Path.home(), "scratch": project.paths.get("scratch")}
+    places = {"data": found.path.parent, "home": Path.home(), "scratch": project.paths["scratch"]}
     places |= {"node-local": node_local(), "/dev/shm": Path("/dev/shm")}
-    print(
-        f"{found.path}, {found.identity[0] / 1e6:.1f} MB; page cache dropped before each measurement "
-        "where allowed"
-    )
+    print(f"{found.path}, {found.identity[0] / 1e6:.1f} MB; read from a cold cache where that is allowed")
     for name, directory in places.items():
         if directory is None or not os.access(directory, os.W_OK):
             print(f"  {name:<11} not here, or not writable")
@@ -40,10 +35,7 @@ def bench_command(project: Project, args: list[str]) -> None:
             n_bytes = _copy(found, copy)
             in_order_MBps, random_per_s = _sequential(copy.name, n_bytes), _random(found, copy.name, n_bytes)
         kind = filesystem_type(directory)
-        print(
-            f"  {name:<11} {kind:<8} {in_order_MBps:8.0f} MB/s in order  {random_per_s:9.0f} samples/s "
-            "at random"
-        )
+        print(f"  {name:<11} {kind:<8} {in_order_MBps:8.0f} MB/s, {random_per_s:9.0f} samples/s at random")
 
 
 def _copy(found: Layout, copy: tempfile._TemporaryFileWrapper) -> int:

@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Checks every byte of a data file against the hashes it carries, and names its content by one hash."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -72,9 +70,8 @@ def fingerprint(path: str | Path) -> dict[str, Any]:
 def remember(verified: Layout) -> dict[str, Any]:
     """Keeps the fingerprint of a file whose bytes were just verified or written."""
     path = verified.path.resolve()
-    lines = [
-        f"{name} {one.dtype.str} {one.shape} {one.sha256}" for name, one in sorted(_all(verified).items())
-    ]
+    arrays = sorted(_all(verified).items())
+    lines = [f"{name} {array.dtype.str} {array.shape} {array.sha256}" for name, array in arrays]
     known = {"sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(), "n": verified.n} | _stat(path)
     temporary = _note(path).with_suffix(f".{os.getpid()}")
     try:

@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from ..errors import LabError
 from ..machine.affinity import cores
 from .checksum import fingerprint
 from .dataset import H5Dataset, Transform
-from .file_layout import DataFileError, Layout, layout
+from .file_layout import Layout, layout, require
 from .find import find
 from .loader import Loader
 from .order import Order
@@ -58,9 +56,7 @@ class H5DataModule(L.LightningDataModule):
         self.path, self.search = path, [search] if isinstance(search, str) else list(search)
         self.batch_size, self.seed, self.drop_last = batch_size, seed, drop_last
         self.fields = tuple(fields)
-        self.shapes = {
-            name: shape if isinstance(shape, int) else tuple(shape) for name, shape in (shapes or {}).items()
-        }
+        self.shapes = dict(shapes or {})
         self.num_workers, self.stage = num_workers, stage
         self.loaders: dict[str, Loader] = {}
         self._layout: Layout | None = None
@@ -70,9 +66,7 @@ class H5DataModule(L.LightningDataModule):
         """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}. Further keys
         are further fields; "split" puts a sample into that split, "group" keeps all samples of one group in
         one split."""
-        raise LabError(
-            f"{cls.__name__} in data.py has no samples(); write one that yields a dict per sample."
-        )
+        raise LabError(f"{cls.__name__} has no samples(): write one in data.py, or pack with --as")
 
     transform: Transform | None = None
     """Called as transform(batch, rng) on whole training batches in the reading thread or worker; draw from
@@ -106,8 +100,7 @@ class H5DataModule(L.LightningDataModule):
     def test_dataloader(self) -> Loader:
         return self.loader("test")
 
-    def predict_dataloader(self) -> Loader:
-        return self.loader("test")
+    predict_dataloader = test_dataloader
 
     def loader(self, split: str, shuffle: bool = False) -> Loader:
         """A loader over this rank's part of `split`; shuffled ones crop at random and apply `transform`.
@@ -115,33 +108,17 @@ class H5DataModule(L.LightningDataModule):
         Raises:
             DataFileError: the split has fewer samples than there are ranks (or none).
         """
-        dataset = H5Dataset(
-            self.layout,
-            split,
-            self.fields,
-            shapes=self.shapes,
-            crop="random" if shuffle else "start",
-            transform=self.transform if shuffle else None,
-        )
+        how = {"crop": "random", "transform": self.transform} if shuffle else {}
+        dataset = H5Dataset(self.layout, split, self.fields, shapes=self.shapes, **how)
         rank, world_size = self.ranks()
-        if len(dataset) < world_size:
-            raise DataFileError(
-                f"{self.layout.path}: split {split!r} has {len(dataset)} samples, fewer than the "
-                f"{world_size} processes that read it. "
-                "Pack it with a larger share for that split, or use fewer devices."
-            )
-        order = Order(
-            len(dataset), self.batch_size, self.seed, shuffle, self.drop_last and shuffle, rank, world_size
-        )
-        attached = self.trainer is not None
-        self.loaders[split] = Loader(
-            dataset,
-            order,
-            num_workers=self._number_of_workers(dataset),
-            pin_memory=torch.cuda.is_available(),
-            epoch=(lambda: self.trainer.current_epoch) if attached and shuffle else None,
-            on_other_steps=self._set_steps_done if attached and shuffle else None,
-        )
+        few = f"split {split!r} has {len(dataset)} samples, fewer than the {world_size} processes"
+        require(len(dataset) >= world_size, f"{self.layout.path}: {few}. Pack it with a larger share.")
+        drop_last = self.drop_last and shuffle
+        order = Order(len(dataset), self.batch_size, self.seed, shuffle, drop_last, rank, world_size)
+        how = {"num_workers": self._number_of_workers(), "pin_memory": torch.cuda.is_available()}
+        if self.trainer and shuffle:
+            how |= {"epoch": lambda: self.trainer.current_epoch, "on_other_steps": self._set_steps_done}
+        self.loaders[split] = Loader(dataset, order, **how)
         return self.loaders[split]
 
     def ranks(self) -> tuple[int, int]:
@@ -167,15 +144,13 @@ class H5DataModule(L.LightningDataModule):
         for loader in self.loaders.values():
             loader.close()
 
-    def _number_of_workers(self, dataset: H5Dataset) -> int:
+    def _number_of_workers(self) -> int:
         if self.num_workers != "auto":
             return int(self.num_workers)
-        if not any(
-            "encoding" in self.layout.fields[name].attrs for name in self.fields if name in self.layout.fields
-        ):
-            return 0
-        ranks_here = getattr(self.trainer, "num_devices", 1) if self.trainer else 1
-        return max(1, cores() // max(1, ranks_here) - 1)
+        ranks_here = self.trainer.num_devices if self.trainer else 1
+        stored = [array for name, array in self.layout.fields.items() if name in self.fields]
+        encoded = any("encoding" in array.attrs for array in stored)
+        return max(1, cores() // ranks_here - 1) if encoded else 0
 
     def _set_steps_done(self, steps: int) -> None:
         """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where the

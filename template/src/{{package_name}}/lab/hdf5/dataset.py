@@ -2,8 +2,6 @@
 """Samples of one split as tensors, a whole batch at a time, gathered from the memory map without HDF5 in
 between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

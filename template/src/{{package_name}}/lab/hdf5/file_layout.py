@@ -10,8 +10,6 @@
 every array with its sha256 as an attribute.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -143,10 +141,8 @@ def _plain(attrs: h5py.AttributeManager) -> dict[str, Any]:
 
 
 def _check_root(path: Path, attrs: dict[str, Any]) -> None:
-    foreign = f"(format is {attrs.get('format')!r}, expected {FORMAT!r}). Pack it: lab data pack --help"
-    require(
-        attrs.get("format") == FORMAT, f"{path} is HDF5, but was not written by `lab data pack` {foreign}"
-    )
+    foreign = f"was not written by `lab data pack` (format {attrs.get('format')!r}, expected {FORMAT!r})"
+    require(attrs.get("format") == FORMAT, f"{path} {foreign}. Pack it: lab data pack --help")
     versions = f"version {attrs.get('version')} of the layout, this lab reads {VERSION}"
     require(attrs.get("version") == VERSION, f"{path} has {versions}. Update the project: copier update")
     again = f"Pack it again: lab data pack {path.stem}"
@@ -163,9 +159,7 @@ def _arrays(path: Path, group: h5py.Group, size: int) -> dict[str, Array]:
         require(dtype.kind in "biufc" and dtype.isnative, f"{where} has type {dtype}, {numbers}.")
         repack = f"h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
         stored_apart = dataset.chunks is not None or dataset.is_virtual or dataset.external
-        require(
-            not stored_apart, f"{where} is chunked or stored elsewhere, it cannot be mapped. Use: {repack}"
-        )
+        require(not stored_apart, f"{where} is chunked or elsewhere, so not mappable. Use: {repack}")
         attrs = _plain(dataset.attrs)
         sha256, offset = str(attrs.pop("sha256", "")), dataset.id.get_offset() or 0
         array = arrays[name] = Array(name, dtype, dataset.shape, offset, sha256, attrs)
@@ -176,9 +170,7 @@ def _arrays(path: Path, group: h5py.Group, size: int) -> dict[str, Array]:
 
 
 def _check_lengths(found: Layout) -> None:
-    require(
-        found.n > 0 and found.fields, f"{found.path} holds no samples. Pack it again from a source with some."
-    )
+    require(found.n > 0 and found.fields, f"{found.path} holds no samples. Pack it again.")
     for name in found.fields:
         ragged = found.is_ragged(name)
         samples = found.arrays[name + OFFSETS].shape[0] - 1 if ragged else found.arrays[name].shape[0]
@@ -196,9 +188,8 @@ def _check_splits(found: Layout) -> None:
         intact = hashlib.sha256(rows).hexdigest() == split.sha256
         require(intact, f"{where} does not match its sha256: damaged. Copy the file again, or pack it again.")
         inside = rows.size == 0 or 0 <= rows[0] <= rows[-1] < found.n
-        require(
-            rows.dtype == np.int64 and inside, f"{where} has rows outside 0..{found.n - 1}. Pack it again."
-        )
+        inside &= rows.dtype == np.int64
+        require(inside, f"{where} has rows outside 0..{found.n - 1}. Pack it again.")
 
 
 def _why_unreadable(path: Path, size: int, error: Exception) -> str:
@@ -211,6 +202,8 @@ def _why_unreadable(path: Path, size: int, error: Exception) -> str:
         return f"{path} is no HDF5 file: {size} bytes that begin with {head!r}, expected {MAGIC!r}. {again}"
     if "already open for write" in text or "consistency flags" in text:
         return f"{path} is open for writing, or its writer was killed: it is not complete. {again}"
+    if "locking flag" in text:
+        return f"{path} is open in this process through h5py. Close it there first."
     if isinstance(error, OSError) and error.errno:
         return f"{path} cannot be read: {os.strerror(error.errno)}. Check its permissions and disk."
     return f"{path} ({size} bytes) is damaged: {text}. {again}"

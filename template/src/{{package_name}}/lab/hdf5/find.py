@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Finds a data file along the search path of `paths.data`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,9 +23,7 @@ def find(path: str | Path, search: Sequence[str | Path]) -> Path:
     for directory in directories:
         if (directory / path).exists():
             return directory / path
-    there = [
-        other.name for directory in directories if directory.is_dir() for other in directory.glob("*.h5")
-    ]
+    there = [other.name for directory in directories for other in directory.glob("*.h5")]
     raise DataFileError(
         f"no data file {path} in "
         f"{', '.join(map(str, directories)) or 'an empty search path'}{nearest(path.name, there)}. "

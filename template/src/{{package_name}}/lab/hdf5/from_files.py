@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Samples from folders of images or recordings, one file a sample, one sub-directory a class."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,19 +9,18 @@ from typing import Any
 import numpy as np
 
 from .file_layout import DataFileError, require
-from .gather import crop, decode
+from .gather import Size, crop, decode
 from .parallel import in_order
 
 SUFFIXES = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"),
     "audio": (".wav", ".flac", ".ogg", ".aiff"),
 }
-Attrs = dict[str, dict[str, Any]]
+Samples = tuple[Iterator[dict[str, Any]], dict[str, dict[str, Any]]]  # and the attributes of their fields
+Skipped = list[str] | None  # where to note what was left out; None: nothing may be
 
 
-def from_images(
-    root: Path, size: tuple[int, int] | None, encoded: bool, skipped: list[str] | None
-) -> tuple[Any, Attrs]:
+def from_images(root: Path, size: Size | None, encoded: bool, skipped: Skipped) -> Samples:
     """Samples {"x": image, "y": class} and the attributes of their fields.
 
     x is RGB uint8 (3, height, width), scaled to cover `size` and cropped to it; with `encoded` the file's
@@ -40,15 +37,13 @@ def from_images(
     return _samples(root, "images", "x", read, {"encoding": "image"} if encoded else {}, skipped)
 
 
-def from_audio(root: Path, skipped: list[str] | None) -> tuple[Any, Attrs]:
+def from_audio(root: Path, skipped: Skipped) -> Samples:
     """Samples {"wav": int16 of any length, "y": class, when there are sub-directories}, all of one sample
     rate."""
     try:
         import soundfile
     except ImportError as error:
-        raise DataFileError(
-            "reading audio needs soundfile; install it with: pip install soundfile"
-        ) from error
+        raise DataFileError("reading audio needs soundfile: pip install soundfile") from error
     first = next((path for path in sorted(root.rglob("*")) if path.suffix.lower() in SUFFIXES["audio"]), None)
     rate_hz = soundfile.info(first).samplerate if first else 0
 
@@ -67,13 +62,8 @@ def from_audio(root: Path, skipped: list[str] | None) -> tuple[Any, Attrs]:
 
 
 def _samples(
-    root: Path,
-    kind: str,
-    field: str,
-    read: Callable[[Path], np.ndarray],
-    attrs: dict,
-    skipped: list[str] | None,
-) -> tuple[Iterator[dict[str, Any]], Attrs]:
+    root: Path, kind: str, field: str, read: Callable[[Path], np.ndarray], attrs: dict, skipped: Skipped
+) -> Samples:
     require(root.is_dir(), f"{root} is no directory; expected one with {kind} in a sub-directory per class.")
     suffixes = SUFFIXES[kind]
     files = sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in suffixes)
@@ -91,9 +81,8 @@ def _samples(
             value = read(root / file)
         except Exception as error:  # whatever a decoder raises for a damaged file
             if skipped is None:
-                raise DataFileError(
-                    f"{root / file} cannot be read: {error}. Repair it, or use --skip-damaged."
-                ) from error
+                what = f"{root / file} cannot be read: {error}"
+                raise DataFileError(f"{what}. Repair it, or use --skip-damaged.") from error
             skipped.append(str(file))
             return None
         after = (root / file).stat()

@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Samples from arrays (.npy, .npz) and tables (.csv, .tsv, .parquet), a row each."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .file_layout import DataFileError, require
+from .from_files import Samples, Skipped
 
 MAX_CLASSES = 65536
 
@@ -26,27 +25,20 @@ def open_arrays(sources: Sequence[Path], scratch: Path) -> dict[str, np.ndarray]
             if source.suffix == ".npz":
                 with zipfile.ZipFile(source) as archive:
                     for member in archive.namelist():
-                        with (
-                            archive.open(member) as packed,
-                            (scratch / Path(member).name).open("wb") as plain,
-                        ):
+                        unpacked = scratch / Path(member).name
+                        with archive.open(member) as packed, unpacked.open("wb") as plain:
                             shutil.copyfileobj(packed, plain, 1 << 20)
-                        arrays |= open_arrays([scratch / Path(member).name], scratch)
+                        arrays |= open_arrays([unpacked], scratch)
             else:
                 arrays[source.stem] = np.load(source, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise DataFileError(
-                f"{source} cannot be read: {error}. Expected .npy or .npz with numbers."
-            ) from error
-        require(
-            arrays[source.stem].ndim if source.stem in arrays else True, f"{source} holds a single value."
-        )
+            raise DataFileError(f"{source} cannot be read as .npy or .npz of numbers: {error}") from error
     return arrays
 
 
 def from_table(
-    path: Path, label: str | None, columns: Sequence[str], group: str | None, skipped: list[str] | None
-) -> tuple[Iterator[dict[str, Any]], dict[str, dict[str, Any]]]:
+    path: Path, label: str | None, columns: Sequence[str], group: str | None, skipped: Skipped
+) -> Samples:
     """Samples {"x": float32 of the `columns` (all but label and group), "y": the label} and field attributes.
 
     A label column of whole numbers is int64, of other numbers float32, of names the class number (sorted
@@ -74,16 +66,15 @@ def from_table(
                 where = f"{path}: row {number + 1}, column {name!r}: {row.get(name)!r} is no number"
                 if skipped is None:
                     raise DataFileError(
-                        f"{where}. Correct it, leave out the column (--columns), or use --skip-damaged."
+                        f"{where}. Correct it, or use --columns or --skip-damaged."
                     ) from error
                 skipped.append(str(number))
                 continue
             yield sample | ({"group": row[group]} if group else {})
 
     attrs = {"x": {"columns": json.dumps(chosen, ensure_ascii=False)}}
-    return samples(), attrs | (
-        {"y": {"classes": json.dumps(list(classes), ensure_ascii=False)}} if classes else {}
-    )
+    names = {"y": {"classes": json.dumps(list(classes), ensure_ascii=False)}} if classes else {}
+    return samples(), attrs | names
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -92,9 +83,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             from pyarrow import ArrowException
             from pyarrow.parquet import ParquetFile
         except ImportError as error:
-            raise DataFileError(
-                "reading Parquet needs pyarrow; install it with: pip install pyarrow"
-            ) from error
+            raise DataFileError("reading Parquet needs pyarrow: pip install pyarrow") from error
         try:
             with ParquetFile(path) as file:
                 for batch in file.iter_batches(8192):
@@ -106,9 +95,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataFileError(
-            f"{path} cannot be read as a table: {error}. Expected UTF-8 text with a head line."
-        ) from error
+        raise DataFileError(f"{path} is no UTF-8 table with a head line: {error}") from error
 
 
 def _number(text: Any) -> float:

@@ -1,8 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """How the rows of one field become one array: taken from the map, cropped before reading, or decoded."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 from .file_layout import OFFSETS, DataFileError, Layout, require
 
 LENGTHS = "_lengths"
+Size = tuple[int, int]  # height, width
 Rng = Callable[[], np.random.Generator]
 
 
@@ -83,7 +82,7 @@ class Lengths(Ragged):
 class EncodedImages(Ragged):
     """JPEG, PNG ... bytes decoded to RGB uint8 (B, 3, height, width): scaled to cover that, then cropped."""
 
-    def __init__(self, layout: Layout, name: str, size: tuple[int, int], crop: str) -> None:
+    def __init__(self, layout: Layout, name: str, size: Size, crop: str) -> None:
         super().__init__(layout, name, None, crop)
         self.size = size
 
@@ -100,14 +99,14 @@ class EncodedImages(Ragged):
         return out
 
 
-def crop(image_HWC: np.ndarray, size: tuple[int, int], down: float = 0.5, right: float = 0.5) -> np.ndarray:
+def crop(image_HWC: np.ndarray, size: Size, down: float = 0.5, right: float = 0.5) -> np.ndarray:
     """A window of `size` (height, width), `down` and `right` in 0..1 of the way; the centre by default."""
     top = int(down * (image_HWC.shape[0] - size[0] + 1))
     left = int(right * (image_HWC.shape[1] - size[1] + 1))
     return image_HWC[top : top + size[0], left : left + size[1]]
 
 
-def decode(encoded: bytes, size: tuple[int, int] | None) -> np.ndarray:
+def decode(encoded: bytes, size: Size | None) -> np.ndarray:
     """An encoded image as RGB uint8 (height, width, 3), scaled to just cover `size` (height, width).
 
     Raises:
@@ -133,10 +132,7 @@ def field_reader(layout: Layout, name: str, shapes: Mapping[str, Any], crop: str
         return Lengths(layout, base, shape, crop)
     stored = layout.field(name)
     if not layout.is_ragged(name):
-        require(
-            shape is None,
-            f"{where} has samples of one shape {stored.shape[1:]}; shapes are for ragged fields.",
-        )
+        require(shape is None, f"{where} has one shape, {stored.shape[1:]}; shapes are for ragged fields.")
         return FieldReader(layout, name)
     if "encoding" in stored.attrs:
         pair = isinstance(shape, Sequence) and len(shape) == 2

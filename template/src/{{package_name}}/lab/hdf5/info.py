@@ -2,8 +2,6 @@
 """`lab data info`, `verify` and `stage`: what a data file holds, whether it is intact, a copy on this
 node."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil
@@ -51,22 +49,16 @@ def describe(found: Layout) -> str:
     if (label := found.fields.get("y")) and label.dtype.kind in "iu" and len(label.shape) == 1:
         names = json.loads(label.attrs.get("classes", "{}"))
         numbers, counts = np.unique(found.map(label), return_counts=True)
-        each = [
-            f"{names[k] if names else k} {n}" for k, n in zip(numbers[:MANY_CLASSES], counts, strict=False)
-        ]
-        lines.append(
-            f"  {len(numbers)} classes: {', '.join(each)}{' …' if len(numbers) > MANY_CLASSES else ''}"
-        )
-    lines += [
-        f"  {key}: {value}" for key, value in found.attrs.items() if key not in ("format", "n", "complete")
-    ]
+        each = [f"{names[k] if names else k} {n}" for k, n in zip(numbers, counts, strict=True)]
+        shown = each if len(each) <= MANY_CLASSES else [*each[:MANY_CLASSES], "…"]
+        lines.append(f"  {len(numbers)} classes: {', '.join(shown)}")
+    own = ("format", "n", "complete")
+    lines += [f"  {key}: {value}" for key, value in found.attrs.items() if key not in own]
     if striping := stripes(found.path):
         lines.append(f"  lustre stripes: {striping}")
     free = limit_bytes() - taken_bytes()
     rooms = {"memory": free, "/dev/shm": min(free, shutil.disk_usage("/dev/shm").free)} | _gpu()
-    fits = [
-        f"{room} {'yes' if size < 0.8 * n else 'no'} ({n / 1e9:.1f} GB free)" for room, n in rooms.items()
-    ]
+    fits = [f"{room} {'yes' if size < 0.8 * n else 'no'} ({n / 1e9:.1f} GB)" for room, n in rooms.items()]
     return "\n".join([*lines, f"  fits into: {', '.join(fits)}{'' if 'GPU' in rooms else '; no GPU here'}"])
 
 
@@ -80,9 +72,7 @@ def _gpu() -> dict[str, int]:
 
 
 def verify_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "lab data verify", description="checks every byte against the file's hashes"
-    )
+    parser = argparse.ArgumentParser("lab data verify", description="checks every byte of a data file")
     parser.add_argument("name", help=NAME)
     path = data_file(project, parser.parse_args(args).name)
     from tqdm import tqdm
@@ -110,6 +100,4 @@ def stage_command(project: Project, args: list[str]) -> None:
         unstage(place(options.to), path)
         print(f"no unused copy of {path.name} is left in {place(options.to)}")
     elif (copy := stage(path, options.to, owner=parser, keep=True)) != path:
-        print(
-            f"{copy}: a verified copy, kept until: lab data stage {options.name} --to {options.to} --remove"
-        )
+        print(f"{copy} is kept until: lab data stage {options.name} --to {options.to} --remove")

@@ -2,8 +2,6 @@
 """Batches of a split in a given order, one thread or some processes ahead, with a position that a checkpoint
 can hold."""
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -47,7 +45,7 @@ class Loader:
         pin_memory: bool = False,
         start_method: str | None = None,
         epoch: Callable[[], int] | None = None,
-        on_other_steps: Callable[[int], Any] | None = None,
+        on_other_steps: Callable[[int], Any] = lambda steps: None,
     ) -> None:
         self.dataset, self.order, self.batch_size = dataset, order, order.batch_size
         self.num_workers, self.pin_memory, self.start_method = num_workers, pin_memory, start_method
@@ -63,9 +61,7 @@ class Loader:
     def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
         ahead = self._from_workers() if self.num_workers else in_order(self._read, self._plan(), 1, AHEAD)
         for end, batch in ahead:
-            self.position = (
-                end  # before the yield: a checkpoint taken while this batch is trained on includes it
-            )
+            self.position = end  # before the yield: a checkpoint taken while this batch is used includes it
             yield batch
 
     def _plan(self) -> Iterator[Batch]:
@@ -84,15 +80,9 @@ class Loader:
 
     def _from_workers(self) -> Iterator[tuple[int, Any]]:
         if self._workers is None:
-            self._workers = DataLoader(
-                self.dataset,
-                batch_sampler=_Planned(self),
-                num_workers=self.num_workers,
-                collate_fn=as_is,
-                pin_memory=self.pin_memory,
-                multiprocessing_context=self.start_method,
-                persistent_workers=True,
-            )
+            how = {"num_workers": self.num_workers, "persistent_workers": True, "collate_fn": as_is}
+            how |= {"pin_memory": self.pin_memory, "multiprocessing_context": self.start_method}
+            self._workers = DataLoader(self.dataset, batch_sampler=_Planned(self), **how)
         ends = self._workers.batch_sampler.ends
         ends.clear()
         try:
@@ -107,15 +97,8 @@ class Loader:
 
     def state_dict(self) -> dict[str, int]:
         """The position, the same on all ranks; Lightning keeps it in checkpoints."""
-        order = self.order
-        step = order.world_size * order.batch_size
-        return {
-            "epoch": self.epoch,
-            "position": self.position,
-            "n": order.n,
-            "seed": order.seed,
-            "step": step,
-        }
+        at = {"epoch": self.epoch, "position": self.position}
+        return at | {"n": self.order.n, "seed": self.order.seed, "step": self.order.step}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """The next iteration goes on after the `position` of `state`, which may be from another number of
@@ -124,26 +107,17 @@ class Loader:
         Raises:
             LabError: the state is from another number of samples, where its position means nothing.
         """
-        if state["n"] != self.order.n:
-            raise LabError(
-                f"the checkpoint was made with {state['n']} training samples, but "
-                f"{self.dataset.layout.path} has "
-                f"{self.order.n} now. Bring back the file it was made with, or start a new run."
-            )
+        order, file = self.order, self.dataset.layout.path
+        if state["n"] != order.n:
+            counts = f"was made with {state['n']} training samples, {file} has {order.n} now"
+            raise LabError(f"the checkpoint {counts}. Bring that file back, or start a new run.")
         self.epoch, self.position, self._resumes = state["epoch"], state["position"], True
-        step = self.order.world_size * self.order.batch_size
-        left = len(self.order.starts(self.position))
-        if (state["step"], state["seed"]) != (step, self.order.seed):
-            if self.order.rank == 0:
-                print(
-                    f"lab: goes on after sample {self.position} of epoch {self.epoch}, with {step} samples "
-                    "per step instead of "
-                    f"{state['step']}: the same data, but no longer bit for bit what the uninterrupted run "
-                    "computes.",
-                    file=sys.stderr,
-                )
-            if self._on_other_steps:
-                self._on_other_steps(len(self) - left)
+        left = len(order.starts(self.position))
+        if (state["step"], state["seed"]) != (order.step, order.seed):
+            at = f"after sample {self.position} of epoch {self.epoch}, {order.step} samples a step instead of"
+            if order.rank == 0:
+                print(f"lab: goes on {at} {state['step']}; so no longer bit for bit.", file=sys.stderr)
+            self._on_other_steps(len(self) - left)
         if not left:
             self.epoch, self.position = self.epoch + 1, 0
 

@@ -2,8 +2,6 @@
 """Which samples each rank reads, batch after batch: a function of (seed, epoch) alone, at any number of
 ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -41,10 +39,15 @@ class Order:
     rank: int = 0
     world_size: int = 1
 
+    @property
+    def step(self) -> int:
+        """Samples of all ranks per step."""
+        return self.world_size * self.batch_size
+
     def starts(self, position: int = 0) -> range:
         """Where the steps begin that follow after `position` samples of the epoch."""
-        needed = self.world_size * (self.batch_size if self.drop_last else 1)
-        return range(position, self.n - needed + 1, self.world_size * self.batch_size)
+        needed = self.step if self.drop_last else self.world_size
+        return range(position, self.n - needed + 1, self.step)
 
     def permutation(self, epoch: int) -> np.ndarray:
         """(n,) int64. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in every version of
@@ -59,7 +62,5 @@ class Order:
         for step, start in enumerate(starts):
             last = step == len(starts) - 1 and not self.drop_last
             end = self.n if last else start + starts.step
-            low, high = (
-                start + (end - start) * rank // self.world_size for rank in (self.rank, self.rank + 1)
-            )
+            low, high = (start + (end - start) * k // self.world_size for k in (self.rank, self.rank + 1))
             yield Batch(permutation[low:high], end, (self.seed, epoch, start, self.rank))

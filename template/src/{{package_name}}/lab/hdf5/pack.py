@@ -4,8 +4,6 @@
 Without --as, the samples come from the class that conf/data/NAME.yaml names: its samples(source).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -37,11 +35,7 @@ def pack_command(project: Project, args: list[str]) -> None:
     add("--split-file", type=Path, help="lines `sample,split`; sample: path below the source, or row number")
     add("--group", help="keeps a group on one side: a column of a table, or an expression found in each path")
     add("--seed", type=int, default=0, help="of the random order and the splits (default: 0)")
-    add(
-        "--skip-damaged",
-        action="store_true",
-        help="leave out what cannot be read, and record that in the file",
-    )
+    add("--skip-damaged", action="store_true", help="leave out what cannot be read, and record it")
     add("--to", type=Path, help="directory of the file (default: the first writable one of paths.data)")
     options = parser.parse_args(args)
     known = (project.source / "conf" / "data" / f"{options.name}.yaml").exists() or not options.kind
@@ -63,15 +57,11 @@ def pack_command(project: Project, args: list[str]) -> None:
     remember(found)  # its bytes were hashed while they were written
     fields = ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in found.fields.items())
     splits = ", ".join(f"{name} {split.shape[0]}" for name, split in found.splits.items())
-    print(
-        f"{target}: {found.n} samples, {found.identity[0] / 1e6:.1f} MB in "
-        f"{time.monotonic() - started_s:.1f} s"
-    )
+    spent = f"{found.identity[0] / 1e6:.1f} MB in {time.monotonic() - started_s:.1f} s"
+    print(f"{target}: {found.n} samples, {spent}")
     print(f"  fields {fields}; splits {splits}" + (f"; {len(skipped)} damaged left out" if skipped else ""))
     if not known:
-        print(
-            f"  next: copy conf/data/digits.yaml to conf/data/{options.name}.yaml and set its path and fields"
-        )
+        print(f"  next: copy conf/data/digits.yaml to {options.name}.yaml beside it; set path and fields")
 
 
 def _pack(project: Project, config: dict[str, Any], target: Path, options: argparse.Namespace) -> list[str]:
@@ -129,9 +119,7 @@ def data_config(project: Project, name: str) -> dict[str, Any]:
     config = read_yaml(directory / f"{name}.yaml")
     for key in ("_target_", "path"):
         if not isinstance(config.get(key), str):
-            raise LabError(
-                f"{directory / name}.yaml has no {key}; it needs a line for it, as digits.yaml has"
-            )
+            raise LabError(f"{directory / name}.yaml has no line for {key}; see digits.yaml")
     return config
 
 
@@ -141,9 +129,7 @@ def load_class(project: Project, config: dict[str, Any]) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise LabError(
-            f"_target_: {config['_target_']} cannot be loaded: {error}. Is {name} in {module}?"
-        ) from error
+        raise LabError(f"_target_: {module}.{name} cannot be loaded: {error}") from error
 
 
 def writable_place(project: Project) -> Path:

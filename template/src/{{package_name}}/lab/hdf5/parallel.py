@@ -2,8 +2,6 @@
 """Work done ahead in threads, its results in order. Decoders of images and audio, hashes and NumPy's gather
 free the interpreter, so threads are enough and nothing is copied between processes."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +13,7 @@ Item, Result = TypeVar("Item"), TypeVar("Result")
 
 
 def in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int | None = None, ahead: int = 4
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int = 0, ahead: int = 4
 ) -> Iterator[Result]:
     """function(item) for each item, at most `ahead` per thread early; as many threads as there are cores for
     us."""

@@ -2,8 +2,6 @@
 """Who goes into which split: by ratio, as given, or by group; and the order of the rows. All from one
 seed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,9 +80,7 @@ def parse_ratios(text: str) -> dict[str, float]:
     try:
         ratios = {name.strip(): float(ratio) for name, ratio in (part.split("=") for part in text.split(","))}
     except ValueError as error:
-        raise DataFileError(
-            f"--split {text!r}: expected shares such as train=0.8,val=0.1,test=0.1"
-        ) from error
+        raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2") from error
     sums = min(ratios.values()) > 0 and abs(sum(ratios.values()) - 1) < 1e-6
     require(sums, f"--split {text!r}: the shares must be above 0 and add up to 1.")
     return ratios

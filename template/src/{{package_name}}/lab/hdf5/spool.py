@@ -2,8 +2,6 @@
 """Packs samples that come one after the other: first to raw files beside the target, then into it in random
 order. Memory holds one sample, one block, and a few numbers per sample, however large the source is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,10 +39,8 @@ class Spooled:
 
     def append(self, where: str, value: np.ndarray) -> None:
         kind = f"of type {value.dtype} {list(value.shape)}, expected {self.dtype} {list(self.shape)}"
-        require(
-            value.dtype == self.dtype and value.dtype.kind in "biufc",
-            f"{where} is {kind}. Convert it to numbers.",
-        )
+        numbers = value.dtype == self.dtype and value.dtype.kind in "biufc"
+        require(numbers, f"{where} is {kind}. Convert it to numbers.")
         fits = value.shape == self.shape or (value.ndim == len(self.shape) == 1)
         require(fits, f"{where} is {kind}. Only 1-D fields may vary in length; give images a target --size.")
         if value.shape != self.shape:
@@ -98,9 +94,8 @@ def _spool(
             for name, value in values.items() if i == 0 else ():
                 fields[name] = Spooled(value.dtype, value.shape, (directory / name).open("wb", BLOCK_BYTES))
             where = f"{path}: sample {sample.get('key', i)}"
-            require(
-                values.keys() == fields.keys(), f"{where} has the fields {[*values]}, others {[*fields]}."
-            )
+            same = values.keys() == fields.keys()
+            require(same, f"{where} has the fields {[*values]}, others {[*fields]}.")
             for name, value in values.items():
                 fields[name].append(f"{where}: {name!r}", value)
             splitter.add(sample)

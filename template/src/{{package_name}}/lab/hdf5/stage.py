@@ -5,8 +5,6 @@ A lock file beside the copy says who does: each user holds a shared lock that th
 process ends, however it ends. So the last one removes the copy, and what dead jobs left is found and cleared.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os
@@ -110,9 +108,7 @@ def _copy(path: Path, copy: Path) -> None:
     if filesystem_type(copy.parent) == "tmpfs":  # its pages count against the job's memory
         free = max(0, min(free, int(0.8 * (limit_bytes() - taken_bytes()))))
     if size > free:
-        raise OSError(
-            FULL[0], f"{size / 1e9:.3f} GB needed, {free / 1e9:.3f} GB free (disk and the job's memory)"
-        )
+        raise OSError(FULL[0], f"{size / 1e9:.3f} GB needed, {free / 1e9:.3f} GB of disk and memory free")
     temporary = _beside(copy, ".tmp")
     try:
         shutil.copyfile(path, temporary)

@@ -2,8 +2,6 @@
 """Writes a data file: checked first, streamed in blocks, hashed on the way, under a temporary name until
 complete."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os
@@ -95,9 +93,8 @@ def _columns(path: str | Path, name: str, value: Any) -> list[Column]:
         samples = [np.asarray(sample) for sample in value]
         types = sorted({str(sample.dtype) for sample in samples})
         require(len(types) == 1, f"{path}: field {name!r} mixes types {types}; convert its samples to one.")
-        return ragged_columns(
-            name, samples[0].dtype, np.array([len(s) for s in samples]), lambda: joined(samples)
-        )
+        lengths = np.array([len(sample) for sample in samples])
+        return ragged_columns(name, samples[0].dtype, lengths, lambda: joined(samples))
     array = np.asarray(value)
     return [Column(name, array.dtype, array.shape, lambda: _slices(array))]
 
@@ -142,19 +139,15 @@ def _number_of_samples(path: Path, columns: Sequence[Column]) -> int:
         where = f"{path}: field {column.name!r}"
         require(column.name.isidentifier(), f"{where}: a name has letters, digits and _ only.")
         require(column.shape, f"{where} is a single value, expected one row per sample.")
-        numbers = column.dtype.kind in "biufc" and column.dtype.itemsize <= 8 * (
-            1 + (column.dtype.kind == "c")
-        )
+        most_bytes = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}.get(column.dtype.kind, 0)
+        numbers = column.dtype.itemsize <= most_bytes
         kinds = "expected numbers of up to 64 bits; texts and images go into a ragged uint8 field"
         require(numbers, f"{where} has type {column.dtype}, {kinds}.")
         if column.name.removesuffix(OFFSETS) in names - {column.name}:
             lengths[column.name.removesuffix(OFFSETS)] = column.shape[0] - 1
         elif column.name + OFFSETS not in names:
             lengths[column.name] = column.shape[0]
-    require(
-        any(lengths.values()),
-        f"{path}: no samples to write; a data file holds at least one. Check the source.",
-    )
+    require(any(lengths.values()), f"{path}: no samples to write, expected at least one. Check the source.")
     require(len(set(lengths.values())) == 1, f"{path}: the fields differ in number of samples: {lengths}")
     return next(iter(lengths.values()))
 
@@ -170,9 +163,7 @@ def _checked_splits(path: Path, splits: Mapping[str, Any], n: int) -> dict[str, 
         require(not outside, f"{where} has rows {rows[:1]}..{rows[-1:]}, there are samples 0..{n - 1}.")
         require((rows[1:] > rows[:-1]).all(), f"{where} names a row twice.")
         for row in rows[owner[rows] >= 0][:1]:
-            raise DataFileError(
-                f"{where} and {names[owner[row]]!r} share row {row}; splits must be disjoint."
-            )
+            raise DataFileError(f"{where} and {names[owner[row]]!r} share row {row}; no row may be in two.")
         owner[rows] = number
     return rows_of
 
@@ -217,9 +208,8 @@ def _write_array(path: Path, group: h5py.Group, column: Column) -> None:
     for block in column.blocks():
         block = np.ascontiguousarray(block, native)
         if column.name == "y" and block.ndim == 1 and native.kind == "f" and np.isnan(block).any():
-            raise DataFileError(
-                f"{path}: label y of sample {row + np.isnan(block).argmax()} is NaN. Drop it."
-            )
+            sample = row + np.isnan(block).argmax()
+            raise DataFileError(f"{path}: label y of sample {sample} is NaN. Drop it.")
         dataset[row : row + len(block)] = block
         sha256.update(block.reshape(-1).view(np.uint8).data)
         row += len(block)

@@ -15,9 +15,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
 ROOT = PACKAGE.parents[1]
-TORCH = os.environ.get(
-    "TORCH", ""
-)  # cpu, cu126, …: a build of torch; "": PyPI's own, on Linux the one for CUDA
+TORCH = os.environ.get("TORCH", "")  # cpu, cu126, …: a build of torch; "": PyPI's own, on Linux the one for CUDA
 WHEELS = (os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or "").replace(",", " ").split()
 CONSTRAINTS = os.environ.get("UV_CONSTRAINT") or os.environ.get("PIP_CONSTRAINT") or ""
 

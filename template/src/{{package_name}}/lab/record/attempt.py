@@ -27,11 +27,7 @@ class Attempt:
     def start(self, **facts: object) -> "Attempt":
         """Writes start.json; from now on the run counts as running while this process lives and beats."""
         self.started_unix_s, self.energy_j = time.time(), energy_j()
-        started = {
-            "attempt": self.n,
-            "started_unix_s": round(self.started_unix_s, 3),
-            "imported_from": LAB.parent,
-        }
+        started = {"attempt": self.n, "started_unix_s": round(self.started_unix_s, 3), "imported_from": LAB.parent}
         self.note(**started, **process(), variables=variables(), **facts)
         self.beat()
         return self
@@ -61,10 +57,8 @@ class Attempt:
             status: finished, failed or interrupted.
             metrics: final values by name; those not given are the last ones in metrics.jsonl.
             signal: number of the signal that ended it.
-            measured: further figures, which also replace the ones worked out here: `exit_code`;
-            `gpu_seconds` (wall
-                time times devices); `energy_j` (of this node's devices); `peak_memory_bytes`,
-                `peak_gpu_bytes`.
+            measured: further figures, which also replace the ones worked out here: `exit_code`; `gpu_seconds` (wall
+                time times devices); `energy_j` (of this node's devices); `peak_memory_bytes`, `peak_gpu_bytes`.
         """
         now = time.time()
         seconds, energy_now_j = now - self.started_unix_s, energy_j()
@@ -117,11 +111,8 @@ def summarise(record: dict, run_dir: Path) -> dict:
 
 
 def total(attempts: list[dict], key: str) -> float | None:
-    """The sum over attempts; None when none measured it. One that never ended counts up to its last
-    heartbeat."""
-    values = [
-        attempt["end"].get(key) if attempt["end"] else attempt["until_now"].get(key) for attempt in attempts
-    ]
+    """The sum over attempts; None when none measured it. One that never ended counts up to its last heartbeat."""
+    values = [attempt["end"].get(key) if attempt["end"] else attempt["until_now"].get(key) for attempt in attempts]
     known = [value for value in values if value is not None]
     return round(sum(known), 3) if known else None
 

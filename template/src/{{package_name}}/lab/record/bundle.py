@@ -16,8 +16,7 @@ STORE = ".code"  # below the root of runs: bundles by commit; runs of the same c
 
 
 def bundle(git: Git, runs: Path, code: dict) -> None:
-    """Puts the bundles of a snapshot and of its submodules into the store, and their kind into
-    `code["bundle"]`:
+    """Puts the bundles of a snapshot and of its submodules into the store, and their kind into `code["bundle"]`:
     "thin" (a remote has the base), "full" (everything is in it), or "pushed" (a remote has the commit)."""
     path = runs / STORE / f"{code['commit']}.bundle"
     if not path.exists():
@@ -63,9 +62,7 @@ def materialise(code: dict, root: Path, run_dir: Path, destination: Path, name: 
         Failed: none of these has the commit.
     """
     if not code.get("commit"):
-        raise LabError(
-            f"the code of {run_dir.name} was not recorded: {code.get('reason', 'an older record')}"
-        )
+        raise LabError(f"the code of {run_dir.name} was not recorded: {code.get('reason', 'an older record')}")
     top = root.joinpath(*[".."] * len(Path(code["prefix"]).parts)).resolve()
     destination.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-code-") as temporary:

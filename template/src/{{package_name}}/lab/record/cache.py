@@ -1,6 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Rows of ended runs in SQLite on this machine's own disk, so that ten thousand are listed at once.
 
+The key of a row is the time and size of its summary.json; notes.append touches that file.
 Disposable: missing, broken, older or on a read-only disk, it is built again or done without. Only listings
 write it.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from .rows import key_of
+from .files import stamp
 
 LAYOUT = 1  # of the rows in it; an older cache is thrown away
 
@@ -24,12 +25,10 @@ def remembered(runs: Path, directories: list[str], read: Callable[[str], dict]) 
     try:
         path = location(runs)
         with closing(opened(path)) as connection, connection as database:
-            known = {
-                path: (key, text) for path, key, text in database.execute("SELECT path, key, row FROM rows")
-            }
+            known = {path: (key, text) for path, key, text in database.execute("SELECT path, key, row FROM rows")}
             texts, fresh, found = [], [], []
             for directory in directories:
-                key = key_of(directory)
+                key = stamp(f"{directory}/summary.json")
                 entry = known.pop(directory, None)
                 if key and entry and entry[0] == key:
                     texts.append(entry[1])

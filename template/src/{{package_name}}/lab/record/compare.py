@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Whether two runs gave the same result: bitwise, within tolerance, not, or not comparable, with the
-reason."""
+"""Whether two runs gave the same result: bitwise, within tolerance, not, or not comparable, and why."""
 
 import math
 
@@ -12,33 +11,14 @@ from .rows import row
 from .run import Run
 
 TOLERANCE = 1e-3  # relative; what another number of threads or another GPU may change
-NO_RESULT = (
-    "paths",
-    "site",
-    "job",
-    "logger",
-    "log",
-    "record",
-    "checkpoint",
-    "profile",
-)  # settings that change no number
+# Sections of the configuration that change no number.
+NO_RESULT = {"paths", "site", "job", "logger", "log", "record", "checkpoint", "profile"}
 RESULTS = ("train/", "val/", "test/")  # metrics that must agree; speed and memory need not
-PLACE = (
-    "accelerator",
-    "device",
-    "devices",
-    "precision",
-    "threads",
-    "world_size",
-    "torch",
-    "cuda",
-    "determinism",
-)
+PLACE = ("accelerator", "device", "devices", "precision", "threads", "world_size", "torch", "cuda", "determinism")
 
 
 def compare(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
-    """Prints the verdict; 0 when the results agree bitwise or within `tolerance` (relative), 1 when they
-    differ.
+    """Prints the verdict; 0: the results agree bitwise or within `tolerance` (relative), 1: they differ.
 
     Raises:
         NotComparable: the runs were not meant to give the same result, or one of them gave none.
@@ -116,13 +96,9 @@ def same_weights(a: Run, b: Run) -> bool | None:
     import torch  # slow, and nothing else here needs it
 
     left, right = (torch.load(path, map_location="cpu", weights_only=True)["state_dict"] for path in paths)
-    return left.keys() == right.keys() and all(
-        left[name].dtype == right[name].dtype
-        and left[name].shape == right[name].shape
-        and left[name]
-        .contiguous()
-        .view(-1)
-        .view(torch.uint8)
-        .equal(right[name].contiguous().view(-1).view(torch.uint8))
-        for name in left
-    )
+
+    def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+        bytes_of = (tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other))
+        return one.dtype == other.dtype and one.shape == other.shape and torch.equal(*bytes_of)
+
+    return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)

@@ -26,9 +26,7 @@ def cost_command(project: Project, args: list[str]) -> None:
         for group in sorted(groups):
             print(line(f"  {group}", groups[group]))
     print(line("all", known))
-    unmeasured = sum(
-        row.get("gpu_seconds", 0) not in (0, None) and row.get("energy_j") is None for row in known
-    )
+    unmeasured = sum(row.get("gpu_seconds", 0) not in (0, None) and row.get("energy_j") is None for row in known)
     if unmeasured:
         print(f"kWh leaves out {unmeasured} runs whose GPUs do not tell their energy")
 

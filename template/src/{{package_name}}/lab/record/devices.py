@@ -32,9 +32,7 @@ def torch_facts() -> dict:
 def driver() -> str | None:
     """Version of NVIDIA's kernel driver."""
     try:
-        match = re.search(
-            r"\d+\.\d+(\.\d+)?", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
-        )
+        match = re.search(r"\d+\.\d+(\.\d+)?", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8"))
     except OSError:
         return None
     return match and match[0]

@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs diff A B`: code, configuration, environment, data and metrics, in this order; only what
-differs."""
+"""`lab runs diff A B`: code, configuration, environment, data and metrics, in this order; only what differs."""
 
 import argparse
 from pathlib import Path
@@ -16,9 +15,7 @@ ABSENT = "(absent)"
 
 
 def diff_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="lab runs diff", description=__doc__, epilog="Exit code 1 when they differ."
-    )
+    parser = argparse.ArgumentParser(prog="lab runs diff", description=__doc__, epilog="Exit code 1 when they differ.")
     parser.add_argument("a", help="an id or its beginning, a tag, @last, @best:val/loss")
     parser.add_argument("b")
     options = parser.parse_args(args)
@@ -50,9 +47,7 @@ def flat(tree: dict, prefix: str = "") -> dict:
     """A nested dict as `{"a.b": leaf}`."""
     found: dict = {}
     for key, value in tree.items():
-        found |= (
-            flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
-        )
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
     return found
 
 
@@ -72,9 +67,7 @@ def environment_of(run: Run) -> dict:
     start = attempts[-1]["start"] if attempts else {}
     packages = (run.dir / "env.txt").read_text(encoding="utf-8").splitlines()
     versions = dict(line.split("==", 1) for line in packages if "==" in line)
-    about = {
-        key: value for key, value in run.record["env"].items() if key not in ("n_packages", "executable")
-    }
+    about = {key: value for key, value in run.record["env"].items() if key not in ("n_packages", "executable")}
     keys = ("device", "devices", "precision", "threads", "world_size", "driver", "cudnn", "determinism")
     return about | {"host": start.get("host"), "package": versions} | {key: start.get(key) for key in keys}
 

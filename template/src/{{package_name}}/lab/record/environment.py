@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What a run ran on: Python, packages, machine, the variables that change results. Nothing is imported to
-find out."""
+"""What a run ran on: Python, packages, machine, variables that change results. Nothing is imported to find out."""
 
 import getpass
 import os
@@ -13,36 +12,17 @@ from .leaks import scan
 
 # By allow-list, so that no token ever gets in: what changes numbers, placement or speed.
 PREFIXES = (
-    "CUDA_",
-    "CUBLAS_",
-    "CUDNN_",
-    "NCCL_",
-    "GLOO_",
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "TORCH_",
-    "PYTORCH_",
-    "SLURM_",
-    "LAB_",
-)
+    "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "GLOO_", "OMP_", "MKL_", "OPENBLAS_", "TORCH_", "PYTORCH_", "SLURM_", "LAB_",
+)  # fmt: skip
 NAMES = {
-    "PYTHONHASHSEED",
-    "PYTHONPATH",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "JOB_ID",
-    "PBS_JOBID",
-    "LOADEDMODULES",
-    "VIRTUAL_ENV",
-}
+    "PYTHONHASHSEED", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "JOB_ID", "PBS_JOBID", "LOADEDMODULES", "VIRTUAL_ENV",
+}  # fmt: skip
 LOCKS = ("uv.lock", "env-freeze.txt")
 CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 
 
 def packages() -> list[str]:
-    """Installed distributions as sorted `name==version` (and ` @ URL` when not from an index), from
-    directory names alone."""
+    """Installed distributions from directory names alone: `name==version`, with ` @ URL` when not from an index."""
     found: dict[str, str] = {}
     for place in sys.path:
         try:
@@ -53,9 +33,7 @@ def packages() -> list[str]:
             package, _, version = name.removesuffix(".dist-info").partition("-")
             direct = read_json(Path(place, name, "direct_url.json")) if package.lower() not in found else None
             origin = f" @ {direct['url']}" if direct and "url" in direct else ""
-            found.setdefault(
-                package.lower(), f"{package}=={version}{origin}"
-            )  # the first on the path is imported
+            found.setdefault(package.lower(), f"{package}=={version}{origin}")  # the first on the path is imported
     return [found[key] for key in sorted(found)]
 
 
@@ -84,20 +62,16 @@ def environment(root: Path, installed: list[str]) -> dict:
 
 
 def differences(recorded: dict, recorded_packages: list[str], root: Path) -> list[str]:
-    """How the environment of this process differs from the recorded one, a line each; empty when results
-    should agree."""
+    """How the environment of this process differs from the recorded one, a line each."""
     installed = packages()
     now = environment(root, installed)
     keys = ("python", "lock_sha256", "container", "modules")
     found = [f"{key}: {recorded.get(key)} -> {now[key]}" for key in keys if recorded.get(key) != now[key]]
     before, after = (
-        dict(line.split("==", 1) for line in lines if "==" in line)
-        for lines in (recorded_packages, installed)
+        dict(line.split("==", 1) for line in lines if "==" in line) for lines in (recorded_packages, installed)
     )
     changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
-    return found + [
-        f"package {name}: {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in changed
-    ]
+    return found + [f"package {name}: {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in changed]
 
 
 def user() -> str:
@@ -108,8 +82,7 @@ def user() -> str:
 
 
 def process() -> dict:
-    """What tells whether a process still lives: host, pid, and the boot and pid namespace in which the pid
-    counts."""
+    """What tells whether a process still lives: host, pid, and the boot and pid namespace in which the pid counts."""
     return {
         "host": platform.node(),
         "pid": os.getpid(),
@@ -127,12 +100,9 @@ def pid_space() -> str:
 
 
 def pid_started(pid: int) -> str | None:
-    """When process `pid` started, in clock ticks since boot (so that a reused pid is not taken for it); None
-    when it is gone."""
+    """When process `pid` started, in clock ticks since boot, which tells a reused pid; None when it is gone."""
     try:
-        fields = (
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        )
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     return None if fields[0] == "Z" else fields[19]

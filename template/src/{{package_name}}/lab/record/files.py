@@ -47,8 +47,7 @@ def read_json(path: Path) -> dict | None:
 
 
 def plain(value: Any) -> Any:
-    """`value` in JSON's own types: scalars of NumPy and torch as numbers, paths as text, NaN and infinities
-    as text."""
+    """`value` in JSON's own types: scalars of NumPy and torch as numbers, paths as text, NaN and infinities as text."""
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set):

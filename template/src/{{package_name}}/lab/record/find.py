@@ -30,9 +30,7 @@ def find(runs: Path, word: str) -> Run:
     if len(matches) == 1:
         return Run.open(directories[matches[0]])
     if matches:
-        raise LabError(
-            f"{word!r} means {len(matches)} runs: {', '.join(sorted(matches)[:5])}. Give more of the id."
-        )
+        raise LabError(f"{word!r} means {len(matches)} runs: {', '.join(sorted(matches)[:5])}. Give more of the id.")
     raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
 
 

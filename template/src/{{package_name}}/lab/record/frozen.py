@@ -8,9 +8,7 @@ from ..errors import Refused
 from ..project import LAB, PACKAGE
 from .files import read_json
 
-LABEL = (
-    ".lab-snapshot.json"  # lies in the frozen directory: the `code` section of the record it was made from
-)
+LABEL = ".lab-snapshot.json"  # lies in the frozen directory: the `code` section of the record it was made from
 
 
 def directory() -> Path | None:

@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""One call of git: no hooks, no prompts, no locks on the user's index, none of the caller's GIT_* but where
-to find settings."""
+"""One call of git: no hooks, no prompts, no locks, and of the caller's GIT_* only where settings are found."""
 
 import os
 import subprocess
@@ -36,12 +35,7 @@ class Git:
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(KEPT)}
-        own = {
-            "LC_ALL": "C",
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-        }
+        own = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         try:
             return subprocess.run(
@@ -64,9 +58,7 @@ class Git:
         """
         done = self.run(*arguments, stdin=stdin)
         if done.returncode or "could not open directory" in done.stderr:
-            raise GitFailed(
-                f"git {arguments[0]} in {self.directory}: {done.stderr.strip() or done.returncode}"
-            )
+            raise GitFailed(f"git {arguments[0]} in {self.directory}: {done.stderr.strip() or done.returncode}")
         return done.stdout.removesuffix("\n")
 
     def paths(self, *arguments: str) -> list[str]:

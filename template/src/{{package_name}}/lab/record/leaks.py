@@ -44,9 +44,7 @@ def refuse(found: list[str]) -> None:
     """
     if found:
         places = "; ".join(found[:5])
-        advice = (
-            "Move it to .env (never recorded) or out of the project; if it is no secret, insist with --allow."
-        )
+        advice = "Move it to .env (never recorded) or out of the project; if it is no secret, insist with --allow."
         raise Refused(f"nothing was recorded: {places}.\n{advice}")
 
 

@@ -20,28 +20,18 @@ PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
 FAVOURITES = ("val/loss", "val/acc", "test/loss", "test/acc", "train/loss")
 COLOURS = {"finished": 32, "failed": 31, "lost": 31, "interrupted": 33, "running": 36, "queued": 36}
 OPERATORS = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "=": operator.eq,
-}
+    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq,
+}  # fmt: skip
 EXPRESSION = re.compile(r"([^<>=!]+)(<=|>=|!=|<|>|=)(.*)")
 FIELDS = ("trial", "status", "tag", "who", "since", "before")
-FILTERS = """Filters, all of which must hold: trial=wide (or a pattern), status=failed,lost, tag=paper,
-who=ann,
+FILTERS = """Filters, all of which must hold: trial=wide (or a pattern), status=failed,lost, tag=paper, who=ann,
 since=2026-11-01, before=2026-12-01, and metrics such as 'val/loss<0.3' (quoted, because of the shell)."""
 
 
 def list_command(project: Project, args: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="lab runs list", description="Lists runs, newest first. " + FILTERS)
-    parser.add_argument(
-        "where", nargs="*", metavar="FILTER", help="for example: status=finished 'val/acc>0.9'"
-    )
-    parser.add_argument(
-        "--sort", metavar="KEY", help="a metric (best first), trial, status, seconds or created"
-    )
+    parser.add_argument("where", nargs="*", metavar="FILTER", help="for example: status=finished 'val/acc>0.9'")
+    parser.add_argument("--sort", metavar="KEY", help="a metric (best first), trial, status, seconds or created")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="an array of " + ", ".join(PUBLIC))
     output.add_argument("--csv", action="store_true", help="a line per run, a column per metric")
@@ -57,9 +47,7 @@ def list_command(project: Project, args: list[str]) -> None:
     elif options.csv:
         write_csv(found)
     elif not found:
-        print(
-            f"none of {len(known)} runs" if known else "no runs yet. Make one with: lab train trial=baseline"
-        )
+        print(f"none of {len(known)} runs" if known else "no runs yet. Make one with: lab train trial=baseline")
     else:
         asked = [key for key, _, _ in wanted if key not in FIELDS] + [options.sort or ""]
         sys.stdout.write(table(found, asked, shutil.get_terminal_size((80, 24)).columns, sys.stdout.isatty()))
@@ -76,8 +64,7 @@ def parsed(text: str) -> tuple[str, str, str]:
         except ValueError as error:
             known = ", ".join(FIELDS)
             raise LabError(
-                f"{text!r}: a metric is compared with a number, and {key!r} is none of {known}"
-                + nearest(key, FIELDS)
+                f"{text!r}: a metric is compared with a number, and {key!r} is none of {known}" + nearest(key, FIELDS)
             ) from error
     elif sign != "=":
         raise LabError(f"{text!r}: {key} is compared with =, for example {key}={value}")
@@ -145,8 +132,7 @@ def write_csv(found: list[dict]) -> None:
 
 
 def table(found: list[dict], asked: list[str], width: int, colour: bool) -> str:
-    """Id, status, trial, then as many metrics as fit (those asked for first), then tags or the reason for
-    the run."""
+    """Id, status, trial, then as many metrics as fit (those asked for first), then tags or the reason for the run."""
     names = {name: None for row in found for name in row["metrics"]}
     names = [name for name in dict.fromkeys([*asked, *FAVOURITES, *names]) if name in names]
     trial_width = min(18, max([5, *(len(row["trial"]) for row in found)]))
@@ -157,9 +143,7 @@ def table(found: list[dict], asked: list[str], width: int, colour: bool) -> str:
             columns.append((name, max(8, len(name))))
             used += 2 + max(8, len(name))
     rest = width - used - 2
-    head = f"{'run':<22}  {'status':<11}  {'trial':<{trial_width}}" + "".join(
-        f"  {name:>{w}}" for name, w in columns
-    )
+    head = f"{'run':<22}  {'status':<11}  {'trial':<{trial_width}}" + "".join(f"  {name:>{w}}" for name, w in columns)
     lines = [head]
     for row in found:
         status = f"{row['status']:<11}"

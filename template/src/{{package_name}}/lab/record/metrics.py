@@ -33,9 +33,8 @@ class MetricsLog:
 
 
 def read_metrics(run_dir: Path) -> list[dict]:
-    """The rows by step. Where attempts overlap, the last attempt's row of a step (and of the same metrics)
-    counts;
-    a cut line is passed over."""
+    """The rows by step. Where attempts overlap, the last attempt's row of a step (and of the same metrics) counts; a
+    cut line is passed over."""
     try:
         content = (Path(run_dir) / "metrics.jsonl").read_bytes()
     except FileNotFoundError:

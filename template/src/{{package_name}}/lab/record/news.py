@@ -19,16 +19,11 @@ def news_command(project: Project, args: list[str]) -> None:
     before = read_json(looked) or {"unix_s": 0, "open": []}
     now_unix_s = time.time()
     known = rows(runs)
+    unended = [row["run_id"] for row in known if row["status"] in ("running", "queued")]
     print("\n".join(news(known, before)))
     try:
         looked.parent.mkdir(parents=True, exist_ok=True)
-        write_json(
-            looked,
-            {
-                "unix_s": now_unix_s,
-                "open": [row["run_id"] for row in known if row["status"] in ("running", "queued")],
-            },
-        )
+        write_json(looked, {"unix_s": now_unix_s, "open": unended})
     except OSError:  # somebody else's runs, or a read-only disk: then the same is told again next time
         return
 
@@ -37,15 +32,7 @@ def news(known: list[dict], before: dict) -> list[str]:
     """The lines to print, given the rows of all runs and what was known at the last look."""
     if not known:
         return ["no runs yet. Start with: lab train trial=baseline", "all commands: lab --help"]
-    kinds: dict[str, list[str]] = {
-        "finished": [],
-        "failed": [],
-        "interrupted": [],
-        "lost": [],
-        "continued": [],
-        "running": [],
-        "queued": [],
-    }
+    kinds = {kind: [] for kind in ("finished", "failed", "interrupted", "lost", "continued", "running", "queued")}
     for row in known:
         status, ended = row["status"], row["ended_unix_s"]
         if status in ("running", "queued"):
@@ -56,19 +43,14 @@ def news(known: list[dict], before: dict) -> list[str]:
     lines = []
     for kind, entries in kinds.items():
         if entries:
-            lines += [f"{kind}:", *entries[:LONGEST]] + (
-                [f"  … and {len(entries) - LONGEST} more"] if len(entries) > LONGEST else []
-            )
+            more = [f"  … and {len(entries) - LONGEST} more"] if len(entries) > LONGEST else []
+            lines += [f"{kind}:", *entries[:LONGEST], *more]
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(before["unix_s"])) if before["unix_s"] else "ever"
     return lines or [f"nothing new since {since}; {len(known)} runs: lab runs list"]
 
 
 def news_of_lost(row: dict, before: dict) -> bool:
-    return (
-        row["run_id"] in before["open"]
-        or (row["started_unix_s"] or 0) > before["unix_s"]
-        or not before["unix_s"]
-    )
+    return row["run_id"] in before["open"] or (row["started_unix_s"] or 0) > before["unix_s"] or not before["unix_s"]
 
 
 def line(row: dict) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from contextlib import suppress
 
 from ..errors import LabError
 from ..project import Project
@@ -23,9 +24,7 @@ def note_command(project: Project, args: list[str]) -> None:
 
 
 def tag_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        prog="lab runs tag", description="Tags a run; prune never deletes a tagged one."
-    )
+    parser = argparse.ArgumentParser(prog="lab runs tag", description="Tags a run; prune never deletes a tagged one.")
     parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
     parser.add_argument("tags", nargs="+", metavar="TAG")
     parser.add_argument("--remove", action="store_true", help="take the tags away")
@@ -33,9 +32,7 @@ def tag_command(project: Project, args: list[str]) -> None:
     run = find(project.paths["runs"], options.run)
     for tag in options.tags:
         if not re.fullmatch(r"[A-Za-z][\w.-]*", tag):
-            raise LabError(
-                f"a tag begins with a letter and has letters, digits, '.', '_' and '-'; got {tag!r}"
-            )
+            raise LabError(f"a tag begins with a letter and has letters, digits, '.', '_' and '-'; got {tag!r}")
         append(run, **{"untag" if options.remove else "tag": tag})
 
 
@@ -45,3 +42,5 @@ def append(run: Run, **entry: str) -> None:
     file = os.open(run.dir / "notes.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     os.write(file, line.encode())
     os.close(file)
+    with suppress(FileNotFoundError):
+        os.utime(run.dir / "summary.json")  # the cache of rows sees by it that there is a new note

@@ -16,12 +16,8 @@ PRINTED = ("commit", "tree", "ref", "dirty", "skipped", "submodules")
 
 def snapshot_command(project: Project, args: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="lab snapshot", description="Freezes the working tree as a commit.")
-    parser.add_argument(
-        "--repo", type=Path, default=project.root, help="another repository than the project's"
-    )
-    parser.add_argument(
-        "--max-file-mb", type=float, default=10, help="skip larger files that git does not track (10)"
-    )
+    parser.add_argument("--repo", type=Path, default=project.root, help="another repository than the project's")
+    parser.add_argument("--max-file-mb", type=float, default=10, help="skip larger files that git does not track (10)")
     parser.add_argument("--allow", action="store_true", help="record also what looks like a token")
     parser.add_argument("--json", action="store_true", help="for scripts: " + ", ".join(PRINTED))
     options = parser.parse_args(args)

@@ -14,11 +14,11 @@ from pathlib import Path
 from ..project import Project
 from .attempt import read_attempts
 from .bundle import STORE, checked_out
+from .files import read_json
 from .find import best
 from .git import Git
 from .listing import FILTERS, holds, parsed
 from .rows import rows, run_directories
-from .run import Run
 
 BY_DEFAULT = "status=failed,interrupted,lost"
 DAY_S = 86400
@@ -27,9 +27,7 @@ DAY_S = 86400
 def prune_command(project: Project, args: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="lab runs prune", description=f"{__doc__} {FILTERS}")
     parser.add_argument("where", nargs="*", metavar="FILTER", help=f"which runs (default: {BY_DEFAULT})")
-    parser.add_argument(
-        "--keep-best", type=int, default=3, metavar="N", help="finished runs of each trial to keep (3)"
-    )
+    parser.add_argument("--keep-best", type=int, default=3, metavar="N", help="finished runs of each trial to keep (3)")
     parser.add_argument("--metric", default="val/loss", help="what best means (val/loss)")
     parser.add_argument("--yes", action="store_true", help="really delete")
     options = parser.parse_args(args)
@@ -46,17 +44,14 @@ def prune_command(project: Project, args: list[str]) -> None:
 
 
 def needed(known: list[dict], trials: Path, n_best: int, metric: str) -> set[str]:
-    """Ids of runs that are alive, tagged, a parent, named in a trial's README, or among the best of their
-    trial."""
+    """Ids of runs that are alive, tagged, a parent, named in a trial's README, or among the best of their trial."""
     kept = {row["run_id"] for row in known if row["tags"] or row["status"] in ("queued", "running")}
     kept |= {row["parent"] for row in known if row.get("parent")}
     texts = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in trials.glob("*/*.md"))
     kept |= {row["run_id"] for row in known if row["run_id"] in texts}
     for trial in {row["trial"] for row in known}:
         measured = [
-            row
-            for row in known
-            if row["trial"] == trial and metric in row["metrics"] and row["status"] == "finished"
+            row for row in known if row["trial"] == trial and metric in row["metrics"] and row["status"] == "finished"
         ]
         kept |= {row["run_id"] for row in best(measured, metric)[:n_best]} if measured else set()
     return kept
@@ -84,9 +79,8 @@ def delete(directories: list[Path], project: Project) -> None:
 
 def commits(directory: Path) -> set[str]:
     """Every snapshot that a run refers to: of its start, of later attempts, of submodules."""
-    codes = [
-        Run.open(directory).record["code"],
-        *(attempt["start"].get("code") or {} for attempt in read_attempts(directory)),
-    ]
+    record = read_json(directory / "run.json") or {}
+    starts = [attempt["start"] for attempt in read_attempts(directory)]
+    codes = [part["code"] for part in (record, *starts) if part.get("code")]
     codes += [inner for code in codes for inner in checked_out(code)]
     return {code["commit"] for code in codes if code.get("commit")}

@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs reproduce`: the frozen code of a run, run again as a new run; with --check, its result
-compared."""
+"""`lab runs reproduce`: the frozen code of a run, run again as a new run; with --check, its result compared."""
 
 import argparse
 import os
@@ -26,9 +25,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
     parser.add_argument(
         "--check", action="store_true", help="compare the results: exit code 0, 1 differs, 3 not comparable"
     )
-    parser.add_argument(
-        "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
-    )
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})")
     options = parser.parse_args(args)
     runs = project.paths["runs"]
     original = find(runs, options.run)
@@ -43,16 +40,13 @@ def reproduce_command(project: Project, args: list[str]) -> int:
     made = [Run.open(Path(directory)) for directory in set(run_directories(runs)) - before]
     repeated = next((run for run in made if run.record["parent"] == original.id), None)
     if failed or repeated is None:
-        raise Failed(
-            f"the repetition of {original.id} failed{f': lab runs show {repeated.id}' if repeated else ''}"
-        )
+        raise Failed(f"the repetition of {original.id} failed{f': lab runs show {repeated.id}' if repeated else ''}")
     print(f"{original.id} was run again as {repeated.id}")
     return compare(original, repeated, options.tolerance) if options.check else 0
 
 
 def train(project: Project, original: Run, code: Path) -> subprocess.CompletedProcess:
-    """Trains with the frozen code and the recorded configuration; the project's data and runs stay where
-    they are."""
+    """Trains with the frozen code and the recorded configuration; the project's data and runs stay where they are."""
     recorded = original.record["code"]
     inherited = {key: value for key, value in os.environ.items() if key not in ("LAB_RUN_DIR", "LAB_ATTEMPT")}
     frozen = {
@@ -68,8 +62,7 @@ def train(project: Project, original: Run, code: Path) -> subprocess.CompletedPr
 
 
 def look_at_data(original: Run) -> None:
-    """The recorded data file must still be there with its size; what is in it is compared once the new run
-    has read it.
+    """The recorded data file must be there with its size; its content is compared once the new run has read it.
 
     Raises:
         NotComparable: it is gone, or has another size.
@@ -78,6 +71,4 @@ def look_at_data(original: Run) -> None:
     path = Path(recorded.get("path", ""))
     if "size_bytes" in recorded and not (path.is_file() and path.stat().st_size == recorded["size_bytes"]):
         found = f"has {path.stat().st_size} bytes" if path.is_file() else "is missing"
-        raise NotComparable(
-            f"the data of {original.id}, {path}, {found}; recorded were {recorded['size_bytes']} bytes"
-        )
+        raise NotComparable(f"the data of {original.id}, {path}, {found}; recorded were {recorded['size_bytes']} bytes")

@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""One row per run, from the directories alone; rows of ended runs are remembered in a cache that may vanish
-any time."""
+"""One row per run, from the directories alone; rows of ended runs are remembered in a disposable cache."""
 
 import json
 import os
@@ -9,12 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .attempt import summarise
-from .files import read_json, stamp
+from .files import read_json
 from .state import Scheduler, status
 
-HIGHER = re.compile(
-    r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score"
-)
+HIGHER = re.compile(r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score")
+UNLISTED = ("schema", "code", "config_sha256")  # in the record of the run itself
+OPTIONAL = (
+    "created", "who", "why", "parent", "seed", "exception", "device", "n_attempts", "started_unix_s", "attempt_unix_s",
+    "ended_unix_s", "seconds", "gpu_seconds", "energy_j",
+)  # fmt: skip
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on a cache is worth its import
 
 
@@ -27,7 +30,8 @@ def run_directories(runs: Path) -> Iterator[str]:
     """Every run directory: runs/<trial>/<run_id>."""
     for trial in listed(str(runs)):
         for name in listed(f"{runs}/{trial}"):
-            yield f"{runs}/{trial}/{name}"
+            if ID.fullmatch(name):
+                yield f"{runs}/{trial}/{name}"
 
 
 def listed(directory: str) -> list[str]:
@@ -39,8 +43,7 @@ def listed(directory: str) -> list[str]:
 
 
 def rows(runs: Path, scheduler: Scheduler | None = None) -> list[dict]:
-    """A row per run, newest first: `run_id, trial, status, created, run_dir, metrics`, tags and what the
-    summary has."""
+    """A row per run, newest first: `run_id, trial, status, created, run_dir, metrics, tags` and times, energy, seed."""
     directories = list(run_directories(runs))
     if len(directories) < MANY:
         found = [row(directory, scheduler) for directory in directories]
@@ -59,20 +62,18 @@ def row(directory: str, scheduler: Scheduler | None = None) -> dict:
         record = read_json(folder / "run.json") or {}
         summary = summarise(record, folder) | {"status": status(folder, scheduler, record)}
     trial, run_id = directory.rsplit("/", 2)[1:]
-    return summary | {
-        "run_id": run_id,
-        "trial": summary.get("trial") or trial.replace("+", "/"),
-        "run_dir": directory,
-        "metrics": summary.get("metrics") or {},
-        "tags": tags(folder),
-    }
-
-
-def key_of(directory: str) -> str | None:
-    """What the row of an ended run depends on: time and size of its summary and notes; None when it has not
-    ended."""
-    summary = stamp(f"{directory}/summary.json")
-    return summary and f"{summary} {stamp(f'{directory}/notes.jsonl')}"
+    known = {key: value for key, value in summary.items() if key not in UNLISTED}
+    return (
+        dict.fromkeys(OPTIONAL)
+        | known
+        | {
+            "run_id": run_id,
+            "trial": summary.get("trial") or trial.replace("+", "/"),
+            "run_dir": directory,
+            "metrics": summary.get("metrics") or {},
+            "tags": tags(folder),
+        }
+    )
 
 
 def tags(folder: Path) -> list[str]:

@@ -56,8 +56,7 @@ class Run:
     ) -> "Run":
         """Freezes the code, claims runs/<trial>/<run_id>/ and writes the record there.
 
-        The directory appears under its name when everything in it is written, so there is never half a
-        record.
+        The directory appears under its name when everything in it is written, so there is never half a record.
 
         Args:
             runs: root of all runs.
@@ -73,15 +72,9 @@ class Run:
             Refused: the code cannot be recorded whole, or something looks like a token.
         """
         frozen.check()
-        texts = {
-            "command line": " ".join(argv),
-            "overrides": "\n".join(overrides),
-            "configuration": config_yaml,
-        }
+        texts = {"command line": " ".join(argv), "overrides": "\n".join(overrides), "configuration": config_yaml}
         if not allow:
-            refuse(
-                [hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)]
-            )
+            refuse([hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)])
         code = freeze(project, runs, trial, dirty=dirty, max_file_mb=max_file_mb, allow=allow)
         tell(code)
         installed = packages()
@@ -92,20 +85,18 @@ class Run:
         write(staging / "env.txt", "".join(f"{line}\n" for line in installed))
         keep(code, runs, staging)
         record = {
-            **{
-                "schema": SCHEMA,
-                "run_id": run_id,
-                "trial": trial,
-                "parent": parent,
-                "why": why,
-                "who": user(),
-            },
-            **{
-                "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-                "host": platform.node(),
-                "process": process(),
-            },
-            **{"template": template_version(project.root), "seed": seed, "code": code},
+            "schema": SCHEMA,
+            "run_id": run_id,
+            "trial": trial,
+            "parent": parent,
+            "why": why,
+            "who": user(),
+            "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            "host": platform.node(),
+            "process": process(),
+            "template": template_version(project.root),
+            "seed": seed,
+            "code": code,
             "command": {"argv": argv, "cwd": os.getcwd(), "overrides": overrides},
             "config_sha256": hashlib.sha256(config_yaml.encode()).hexdigest(),
             "env": environment(project.root, installed),
@@ -146,9 +137,7 @@ class Run:
         frozen.check()
         changes = differences(self.record["env"], recorded_packages(self.dir), project.root)
         if changes and env == "refuse":
-            raise Refused(
-                f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}"
-            )
+            raise Refused(f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}")
         if changes:
             print(f"lab: the environment differs from the record: {'; '.join(changes[:3])}", file=sys.stderr)
         runs, numbers = self.dir.parent.parent, attempt_numbers(self.dir)
@@ -160,9 +149,7 @@ class Run:
         else:
             print(f"lab: the code differs from the recorded one; now {code['commit']}", file=sys.stderr)
             keep(code, runs, attempt.dir)
-        if (
-            numbers and (self.dir / "summary.json").exists()
-        ):  # the run goes on; its last ending stays with that attempt
+        if numbers and (self.dir / "summary.json").exists():  # the run goes on; its last ending stays with that attempt
             os.replace(self.dir / "summary.json", self.dir / "attempts" / str(numbers[-1]) / "summary.json")
         return attempt.start(code=code, environment_differences=changes, **facts)
 
@@ -173,8 +160,7 @@ class Run:
 
 
 def claim(folder: Path) -> tuple[Path, str]:
-    """Makes a hidden directory for a new run of `folder`; whoever makes it owns the id, and only a whole run
-    loses its dot."""
+    """Makes a hidden directory for a new run of `folder`. Whoever makes it owns the id; a whole run loses its dot."""
     folder.mkdir(parents=True, exist_ok=True)
     while True:
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
@@ -194,10 +180,7 @@ def tell(code: dict) -> None:
     skipped = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in code["skipped"])
     counts = f" with {code['n_changed']} changed and {code['n_untracked']} new files" if code["dirty"] else ""
     if counts or skipped:
-        print(
-            f"lab: code {code['commit'][:12]}{counts}{f'; skipped: {skipped}' if skipped else ''}",
-            file=sys.stderr,
-        )
+        print(f"lab: code {code['commit'][:12]}{counts}{f'; skipped: {skipped}' if skipped else ''}", file=sys.stderr)
 
 
 def recorded_packages(run_dir: Path) -> list[str]:
@@ -220,9 +203,7 @@ def upgraded(record: dict, run_dir: Path) -> dict:
         LabError: the schema is newer than this code.
     """
     if record.get("schema", 0) > SCHEMA:
-        raise LabError(
-            f"{run_dir} has schema {record['schema']}, this lab reads up to {SCHEMA}. Type: copier update"
-        )
+        raise LabError(f"{run_dir} has schema {record['schema']}, this lab reads up to {SCHEMA}. Type: copier update")
     unknown = ("parent", "why", "who", "created", "host", "template", "seed", "config_sha256")
     empty = {key: {} for key in ("process", "code", "command", "env", "files")}
     names = {"run_id": run_dir.name, "trial": run_dir.parent.name.replace("+", "/")}

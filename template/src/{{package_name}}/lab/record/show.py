@@ -16,13 +16,9 @@ from .run import Run
 
 
 def show_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        prog="lab runs show", description="What ran, on what, how it went, where it is."
-    )
+    parser = argparse.ArgumentParser(prog="lab runs show", description="What ran, on what, how it went, where it is.")
     parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
-    parser.add_argument(
-        "--json", action="store_true", help="the whole record with status, run_dir and metrics"
-    )
+    parser.add_argument("--json", action="store_true", help="the whole record with status, run_dir and metrics")
     options = parser.parse_args(args)
     run = find(project.paths["runs"], options.run)
     print(json.dumps(whole(run), indent=1) if options.json else screen(run))
@@ -55,10 +51,7 @@ def screen(run: Run) -> str:
         say("", f"not in it: {entry['path']} ({entry['reason']})")
     say("command", " ".join(record["command"].get("argv", [])))
     env = record["env"]
-    say(
-        "environment",
-        f"Python {env.get('python')}, torch {env.get('torch')}, {env.get('n_packages')} packages",
-    )
+    say("environment", f"Python {env.get('python')}, torch {env.get('torch')}, {env.get('n_packages')} packages")
     for attempt in attempts:
         say(f"attempt {attempt['n']}", attempt_line(attempt))
         for change in attempt["start"].get("environment_differences", [])[:5]:

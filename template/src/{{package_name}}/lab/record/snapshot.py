@@ -1,12 +1,10 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """The working tree as a real commit under refs/runs/, made beside the user's index, HEAD, branches and files.
 
-    work tree ─ differs from a copy of the index? ─ add to the copy, look again ─ tree ─ commit on HEAD ─
-    refs/runs/<commit12>
+    work tree ─ differs from a copy of the index? add, look again ─ tree ─ commit on HEAD ─ refs/runs/<commit12>
 
-The same tree on the same HEAD gives the same commit, so a thousand runs of one code share one ref. What
-cannot be read
-or taken in is an error: a snapshot never holds less than there is, except files that are listed in `skipped`.
+The same tree on the same HEAD gives the same commit, so a thousand runs of one code share one ref. What cannot be
+read or taken in is an error: a snapshot never holds less than there is, except files that are listed in `skipped`.
 """
 
 import os
@@ -33,8 +31,7 @@ class NoRepository(Refused):
 
 @dataclass(frozen=True)
 class Repository:
-    """`top`: the work tree; `git_dir`: its administration; `head` and its tree are None before the first
-    commit."""
+    """`top`: the work tree; `git_dir`: its administration; `head` and its tree are None before the first commit."""
 
     top: Path
     git_dir: Path
@@ -53,32 +50,24 @@ class Repository:
         """
         places = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
         try:
-            done = Git(directory).run(
-                "rev-parse", *places, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"
-            )
+            done = Git(directory).run("rev-parse", *places, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
         except GitFailed as error:
             raise NoRepository(str(error)) from error
         if "dubious ownership" in done.stderr:
-            advice = next(
-                (line.strip() for line in done.stderr.splitlines() if "--add safe.directory" in line), ""
-            )
+            advice = next((line.strip() for line in done.stderr.splitlines() if "--add safe.directory" in line), "")
             raise Refused(
                 f"git does not trust {directory}, which belongs to another user. If you do, type:\n  {advice}"
             )
         lines = done.stdout.split("\n")
         if len(lines) < 4:
             reason = "a bare repository" if "work tree" in done.stderr else "not a git repository"
-            raise NoRepository(
-                f"{directory} is {reason}. To have code recorded: git init && git add . && git commit"
-            )
+            raise NoRepository(f"{directory} is {reason}. To have code recorded: git init && git add . && git commit")
         top, git_dir, prefix = Path(lines[0]), Path(lines[1]), lines[2]
         if done.returncode:  # before the first commit
             branch = Git(directory).run("symbolic-ref", "--short", "-q", "HEAD").stdout.strip()
             return cls(top, git_dir, prefix, None, None, branch)
         head, tree, branch = lines[3:6]
-        return cls(
-            top, git_dir, prefix, head, tree, None if branch == "HEAD" else branch.removeprefix("refs/heads/")
-        )
+        return cls(top, git_dir, prefix, head, tree, None if branch == "HEAD" else branch.removeprefix("refs/heads/"))
 
 
 def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict:
@@ -100,9 +89,7 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
     with tempfile.TemporaryDirectory(prefix="lab-snapshot-") as temporary:
         index = Path(temporary) / "index"
         if (repository.git_dir / "index").exists():
-            shutil.copy2(
-                repository.git_dir / "index", index
-            )  # with its time stamp: git judges racy edits by it
+            shutil.copy2(repository.git_dir / "index", index)  # with its time stamp: git judges racy edits by it
         git = Git(repository.top, {"GIT_INDEX_FILE": str(index)})
         gitlinks = unhide(git, repository.top)
         submodules = freeze_submodules(git, repository.top, gitlinks, max_file_mb=max_file_mb, allow=allow)
@@ -126,8 +113,7 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
 
 
 def unhide(git: Git, top: Path) -> list[str]:
-    """Clears assume-unchanged and skip-worktree in the copied index for files that are there; returns the
-    gitlinks' paths."""
+    """Clears assume-unchanged and skip-worktree in the copied index for files that exist; returns all submodules."""
     hidden, gitlinks = [], []
     for line in git.paths("ls-files", "-v", "-s", "-z"):
         entry, path = line.split("\t", 1)
@@ -144,8 +130,7 @@ def unhide(git: Git, top: Path) -> list[str]:
 
 
 def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict:
-    """Adds every change to the copied index until git sees no difference any more; counts and skipped
-    files."""
+    """Adds every change to the copied index until git sees no difference any more; counts and skipped files."""
     taken: dict[str, set[str]] = {"changed": set(), "untracked": set()}
     for _ in range(ROUNDS + 1):
         changed = git.paths("diff-files", "--name-only", "--ignore-submodules=all", "-z")
@@ -161,8 +146,7 @@ def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict:
         git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
     files = ", ".join([*changed, *untracked][:3])
     raise Refused(
-        f"these files keep changing while they are recorded: {files}. "
-        "Stop what writes them, or have git ignore them."
+        f"these files keep changing while they are recorded: {files}. Stop what writes them, or have git ignore them."
     )
 
 
@@ -200,9 +184,7 @@ def refuse_tokens(top: Path, paths: list[str]) -> None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise Refused(
-                f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded"
-            ) from error
+            raise Refused(f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded") from error
     refuse(found)
 
 
@@ -230,8 +212,7 @@ def commit_tree(git: Git, tree: str, head: str | None) -> str:
 
 
 def pin(git: Git, ref: str, commit: str) -> None:
-    """Creates `ref` once; an existing one, or one that another process makes meanwhile, must name the same
-    commit."""
+    """Creates `ref` once; an existing one, or one that another process makes meanwhile, must name the same commit."""
     for pause_s in (0, 0.02, 0.1, 0.5):
         time.sleep(pause_s)
         done = git.run("update-ref", "--stdin", stdin=f"create {ref} {commit}\n")
@@ -241,9 +222,7 @@ def pin(git: Git, ref: str, commit: str) -> None:
         if existing == commit:
             return
         if existing:
-            raise Refused(
-                f"{ref} is {existing}, not the snapshot {commit}. Delete it with: git update-ref -d {ref}"
-            )
+            raise Refused(f"{ref} is {existing}, not the snapshot {commit}. Delete it with: git update-ref -d {ref}")
     raise GitFailed(f"git cannot write {ref}: {done.stderr.strip()}")
 
 

@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What became of a run, worked out from what its processes left behind; no process is trusted to have said
-it."""
+"""What became of a run, worked out from what its processes left behind; no process is trusted to have said it."""
 
 import os
 import time
@@ -18,8 +17,7 @@ Scheduler = Callable[[dict], str | None]  # the record's `job` -> "queued", "run
 
 
 def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict | None = None) -> str:
-    """One of STATES. `scheduler` answers for runs that have a job; without it their heartbeat counts
-    alone."""
+    """One of STATES. `scheduler` answers for runs that have a job; without it their heartbeat counts alone."""
     summary = read_json(run_dir / "summary.json")
     if summary is not None:
         return summary["status"]

@@ -29,9 +29,7 @@ def verify_command(project: Project, args: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lab runs verify", description=__doc__)
     parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
     parser.add_argument("other", nargs="?", help="a second run, whose result is compared with the first's")
-    parser.add_argument(
-        "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
-    )
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})")
     options = parser.parse_args(args)
     run = find(project.paths["runs"], options.run)
     if options.other:
@@ -46,16 +44,10 @@ def problems(run: Run, root: Path) -> list[str]:
     """What of a run is no longer as recorded, a line each."""
     attempts = read_attempts(run.dir)
     end = attempts[-1]["end"] if attempts else {}
-    expected = {
-        run.dir / name: recorded for name, recorded in (run.record["files"] | end.get("files", {})).items()
-    }
-    expected |= {
-        run.checkpoints / name: about["sha256"] for name, about in end.get("checkpoints", {}).items()
-    }
+    expected = {run.dir / name: recorded for name, recorded in (run.record["files"] | end.get("files", {})).items()}
+    expected |= {run.checkpoints / name: about["sha256"] for name, about in end.get("checkpoints", {}).items()}
     found = [f"{path} is missing" for path in expected if not path.exists()]
-    found += [
-        f"{path} was changed" for path, hash in expected.items() if path.exists() and sha256(path) != hash
-    ]
+    found += [f"{path} was changed" for path, hash in expected.items() if path.exists() and sha256(path) != hash]
     with tempfile.TemporaryDirectory(prefix="lab-verify-") as temporary:
         try:
             materialise(run.record["code"], root, run.dir, Path(temporary, "code"))
@@ -72,9 +64,7 @@ def data_problems(recorded: dict) -> list[str]:
     if not path.exists():
         return [f"the data file {path} is missing"]
     where = os.environ | {"PYTHONPATH": str(LAB.parent.parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", FINGERPRINT, path], env=where, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", FINGERPRINT, path], env=where, capture_output=True, text=True)
     if done.returncode:
         return [f"data: {done.stderr.strip().splitlines()[-1]}"]
     return [] if done.stdout.strip() == recorded["sha256"] else [f"the data in {path} was changed"]
