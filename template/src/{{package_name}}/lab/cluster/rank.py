@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from ..errors import Failed, LabError
 from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION, STOP
-from ..project import PACKAGE, Project
+from ..project import Project
 from ..record.run import Run
 
 
@@ -30,17 +29,12 @@ def rank_command(project: Project, args: list[str]) -> int:
 
 def train(project: Project, run: Run) -> int:
     """This process's part of the next attempt; the first rank keeps the record."""
-    from omegaconf import OmegaConf
+    from ..fit.start import attempt, join
 
-    from ..fit.recording import recorded
-
-    ranks = discover()
-    if ranks.rank > 0:
-        os.environ["LAB_ATTEMPT"] = os.environ["LAB_NEXT_ATTEMPT"]
-    config = OmegaConf.load(run.dir / "config.yaml")
-    with recorded(run, project, env=config.record.env, job=job_facts(), hosts=list(ranks.hosts)) as recording:
-        import_module(f"{PACKAGE}.train").train(config, run, recording)
-    return 0
+    if discover().rank == 0:
+        return attempt(project, run)
+    os.environ["LAB_ATTEMPT"] = os.environ["LAB_NEXT_ATTEMPT"]
+    return join()
 
 
 def run_command(project: Project, run: Run, command: list[str]) -> int:
@@ -49,7 +43,7 @@ def run_command(project: Project, run: Run, command: list[str]) -> int:
     Raises:
         Failed: the command does not exist.
     """
-    attempt = run.begin(project, job=job_facts(), command=command)
+    attempt = run.begin(project, command=command)
     inherited = {key: value for key, value in os.environ.items() if key not in ("LAB_RUN_DIR", "LAB_ATTEMPT")}
     inherited["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
     STOP.ignore(*PREEMPTION)
@@ -63,9 +57,3 @@ def run_command(project: Project, run: Run, command: list[str]) -> int:
     code = process.wait()
     attempt.end("finished" if code == 0 else "interrupted" if code < 0 else "failed", exit_code=code)
     return code if code >= 0 else 128 - code
-
-
-def job_facts() -> dict[str, str]:
-    """What the job says of itself, for the record of the attempt."""
-    names = ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT", "SLURM_JOB_NODELIST")
-    return {name.lower(): os.environ[name] for name in (*names, "PBS_JOBID", "JOB_ID", "PJM_JOBID") if name in os.environ}
