@@ -6,9 +6,7 @@ stream of batch sizes, each batch being two tensors that were really made.
 
 from __future__ import annotations
 
-import io
 import shutil
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,7 +68,7 @@ def write_litdata(directory: Path, x, y) -> None:
     shutil.rmtree(directory / "lit", ignore_errors=True)
     writer = BinaryWriter(str(directory / "lit"), chunk_bytes=64 << 20)
     for i in range(len(x)):
-        writer.add_item(i, {"x": np.ascontiguousarray(x[i]), "y": int(y[i])})
+        writer.add_item(i, {"x": x[i].tobytes(), "y": int(y[i])})
     writer.done()
     writer.merge()
 
@@ -78,9 +76,12 @@ def write_litdata(directory: Path, x, y) -> None:
 def read_litdata(directory: Path, case) -> Iterator[int]:
     from litdata import StreamingDataLoader, StreamingDataset
 
-    loader = StreamingDataLoader(
-        StreamingDataset(str(directory / "lit"), shuffle=True), batch_size=case.batch_size
-    )
+    class Stream(StreamingDataset):
+        def __getitem__(self, index):
+            item = super().__getitem__(index)
+            return {"x": tensor(item["x"], case), "y": item["y"]}
+
+    loader = StreamingDataLoader(Stream(str(directory / "lit"), shuffle=True), batch_size=case.batch_size)
     while True:
         for batch in loader:
             yield len(batch["x"])
@@ -89,10 +90,7 @@ def read_litdata(directory: Path, case) -> Iterator[int]:
 def write_lmdb(directory: Path, x, y) -> None:
     import lmdb
 
-    with (
-        lmdb.open(str(directory / "lmdb"), map_size=x.nbytes * 3 + (1 << 28)) as base,
-        base.begin(write=True) as out,
-    ):
+    with lmdb.open(str(directory / "lmdb"), map_size=x.nbytes * 3 + (1 << 28)) as base, base.begin(write=True) as out:
         for i in range(len(x)):
             out.put(f"{i:07}".encode(), int(y[i]).to_bytes(8, "little") + x[i].tobytes())
 
@@ -101,54 +99,52 @@ def read_lmdb(directory: Path, case) -> Iterator[int]:
     import lmdb
 
     base = lmdb.open(str(directory / "lmdb"), readonly=True, readahead=False, lock=False)
-    view = base.begin(buffers=True)
 
     def get(i):
-        value = view.get(f"{i:07}".encode())
+        with base.begin(write=False) as view:  # as torchvision's LSUN does
+            value = view.get(f"{i:07}".encode())
         return tensor(value[8:], case), int.from_bytes(value[:8], "little")
 
     return items(base.stat()["entries"], get, case)
 
 
 def write_webdataset(directory: Path, x, y) -> None:
+    import webdataset
+
     per_shard = max(1, (32 << 20) // x[0].nbytes)
-    for shard, start in enumerate(range(0, len(x), per_shard)):
-        with tarfile.open(directory / f"web-{shard:04}.tar", "w") as tar:
-            for i in range(start, min(len(x), start + per_shard)):
-                for suffix, raw in (("bin", x[i].tobytes()), ("cls", str(int(y[i])).encode())):
-                    info = tarfile.TarInfo(f"{i:07}.{suffix}")
-                    info.size = len(raw)
-                    tar.addfile(info, io.BytesIO(raw))
+    with webdataset.ShardWriter(str(directory / "web-%04d.tar"), maxcount=per_shard, verbose=0) as out:
+        for i in range(len(x)):
+            out.write({"__key__": f"{i:07}", "x.npy": x[i], "y.cls": int(y[i])})
 
 
 def read_webdataset(directory: Path, case) -> Iterator[int]:
     import webdataset
 
     shards = sorted(str(path) for path in directory.glob("web-*.tar"))
-    samples = webdataset.WebDataset(shards, shardshuffle=len(shards)).shuffle(1000).to_tuple("bin", "cls")
-    data = samples.map_tuple(lambda raw: tensor(raw, case), int).batched(case.batch_size)
-    return epochs(webdataset.WebLoader(data, batch_size=None))
+    samples = webdataset.WebDataset(shards, shardshuffle=len(shards)).shuffle(1000).decode()
+    return epochs(webdataset.WebLoader(samples.to_tuple("x.npy", "y.cls").batched(case.batch_size), batch_size=None))
 
 
 def write_arrow(directory: Path, x, y) -> None:
     import datasets
 
-    features = datasets.Features({"x": datasets.Value("binary"), "y": datasets.Value("int64")})
-    table = datasets.Dataset.from_dict({"x": [row.tobytes() for row in x], "y": y}, features=features)
-    table.save_to_disk(str(directory / "arrow"))
+    shape, kind = x.shape[1:], str(x.dtype)
+    array = datasets.Array3D(shape, kind) if len(shape) == 3 else datasets.Sequence(datasets.Value(kind), shape[0])
+    features = datasets.Features({"x": array, "y": datasets.Value("int64")})
+    datasets.disable_progress_bars()
+    parts = [{"x": list(x[i : i + 500]), "y": y[i : i + 500]} for i in range(0, len(x), 500)]
+    tables = [datasets.Dataset.from_dict(part, features=features) for part in parts]
+    datasets.concatenate_datasets(tables).save_to_disk(str(directory / "arrow"))
 
 
 def read_arrow(directory: Path, case) -> Iterator[int]:
     import datasets
 
-    table = datasets.load_from_disk(str(directory / "arrow"))
-    rng = np.random.default_rng(0)
+    table = datasets.load_from_disk(str(directory / "arrow")).with_format("torch")
+    loader = DataLoader(table, case.batch_size, shuffle=True)
     while True:
-        order = rng.permutation(len(table))
-        for start in range(0, len(order), case.batch_size):
-            batch = table[order[start : start + case.batch_size].tolist()]  # a batch at once: its fastest way
-            torch.stack([tensor(raw, case) for raw in batch["x"]]), torch.tensor(batch["y"])
-            yield len(batch["y"])
+        for batch in loader:
+            yield len(batch["x"])
 
 
 def write_zarr(directory: Path, x, y) -> None:
@@ -156,9 +152,7 @@ def write_zarr(directory: Path, x, y) -> None:
 
     per_shard = max(1, (32 << 20) // x[0].nbytes)
     shape = {"shape": x.shape, "chunks": (1, *x.shape[1:]), "shards": (per_shard, *x.shape[1:])}
-    store = zarr.create_array(
-        str(directory / "x.zarr"), dtype=x.dtype, compressors=None, overwrite=True, **shape
-    )
+    store = zarr.create_array(str(directory / "x.zarr"), dtype=x.dtype, compressors=None, overwrite=True, **shape)
     for start in range(0, len(x), per_shard):
         store[start : start + per_shard] = x[start : start + per_shard]
     np.save(directory / "zarr_y.npy", y)

@@ -63,6 +63,15 @@ def own_project(project, tmp_path):
     return equip(shutil.copytree(project, tmp_path / "myproj"))
 
 
+@pytest.fixture(scope="session")
+def home(render, tmp_path_factory):
+    """A project with packed data and a finished run of two epochs. Shared: add trials and runs, take nothing away."""
+    folder = equip(render(tmp_path_factory.mktemp("home") / "myproj"))
+    call(folder, "lab", "data", "pack", "digits")
+    call(folder, "lab", "train", "trial=baseline", "trainer=cpu", "trainer.max_epochs=2", "trainer.threads=1")
+    return folder
+
+
 def equip(folder):
     """What `make setup` would do, in a second: git, a commit, and .venv as a link to this environment."""
     package = next(folder.glob("src/*/lab")).parent.name

@@ -73,11 +73,7 @@ class Task(lightning.LightningModule):
 def make_file(path: Path) -> None:
     rng = np.random.default_rng(0)
     wav = [rng.normal(size=rng.integers(20, 60)).astype(np.float32) for _ in range(N)]
-    write(
-        path,
-        {"index": np.arange(N, dtype=np.int64), "wav": wav},
-        {"train": range(N - 20), "val": range(N - 20, N)},
-    )
+    write(path, {"index": np.arange(N, dtype=np.int64), "wav": wav}, {"train": range(N - 20), "val": range(N - 20, N)})
 
 
 def train(

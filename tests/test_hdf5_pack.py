@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 from hdf5_project.lab.errors import LabError
-from hdf5_project.lab.hdf5 import DataFileError, H5Dataset, layout, verify
+from hdf5_project.lab.hdf5 import DataFileError, H5Dataset, layout, verify, writer
 from hdf5_project.lab.hdf5.file_layout import Layout
 from hdf5_project.lab.hdf5.pack import pack_command
 from hdf5_project.lab.project import Project
@@ -62,9 +62,7 @@ def test_images_come_as_they_are_with_their_class(tmp_path, pack):
     source = set()
     for path in root.rglob("*.png"):
         with Image.open(path) as image:
-            source.add(
-                (np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)).tobytes(), path.parent.name)
-            )
+            source.add((np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)).tobytes(), path.parent.name))
     assert packed == source
     assert sum(split.shape[0] for split in found.splits.values()) == 12
     assert y.tolist() != sorted(y.tolist())  # a random order
@@ -124,9 +122,7 @@ def test_folders_that_are_not_what_was_meant(tmp_path, pack):
 def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets", each=4)
     Image.new("RGB", (7, 9)).save(root.joinpath("one").mkdir() or root / "one" / "a.png")
-    assert 1 in np.bincount(
-        pack("pets", root, "--as", "images").map(layout(tmp_path / "data/pets.h5").arrays["y"])
-    )
+    assert 1 in np.bincount(pack("pets", root, "--as", "images").map(layout(tmp_path / "data/pets.h5").arrays["y"]))
     single = images(tmp_path / "raw" / "single", classes=("only",), each=1)
     os.remove(tmp_path / "data/pets.h5")
     found = pack("single", single, "--as", "images")
@@ -200,6 +196,38 @@ def test_arrays(tmp_path, pack, how):
     assert found.attrs["seed"] == 5
 
 
+def test_arrays_split_by_a_group_or_a_file(tmp_path, pack):
+    np.save(tmp_path / "raw/x.npy", np.arange(60.0))
+    np.save(tmp_path / "raw/patient.npy", np.arange(60) % 7)
+    sources = [tmp_path / "raw/x.npy", tmp_path / "raw/patient.npy"]
+    found = pack("a", *sources, "--as", "arrays", "--group", "patient", "--split", "train=0.7,test=0.3")
+    (patient,) = all_rows(found, "patient")
+    sides = [set(patient[found.map(split)]) for split in found.splits.values()]
+    assert sides[0] | sides[1] == set(range(7))
+    assert not sides[0] & sides[1]
+    (tmp_path / "splits").write_text("".join(f"{i},{'train' if i < 50 else 'test'}\n" for i in range(60)))
+    found = pack("a", *sources, "--as", "arrays", "--split-file", tmp_path / "splits")
+    assert set(found.map(found.arrays["x"])[found.map(found.splits["test"])]) == set(range(50, 60))
+    with pytest.raises(LabError, match=r"no such array.*patient"):
+        pack("a", *sources, "--as", "arrays", "--group", "patent")
+
+
+@pytest.mark.parametrize("kind", ["arrays", "table"])
+def test_a_file_that_changes_while_packed_is_told(tmp_path, pack, monkeypatch, kind):
+    source = tmp_path / "raw" / ("x.npy" if kind == "arrays" else "t.csv")
+    np.save(source, np.zeros(9)) if kind == "arrays" else table(source, [(1, 2, 3, 4)])
+    write_array = writer._write_array
+
+    def slow(*args):
+        os.utime(source, ns=(time.time_ns(), time.time_ns()))
+        write_array(*args)
+
+    monkeypatch.setattr(writer, "_write_array", slow)
+    with pytest.raises(LabError, match="changed while it was packed"):
+        pack("a", source, "--as", kind)
+    assert os.listdir(tmp_path / "data") == []
+
+
 def test_arrays_that_cannot_be_read(tmp_path, pack):
     np.save(tmp_path / "raw/x.npy", np.zeros((20, 5)))
     np.save(tmp_path / "raw/y.npy", np.zeros(19))
@@ -230,16 +258,7 @@ def test_tables(tmp_path, pack, kind):
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(source), tmp_path / "raw/t.parquet")
         source = tmp_path / "raw/t.parquet"
     found = pack(
-        "t",
-        source,
-        "--as",
-        "table",
-        "--label",
-        "label",
-        "--group",
-        "patient",
-        "--split",
-        "train=0.6,test=0.4",
+        "t", source, "--as", "table", "--label", "label", "--group", "patient", "--split", "train=0.6,test=0.4"
     )
     x, y = all_rows(found, "x", "y")
     assert json.loads(found.arrays["y"].attrs["classes"]) == ["no", "yes"]
@@ -253,9 +272,7 @@ def test_tables(tmp_path, pack, kind):
     assert not sides[0] & sides[1]
 
 
-@pytest.mark.parametrize(
-    ("value", "column"), [("", "b"), ("nan", "b"), ("many", "b"), ("", "label"), ("nan", "label")]
-)
+@pytest.mark.parametrize(("value", "column"), [("", "b"), ("nan", "b"), ("many", "b"), ("", "label"), ("nan", "label")])
 def test_a_table_with_a_hole_names_row_and_column(tmp_path, pack, value, column):
     rows = [[i, i / 2, "p", i % 2] for i in range(10)]
     rows[6][1 if column == "b" else 3] = value
@@ -276,9 +293,7 @@ def test_a_table_without_rows_or_with_another_column(tmp_path, pack):
 
 def test_splits_as_a_file_says(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets")
-    lines = [
-        f"{path.relative_to(root)},{'test' if '0' in path.name else 'train'}" for path in root.rglob("*.png")
-    ]
+    lines = [f"{path.relative_to(root)},{'test' if '0' in path.name else 'train'}" for path in root.rglob("*.png")]
     (tmp_path / "splits.csv").write_text("\n".join(lines), encoding="utf-8")
     found = pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
     assert {name: split.shape[0] for name, split in found.splits.items()} == {"test": 2, "train": 10}
@@ -308,9 +323,7 @@ def test_the_same_seed_gives_the_same_file_and_another_one_another(tmp_path, pac
     contents = []
     for seed in (1, 1, 2):
         found = pack("digits", "--seed", seed)
-        contents.append(
-            [found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())]
-        )
+        contents.append([found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())])
     assert contents[0] == contents[1]
     assert contents[0] != contents[2]
 
@@ -336,7 +349,7 @@ def samples():
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 allowed = int(status["VmData"].split()[0]) * 1024 + int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
-pack_samples(Path(sys.argv[1]), samples(), Splitter({"train": 1.0}), {}, {})
+pack_samples(Path(sys.argv[1]), samples(), Splitter({"train": 1.0}), {}, provenance={})
 """
 
 

@@ -28,9 +28,7 @@ def path(tmp_path_factory):
         "wav": [rng.normal(size=n).astype(np.float32) for n in rng.integers(5, 60, N + 1)],
         "y": np.arange(N + 1),
     }
-    return write(
-        tmp_path_factory.mktemp("data") / "a.h5", fields, {"train": range(N), "one": [N], "none": []}
-    )
+    return write(tmp_path_factory.mktemp("data") / "a.h5", fields, {"train": range(N), "one": [N], "none": []})
 
 
 def add_noise(batch, rng):
@@ -176,9 +174,7 @@ def test_four_readers_hold_the_file_once(tmp_path):
     size_kib = x.nbytes // 1024
     fork = multiprocessing.get_context("fork")
     ready, done, answers = fork.Barrier(4), fork.Barrier(4), fork.Queue()
-    readers = [
-        fork.Process(target=_read_and_tell_memory, args=(path, ready, done, answers)) for _ in range(4)
-    ]
+    readers = [fork.Process(target=_read_and_tell_memory, args=(path, ready, done, answers)) for _ in range(4)]
     for reader in readers:
         reader.start()
     of_file = [answers.get(timeout=180)[0] for _ in readers]

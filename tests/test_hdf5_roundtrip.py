@@ -29,9 +29,7 @@ def files(draw):
         lengths = rng.integers(0, longest, n, endpoint=True)
         fields[f"ragged{i}"] = [rng.integers(0, 2**31, length).astype(dtype) for length in lengths]
     owner = rng.integers(0, 4, n)  # 3: in no split
-    splits = {
-        name: rng.permutation(np.flatnonzero(owner == k)) for k, name in enumerate(("train", "val", "test"))
-    }
+    splits = {name: rng.permutation(np.flatnonzero(owner == k)) for k, name in enumerate(("train", "val", "test"))}
     return fields, splits
 
 
@@ -85,12 +83,7 @@ def content(path):
     """All that a reader can get from a file."""
     found = layout(path)
     arrays = [found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())]
-    return (
-        arrays,
-        [(array.name, array.shape) for array in found.arrays.values()],
-        sorted(found.splits),
-        found.n,
-    )
+    return (arrays, [(array.name, array.shape) for array in found.arrays.values()], sorted(found.splits), found.n)
 
 
 def test_no_flipped_byte_is_verified_as_right(path):

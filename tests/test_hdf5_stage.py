@@ -1,6 +1,7 @@
 """A staged copy is made once, checked, shared, removed by its last user; what does not fit stays."""
 
 import gc
+import json
 import os
 import shutil
 import signal
@@ -83,9 +84,7 @@ sys.stdin.read()
 def user(path, node):
     environment = os.environ | {"PYTHONPATH": str(hdf5_package.SOURCE.parents[2] / "tests")}
     command = [sys.executable, "-c", USER, str(path), str(node)]
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
 def test_of_many_processes_one_copies(path, node):
@@ -208,6 +207,20 @@ def test_the_fingerprint_notices_a_byte_changed_in_place(path):
         fingerprint(path)
 
 
+def test_data_that_changed_since_the_trials_last_run_are_told(path, tmp_path, monkeypatch, capsys):
+    data = H5DataModule(str(path))
+    for name in ("20260101-000000-aaaaaa", "20260102-000000-bbbbbb", "20260103-000000-cccccc"):
+        run_dir = tmp_path / "runs" / "baseline" / name
+        (run_dir / "attempts" / "1").mkdir(parents=True)
+        monkeypatch.setenv("LAB_RUN_DIR", str(run_dir))
+        if name.endswith("cccccc"):
+            write(path, {"x": np.ones((5, 2)), "y": np.arange(5)}, {"train": range(5)})
+        note = {"data": data.fingerprint()}
+        (run_dir / "attempts" / "1" / "start.json").write_text(json.dumps(note))
+        told = capsys.readouterr().err
+        assert ("changed since run 20260102-000000-bbbbbb" in told) == name.endswith("cccccc")
+
+
 def test_a_home_that_cannot_be_written_costs_only_time(path, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -224,13 +237,7 @@ server:/home /my\\040home nfs4 rw 0 0
 
 def test_the_type_of_a_file_system_is_that_of_the_longest_mount(tmp_path):
     (tmp_path / "mounts").write_text(MOUNTS)
-    kinds = {
-        "/lustre/a/b": "lustre",
-        "/lustrous": "ext4",
-        "/dev/shm": "tmpfs",
-        "/my home/x": "nfs4",
-        "/": "ext4",
-    }
+    kinds = {"/lustre/a/b": "lustre", "/lustrous": "ext4", "/dev/shm": "tmpfs", "/my home/x": "nfs4", "/": "ext4"}
     assert {place: filesystem.filesystem_type(place, tmp_path / "mounts") for place in kinds} == kinds
 
 

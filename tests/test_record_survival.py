@@ -89,6 +89,21 @@ def test_from_the_run_directory_alone(root, tmp_path):
     assert restored(Run.open(moved), root, tmp_path) == before
 
 
+def test_edits_without_a_remote_share_one_bundle_of_head(root, tmp_path):
+    write(root, {"large.txt": "".join(f"{n * n}\n" for n in range(20_000))})
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "large")
+    runs = []
+    for text in ("first", "second"):
+        write(root, {"edit.py": text})
+        runs.append(record(root, tmp_path / "runs"))
+    bases = [run.dir / "code.base.bundle" for run in runs]
+    assert bases[0].stat().st_ino == bases[1].stat().st_ino
+    assert all((run.dir / "code.bundle").stat().st_size < 1500 < bases[0].stat().st_size for run in runs)
+    shutil.rmtree(root)
+    assert restored(runs[0], root, tmp_path)["edit.py"] == "first"
+
+
 def test_thin_bundle_after_the_repository_is_deleted(root, tmp_path):
     git(tmp_path, "clone", "-q", "--bare", root, "remote.git")
     git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
@@ -106,6 +121,19 @@ def test_thin_bundle_after_the_repository_is_deleted(root, tmp_path):
     shutil.rmtree(tmp_path / "again")
     with pytest.raises(Failed, match="neither in"):
         materialise(run.record["code"], tmp_path / "again", run.dir, tmp_path / "third")
+
+
+def test_a_run_after_the_remote_was_removed_leans_on_none(root, tmp_path):
+    git(tmp_path, "clone", "-q", "--bare", root, "remote.git")
+    git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
+    git(root, "fetch", "-q", "origin")
+    assert record(root, tmp_path / "runs").record["code"]["bundle"] == "thin"
+    git(root, "remote", "remove", "origin")
+    run = record(root, tmp_path / "runs")
+    before = contents(root)
+    assert run.record["code"]["bundle"] == "full"
+    shutil.rmtree(root)
+    assert restored(run, root, tmp_path) == before
 
 
 def test_pushed_code_needs_no_bundle(root, tmp_path):
@@ -154,7 +182,15 @@ def test_project_that_the_repository_around_it_ignores(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["code.bundle", "config.yaml", "overrides.txt", "env.txt", "metrics.jsonl", "checkpoints/last.ckpt"],
+    [
+        "code.bundle",
+        "code.base.bundle",
+        "config.yaml",
+        "overrides.txt",
+        "env.txt",
+        "metrics.jsonl",
+        "checkpoints/last.ckpt",
+    ],
 )
 def test_one_changed_byte_is_found(root, tmp_path, name):
     run = record(root, tmp_path / "runs")
@@ -187,7 +223,8 @@ def test_runs_code_from_the_command_line(own_project, tmp_path):
     (own_project / "notes.txt").write_text("not committed\n")
     program = Path(__file__).with_name("record_program.py")
     call(own_project, own_project / ".venv/bin/python", program, own_project, "3")
-    before = tree(own_project, git(own_project, "for-each-ref", "--format=%(objectname)", "refs/runs"))
+    run = Run.open(next((own_project / "runs/baseline").iterdir()))
+    before = tree(own_project, run.record["code"]["ref"])
     call(own_project, "lab", "runs", "code", "@last", tmp_path / "code")
     assert contents(tmp_path / "code")["notes.txt"] == "not committed\n"
     assert contents(tmp_path / "code").keys() == before.keys()

@@ -17,28 +17,25 @@ from .lab.fit.checkpoint import newest
 from .lab.fit.parts import build_data, build_task
 from .lab.fit.recording import Recording
 from .lab.fit.settings import settle
-from .lab.fit.trainer import build_trainer, measured
-from .lab.machine.ranks import discover
+from .lab.fit.trainer import build_trainer
 from .lab.record.run import Run
+from .lab.speed.lean import lean
 
 
 def train(config: DictConfig, run: Run, recording: Recording) -> None:
     """Trains one attempt of `run`; its record was begun before this file was imported, and is ended by the caller."""
-    # 1. Settings: which process of how many, seed, device, precision, threads
-    ranks = discover()
-    recording.note(**settle(config, recording.earlier, ranks))
+    # 1. Settings: seed, device, precision, threads
+    recording.note(**settle(config, recording.earlier))
 
     # 2. Parts: what a sample is, what is learned, who trains
     data = build_data(config)
     task = build_task(config)
-    trainer = build_trainer(config, run, recording.n, data, task, ranks)
-    recording.note(
-        world_size=trainer.world_size, data=data.fingerprint() if hasattr(data, "fingerprint") else None
-    )
+    trainer = lean(build_trainer(config, run, recording.n, data, task))
+    recording.note(world_size=trainer.world_size, data=data.fingerprint() if hasattr(data, "fingerprint") else None)
 
     # 3. Fit: from the newest checkpoint of the run, or from the start
     trainer.fit(task, datamodule=data, ckpt_path=newest(run.checkpoints), weights_only=True)
-    recording.measured |= measured(trainer)
+    recording.measured |= {"global_step": trainer.global_step, "epoch": trainer.current_epoch}
 
     # 4. Result: the test split, once, with the final weights
     if config.trainer.test_after_fit:

@@ -200,7 +200,7 @@ def test_prune_takes_the_code_along_unless_another_run_has_it(own):
     call(own, "runs prune", "--yes")
     assert (same.dir.exists(), other.dir.exists()) == (False, False)
     assert git(own.root, "for-each-ref", "--format=%(refname)", "refs/runs") == refs[0]
-    assert [path.stem for path in (own.root / "runs/.code").iterdir()] == [kept.record["code"]["commit"]]
+    assert [path.name[:40] for path in (own.root / "runs/.code").iterdir()] == [kept.record["code"]["head"]]
 
 
 def test_prune_removes_what_killed_starts_left_a_day_ago(own):

@@ -69,9 +69,7 @@ def group_or_unknown(argv: list[str], commands: dict[str, tuple[str, str]]) -> i
 
 
 def first_screen(commands: dict[str, tuple[str, str]]) -> str:
-    first = {
-        words: entry for name in FIRST for words, entry in commands.items() if words.split()[:1] == [name]
-    }
+    first = {words: entry for name in FIRST for words, entry in commands.items() if words.split()[:1] == [name]}
     rest = {words: entry for words, entry in commands.items() if words and words not in first}
     return (
         f"lab: everything in the project {PACKAGE!r}. Settings follow the command, for example\n"

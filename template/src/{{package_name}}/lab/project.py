@@ -33,9 +33,7 @@ class Project:
         Raises:
             LabError: outside a project, or inside another project than the one this command belongs to.
         """
-        if (
-            "LAB_PROJECT" in os.environ
-        ):  # frozen code works on the data and runs of the project it was frozen from
+        if "LAB_PROJECT" in os.environ:  # frozen code works on the data and runs of the project it was frozen from
             return cls(Path(os.environ["LAB_PROJECT"]), PACKAGE)
         start = Path.cwd() if start is None else Path(start)
         for folder in (start.resolve(), *start.resolve().parents):
@@ -83,11 +81,7 @@ class Project:
         """`runs`, `checkpoints`, `scratch` (Path or None) and `data` (list of Path), as the configuration says without
         trial and command line."""
         config = read_yaml(self.source / "conf" / "config.yaml")
-        chosen = [
-            entry["site"]
-            for entry in config.get("defaults", [])
-            if isinstance(entry, dict) and "site" in entry
-        ]
+        chosen = [entry["site"] for entry in config.get("defaults", []) if isinstance(entry, dict) and "site" in entry]
         site = read_yaml(self.site_file(chosen[0] if chosen else "workstation"))
         raw = {"runs": "runs", "checkpoints": None, "data": ["data"], "scratch": None}
         return resolve_paths(raw | (site.get("paths") or {}) | (config.get("paths") or {}), self.root)
@@ -104,9 +98,7 @@ def resolve_paths(raw: dict[str, Any], root: Path) -> dict[str, Any]:
         raise LabError(
             f"paths.runs is {raw['runs']!r}, which names a variable that is not set here. Set it, or paths.runs."
         )
-    return resolved | {
-        "data": [path for path in (_expand(entry, root) for entry in data) if path is not None]
-    }
+    return resolved | {"data": [path for path in (_expand(entry, root) for entry in data) if path is not None]}
 
 
 def _expand(value: str | None, root: Path) -> Path | None:

@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import LabError, Refused
 from ..project import Project
 from ..record.git import Git
+from .scheduler import clean_environment
 
 NOT_CODE = ("data", "runs", ".venv", ".git", ".env")  # at the top of a project: never frozen, and not code
 
@@ -30,9 +31,8 @@ def check_frozen(project: Project, code: dict[str, Any], frozen: Path, overrides
     """
     source = frozen / code["prefix"]
     variables = {"PYTHONPATH": str(source / "src"), "PYTHONSAFEPATH": "1", "LAB_FROZEN": str(frozen), "LAB_PROJECT": str(project.root)}
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("LAB_") or key == "LAB_SITE_PATH"}
     command = [python, "-m", f"{project.package}.lab.cluster.frozen_check", *overrides]
-    done = subprocess.run(command, env=inherited | variables, cwd=source, capture_output=True, text=True)
+    done = subprocess.run(command, env=clean_environment() | variables, cwd=source, capture_output=True, text=True)
     lines = done.stdout.splitlines()
     files = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {"opened": [], "missing": []}
     if done.returncode:

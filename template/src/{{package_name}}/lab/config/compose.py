@@ -93,9 +93,7 @@ def group_layers(project: Project, group: str, choice: Any) -> list[Layer]:
 
 
 def merge(layers: list[Layer]) -> dict[str, Any]:
-    return OmegaConf.to_container(
-        OmegaConf.merge(*[OmegaConf.create(layer.values) for layer in layers]), resolve=False
-    )
+    return OmegaConf.to_container(OmegaConf.merge(*[OmegaConf.create(layer.values) for layer in layers]), resolve=False)
 
 
 def hydra(layers: list[Layer], settings: list[str]) -> DictConfig:
@@ -119,9 +117,7 @@ def finish(config: DictConfig, project: Project, trial: str, name: str) -> None:
     with open_dict(config):
         config.trial = name
     if "model" not in config and str(config.get("task", {}).get("_target_", "")).endswith(".task.Classifier"):
-        raise LabError(
-            f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN"
-        )
+        raise LabError(f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN")
     _absolute_targets(config, trial)
     raw = OmegaConf.to_container(resolved(config).paths)
     for key, value in resolve_paths(raw, project.root).items():
@@ -169,9 +165,7 @@ def recordable(config: DictConfig, secrets: dict[str, str]) -> str:
 
     def clean(value: Any, raw: Any) -> Any:
         if isinstance(value, dict):
-            return {
-                key: clean(item, raw[key] if isinstance(raw, dict) else raw) for key, item in value.items()
-            }
+            return {key: clean(item, raw[key] if isinstance(raw, dict) else raw) for key, item in value.items()}
         if isinstance(value, list):
             return [clean(item, raw[i] if isinstance(raw, list) else raw) for i, item in enumerate(value)]
         return raw if isinstance(value, str) and any(secret in value for secret in hidden) else value

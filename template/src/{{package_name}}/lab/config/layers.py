@@ -55,9 +55,7 @@ def _choices(path: Path, defaults: list[Any]) -> dict[str, Any]:
         if entry == "_self_":
             continue
         if not isinstance(entry, dict) or len(entry) != 1:
-            raise LabError(
-                f"{path}: an entry of `defaults` must be like `- optimizer: sgd`, but one is {entry!r}."
-            )
+            raise LabError(f"{path}: an entry of `defaults` must be like `- optimizer: sgd`, but one is {entry!r}.")
         ((key, option),) = entry.items()
         group = str(key).removeprefix("override ").strip().removeprefix("/")
         if group not in GROUPS:
@@ -74,9 +72,7 @@ def trials(project: Project) -> list[str]:
 
 
 def variants(project: Project, trial: str) -> list[str]:
-    return sorted(
-        path.stem for path in (project.source / "trials" / trial).glob("*.yaml") if path.stem != "config"
-    )
+    return sorted(path.stem for path in (project.source / "trials" / trial).glob("*.yaml") if path.stem != "config")
 
 
 def trial_layers(project: Project, name: str) -> list[Layer]:
@@ -87,9 +83,7 @@ def trial_layers(project: Project, name: str) -> list[Layer]:
         there = f"Trials: {', '.join(known)}" if known else "There is none yet: lab trials new NAME"
         raise LabError(f"no trial {trial!r}{nearest(trial, known)}. {there}")
     if not TRIAL_NAME.fullmatch(trial):
-        raise LabError(
-            f"trial name {trial!r} must be lower-case letters, digits and _, beginning with a letter."
-        )
+        raise LabError(f"trial name {trial!r} must be lower-case letters, digits and _, beginning with a letter.")
     directory = project.source / "trials" / trial
     layers = [read_layer(directory / "config.yaml")]
     if variant:

@@ -29,9 +29,7 @@ def absolute_target(target: str, trial: str) -> str:
     return target
 
 
-def check_keys(
-    values: dict[str, Any], base: dict[str, Any], trial: str, source: str, prefix: str = ""
-) -> None:
+def check_keys(values: dict[str, Any], base: dict[str, Any], trial: str, source: str, prefix: str = "") -> None:
     """Refuses keys of `values` that are not legal on top of `base`; `source` (a file) is named in the message."""
     for key, value in values.items():
         name = f"{prefix}{key}"
@@ -53,9 +51,7 @@ def check_keys(
 def check_target(value: Any, old: dict[str, Any], trial: str, source: str, name: str) -> None:
     """Checks the arguments of one `_target_` node, and of those inside it."""
     if not isinstance(value, dict):
-        raise LabError(
-            f"{source}: {name} must hold `_target_: module.Class` and its arguments, but it is {value!r}."
-        )
+        raise LabError(f"{source}: {name} must hold `_target_: module.Class` and its arguments, but it is {value!r}.")
     merged = {**old, **value}
     if "_target_" not in merged:
         raise LabError(

@@ -51,9 +51,7 @@ def parse(arguments: list[str], one_run: bool = True) -> Typed:
             raise LabError(f"unknown setting 'experiment'; did you mean: trial={override.value()}")
         if key == "trial":
             typed.trial = str(override.value())
-        elif (
-            key in GROUPS and override.type is not OverrideType.DEL and not isinstance(override.value(), dict)
-        ):
+        elif key in GROUPS and override.type is not OverrideType.DEL and not isinstance(override.value(), dict):
             typed.groups[key] = override.value()
         else:
             typed.settings.append(override)
@@ -69,9 +67,7 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
     key = override.key_or_group
     node: Any = values
     parts = key.split(".")
-    for depth, name in enumerate(
-        parts
-    ):  # down to the node that holds the last part, or to the first part that is new
+    for depth, name in enumerate(parts):  # down to the node that holds the last part, or to the first part that is new
         if depth == len(parts) - 1 or not isinstance(node.get(name), dict):
             break
         node = node[name]

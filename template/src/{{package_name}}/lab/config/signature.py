@@ -84,9 +84,7 @@ def _tree(path: Path) -> ast.Module | None:
 
 def _names(path: Path) -> list[str]:
     tree = _tree(path)
-    return (
-        [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)] if tree else []
-    )
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)] if tree else []
 
 
 def _find(path: Path, name: str, depth: int) -> Signature | str | None:
@@ -105,9 +103,7 @@ def _find(path: Path, name: str, depth: int) -> Signature | str | None:
                 star = star or alias.name == "*"
                 if (alias.asname or alias.name) == name:
                     return _follow(path, node, alias.name, depth)
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == name for t in node.targets
-        ):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             return "unknown"
     return "unknown" if star else None
 

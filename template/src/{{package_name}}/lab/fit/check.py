@@ -7,16 +7,11 @@ import sys
 import time
 import traceback
 
-import lightning.pytorch as L
-
 from ..config.arguments import SettingsParser
 from ..config.compose import compose
 from ..config.layers import trials
 from ..errors import LabError
 from ..project import Project
-from .parts import build_callbacks, build_data, build_task
-from .settings import settle
-from .trainer import PASSED_ON, quiet, shards_itself
 
 
 def check_command(project: Project, args: list[str]) -> int:
@@ -47,36 +42,24 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> str:
     config = composition.config
     if not batch:
         return f"ok  {composition.trial}: keys, targets and arguments"
+    from .parts import build_callbacks, build_data, build_task  # torch, only now
+    from .settings import settle
+    from .trainer import plain_trainer
+
+    config.trainer.devices = 1
     settle(config, earlier={})
-    quiet()
     data, task, callbacks = build_data(config), build_task(config), build_callbacks(config)
     started_s = time.monotonic()
-    settings = {
-        key: config.trainer[key] for key in PASSED_ON if not key.startswith(("limit_", "max_", "devices"))
-    }
-    if not task.automatic_optimization:
-        settings |= {"gradient_clip_val": None, "accumulate_grad_batches": 1}
-    trainer = L.Trainer(
-        **settings,
-        devices=1,
-        fast_dev_run=1,
-        use_distributed_sampler=not shards_itself(data),
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[c for c in callbacks if not hasattr(c, "monitor")],  # one batch is no metric to monitor
-    )
+    one_batch = [callback for callback in callbacks if not hasattr(callback, "monitor")]  # no metric to monitor yet
+    trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=one_batch)
     try:
         trainer.fit(task, datamodule=data)
     except LabError:
         raise
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        own = [f for f in traceback.extract_tb(error.__traceback__) if str(project.source) in f.filename]
-        place = own[-1] if own else place
-        raise LabError(
-            f"one batch fails: {type(error).__name__}: {error}\n  at {place.filename}:{place.lineno}: {place.line}"
-        ) from error
+        frames = traceback.extract_tb(error.__traceback__)
+        place = [frame for frame in frames if str(project.source) in frame.filename][-1:] or frames[-1:]
+        at = "".join(f"\n  at {frame.filename}:{frame.lineno}: {frame.line}" for frame in place)
+        raise LabError(f"one batch fails: {type(error).__name__}: {error}{at}") from error
     n_parameters = sum(p.numel() for p in task.parameters())
     return f"ok  {composition.trial}: {n_parameters:,} parameters, one batch in {time.monotonic() - started_s:.2f} s"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import random
 import shutil
 import time
 from collections.abc import Mapping
@@ -19,14 +18,12 @@ from typing import Any
 import lightning.pytorch as L
 import numpy as np
 import torch
+from lightning.fabric.utilities.seed import _collect_rng_states, _set_rng_states
 from lightning.pytorch.callbacks import Checkpoint as LightningCheckpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
-from omegaconf import Container, OmegaConf
 
-from ..errors import Failed, LabError
+from ..errors import LabError
 from .signals import nothing_pending
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -34,9 +31,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     error: OSError | None = None
 
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
-    ) -> None:
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         path, self.error = Path(path), None
         aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         content = plain(checkpoint)
@@ -50,9 +45,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             os.replace(aside, path)
         except (OSError, RuntimeError) as error:  # torch's writer turns a failed write into a RuntimeError
             aside.unlink(missing_ok=True)
-            self.error = (
-                error if isinstance(error, OSError) else OSError(errno.ENOSPC, str(error).splitlines()[0])
-            )
+            self.error = error if isinstance(error, OSError) else OSError(errno.ENOSPC, "no space left")
 
 
 class Checkpoints(LightningCheckpoint):
@@ -75,37 +68,35 @@ class Checkpoints(LightningCheckpoint):
         """Saves last.ckpt; to be called on all ranks together.
 
         Raises:
-            Failed: the disk is full or the quota used up; the checkpoint before stays, and the run can be resumed from it.
+            OSError: on every rank, when the disk is full or the quota used up; the checkpoint before stays.
         """
         trainer.save_checkpoint(self.directory / "last.ckpt")
         self.saved_at_s = time.monotonic()
-        problem = trainer.strategy.broadcast(_described(trainer.strategy.checkpoint_io.error, self.directory))
-        if problem:
-            raise Failed(problem)
+        error = trainer.strategy.checkpoint_io.error
+        number = trainer.strategy.broadcast(error.errno if error else None)
+        if number:
+            raise OSError(number, os.strerror(number), str(self.directory)) from error
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
         self.saved_at_s = time.monotonic()
+        # a schedule that asks for the number of steps makes Lightning build the loader before it knows their state
+        trainer.fit_loop._load_combined_loader_states()
         if len(self.random_states) == trainer.world_size:  # going on from a checkpoint, with as many ranks
-            set_random_state(self.random_states[trainer.global_rank])
+            state = self.random_states[trainer.global_rank]
+            state["numpy"] = tuple(item.numpy() if isinstance(item, torch.Tensor) else item for item in state["numpy"])
+            _set_rng_states(state)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         loop = trainer.fit_loop.epoch_loop
-        if (loop._batches_that_stepped + 1) % trainer.log_every_n_steps or not nothing_pending(
-            loop, trainer.fit_loop._data_fetcher
-        ):
+        logs_now = (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0
+        if not logs_now or not nothing_pending(loop, trainer.fit_loop._data_fetcher):
             return
-        if trainer.strategy.broadcast(
-            time.monotonic() - self.saved_at_s > self.every_s
-        ):  # rank 0's clock decides
+        if trainer.strategy.broadcast(time.monotonic() - self.saved_at_s > self.every_s):  # by rank 0's clock
             self.save_now(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         value = trainer.callback_metrics.get(self.monitor) if self.monitor else None
-        better = (
-            value is not None
-            and math.isfinite(value)
-            and (self.best is None or self._is_better(float(value)))
-        )
+        better = value is not None and math.isfinite(value) and (self.best is None or self._is_better(float(value)))
         if better:
             self.best = float(value)
         self.save_now(trainer)
@@ -115,17 +106,14 @@ class Checkpoints(LightningCheckpoint):
     def _is_better(self, value: float) -> bool:
         return value < self.best if self.mode == "min" else value > self.best
 
-    def on_save_checkpoint(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        states = [random_state()] * trainer.world_size
+    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        own = _collect_rng_states(include_cuda=trainer.strategy.root_device.type == "cuda")
+        states = [own] * trainer.world_size
         if trainer.world_size > 1:
-            torch.distributed.all_gather_object(states, random_state())
+            torch.distributed.all_gather_object(states, own)
         checkpoint["random_states"] = states  # of every rank
 
-    def on_load_checkpoint(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         self.random_states = checkpoint.get("random_states", [])
 
     def state_dict(self) -> dict[str, Any]:
@@ -133,25 +121,6 @@ class Checkpoints(LightningCheckpoint):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.best = state["best"]
-
-
-def random_state() -> dict[str, Any]:
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002  (other libraries draw from it)
-    return {
-        "python": random.getstate(),
-        "numpy": (name, keys.tolist(), *rest),
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
-    }
-
-
-def set_random_state(state: dict[str, Any]) -> None:
-    random.setstate(state["python"])
-    name, keys, *rest = state["numpy"]
-    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
 
 
 def plain(value: Any, where: str = "checkpoint") -> Any:
@@ -165,18 +134,12 @@ def plain(value: Any, where: str = "checkpoint") -> Any:
     if isinstance(value, list | tuple):
         items = [plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
         return items if isinstance(value, list) else tuple(items)
-    if isinstance(value, Container):
-        return OmegaConf.to_container(value, resolve=True)
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
+    if isinstance(value, np.generic | np.ndarray):
+        return value.item() if isinstance(value, np.generic) else torch.from_numpy(value)
     if value is None or isinstance(
         value, torch.Tensor | bool | int | float | complex | str | bytes | set | torch.dtype
     ):
         return value
-    if isinstance(value, Path):
-        return str(value)
     raise LabError(
         f"{where} is a {type(value).__name__}, which checkpoints do not hold (they load with weights_only=True). "
         "Return tensors, numbers, texts, lists and dicts from state_dict and on_save_checkpoint."
@@ -185,9 +148,7 @@ def plain(value: Any, where: str = "checkpoint") -> Any:
 
 def newest(directory: Path) -> Path | None:
     """The checkpoint to continue from, or None; the one before the last when a kill came between two renames."""
-    return next(
-        (path for name in ("last.ckpt", "previous.ckpt") if (path := directory / name).is_file()), None
-    )
+    return next((path for name in ("last.ckpt", "previous.ckpt") if (path := directory / name).is_file()), None)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -198,15 +159,3 @@ def _copy(source: Path, target: Path) -> None:
     except OSError:  # a file system without hard links
         shutil.copyfile(source, aside)
     os.replace(aside, target)
-
-
-def _described(error: OSError | None, directory: Path) -> str | None:
-    if error is None:
-        return None
-    if error.errno not in FULL:
-        return f"the checkpoint could not be written to {directory}: {error}. The one before is kept."
-    free_gb = shutil.disk_usage(directory).free / 1e9
-    return (
-        f"no space for a checkpoint on the disk of {directory} ({free_gb:.2f} GB free, or the quota is used up). "
-        "The checkpoint before is kept. Make space, or set paths.checkpoints, then: lab resume RUN"
-    )

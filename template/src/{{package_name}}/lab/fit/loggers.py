@@ -9,7 +9,6 @@ import os
 import socket
 import threading
 from pathlib import Path
-from typing import Any
 
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
@@ -26,9 +25,7 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
     loggers: list[Logger] = [RunFiles(run.dir, attempt)]
     if "tensorboard" in config.logger:
         needs("tensorboard")
-        loggers.append(
-            TensorBoardLogger(run.dir, name="tensorboard", version="", **config.logger.tensorboard)
-        )
+        loggers.append(TensorBoardLogger(run.dir, name="tensorboard", version="", **config.logger.tensorboard))
     if "wandb" in config.logger:
         needs("wandb")
         loggers.append(wandb_logger(config, run))
@@ -37,28 +34,18 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
 
 def needs(package: str) -> None:
     if importlib.util.find_spec(package) is None:
-        raise LabError(
-            f"logger={package} needs the package {package}: pip install '{package}' (or uv add {package})"
-        )
+        raise LabError(f"logger={package} needs the package {package}: pip install '{package}' (or uv add {package})")
 
 
 def wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
     """One W&B run per run id, also across attempts; offline unless a key and a network are there; its code saving off."""
-    settings = config.logger.wandb
+    settings, code = config.logger.wandb, run.record["code"]
     mode = wandb_mode(settings.mode, bool(config.site.get("internet", True)))
-    code = run.record["code"]
-    os.environ.update(
-        WANDB_MODE=mode,
-        WANDB_DISABLE_CODE="true",
-        WANDB_DISABLE_GIT="true",
-        WANDB_SILENT="true",
-        WANDB_DIR=str(run.dir),
-    )
+    os.environ |= {"WANDB_MODE": mode, "WANDB_DIR": str(run.dir)}
+    os.environ |= {"WANDB_DISABLE_CODE": "true", "WANDB_DISABLE_GIT": "true", "WANDB_SILENT": "true"}
     if rank_zero_only.rank == 0:
-        print(
-            f"W&B: {mode}, run {run.id}"
-            + (f"; upload later: wandb sync {run.dir}/wandb/offline-run-*" if mode == "offline" else "")
-        )
+        later = f"; upload later: wandb sync {run.dir}/wandb/offline-run-*" if mode == "offline" else ""
+        print(f"W&B: {mode}, run {run.id}{later}")
     return WandbLogger(
         project=settings.project,
         entity=settings.entity,
@@ -68,12 +55,8 @@ def wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
         save_dir=str(run.dir),
         offline=mode == "offline",
         tags=list(settings.tags),
-        config={
-            "run_id": run.id,
-            "commit": code.get("commit"),
-            "tree": code.get("tree"),
-            "config": OmegaConf.to_container(OmegaConf.load(run.dir / "config.yaml"), resolve=False),
-        },
+        config={"run_id": run.id, "commit": code.get("commit"), "tree": code.get("tree")}
+        | OmegaConf.to_container(OmegaConf.load(run.dir / "config.yaml"), resolve=False),
         save_code=False,
     )
 
@@ -91,10 +74,7 @@ def wandb_key() -> bool:
     if os.environ.get("WANDB_API_KEY"):
         return True
     try:
-        return (
-            netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai")
-            is not None
-        )
+        return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai") is not None
     except (OSError, netrc.NetrcParseError):
         return False
 
@@ -114,10 +94,3 @@ def reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:
     thread.start()
     thread.join(timeout_s)
     return bool(answers and answers[0])
-
-
-def finish_loggers(loggers: list[Any]) -> None:
-    """Ends W&B's process, so that the next run in this process starts a new one."""
-    for logger in loggers:
-        if isinstance(logger, WandbLogger) and logger._experiment is not None:
-            logger.experiment.finish()

@@ -36,8 +36,7 @@ class Means:
             if not isinstance(value, Tensor) or value.numel() != 1:
                 continue
             if name not in self.sums:
-                exact = torch.float32 if value.device.type == "mps" else torch.float64
-                self.sums[name] = torch.zeros((), dtype=exact, device=value.device)
+                self.sums[name] = torch.zeros((), dtype=exact(value.device), device=value.device)
             self.sums[name].add_(value.detach().reshape(()), alpha=n_samples)
         self.n_samples += n_samples
 
@@ -45,10 +44,8 @@ class Means:
         """Names, and their sums over all ranks followed by the number of samples; all ranks together."""
         names = sorted(self.sums)
         device = trainer.strategy.root_device
-        exact = torch.float32 if device.type == "mps" else torch.float64
-        total = torch.stack(
-            [self.sums[name] for name in names] + [torch.tensor(self.n_samples, dtype=exact, device=device)]
-        )
+        n_samples = torch.tensor(self.n_samples, dtype=exact(device), device=device)
+        total = torch.stack([*[self.sums[name] for name in names], n_samples])
         if trainer.world_size > 1:
             torch.distributed.all_reduce(total)
         return names, total
@@ -59,11 +56,7 @@ class Means:
         names, total = self.totals(trainer)
         *sums, n_samples = total.tolist()
         self.sums, self.n_samples = {}, 0
-        return (
-            {f"{prefix}/{name}": value / n_samples for name, value in zip(names, sums, strict=True)}
-            if n_samples
-            else {}
-        )
+        return {f"{prefix}/{name}": value / max(n_samples, 1) for name, value in zip(names, sums, strict=True)}
 
 
 class LogMeans(L.Callback):
@@ -77,10 +70,7 @@ class LogMeans(L.Callback):
     ) -> None:
         self.train.add(outputs, size_of(batch))
         loop = trainer.fit_loop.epoch_loop
-        if (
-            not loop._should_accumulate()
-            and (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0
-        ):
+        if not loop._should_accumulate() and (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0:
             self._publish(trainer, self.train.read(trainer, "train"))
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
@@ -98,11 +88,8 @@ class LogMeans(L.Callback):
     on_test_batch_end = on_validation_batch_end
 
     def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._publish(
-            trainer,
-            self.evaluated.read(trainer, "test"),
-            step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1,
-        )
+        values = self.evaluated.read(trainer, "test")
+        self._publish(trainer, values, step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
 
     def _publish(self, trainer: L.Trainer, values: dict[str, float], step: int | None = None) -> None:
         step = trainer.fit_loop.epoch_loop._batches_that_stepped if step is None else step
@@ -116,28 +103,15 @@ class LogMeans(L.Callback):
                 "Lower optimizer.lr, set trainer.gradient_clip_val=1.0, or look at the data."
             )
 
-    def state_dict(self) -> dict[str, Any]:
-        if not self.train.sums or self._trainer is None:
-            return {}
-        names, total = self.train.totals(self._trainer)
-        return {"names": names, "totals": total}
+    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        if self.train.sums:
+            checkpoint["means"] = self.train.totals(trainer)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._restored = state
-
-    _trainer: L.Trainer | None = None
-    _restored: dict[str, Any] | None = None
-
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        self._trainer = trainer
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self._restored:  # the sums of all ranks go on on the first, the others start from zero
-            totals = self._restored["totals"].to(trainer.strategy.root_device) * float(trainer.is_global_zero)
-            *sums, n_samples = totals.unbind()
-            self.train.sums = dict(zip(self._restored["names"], sums, strict=True))
-            self.train.n_samples = int(n_samples)
-        self._restored = None
+    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        if trainer.state.fn == "fit" and "means" in checkpoint:
+            names, totals = checkpoint["means"]  # of all ranks: they go on on the first, the others start from zero
+            *sums, n_samples = (totals.to(trainer.strategy.root_device) * float(trainer.is_global_zero)).unbind()
+            self.train.sums, self.train.n_samples = dict(zip(names, sums, strict=True)), int(n_samples)
 
 
 class BuffersAgree(L.Callback):
@@ -148,14 +122,12 @@ class BuffersAgree(L.Callback):
     """
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if isinstance(trainer.model, torch.nn.parallel.DistributedDataParallel):
-            for buffer in pl_module.buffers():
-                torch.distributed.broadcast(buffer, 0)
-            trainer.model.require_forward_param_sync = False
+        for buffer in pl_module.buffers():
+            torch.distributed.broadcast(buffer, 0)
+        trainer.model.require_forward_param_sync = False
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if isinstance(trainer.model, torch.nn.parallel.DistributedDataParallel):
-            trainer.model.require_forward_param_sync = True
+        trainer.model.require_forward_param_sync = True
 
 
 class RunFiles(Logger):
@@ -174,10 +146,6 @@ class RunFiles(Logger):
     def version(self) -> str:
         return self.run_dir.name
 
-    @property
-    def save_dir(self) -> str:
-        return str(self.run_dir)
-
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         metrics = dict(metrics)
@@ -194,3 +162,7 @@ def size_of(batch: Any) -> int:
     """Samples in a batch, from its first tensor."""
     first = batch[0] if isinstance(batch, list | tuple) and batch else batch
     return first.shape[0] if isinstance(first, Tensor) and first.ndim else extract_batch_size(batch)
+
+
+def exact(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type == "mps" else torch.float64  # Apple's GPUs have no double precision

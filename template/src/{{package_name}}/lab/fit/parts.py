@@ -39,12 +39,8 @@ def build_task(config: DictConfig) -> L.LightningModule:
         taken = inspect.signature(get_class(target)).parameters
     except Exception as error:
         raise LabError(f"task._target_ is {target!r}, which cannot be imported: {error}") from error
-    parts = {
-        name: build(config, name) if config[name] else None
-        for name in ("model", "optimizer", "schedule")
-        if name in taken
-    }
-    return build(config, "task", **parts)
+    wanted = [name for name in ("model", "optimizer", "schedule") if name in taken]
+    return build(config, "task", **{name: build(config, name) if config[name] else None for name in wanted})
 
 
 def build_data(config: DictConfig) -> L.LightningDataModule:
@@ -52,7 +48,7 @@ def build_data(config: DictConfig) -> L.LightningDataModule:
     data = build(config, "data")
     if not isinstance(data, L.LightningDataModule):
         raise LabError(
-            f"data._target_ is {config.data._target_}, which is no LightningDataModule but a {type(data).__name__}."
+            f"data._target_ is {config.data._target_}, a {type(data).__name__}, which is no LightningDataModule."
         )
     return data
 

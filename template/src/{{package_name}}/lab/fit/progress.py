@@ -24,10 +24,8 @@ class Progress(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         n_parameters = sum(p.numel() for p in pl_module.parameters())
-        self.say(
-            trainer,
-            f"{type(pl_module).__name__}: {n_parameters:,} parameters, {trainer.num_training_batches} batches an epoch",
-        )
+        batches = f"{trainer.num_training_batches} batches an epoch"
+        self.say(trainer, f"{type(pl_module).__name__}: {n_parameters:,} parameters, {batches}")
         self.started_s = time.monotonic()
 
     def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
@@ -36,9 +34,7 @@ class Progress(L.Callback):
             n = trainer.num_training_batches
             name = f"epoch {trainer.current_epoch + 1}"
             total = n if isinstance(n, int) else None
-            self.bar = tqdm(
-                total=total, desc=name, unit=" batches", mininterval=1.0, leave=False, dynamic_ncols=True
-            )
+            self.bar = tqdm(total=total, desc=name, unit=" batches", mininterval=1.0, leave=False, dynamic_ncols=True)
 
     def on_train_batch_end(self, *_: Any) -> None:
         if self.bar is not None:
@@ -46,15 +42,11 @@ class Progress(L.Callback):
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         self.close()
-        values = {name: float(value) for name, value in trainer.callback_metrics.items() if "/" in name}
-        shown = "  ".join(
-            f"{name} {value:.4f}" for name, value in sorted(values.items()) if not name.startswith("test/")
-        )
+        names = sorted(name for name in trainer.callback_metrics if name.startswith(("train/", "val/")))
+        shown = "  ".join(f"{name} {float(trainer.callback_metrics[name]):.4f}" for name in names)
         last = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else "?"
-        self.say(
-            trainer,
-            f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({time.monotonic() - self.started_s:.1f} s)",
-        )
+        seconds = time.monotonic() - self.started_s
+        self.say(trainer, f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({seconds:.1f} s)")
 
     def on_exception(self, *_: Any) -> None:
         self.close()

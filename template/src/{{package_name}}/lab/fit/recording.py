@@ -24,11 +24,8 @@ class Recording:
     """What a training adds to the record of its attempt. On ranks other than the first, nothing is written."""
 
     def __init__(self, attempt: Attempt | None, n: int, earlier: dict[str, Any]) -> None:
-        self.attempt, self.n, self.earlier = (
-            attempt,
-            n,
-            earlier,
-        )  # earlier: start.json of the run's first attempt
+        self.attempt, self.n = attempt, n
+        self.earlier = earlier  # start.json of the run's first attempt
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
 
@@ -60,12 +57,8 @@ def recorded(run: Run, project: Project, env: str, secrets: list[str], **facts: 
             yield recording
         except BaseException as error:
             status, raised = ended_by(error, run)
-            attempt.end(
-                status,
-                recording.metrics,
-                exception=None if status == "interrupted" else error,
-                **recording.measured,
-            )
+            why = None if status == "interrupted" else error
+            attempt.end(status, recording.metrics, exception=why, **recording.measured)
             if status == "interrupted":
                 print(f"interrupted; continue with: lab resume {run.id}")
             if raised is error:
@@ -86,17 +79,15 @@ def ended_by(error: BaseException, run: Run) -> tuple[str, BaseException]:
         return ("interrupted" if error.exit_code in (0, 130) else "failed"), error
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         place = error.filename or run.dir
-        free_gb = shutil.disk_usage(run.dir).free / 1e9
+        free_gb = shutil.disk_usage(place if os.path.exists(place) else run.dir).free / 1e9
         return "failed", Failed(
-            f"no space left on the disk of {place} ({free_gb:.2f} GB free at {run.dir}, or the quota is used up). "
-            f"Record and last checkpoint are kept. Make space, then: lab resume {run.id}"
+            f"no space left on the disk of {place}, or its quota is used up ({free_gb:.2f} GB free there). "
+            f"The record and the checkpoint before are kept. Make space, then: lab resume {run.id}"
         )
     if type(error).__name__ == "MisconfigurationException":  # Lightning's word for the user's mistake
         return "failed", LabError(str(error))
     traceback.print_exception(error)
-    return "failed", Failed(
-        f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}; recorded in {run.dir}"
-    )
+    return "failed", Failed(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}; recorded in {run.dir}")
 
 
 @contextmanager

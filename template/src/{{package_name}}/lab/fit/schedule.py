@@ -16,9 +16,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 STEP_ARGUMENTS = ("n_steps", "total_steps", "T_max")  # what schedules call the number of optimizer steps
 
 
-def warmup_cosine(
-    optimizer: Optimizer, n_steps: int, warmup_steps: int = 0, final_ratio: float = 0.0
-) -> LambdaLR:
+def warmup_cosine(optimizer: Optimizer, n_steps: int, warmup_steps: int = 0, final_ratio: float = 0.0) -> LambdaLR:
     """Linear rise over `warmup_steps`, then half a cosine down to `final_ratio` times the optimizer's lr at `n_steps`.
 
     A closed form of the step (Loshchilov & Hutter, arXiv:1608.03983, without restarts), so that a run that is extended

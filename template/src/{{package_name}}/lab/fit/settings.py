@@ -4,28 +4,26 @@
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import lightning.pytorch as L
 import torch
 from omegaconf import DictConfig
 
 from ..errors import LabError
 from ..machine.affinity import cores
-from ..machine.ranks import Ranks
+from ..machine.ranks import discover
 
 GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")  # set in a job that was given some
 
 
-def settle(config: DictConfig, earlier: dict[str, Any], ranks: Ranks | None = None) -> dict[str, Any]:
+def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
     """Applies seed, threads and float32 precision to this process, and returns what was chosen.
 
     Args:
         config: the composed configuration; `trainer.accelerator`, `precision` and `devices` are replaced by the choice.
         earlier: what the first attempt of this run chose, or empty; its precision is kept.
-        ranks: of this process, when a launcher started it; then the launcher's number of devices counts.
 
     Raises:
         LabError: a GPU was asked for, by the configuration or by the job, and none is seen.
@@ -37,7 +35,8 @@ def settle(config: DictConfig, earlier: dict[str, Any], ranks: Ranks | None = No
             raise LabError(no_gpu("this job has GPUs"))
     elif trainer.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
         raise LabError(no_gpu(f"trainer.accelerator={trainer.accelerator}"))
-    if ranks and ranks.world_size > 1:
+    ranks = discover()
+    if ranks.world_size > 1:  # the launcher has decided
         trainer.devices = ranks.local_size
     elif trainer.devices == "auto":
         trainer.devices = 1
@@ -48,11 +47,12 @@ def settle(config: DictConfig, earlier: dict[str, Any], ranks: Ranks | None = No
         trainer.threads = min(cores(), int(os.environ["OMP_NUM_THREADS"])) if "LAB_JOB" in os.environ else share
     torch.set_num_threads(int(trainer.threads))
     torch.set_float32_matmul_precision(trainer.matmul_precision)
-    seed_everything(config.seed)
+    L.seed_everything(config.seed, workers=True, verbose=False)
     if config.record.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it at its first use
-        torch.backends.cudnn.benchmark = False
-        torch.use_deterministic_algorithms(True)  # an operation that has no deterministic kernel is an error
+        make_deterministic()
+    if trainer.precision == "16-mixed" and trainer.gradient_clip_val and config.get("optimizer", {}).get("fused"):
+        config.optimizer.fused = False  # torch cannot clip what a fused optimizer unscales itself
+        print("optimizer.fused is off: torch refuses it with 16-mixed precision and gradient clipping", flush=True)
     on_gpu = trainer.accelerator in ("gpu", "cuda")
     return {
         "accelerator": trainer.accelerator,
@@ -61,8 +61,7 @@ def settle(config: DictConfig, earlier: dict[str, Any], ranks: Ranks | None = No
         "precision": trainer.precision,
         "threads": trainer.threads,
         "matmul_precision": trainer.matmul_precision,
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
+        "deterministic": config.record.deterministic,
     }
 
 
@@ -73,27 +72,21 @@ def auto_precision(accelerator: str) -> str:
     return "bf16-mixed" if torch.cuda.get_device_capability()[0] >= 8 else "16-mixed"
 
 
-def seed_everything(seed: int) -> None:
-    """Seeds Python, NumPy and torch (all devices); every rank alike, so that weights start equal."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002  (other libraries draw from this one)
-    torch.manual_seed(seed)
-    os.environ["PL_GLOBAL_SEED"] = str(seed)  # Lightning derives loader workers' seeds from it
+def make_deterministic() -> None:
+    """Only kernels that give the same bits each time; an operation without one raises (torch's notes on reproducibility)."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts, which is later
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
 
 
 def no_gpu(why: str) -> str:
     driver = Path("/proc/driver/nvidia/version")
-    found = (
-        driver.read_text().splitlines()[0]
-        if driver.exists()
-        else "no NVIDIA driver is loaded on this machine"
-    )
+    found = driver.read_text().splitlines()[0] if driver.exists() else "no NVIDIA driver is loaded on this machine"
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
-    remedy = (
-        "Install a CUDA build of torch: TORCH=cu126 make setup"
-        if not torch.version.cuda
-        else "Ask the scheduler for a GPU, or compare the driver with the CUDA version of this torch build."
-    )
+    remedy = "Ask the scheduler for a GPU, or compare the driver with the CUDA version of this torch build."
+    if not torch.version.cuda:
+        remedy = "Install a CUDA build of torch: TORCH=cu126 make setup"
     return (
         f"{why}, but torch sees none.\n  driver: {found}\n  torch:  {torch.__version__} ({build})\n"
         f"{remedy}\nWithout a GPU: trainer=cpu"

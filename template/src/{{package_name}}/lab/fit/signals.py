@@ -61,9 +61,7 @@ class PreemptionCallback(L.Callback):
         self.taken = STOP.listen(*PREEMPTION)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.taken += STOP.listen(
-            signal.SIGINT
-        )  # only now: before the first step Ctrl-C may end the program at once
+        self.taken += STOP.listen(signal.SIGINT)  # only now: before the first step Ctrl-C may end the program at once
         self.agreed = 0
         self.n_batches = 0
         self.next_agreement = 1
@@ -78,17 +76,13 @@ class PreemptionCallback(L.Callback):
             self._stop(trainer)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if (
-            self.agreed
-        ):  # during the last batch of an epoch; the checkpoint of the epoch's end is there already
+        if self.agreed:  # during the last batch of an epoch; the checkpoint of the epoch's end is there already
             self._stop(trainer)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self._give_back()
 
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         self._give_back()
 
     def _give_back(self) -> None:
@@ -123,7 +117,5 @@ class PreemptionCallback(L.Callback):
 def nothing_pending(loop: _TrainingEpochLoop, data_fetcher: object) -> bool:
     """False after a batch that leaves gradients to accumulate, or before validation or the end of the epoch."""
     return not (
-        loop._should_accumulate()
-        or loop._num_ready_batches_reached()
-        or loop._should_check_val_fx(data_fetcher)
+        loop._should_accumulate() or loop._num_ready_batches_reached() or loop._should_check_val_fx(data_fetcher)
     )

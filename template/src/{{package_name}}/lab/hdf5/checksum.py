@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -82,6 +83,22 @@ def remember(verified: Layout) -> dict[str, Any]:
         with suppress(OSError):
             temporary.unlink()
     return known
+
+
+def tell_change(now: dict[str, Any]) -> None:
+    """Prints one line when the trial's run before this one (LAB_RUN_DIR) had other data, by its record."""
+    run_dir = Path(os.environ.get("LAB_RUN_DIR") or "/nowhere/none")
+    for run in sorted(run_dir.parent.glob("*"), reverse=True):  # names begin with the time
+        for start in sorted(run.glob("attempts/*/start.json"), key=lambda path: -int(path.parent.name)):
+            try:
+                before = json.loads(start.read_text(encoding="utf-8")).get("data")
+            except (OSError, ValueError):
+                continue
+            if before:
+                if before["sha256"] != now["sha256"]:
+                    hashes = f"sha256 {before['sha256'][:12]}… then, {now['sha256'][:12]}… now"
+                    print(f"lab: the data file changed since run {run.name}: {hashes} ({now['path']})", file=sys.stderr)
+                return
 
 
 def _stat(path: Path) -> dict[str, Any]:

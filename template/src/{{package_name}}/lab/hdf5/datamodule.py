@@ -12,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from ..errors import LabError
 from ..machine.affinity import cores
-from .checksum import fingerprint
+from .checksum import fingerprint, tell_change
 from .dataset import H5Dataset, Transform
 from .file_layout import Layout, layout, require
 from .find import find
@@ -138,7 +138,11 @@ class H5DataModule(L.LightningDataModule):
     def fingerprint(self) -> dict[str, Any] | None:
         """What the data file is, for the run's record; computed by the first process only, None in the
         others."""
-        return fingerprint(self.file) if rank_zero_only.rank == 0 else None
+        if rank_zero_only.rank != 0:
+            return None
+        found = fingerprint(self.file)
+        tell_change(found)
+        return found
 
     def teardown(self, stage: str) -> None:
         for loader in self.loaders.values():

@@ -34,7 +34,7 @@ def from_images(root: Path, size: Size | None, encoded: bool, skipped: Skipped) 
             return np.frombuffer(content, np.uint8)
         return (crop(image_HWC, size) if size else image_HWC).transpose(2, 0, 1)
 
-    return _samples(root, "images", "x", read, {"encoding": "image"} if encoded else {}, skipped)
+    return _samples(root, "images", "x", read, {"encoding": "image", "ragged": 1} if encoded else {}, skipped)
 
 
 def from_audio(root: Path, skipped: Skipped) -> Samples:
@@ -58,7 +58,7 @@ def from_audio(root: Path, skipped: Skipped) -> Samples:
             require(len(wav) == file.frames, f"cut short: {len(wav)} of {file.frames} values found")
         return wav
 
-    return _samples(root, "audio", "wav", read, {"sample_rate_hz": rate_hz}, skipped)
+    return _samples(root, "audio", "wav", read, {"sample_rate_hz": rate_hz, "ragged": 1}, skipped)
 
 
 def _samples(

@@ -36,9 +36,7 @@ def open_arrays(sources: Sequence[Path], scratch: Path) -> dict[str, np.ndarray]
     return arrays
 
 
-def from_table(
-    path: Path, label: str | None, columns: Sequence[str], group: str | None, skipped: Skipped
-) -> Samples:
+def from_table(path: Path, label: str | None, columns: Sequence[str], group: str | None, skipped: Skipped) -> Samples:
     """Samples {"x": float32 of the `columns` (all but label and group), "y": the label} and field attributes.
 
     A label column of whole numbers is int64, of other numbers float32, of names the class number (sorted
@@ -65,9 +63,7 @@ def from_table(
             except (ValueError, TypeError, KeyError) as error:
                 where = f"{path}: row {number + 1}, column {name!r}: {row.get(name)!r} is no number"
                 if skipped is None:
-                    raise DataFileError(
-                        f"{where}. Correct it, or use --columns or --skip-damaged."
-                    ) from error
+                    raise DataFileError(f"{where}. Correct it, or use --columns or --skip-damaged.") from error
                 skipped.append(str(number))
                 continue
             yield sample | ({"group": row[group]} if group else {})

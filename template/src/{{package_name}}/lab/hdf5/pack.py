@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -73,40 +73,58 @@ def _pack(project: Project, config: dict[str, Any], target: Path, options: argpa
     from .spool import pack_maps, pack_samples
 
     given = read_split_file(options.split_file) if options.split_file else None
-    expression = None if options.kind == "table" else options.group
+    expression = None if options.kind in ("table", "arrays") else options.group
     splitter = Splitter(parse_ratios(options.split), options.seed, given, expression)
     skipped: list[str] | None = [] if options.skip_damaged else None
-    source, kind, attrs, ragged = next(iter(options.source), None), options.kind, {}, ()
-    provenance = {"source": ", ".join(map(str, options.source)) or config.get("_target_", "")}
+    source, kind, attrs = next(iter(options.source), None), options.kind, {}
+    more = {"provenance": {"source": ", ".join(map(str, options.source)) or config["_target_"]}}
+    more["last_check"] = _unchanged([source for source in options.source if source.is_file()])
     if kind == "arrays":
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
             arrays = from_tables.open_arrays(options.source, Path(scratch))
-            for row in range(len(next(iter(arrays.values()), ())) if given else 0):
-                splitter.add({"key": row})
-            pack_maps(target, arrays, splitter, attrs, provenance)
+            group_of = arrays.get(options.group)
+            if options.group and group_of is None:
+                raise LabError(f"--group {options.group}: no such array. There are: {', '.join(arrays)}")
+            for row in range(len(next(iter(arrays.values()), ())) if given or options.group else 0):
+                splitter.add({"key": row} | ({} if group_of is None else {"group": group_of[row].item()}))
+            pack_maps(target, arrays, splitter, attrs, **more)
         return []
     if kind in ("images", "encoded"):
         size = tuple(options.size) if options.size else None
         samples, attrs = from_files.from_images(source, size, kind == "encoded", skipped)
-        ragged = ("x",) if kind == "encoded" else ()
     elif kind == "audio":
         samples, attrs = from_files.from_audio(source, skipped)
-        ragged = ("wav",)
     elif kind == "table":
         columns = [name for name in options.columns.split(",") if name]
         samples, attrs = from_tables.from_table(source, options.label, columns, options.group, skipped)
     else:
         samples = load_class(project, config).samples(source)
-    bar = tqdm(samples, f"packing {target.name}", unit=" samples", mininterval=1, leave=False, disable=None)
+    bar = tqdm(samples, f"reading {options.name}", unit=" samples", mininterval=1, leave=False, disable=None)
 
     def recorded() -> Iterator[dict[str, Any]]:
         yield from bar
         if skipped:
-            provenance["skipped"] = json.dumps(skipped, ensure_ascii=False)
+            more["provenance"]["skipped"] = json.dumps(skipped, ensure_ascii=False)
 
-    pack_samples(target, recorded(), splitter, attrs, provenance, ragged)
+    pack_samples(target, recorded(), splitter, attrs, **more)
     return skipped or []
+
+
+def _unchanged(files: list[Path]) -> Callable[[], None]:
+    """A check that these files are as they are now."""
+
+    def seen() -> list[tuple[int, int]]:
+        return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+
+    before = seen()
+
+    def check() -> None:
+        if seen() != before:
+            names = ", ".join(map(str, files))
+            raise LabError(f"{names} changed while it was packed. Pack again when nothing writes to it.")
+
+    return check
 
 
 def data_config(project: Project, name: str) -> dict[str, Any]:

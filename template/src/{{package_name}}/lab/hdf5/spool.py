@@ -4,7 +4,7 @@ order. Memory holds one sample, one block, and a few numbers per sample, however
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,16 +13,7 @@ import numpy as np
 
 from .file_layout import require
 from .split import Splitter
-from .writer import (
-    BLOCK_BYTES,
-    FULL,
-    Column,
-    cannot_write,
-    joined,
-    ragged_columns,
-    rows_per_block,
-    write_columns,
-)
+from .writer import BLOCK_BYTES, FULL, Column, cannot_write, joined, ragged_columns, rows_per_block, write_columns
 
 NOT_FIELDS = ("key", "split", "group")
 
@@ -50,15 +41,11 @@ class Spooled:
 
 
 def pack_samples(
-    path: Path,
-    samples: Iterable[Mapping[str, Any]],
-    splitter: Splitter,
-    attrs: Mapping[str, Any],
-    provenance: Mapping[str, Any],
-    always_ragged: Collection[str] = (),
+    path: Path, samples: Iterable[Mapping[str, Any]], splitter: Splitter, attrs: Mapping[str, Any], **more: Any
 ) -> Path:
     """Writes `samples` to `path` in a seeded random order: dicts of arrays, and of "split" or "group" (see
-    `H5DataModule.samples`). 1-D fields that differ in length become ragged. `attrs`: attributes per field.
+    `H5DataModule.samples`). 1-D fields that differ in length become ragged. `attrs`: attributes per field; `more`: see
+    `pack_maps`.
 
     Raises:
         DataFileError: samples that differ in fields, type or shape; and as `write`. Nothing is left behind.
@@ -72,10 +59,10 @@ def pack_samples(
         maps = {}
         for name, one in _spool(path, directory, samples, splitter).items():
             values = np.memmap(one.file.name, one.dtype, "r") if sum(one.lengths) else np.empty(0, one.dtype)
-            ragged = one.shape == (-1,) or name in always_ragged
+            ragged = one.shape == (-1,) or attrs.get(name, {}).get("ragged")
             rows = len(one.lengths), *one.shape
             maps[name] = (np.asarray(values), np.array(one.lengths)) if ragged else values.reshape(rows)
-        return pack_maps(path, maps, splitter, attrs, provenance)
+        return pack_maps(path, maps, splitter, attrs, **more)
     except OSError as error:
         if error.errno in FULL:
             raise cannot_write(path, error) from error
@@ -84,9 +71,7 @@ def pack_samples(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _spool(
-    path: Path, directory: Path, samples: Iterable[Mapping[str, Any]], splitter: Splitter
-) -> dict[str, Spooled]:
+def _spool(path: Path, directory: Path, samples: Iterable[Mapping[str, Any]], splitter: Splitter) -> dict[str, Spooled]:
     fields: dict[str, Spooled] = {}
     try:
         for i, sample in enumerate(samples):
@@ -111,16 +96,17 @@ def pack_maps(
     splitter: Splitter,
     attrs: Mapping[str, Any],
     provenance: Mapping[str, Any],
+    last_check: Callable[[], None] = lambda: None,
 ) -> Path:
-    """Writes arrays (N, ...), or (flat, lengths) of ragged fields, to `path`, rows in a seeded random
-    order."""
+    """Writes arrays (N, ...), or (flat, lengths) of ragged fields, to `path`, rows in a seeded random order."""
     lengths = {name: len(values[1] if isinstance(values, tuple) else values) for name, values in maps.items()}
     require(len(set(lengths.values())) == 1, f"{path}: no samples, or not one number of them: {lengths}")
     order = splitter.order(next(iter(lengths.values())))
     columns = []
     for name, values in maps.items():
         columns += _shuffled(name, values, order, attrs.get(name, {}))
-    return write_columns(path, columns, splitter.splits(order), {"seed": splitter.seed} | dict(provenance))
+    facts = {"seed": splitter.seed} | dict(provenance)
+    return write_columns(path, columns, splitter.splits(order), facts, last_check)
 
 
 def _shuffled(name: str, values: Any, order: np.ndarray, attrs: Mapping[str, Any]) -> list[Column]:

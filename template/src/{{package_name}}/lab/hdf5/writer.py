@@ -18,6 +18,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from tqdm import tqdm
 
 from ..machine.filesystem import stripe
 from .file_layout import FORMAT, OFFSETS, VERSION, DataFileError, require
@@ -56,24 +57,30 @@ def write(path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any]
 
 
 def write_columns(
-    path: Path, columns: Sequence[Column], splits: Mapping[str, Any], provenance: Mapping[str, Any]
+    path: Path,
+    columns: Sequence[Column],
+    splits: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    last_check: Callable[[], None] = lambda: None,
 ) -> Path:
-    """`write`, for arrays that come in blocks and need never be in memory as a whole."""
+    """`write`, for arrays that come in blocks and need never be in memory as a whole. `last_check` may raise to
+    discard all, when everything is written but nothing has its final name."""
     n = _number_of_samples(path, columns)
-    rows_of = _checked_splits(path, splits, n)
-    needed = sum(int(np.prod(column.shape, dtype=np.int64)) * column.dtype.itemsize for column in columns)
-    with under_temporary_name(path, needed) as temporary:
+    columns = {f"data/{column.name}": column for column in columns}
+    for name, rows in _checked_splits(path, splits, n).items():
+        columns[f"splits/{name}"] = Column(name, rows.dtype, rows.shape, lambda rows=rows: iter([rows]))
+    needed = sum(int(np.prod(column.shape, dtype=np.int64)) * column.dtype.itemsize for column in columns.values())
+    bar = tqdm(total=needed, desc=f"writing {path.name}", unit="B", unit_scale=True, delay=1, leave=False, disable=None)
+    with under_temporary_name(path, needed) as temporary, bar:
         stripe(temporary)
         # v110: checksums on metadata, read by HDF5 1.10 and newer. No lock: nobody else knows this name.
         at = {"alignment_threshold": ALIGNMENT_BYTES, "alignment_interval": ALIGNMENT_BYTES}
         with h5py.File(temporary, "w", libver=("v110", "v110"), locking=False, **at) as file:
-            file.attrs.update({"format": FORMAT, "version": VERSION, "n": n} | _origin() | dict(provenance))
-            for column in columns:
-                _write_array(path, file.require_group("data"), column)
-            for name, rows in rows_of.items():
-                split = Column(name, rows.dtype, rows.shape, lambda rows=rows: iter([rows]))
-                _write_array(path, file.require_group("splits"), split)
             file.require_group("splits")
+            file.attrs.update({"format": FORMAT, "version": VERSION, "n": n} | _origin() | dict(provenance))
+            for name, column in columns.items():
+                _write_array(path, file, name, column, bar)
+            last_check()
             file.attrs["complete"] = 1
     return path
 
@@ -200,9 +207,9 @@ def cannot_write(path: Path, error: Exception) -> DataFileError:
     return DataFileError(f"{path} cannot be written: {reason}. {kept}. Free space, or use --to DIRECTORY.")
 
 
-def _write_array(path: Path, group: h5py.Group, column: Column) -> None:
+def _write_array(path: Path, file: h5py.File, name: str, column: Column, bar: tqdm) -> None:
     native = column.dtype.newbyteorder("=")
-    dataset = group.create_dataset(column.name, column.shape, native, track_times=False)
+    dataset = file.create_dataset(name, column.shape, native, track_times=False)
     dataset.attrs.update(column.attrs)
     sha256, row = hashlib.sha256(), 0
     for block in column.blocks():
@@ -213,6 +220,7 @@ def _write_array(path: Path, group: h5py.Group, column: Column) -> None:
         dataset[row : row + len(block)] = block
         sha256.update(block.reshape(-1).view(np.uint8).data)
         row += len(block)
+        bar.update(block.nbytes)
     changed = f"{row} rows of {column.name} came, {column.shape[0]} were expected"
     require(row == column.shape[0], f"{path}: {changed}: the source changed while it was packed. Pack again.")
     dataset.attrs["sha256"] = sha256.hexdigest()

@@ -23,9 +23,7 @@ def taken_bytes() -> int:
     """What cannot be given back under pressure: anonymous and shared (/dev/shm) pages, not the page cache."""
     for directory in _own_cgroups():
         stat = dict(line.split() for line in _read(directory / "memory.stat").splitlines())
-        if found := [
-            int(stat[name]) for name in ("anon", "total_rss", "shmem", "total_shmem") if name in stat
-        ]:
+        if found := [int(stat[name]) for name in ("anon", "total_rss", "shmem", "total_shmem") if name in stat]:
             return sum(found)
     return _node("MemTotal") - _node("MemAvailable")
 

@@ -4,51 +4,76 @@
 import os
 import shutil
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from ..errors import Failed, LabError
 from .files import write_json
 from .frozen import LABEL
 from .git import Git, GitFailed
+from .snapshot import pin
 
 STORE = ".code"  # below the root of runs: bundles by commit; runs of the same code are links to one file
+QUICKLY = ("-c", "pack.window=0", "-c", "pack.compression=1")  # rather time than space: it is made at the start of runs
 
 
 def bundle(git: Git, runs: Path, code: dict) -> None:
     """Puts the bundles of a snapshot and of its submodules into the store, and their kind into `code["bundle"]`:
     "thin" (a remote has the base), "full" (everything is in it), or "pushed" (a remote has the commit)."""
-    path = runs / STORE / f"{code['commit']}.bundle"
-    if not path.exists():
+    for name, commit, without in parts(code):
+        path = runs / STORE / name
+        if path.exists():
+            continue
+        pin(git, f"refs/runs/{commit[:12]}", commit)  # HEAD itself may move meanwhile
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}")
         try:
-            done = git.run("bundle", "create", "-q", str(temporary), code["ref"], "--not", "--remotes")
+            done = git.run(*QUICKLY, "bundle", "create", "-q", str(temporary), f"refs/runs/{commit[:12]}", *without)
             if done.returncode and "empty bundle" not in done.stderr:
                 raise GitFailed(f"git bundle: {done.stderr.strip()}")
             if not done.returncode:
                 os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-    code["bundle"] = "pushed"
-    if path.exists():
-        with open(path, "rb") as file:
-            code["bundle"] = "thin" if b"\n-" in file.read(1 << 16).partition(b"\n\n")[0] else "full"
+    code["bundle"] = "full"
+    if code["remote"]:
+        code["bundle"] = ("thin" if b"\n-" in header(path) else "full") if path.exists() else "pushed"
     for inner in checked_out(code):
         bundle(Git(Path(git("rev-parse", "--show-toplevel")) / inner["path"]), runs, inner)
 
 
+def parts(code: dict) -> list[tuple[str, str, list[str]]]:
+    """The bundles that hold a snapshot: name in the store, commit, what is left out. Where there is no remote, edits
+    lean on a bundle of HEAD, so that only a new HEAD costs time and space."""
+    if not code["commit"]:
+        return []
+    commit, head = code["commit"], code["head"]
+    if code["remote"]:
+        return [(f"{commit}.based.bundle", commit, ["--not", "--remotes"])]
+    if code["dirty"] and head:
+        return [(f"{head}.whole.bundle", head, []), (f"{commit}.edits.bundle", commit, ["--not", head])]
+    return [(f"{commit}.whole.bundle", commit, [])]
+
+
+def header(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(1 << 16).partition(b"\n\n")[0]
+
+
 def keep(code: dict, runs: Path, folder: Path, name: str = "code") -> None:
-    """Links the bundles of `code` into `folder`: code.bundle, and code.<path>.bundle for submodules."""
-    source = runs / STORE / f"{code['commit']}.bundle"
-    if source.exists():
-        with suppress(FileExistsError):
+    """Links the bundles of `code` into `folder`: code.bundle and code.base.bundle, code.<path>.… for submodules."""
+    for (stored, _, _), target in zip(parts(code), files(code, folder, name), strict=True):
+        if (runs / STORE / stored).exists() and not target.exists():
             try:
-                os.link(source, folder / f"{name}.bundle")
+                os.link(runs / STORE / stored, target)
             except OSError:  # a file system without links
-                shutil.copyfile(source, folder / f"{name}.bundle")
+                shutil.copyfile(runs / STORE / stored, target)
     for inner in checked_out(code):
         keep(inner, runs, folder, f"{name}.{inner['path'].replace('/', '+')}")
+
+
+def files(code: dict, folder: Path, name: str) -> list[Path]:
+    """Where a run directory has the bundles of `parts`."""
+    return [folder / f"{name}{end}" for end in (".base.bundle", ".bundle")[2 - len(parts(code)) :]]
 
 
 def materialise(code: dict, root: Path, run_dir: Path, destination: Path, name: str = "code") -> None:
@@ -67,7 +92,7 @@ def materialise(code: dict, root: Path, run_dir: Path, destination: Path, name: 
     destination.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-code-") as temporary:
         place = {"GIT_WORK_TREE": str(destination), "GIT_INDEX_FILE": f"{temporary}/index"}
-        git_dir = holder(code, top, run_dir / f"{name}.bundle", Path(temporary) / "git")
+        git_dir = holder(code, top, files(code, run_dir, name), Path(temporary) / "git")
         git = Git(destination, {"GIT_DIR": str(git_dir), **place})
         git("-c", "core.sparseCheckout=false", "read-tree", code["commit"])
         if git("write-tree") != code["tree"]:
@@ -79,7 +104,7 @@ def materialise(code: dict, root: Path, run_dir: Path, destination: Path, name: 
             materialise(inner, top / inner["path"], run_dir, destination / inner["path"], nested)
 
 
-def holder(code: dict, top: Path, bundle_file: Path, fresh: Path) -> Path:
+def holder(code: dict, top: Path, bundles: list[Path], fresh: Path) -> Path:
     """A git directory that has the recorded commit with all its files; `fresh` is made when it is needed."""
     done = Git(top).run("rev-parse", "--absolute-git-dir") if top.is_dir() else None
     here = Path(done.stdout.strip()) if done and done.returncode == 0 else None
@@ -89,12 +114,12 @@ def holder(code: dict, top: Path, bundle_file: Path, fresh: Path) -> Path:
     git = Git(fresh)
     git("init", "-q", "--bare")
     for base in (None, here, code.get("remote")):  # a thin bundle can be read once its base is there
-        for source in filter(None, (base, bundle_file)):
+        for source in filter(None, (base, *bundles)):
             git.run("fetch", "-q", str(source), "+refs/*:refs/base/*")
         if has(fresh, code):
             return fresh
     raise Failed(
-        f"the commit {code['commit']} is neither in {top}, nor whole in {bundle_file}, "
+        f"the commit {code['commit']} is neither in {top}, nor whole in {bundles[-1]}, "
         f"nor at the remote {code.get('remote')}. Bring its base {code.get('head')} with: git fetch"
     )
 

@@ -73,7 +73,8 @@ def delete(directories: list[Path], project: Project) -> None:
     for directory in run_directories(runs):
         gone -= commits(Path(directory))
     for commit in gone:
-        (runs / STORE / f"{commit}.bundle").unlink(missing_ok=True)
+        for path in (runs / STORE).glob(f"{commit}.*"):
+            path.unlink()
         Git(project.root).run("update-ref", "-d", f"refs/runs/{commit[:12]}", commit)
 
 
@@ -83,4 +84,4 @@ def commits(directory: Path) -> set[str]:
     starts = [attempt["start"] for attempt in read_attempts(directory)]
     codes = [part["code"] for part in (record, *starts) if part.get("code")]
     codes += [inner for code in codes for inner in checked_out(code)]
-    return {code["commit"] for code in codes if code.get("commit")}
+    return {code[key] for code in codes for key in ("commit", "head") if code.get(key)}

@@ -33,9 +33,7 @@ README = """# {name}
 
 
 def new_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="lab trials new", description="Copies a trial's directory under a new name."
-    )
+    parser = argparse.ArgumentParser(prog="lab trials new", description="Copies a trial's directory under a new name.")
     parser.add_argument("name")
     parser.add_argument(
         "--from",
@@ -74,20 +72,14 @@ def new(project: Project, name: str, parent: str) -> Path:
         )
     aside = folder / f".{name}.new"
     shutil.rmtree(aside, ignore_errors=True)
-    shutil.copytree(
-        folder / parent, aside, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
-    )
-    (aside / "README.md").write_text(
-        README.format(name=name, parent=parent, metric="val/loss"), encoding="utf-8"
-    )
+    shutil.copytree(folder / parent, aside, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+    (aside / "README.md").write_text(README.format(name=name, parent=parent, metric="val/loss"), encoding="utf-8")
     aside.rename(folder / name)
     return folder / name
 
 
 def tree_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="lab trials tree", description="Draws the trials with their best numbers."
-    )
+    parser = argparse.ArgumentParser(prog="lab trials tree", description="Draws the trials with their best numbers.")
     parser.add_argument("--metric", default="val/loss", help="the number shown (default: val/loss)")
     chosen = parser.parse_args(args)
     print("\n".join(tree(project, chosen.metric)))

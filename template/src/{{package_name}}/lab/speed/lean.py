@@ -26,8 +26,6 @@ callback_hooks = call._call_callback_hooks
 
 
 class NoProfiler(PassThroughProfiler):
-    """Nothing is profiled; with any other profiler Lightning's own calls stay."""
-
     nothing = nullcontext()
 
     def profile(self, action_name: str) -> AbstractContextManager:
@@ -36,9 +34,7 @@ class NoProfiler(PassThroughProfiler):
 
 def call_callback_hooks(trainer: L.Trainer, hook_name: str, *args: Any, **kwargs: Any) -> None:
     base = getattr(L.Callback, hook_name, None)
-    if any(
-        getattr(getattr(callback, hook_name), "__func__", None) is not base for callback in trainer.callbacks
-    ):
+    if any(getattr(getattr(callback, hook_name), "__func__", None) is not base for callback in trainer.callbacks):
         callback_hooks(trainer, hook_name, *args, **kwargs)
 
 
@@ -57,9 +53,7 @@ def call_strategy_hook(trainer: L.Trainer, hook_name: str, *args: Any, **kwargs:
     return _named(trainer.lightning_module, trainer.profiler, hook_name, hook, args, kwargs)
 
 
-def _named(
-    module: L.LightningModule, profiler: Any, name: str, hook: Any, args: tuple, kwargs: dict[str, Any]
-) -> Any:
+def _named(module: L.LightningModule, profiler: Any, name: str, hook: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Calls a hook while the module knows its name, which `self.log` asks for."""
     attributes = module.__dict__
     before, attributes["_current_fx_name"] = attributes["_current_fx_name"], name
@@ -69,7 +63,12 @@ def _named(
     return output
 
 
-def make_lean() -> None:
+def lean(trainer: L.Trainer) -> L.Trainer:
+    """Makes this process's trainers lean. With another profiler than Lightning's idle one nothing changes."""
+    if type(trainer.profiler) is not PassThroughProfiler:
+        return trainer
+    trainer.profiler = NoProfiler()
     call._call_callback_hooks = call_callback_hooks
     call._call_lightning_module_hook = call_module_hook
     call._call_strategy_hook = call_strategy_hook
+    return trainer

@@ -1,0 +1,48 @@
+"""What the tests of training do with their project."""
+
+import json
+import os
+import subprocess
+import sys
+
+from conftest import call
+
+SHORT = ("trainer=cpu", "trainer.max_epochs=2", "trainer.threads=1")
+
+
+def last(folder):
+    return json.loads(call(folder, "lab", "runs", "show", "@last", "--json"))
+
+
+def rows(record):
+    with open(f"{record['run_dir']}/metrics.jsonl") as file:
+        return [json.loads(line) for line in file]
+
+
+def add_trial(folder, name, **files):
+    trial = folder / "src/myproj/trials" / name
+    trial.mkdir()
+    (trial / "__init__.py").touch()
+    for file, text in files.items():
+        (trial / file.replace("_", ".")).write_text(text)
+
+
+def start(folder, *settings):
+    """A training in the background, in a session of its own, and its first line: `run ID DIRECTORY`."""
+    environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "myproj.lab", "train", *settings]
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    lines = []
+    for line in process.stdout:  # ends with the process
+        lines.append(line)
+        if line.startswith("epoch 2/"):
+            return process, lines
+    raise AssertionError("".join(lines))
