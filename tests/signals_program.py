@@ -55,9 +55,7 @@ class Batches:
             yield torch.randn(
                 4,
                 3,
-                generator=torch.Generator().manual_seed(
-                    1000 * rank + self.position + 50 * trainer.current_epoch
-                ),
+                generator=torch.Generator().manual_seed(1000 * rank + self.position + 50 * trainer.current_epoch),
             )
         self.position = 0
 

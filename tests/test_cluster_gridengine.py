@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, call, equip
-from test_cluster_slurm import SLOW, WAIT_S, wait_until
+from slurm_jobs import SLOW, WAIT_S, needs_root, wait_until
 
 SCRIPTS = ROOT / "tests/cluster"
 FOLDER = Path(tempfile.gettempdir()) / "lab-test-gridengine"
@@ -23,10 +22,7 @@ job: {gpus: 0, time: "00:10:00"}
 launcher: mpirun
 requeue: {method: exit99, lead_s: 60, max: 5}
 """
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root; run: sudo make test-cluster"),
-]
+pytestmark = needs_root
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +67,9 @@ def training(step_s, *words):
 
 
 def inside(*command):
-    return subprocess.run([SCRIPTS / "gridengine_in.sh", FOLDER, *command], capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(
+        [SCRIPTS / "gridengine_in.sh", FOLDER, *command], capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 def ended(lab, sent):
@@ -113,7 +111,8 @@ def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):
     assert "saved; going on after requeue 1" in log
     assert sorted(path.name for path in (Path(sent["run_dir"]) / "attempts").iterdir()) == ["1", "2"]
     states = [
-        torch.load(Path(one["run_dir"]) / "checkpoints/last.ckpt", weights_only=True)["state_dict"] for one in (whole, sent)
+        torch.load(Path(one["run_dir"]) / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+        for one in (whole, sent)
     ]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 

@@ -170,7 +170,15 @@ def test_a_login_node_chooses_its_site():
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("10:00:00", 36000), ("1-12:00:00", 129600), ("90m", 5400), ("10h", 36000), ("00:30", 1800), (7200, 7200), ("1.5h", 5400)],
+    [
+        ("10:00:00", 36000),
+        ("1-12:00:00", 129600),
+        ("90m", 5400),
+        ("10h", 36000),
+        ("00:30", 1800),
+        (7200, 7200),
+        ("1.5h", 5400),
+    ],
 )
 def test_times(text, seconds):
     assert request_.seconds(text) == seconds

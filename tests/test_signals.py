@@ -127,9 +127,7 @@ def test_epochs_of_one_batch_stop_between_epochs(start, tmp_path):
     (stopped,) = results(processes)
     assert 3 <= stopped["stopped"] < 60
     resumed = results(
-        start(
-            tmp_path / "run", epoch_batches=1, steps=60, ckpt=tmp_path / "run" / "checkpoints" / "last.ckpt"
-        )
+        start(tmp_path / "run", epoch_batches=1, steps=60, ckpt=tmp_path / "run" / "checkpoints" / "last.ckpt")
     )
     whole = results(start(tmp_path / "whole", epoch_batches=1, steps=60))
     assert resumed[0]["step"] == whole[0]["step"] == 60

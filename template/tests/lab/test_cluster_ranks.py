@@ -58,19 +58,32 @@ TABLE = [  # name, environment, (source, rank, world, local rank, local size, no
     ("torchrun", TORCHRUN, ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501)),
     ("srun torchrun", STEP | TORCHRUN, ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501)),
     ("mpirun torchrun", OMPI | TORCHRUN, ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501)),
-    ("torchrun without group size", {k: v for k, v in TORCHRUN.items() if k != "GROUP_WORLD_SIZE"}, ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501)),
+    (
+        "torchrun without group size",
+        {k: v for k, v in TORCHRUN.items() if k != "GROUP_WORLD_SIZE"},
+        ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501),
+    ),
     ("srun", STEP, ("slurm", 3, 4, 1, 2, 1, 2, "c1", 20539)),
     ("srun after a requeue", STEP | {"SLURM_RESTART_COUNT": "2"}, ("slurm", 3, 4, 1, 2, 1, 2, "c1", 20541)),
     ("srun, MASTER_ADDR of the site", STEP | {"MASTER_ADDR": "c1-ib0"}, ("slurm", 3, 4, 1, 2, 1, 2, "c1-ib0", 20539)),
     ("srun, a forgotten localhost", STEP | {"MASTER_ADDR": "localhost"}, ("slurm", 3, 4, 1, 2, 1, 2, "c1", 20539)),
     (
         "srun on uneven nodes",
-        STEP | {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_PROCID": "2", "SLURM_LOCALID": "0"},
+        STEP
+        | {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_PROCID": "2", "SLURM_LOCALID": "0"},
         ("slurm", 2, 3, 0, 1, 1, 2, "c1", 20539),
     ),
     (
         "one task of a larger allocation",
-        STEP | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NODELIST": "c2", "SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"},
+        STEP
+        | {
+            "SLURM_STEP_NUM_TASKS": "1",
+            "SLURM_STEP_NODELIST": "c2",
+            "SLURM_STEP_TASKS_PER_NODE": "1",
+            "SLURM_PROCID": "0",
+            "SLURM_LOCALID": "0",
+            "SLURM_NODEID": "0",
+        },
         ("slurm", 0, 1, 0, 1, 0, 1, "c2", 20539),
     ),
     ("mpirun", OMPI, ("openmpi", 9, 16, 1, 8, 1, 2, "node1", 20861)),
@@ -83,12 +96,23 @@ TABLE = [  # name, environment, (source, rank, world, local rank, local size, no
     ),
     (
         "PMIx",
-        {"PMIX_RANK": "1", "PMIX_SIZE": "2", "PMIX_LOCAL_RANK": "0", "PMIX_LOCAL_SIZE": "1", "MASTER_ADDR": "a", "MASTER_PORT": "7"},
+        {
+            "PMIX_RANK": "1",
+            "PMIX_SIZE": "2",
+            "PMIX_LOCAL_RANK": "0",
+            "PMIX_LOCAL_SIZE": "1",
+            "MASTER_ADDR": "a",
+            "MASTER_PORT": "7",
+        },
         ("pmi", 1, 2, 0, 1, 1, 2, "a", 7),
     ),
     ("sbatch of one task", BATCH | {"SLURM_NTASKS": "1"}, ("single", 0, 1, 0, 1, 0, 1, "127.0.0.1", 20539)),
-    ("PBS script of one slot", {"PBS_JOBID": "123.pbs1", "PBS_TASKNUM": "1"}, ("single", 0, 1, 0, 1, 0, 1, "127.0.0.1", 20861)),
-]  # fmt: skip
+    (
+        "PBS script of one slot",
+        {"PBS_JOBID": "123.pbs1", "PBS_TASKNUM": "1"},
+        ("single", 0, 1, 0, 1, 0, 1, "127.0.0.1", 20861),
+    ),
+]
 
 
 @pytest.mark.parametrize(("environ", "expected"), [pytest.param(*row[1:], id=row[0]) for row in TABLE])
@@ -145,7 +169,7 @@ def test_grid_engine_host_file_names_the_first_node(tmp_path):
     ],
 )
 def test_a_bare_process_in_an_allocation_of_several_is_told_to_use_the_launcher(environ):
-    with pytest.raises(errors.LabError, match="4 tasks.*\n.*srun"):
+    with pytest.raises(errors.LabError, match=r"4 tasks.*\n.*srun"):
         ranks.discover(environ)
 
 
@@ -181,5 +205,5 @@ def test_node_lists_expand_as_scontrol_does(nodelist, hosts):
 
 
 def test_a_launcher_with_a_missing_variable_is_named():
-    with pytest.raises(errors.LabError, match="torchrun.*LOCAL_WORLD_SIZE"):
+    with pytest.raises(errors.LabError, match=r"torchrun.*LOCAL_WORLD_SIZE"):
         ranks.discover({k: v for k, v in TORCHRUN.items() if k != "LOCAL_WORLD_SIZE"})

@@ -2,7 +2,11 @@
 """The commands of this folder."""
 
 COMMANDS = [
-    ("submit", "freeze the code and send it to a cluster: lab submit trial=wide site=slurm", "submit_command:submit_command"),
+    (
+        "submit",
+        "freeze the code and send it to a cluster: lab submit trial=wide site=slurm",
+        "submit_command:submit_command",
+    ),
     ("queue", "your jobs: run, state and why, age, GPU-hours", "jobs:queue_command"),
     ("logs", "what a run's job printed; -f follows it", "jobs:logs_command"),
     ("cancel", "end a run's job", "jobs:cancel_command"),

@@ -20,7 +20,9 @@ from ..project import Project
 from .site import site_of_host
 
 MANY_FILES = 100_000  # in a data directory: more than a metadata server likes
-GPU_QUERY = "index,name,temperature.gpu,memory.used,ecc.errors.uncorrected.volatile.total,clocks_event_reasons.hw_slowdown"
+GPU_QUERY = (
+    "index,name,temperature.gpu,memory.used,ecc.errors.uncorrected.volatile.total,clocks_event_reasons.hw_slowdown"
+)
 JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "PJM_JOBID", "JOB_ID")
 Finding = tuple[str, str, str]  # "ok", "note" or "wrong"; what was found; what to do
 
@@ -60,7 +62,11 @@ def machine() -> Iterator[Finding]:
         yield "note", "a login node's name inside a job", "is login_hosts of the profile too wide?"
     asked = int(os.environ.get("SLURM_CPUS_PER_TASK", 0))
     if asked > cores():
-        yield "wrong", f"the job has {asked} CPUs per task, this process may use {cores()}", "srun --cpus-per-task=$SLURM_CPUS_PER_TASK"
+        yield (
+            "wrong",
+            f"the job has {asked} CPUs per task, this process may use {cores()}",
+            "srun --cpus-per-task=$SLURM_CPUS_PER_TASK",
+        )
 
 
 def numerics() -> Iterator[Finding]:
@@ -68,8 +74,16 @@ def numerics() -> Iterator[Finding]:
     import torch
 
     blas = torch.__config__.show()
-    kind = "MKL" if torch.backends.mkl.is_available() else next((n for n in ("OpenBLAS", "Accelerate") if n in blas), "unknown")
-    yield ("note" if kind == "unknown" else "ok"), f"torch {torch.__version__}, BLAS {kind}, {torch.get_num_threads()} threads", ""
+    kind = (
+        "MKL"
+        if torch.backends.mkl.is_available()
+        else next((n for n in ("OpenBLAS", "Accelerate") if n in blas), "unknown")
+    )
+    yield (
+        ("note" if kind == "unknown" else "ok"),
+        f"torch {torch.__version__}, BLAS {kind}, {torch.get_num_threads()} threads",
+        "",
+    )
     if torch.get_num_threads() > cores():
         yield "wrong", f"{torch.get_num_threads()} threads on {cores()} cores", f"export OMP_NUM_THREADS={cores()}"
     if torch.cuda.is_available():
@@ -77,7 +91,11 @@ def numerics() -> Iterator[Finding]:
         tensor_cores = "bf16 and TF32" if major >= 8 else "fp16 only" if major == 7 else "none"
         yield "ok", f"cuDNN {torch.backends.cudnn.version()}, tensor cores: {tensor_cores}", ""
         if major >= 8 and not torch.backends.cuda.matmul.allow_tf32:
-            yield "note", "float32 products do not use TF32 in a bare script", "trainer.matmul_precision=high does in lab train"
+            yield (
+                "note",
+                "float32 products do not use TF32 in a bare script",
+                "trainer.matmul_precision=high does in lab train",
+            )
     locking = os.environ.get("HDF5_USE_FILE_LOCKING", "default")
     yield "ok", f"HDF5 {h5py.version.hdf5_version}, file locking {locking}", ""
 
@@ -91,15 +109,31 @@ def gpus() -> Iterator[Finding]:
         index, name, celsius, used_MB, ecc, slowed = [word.strip() for word in line.split(",")]
         yield "ok", f"GPU {index}: {name}, {celsius} C, {used_MB} MB used", ""
         if ecc.isdigit() and int(ecc):
-            yield "wrong", f"GPU {index}: {ecc} uncorrected memory errors", "report the node to the help desk; job.exclude=NODE"
+            yield (
+                "wrong",
+                f"GPU {index}: {ecc} uncorrected memory errors",
+                "report the node to the help desk; job.exclude=NODE",
+            )
         if slowed == "Active":
-            yield "wrong", f"GPU {index} slows itself down (heat or power)", "report the node to the help desk; job.exclude=NODE"
+            yield (
+                "wrong",
+                f"GPU {index} slows itself down (heat or power)",
+                "report the node to the help desk; job.exclude=NODE",
+            )
     if "SYS" in _say("nvidia-smi", "topo", "-m").partition("Legend")[0]:
-        yield "note", "some GPUs reach each other only through the CPUs (SYS)", "expect less from several GPUs of this node"
+        yield (
+            "note",
+            "some GPUs reach each other only through the CPUs (SYS)",
+            "expect less from several GPUs of this node",
+        )
 
 
 def disks(project: Project) -> Iterator[Finding]:
-    places = {"runs": project.paths["runs"], "checkpoints": project.paths["checkpoints"], "scratch": project.paths["scratch"]}
+    places = {
+        "runs": project.paths["runs"],
+        "checkpoints": project.paths["checkpoints"],
+        "scratch": project.paths["scratch"],
+    }
     places |= {f"data[{i}]": path for i, path in enumerate(project.paths["data"])}
     for name, path in places.items():
         if path is None:
@@ -110,11 +144,19 @@ def disks(project: Project) -> Iterator[Finding]:
         striped = f", stripes {found}" if (found := stripes(there)) else ""
         yield "ok", f"paths.{name}: {path} on {kind}, {free_GB:,.0f} GB and {inodes:,} files free{striped}", ""
         if free_GB < 1 or (status.f_files and inodes < 1000):
-            yield "wrong", f"the disk of paths.{name} is full", "lab runs prune, or another place: lab config | grep -A5 ^paths"
+            yield (
+                "wrong",
+                f"the disk of paths.{name} is full",
+                "lab runs prune, or another place: lab config | grep -A5 ^paths",
+            )
         if name.startswith("data") and path.is_dir() and _has_many_files(path):
             yield "wrong", f"{path} holds more than {MANY_FILES:,} files", "pack them: lab data pack"
         if kind == "lustre" and shutil.which("lfs"):
-            yield "note", "quota: " + " ".join(_say("lfs", "quota", "-hu", str(os.getuid()), str(there)).split()[-12:]), ""
+            yield (
+                "note",
+                "quota: " + " ".join(_say("lfs", "quota", "-hu", str(os.getuid()), str(there)).split()[-12:]),
+                "",
+            )
     if shutil.which("quota") and (quota := _say("quota", "-s").strip()):
         yield "note", f"quota: {quota.splitlines()[-1].strip()}", ""
 
@@ -123,9 +165,17 @@ def python() -> Iterator[Finding]:
     yield "ok", f"Python {sys.version.split()[0]} in {sys.prefix}", ""
     stray = python_site.getusersitepackages()
     if stray in sys.path:
-        yield "wrong", f"packages of {stray} come before this environment's", "export PYTHONNOUSERSITE=1, then move them away"
+        yield (
+            "wrong",
+            f"packages of {stray} come before this environment's",
+            "export PYTHONNOUSERSITE=1, then move them away",
+        )
     if filesystem_type(sys.prefix) in ("lustre", "nfs", "nfs4", "gpfs", "beegfs"):
-        yield "note", f"the environment lies on {filesystem_type(sys.prefix)}; imports are slow for many ranks", "a container image is one file"
+        yield (
+            "note",
+            f"the environment lies on {filesystem_type(sys.prefix)}; imports are slow for many ranks",
+            "a container image is one file",
+        )
 
 
 def of_project(project: Project) -> Iterator[Finding]:
@@ -134,7 +184,11 @@ def of_project(project: Project) -> Iterator[Finding]:
     dirty = _say("git", "-C", str(project.root), "status", "--porcelain").splitlines()
     inside = _say("git", "-C", str(project.root), "rev-parse", "--is-inside-work-tree").strip() == "true"
     if not inside:
-        yield "wrong", "no git repository: the code of runs is not recorded, and lab submit refuses", "git init && git add . && git commit"
+        yield (
+            "wrong",
+            "no git repository: the code of runs is not recorded, and lab submit refuses",
+            "git init && git add . && git commit",
+        )
     else:
         yield "ok", f"git: {len(dirty)} files differ from the last commit (runs freeze them too)", ""
     mode = os.environ.get("WANDB_MODE", "chosen per run")

@@ -30,14 +30,24 @@ def check_frozen(project: Project, code: dict[str, Any], frozen: Path, overrides
         Refused: it loaded a file of the repository that the snapshot lacks; with the file and the rule that left it out.
     """
     source = frozen / code["prefix"]
-    variables = {"PYTHONPATH": str(source / "src"), "PYTHONSAFEPATH": "1", "LAB_FROZEN": str(frozen), "LAB_PROJECT": str(project.root)}
+    variables = {
+        "PYTHONPATH": str(source / "src"),
+        "PYTHONSAFEPATH": "1",
+        "LAB_FROZEN": str(frozen),
+        "LAB_PROJECT": str(project.root),
+    }
     command = [python, "-m", f"{project.package}.lab.cluster.frozen_check", *overrides]
     done = subprocess.run(command, env=clean_environment() | variables, cwd=source, capture_output=True, text=True)
     lines = done.stdout.splitlines()
     files = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {"opened": [], "missing": []}
     if done.returncode:
-        said = done.stderr.rpartition("\nlab: ")[2].strip().removeprefix("lab: ") or f"it ended with code {done.returncode}"
-        raise LabError(f"the frozen code fails its check: {said.replace(str(frozen), '<snapshot>')}{hint(project, code, files['missing'])}")
+        said = (
+            done.stderr.rpartition("\nlab: ")[2].strip().removeprefix("lab: ")
+            or f"it ended with code {done.returncode}"
+        )
+        raise LabError(
+            f"the frozen code fails its check: {said.replace(str(frozen), '<snapshot>')}{hint(project, code, files['missing'])}"
+        )
     outside = [name for name in files["opened"] if not (source / name).exists()]
     if outside:
         raise Refused(
@@ -74,7 +84,9 @@ def main(overrides: list[str]) -> int:
     """The check, with every file of the live tree that is opened meanwhile printed as JSON at the end."""
     root = Path(os.environ["LAB_PROJECT"])
     opened: set[str] = set()
-    sys.addaudithook(lambda event, values: opened.add(values[0]) if event == "open" and isinstance(values[0], str) else None)
+    sys.addaudithook(
+        lambda event, values: opened.add(values[0]) if event == "open" and isinstance(values[0], str) else None
+    )
     from ..fit.check import check
 
     code, missing = 0, []

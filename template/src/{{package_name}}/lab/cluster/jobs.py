@@ -52,8 +52,12 @@ def queue(project: Project | None = None) -> list[Row]:
 
 
 def queue_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab queue", description="Your jobs: run, trial, state, why it waits, age, GPU-hours so far.")
-    parser.add_argument("--watch", action="store_true", help="again and again, no faster than the site allows, until none is left")
+    parser = argparse.ArgumentParser(
+        prog="lab queue", description="Your jobs: run, trial, state, why it waits, age, GPU-hours so far."
+    )
+    parser.add_argument(
+        "--watch", action="store_true", help="again and again, no faster than the site allows, until none is left"
+    )
     options = parser.parse_args(args)
     while True:
         rows = queue(project)
@@ -75,9 +79,13 @@ def table(rows: list[Row]) -> str:
     cells = [("run", "trial", "job", "state", "age", "GPU-h", "")]
     for row in rows:
         age = f"{row.state.elapsed_s // 3600}:{row.state.elapsed_s // 60 % 60:02d}:{row.state.elapsed_s % 60:02d}"
-        cells.append((row.run_id, row.trial, row.job_id, row.state.state, age, f"{row.gpu_hours:.1f}", row.state.reason))
+        cells.append(
+            (row.run_id, row.trial, row.job_id, row.state.state, age, f"{row.gpu_hours:.1f}", row.state.reason)
+        )
     widths = [max(len(line[column]) for line in cells) for column in range(7)]
-    return "\n".join("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in cells)
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in cells
+    )
 
 
 def logs_command(project: Project, args: list[str]) -> int:
@@ -93,7 +101,11 @@ def logs_command(project: Project, args: list[str]) -> int:
     if not log.exists() and not (options.follow and "id" in job):
         told = states(job["scheduler"]) if "id" in job else None
         known = (told or {}).get(job.get("id", ""))
-        why = f"the job is {known.state}{f' ({known.reason})' if known and known.reason else ''}" if known else "no job wrote one"
+        why = (
+            f"the job is {known.state}{f' ({known.reason})' if known and known.reason else ''}"
+            if known
+            else "no job wrote one"
+        )
         raise LabError(f"{run.id} has no log yet: {why}.")
     position, asked_s, living = 0, 0.0, True
     while True:
@@ -119,7 +131,9 @@ def of_rank(line: str, rank: int | None) -> bool:
 
 
 def cancel_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab cancel", description="Ends the job of a run, or takes it out of the queue.")
+    parser = argparse.ArgumentParser(
+        prog="lab cancel", description="Ends the job of a run, or takes it out of the queue."
+    )
     parser.add_argument("run", nargs="+", help="an id or its beginning, a tag, @last")
     options = parser.parse_args(args)
     for word in options.run:

@@ -30,7 +30,11 @@ def gpus() -> list[Gpu]:
     """The GPUs of this machine; empty without nvidia-smi."""
     if not shutil.which("nvidia-smi"):
         return []
-    query = ["nvidia-smi", "--query-gpu=index,memory.free,memory.total,utilization.gpu", "--format=csv,noheader,nounits"]
+    query = [
+        "nvidia-smi",
+        "--query-gpu=index,memory.free,memory.total,utilization.gpu",
+        "--format=csv,noheader,nounits",
+    ]
     said = subprocess.run(query, capture_output=True, text=True, timeout=60).stdout
     rows = [[word.strip() for word in line.split(",")] for line in said.splitlines()]
     return [Gpu(row[0], *(int(word) if word.isdigit() else 0 for word in row[1:])) for row in rows if len(row) == 4]
@@ -82,7 +86,10 @@ class Local:
 
     def jobs(self) -> dict[str, JobState]:
         """Every process of the user that could be a job; a run asks for its own."""
-        return {f"{pid}-{_started(pid)}": JobState("running", "", _age_s(pid)) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+        return {
+            f"{pid}-{_started(pid)}": JobState("running", "", _age_s(pid))
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        }
 
     def cancel(self, job_id: str) -> None:
         pid = int(job_id.partition("-")[0])

@@ -25,10 +25,14 @@ def expand(overrides: list[str]) -> list[list[str]]:
         try:
             override = OverridesParser.create().parse_override(text)
         except HydraException as error:
-            raise LabError(f"{text!r} is not a setting; write key=value, for example trial=baseline or seed=0,1,2") from error
+            raise LabError(
+                f"{text!r} is not a setting; write key=value, for example trial=baseline or seed=0,1,2"
+            ) from error
         if override.is_sweep_override():
             if not override.is_discrete_sweep():
-                raise LabError(f"{text!r} has no list of values; that is for lab sweep. Here: key=a,b,c or key=range(0,5)")
+                raise LabError(
+                    f"{text!r} has no list of values; that is for lab sweep. Here: key=a,b,c or key=range(0,5)"
+                )
             choices.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
         else:
             choices.append([text])

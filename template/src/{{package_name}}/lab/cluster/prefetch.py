@@ -37,10 +37,15 @@ def prefetch_command(project: Project, args: list[str]) -> int:
     offline = online | dict(word.split("=") for word in OFFLINE)
     cut = ["unshare", "--net", *(["--map-root-user"] if os.geteuid() else [])]
     can_cut = bool(shutil.which("unshare")) and subprocess.run([*cut, "true"], capture_output=True).returncode == 0
-    done = subprocess.run([*(cut if can_cut else []), *command], env=offline, cwd=project.root, capture_output=True, text=True)
+    done = subprocess.run(
+        [*(cut if can_cut else []), *command], env=offline, cwd=project.root, capture_output=True, text=True
+    )
     if done.returncode:
         raise Failed(f"without the network it fails, so a node could not run it:\n{done.stderr.strip()}")
-    print("everything is there" + (" (tried without any network)" if can_cut else " (tried with the offline switches only)"))
+    print(
+        "everything is there"
+        + (" (tried without any network)" if can_cut else " (tried with the offline switches only)")
+    )
     return 0
 
 
@@ -70,7 +75,9 @@ def offline_runs(project: Project) -> list[Path]:
     ask, found = asker(project), []
     for directory in run_directories(project.paths["runs"]):
         folders = sorted(Path(directory).glob("wandb/offline-run-*"))
-        waiting = [folder for folder in folders if any(folder.glob("*.wandb")) and not any(folder.glob("*.wandb.synced"))]
+        waiting = [
+            folder for folder in folders if any(folder.glob("*.wandb")) and not any(folder.glob("*.wandb.synced"))
+        ]
         if waiting and status(Path(directory), ask) not in ("running", "queued"):
             found += waiting
     return sorted(found, key=lambda folder: folder.name)

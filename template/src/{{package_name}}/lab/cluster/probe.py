@@ -21,7 +21,9 @@ DISKS = re.compile(r"(\w*SCRATCH\w*|WORK\w*|STORE|PROJECT|DSDIR|\w*TMPDIR|PBS_LO
 
 
 def show_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab site show", description="Prints a site's profile; without NAME, the sites there are.")
+    parser = argparse.ArgumentParser(
+        prog="lab site show", description="Prints a site's profile; without NAME, the sites there are."
+    )
     parser.add_argument("name", nargs="?")
     options = parser.parse_args(args)
     if options.name is None:
@@ -42,8 +44,12 @@ def init_command(project: Project, args: list[str]) -> None:
         LabError: there is no scheduler here.
         Refused: the file exists.
     """
-    parser = argparse.ArgumentParser(prog="lab site init", description="Asks this cluster, and drafts conf/site/NAME.yaml.")
-    parser.add_argument("name", nargs="?", default=re.sub(r"\W|\d", "", socket.gethostname().partition(".")[0]) or "local")
+    parser = argparse.ArgumentParser(
+        prog="lab site init", description="Asks this cluster, and drafts conf/site/NAME.yaml."
+    )
+    parser.add_argument(
+        "name", nargs="?", default=re.sub(r"\W|\d", "", socket.gethostname().partition(".")[0]) or "local"
+    )
     options = parser.parse_args(args)
     path = project.root / "src" / project.package / "conf" / "site" / f"{options.name}.yaml"
     if path.exists():
@@ -52,7 +58,9 @@ def init_command(project: Project, args: list[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     load_site(project, options.name)
-    print(f"{text}\nwritten to {path}. Read it, mend what is wrong, then try: lab submit site={options.name} … --dry-run")
+    print(
+        f"{text}\nwritten to {path}. Read it, mend what is wrong, then try: lab submit site={options.name} … --dry-run"
+    )
 
 
 def draft() -> str:
@@ -63,18 +71,42 @@ def draft() -> str:
     """
     found = next((name for name in ("sbatch", "qsub", "pjsub") if shutil.which(name)), None)
     if found is None:
-        raise LabError("no scheduler is installed here. Log in to the cluster first; for this machine use site=workstation")
+        raise LabError(
+            "no scheduler is installed here. Log in to the cluster first; for this machine use site=workstation"
+        )
     disks = {name: os.environ[name] for name in sorted(os.environ) if DISKS.match(name)}
     scratch = next((f"${name}" for name in disks if "SCRATCH" in name), None)
-    modules = sorted(set(re.findall(r"^(\S*(?:torch|cuda|apptainer|singularity)\S*?)/?$", _say("bash", "-lc", "module -t avail 2>&1"), re.M)))
-    kind = "slurm" if found == "sbatch" else "pjm" if found == "pjsub" else "gridengine" if shutil.which("qconf") else "pbs"
+    modules = sorted(
+        set(
+            re.findall(
+                r"^(\S*(?:torch|cuda|apptainer|singularity)\S*?)/?$", _say("bash", "-lc", "module -t avail 2>&1"), re.M
+            )
+        )
+    )
+    kind = (
+        "slurm"
+        if found == "sbatch"
+        else "pjm"
+        if found == "pjsub"
+        else "gridengine"
+        if shutil.which("qconf")
+        else "pbs"
+    )
     profile = {"scheduler": kind, "internet": False, "launcher": "srun" if kind == "slurm" else "mpirun"}
-    profile["paths"] = {"runs": "runs", "checkpoints": scratch, "data": ["data"], "scratch": scratch, "environment": ".venv"}
+    profile["paths"] = {
+        "runs": "runs",
+        "checkpoints": scratch,
+        "data": ["data"],
+        "scratch": scratch,
+        "environment": ".venv",
+    }
     notes = [f"variables of disks: {', '.join(f'{name}={value}' for name, value in disks.items()) or 'none'}"]
     notes += [f"modules that may be of use: {', '.join(modules[:12]) or 'none'}"]
     if kind == "slurm":
         profile |= slurm(notes)
-    profile["sources"] = {"cluster": {"what": f"lab site init on {socket.gethostname()}", "seen": _say("date", "+%F").strip()}}
+    profile["sources"] = {
+        "cluster": {"what": f"lab site init on {socket.gethostname()}", "seen": _say("date", "+%F").strip()}
+    }
     profile["confidence"] = {key: ["V", "cluster"] for key in ("resources", "queues", "gpu") if key in profile}
     profile["confidence"] |= {key: ["?", "cluster"] for key in ("internet", "launcher", "requeue") if key in profile}
     profile["verified"] = None
@@ -96,7 +128,9 @@ def slurm(notes: list[str]) -> dict:
     config = _say("scontrol", "show", "config")
     for key in ("SLURM_VERSION", "PreemptMode", "SelectType", "TaskPlugin"):
         notes += [" ".join(found[0].split()) for found in [re.search(rf"^{key}\s*=.*$", config, re.M)] if found]
-    accounts = _say("sacctmgr", "-nP", "show", "assoc", f"user={os.environ.get('USER', '')}", "format=account,qos").split()
+    accounts = _say(
+        "sacctmgr", "-nP", "show", "assoc", f"user={os.environ.get('USER', '')}", "format=account,qos"
+    ).split()
     notes.append(f"your accounts and QoS: {', '.join(accounts) or 'not told'}")
     return {
         "gpu": {"name": "/".join(sorted(kinds)), "per_node": max(per_node), "memory_GB": None} if per_node else None,

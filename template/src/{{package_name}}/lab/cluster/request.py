@@ -97,7 +97,12 @@ def complete(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Req
 
 
 def _check_size(site: Site, nodes: int, gpus: int, tasks: int, time_s: int) -> None:
-    for key, value, least in (("nodes", nodes, 1), ("gpus", gpus, 0), ("tasks_per_node", tasks, 1), ("time", time_s, 60)):
+    for key, value, least in (
+        ("nodes", nodes, 1),
+        ("gpus", gpus, 0),
+        ("tasks_per_node", tasks, 1),
+        ("time", time_s, 60),
+    ):
         if value < least:
             raise LabError(f"job.{key}={value}, but it is at least {least}{' s' if key == 'time' else ''}.")
     per_node = (site["gpu"] or {}).get("per_node")
@@ -107,7 +112,9 @@ def _check_size(site: Site, nodes: int, gpus: int, tasks: int, time_s: int) -> N
             f"Ask for several nodes: job.gpus={per_node} job.nodes={-(-gpus // per_node)}"
         )
     if gpus and tasks > gpus:
-        raise LabError(f"job.tasks_per_node={tasks} on job.gpus={gpus}: two tasks cannot train on one GPU. Leave it out.")
+        raise LabError(
+            f"job.tasks_per_node={tasks} on job.gpus={gpus}: two tasks cannot train on one GPU. Leave it out."
+        )
     if site["scheduler"] == "local" and nodes > 1:
         raise LabError(f"job.nodes={nodes}, but {site.name} is one machine without a scheduler. Leave job.nodes out.")
 
@@ -154,7 +161,9 @@ def _account(site: Site, asked: str | None) -> tuple[list[str], list[str]]:
     if suffix and account.endswith(suffix):
         account = account.removesuffix(suffix)
     if not re.fullmatch(r"[\w.+-]+", account):
-        raise LabError(f"job.account={account} is no account name; {site.name} asks: {rule.get('ask') or 'letters, digits, _ . -'}")
+        raise LabError(
+            f"job.account={account} is no account name; {site.name} asks: {rule.get('ask') or 'letters, digits, _ . -'}"
+        )
     option = rule["option"].format(account=account)
     return ([], option.split()) if site["scheduler"] == "gridengine" else ([option], [])
 
@@ -201,7 +210,9 @@ def _asked(site: Site, job: dict[str, Any]) -> list[str]:
     for key in ("mem", "qos", "constraint", "exclude", "mail", "after"):
         if job.get(key) is not None:
             if key not in words:
-                raise LabError(f"job.{key} has no counterpart in {site['scheduler']} ({site.name}). Use job.extra with its own words.")
+                raise LabError(
+                    f"job.{key} has no counterpart in {site['scheduler']} ({site.name}). Use job.extra with its own words."
+                )
             options += [option.format(**job) for option in words[key]]
     return options
 

@@ -22,6 +22,8 @@ OF_A_JOB = re.compile(  # variables of the job one stands in: inherited, they wo
     r"|CUDA_VISIBLE_DEVICES$|GPU_DEVICE_ORDINAL$|ROCR_VISIBLE_DEVICES$|(?:OMP|MKL)_NUM_THREADS$|PYTHON(?!NOUSERSITE|DONTWRITE)"
 )
 OF_THE_CLUSTER = {"SLURM_CONF", "PBS_CONF_FILE", "PBS_EXEC", "PBS_HOME", "PBS_SERVER"}
+
+
 @dataclass(frozen=True)
 class JobState:
     """A job the scheduler knows: state "queued" or "running", in words, and how long it has run."""
@@ -44,10 +46,17 @@ def call(*command: str, timeout_s: float = 60) -> str:
     """
     try:
         done = subprocess.run(
-            command, env=clean_environment(), capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL
+            command,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError as error:
-        raise Failed(f"{command[0]} is not installed here. Is this a login node of the site? lab doctor tells.") from error
+        raise Failed(
+            f"{command[0]} is not installed here. Is this a login node of the site? lab doctor tells."
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise Failed(f"{' '.join(command)} did not answer within {timeout_s:.0f} s; is the scheduler down?") from error
     if done.returncode:
@@ -64,14 +73,24 @@ class Slurm:
     def submit(self, request: Request, script: Path, n: int) -> list[str]:
         job_id = call(*self.submit_command(request, script)).strip().partition(";")[0]
         if not job_id:  # some sites' limits make sbatch --parsable succeed without a job
-            raise Failed("sbatch accepted nothing and gave no reason; a limit on submitted jobs is the usual one. lab queue")
+            raise Failed(
+                "sbatch accepted nothing and gave no reason; a limit on submitted jobs is the usual one. lab queue"
+            )
         return [job_id] if n == 1 else [f"{job_id}_{i}" for i in range(n)]
 
     def jobs(self) -> dict[str, JobState]:
         found = {}
         for line in call("squeue", "--me", "--noheader", "--array", "--format=%i|%T|%r|%M").splitlines():
             job_id, state, reason, elapsed = line.split("|")
-            running = state in ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
+            running = state in (
+                "RUNNING",
+                "COMPLETING",
+                "CONFIGURING",
+                "SUSPENDED",
+                "STOPPED",
+                "SIGNALING",
+                "STAGE_OUT",
+            )
             if running or state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"):
                 words = "" if running else words_of("slurm")["reasons"].get(reason, reason)
                 found[job_id] = JobState("running" if running else "queued", words, _elapsed(elapsed))

@@ -13,8 +13,22 @@ from .site import Site, words_of
 
 TEMPLATES = Path(__file__).parent / "job"
 IDLE_GUARD = '"${{COMMAND[0]}}" -m {package}.lab.cluster.idle "$STEP" & # stops a job whose GPUs do nothing\nGUARD=$!\n'
-OFFLINE = ("HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "WANDB_MODE=offline", "UV_OFFLINE=1", "PIP_NO_INDEX=1")
-CONFIG_HOMES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "MPLCONFIGDIR", "TRITON_CACHE_DIR")
+OFFLINE = (
+    "HF_HUB_OFFLINE=1",
+    "HF_DATASETS_OFFLINE=1",
+    "TRANSFORMERS_OFFLINE=1",
+    "WANDB_MODE=offline",
+    "UV_OFFLINE=1",
+    "PIP_NO_INDEX=1",
+)
+CONFIG_HOMES = (
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "WANDB_CONFIG_DIR",
+    "WANDB_CACHE_DIR",
+    "MPLCONFIGDIR",
+    "TRITON_CACHE_DIR",
+)
 
 
 class JobTemplate(string.Template):
@@ -91,7 +105,10 @@ def environment(site: Site, job: Job) -> list[str]:
     if modules and modules.get("init"):
         lines += ["# shellcheck source=/dev/null", f"source {shlex.quote(modules['init'])}"]
     elif modules:
-        lines += ["# shellcheck source=/dev/null", "command -v module >/dev/null || source /etc/profile # not a login shell"]
+        lines += [
+            "# shellcheck source=/dev/null",
+            "command -v module >/dev/null || source /etc/profile # not a login shell",
+        ]
     if modules and modules.get("purge"):
         lines.append("module purge")
     if modules and modules.get("load"):

@@ -112,7 +112,9 @@ def check(value: Any, schema: Any, where: str, key: str = "") -> None:
             raise LabError(f"{where}: {key} must hold `key: value` lines with {', '.join(schema)}; it is {value!r}")
         for name, item in value.items():
             if name not in schema:
-                raise LabError(f"{where}: unknown key {key + str(name)!r}{nearest(str(name), schema)}. Keys: {', '.join(schema)}")
+                raise LabError(
+                    f"{where}: unknown key {key + str(name)!r}{nearest(str(name), schema)}. Keys: {', '.join(schema)}"
+                )
             check(item, schema[name], where, f"{key}{name}.")
     elif isinstance(schema, list):
         if not isinstance(value, list):
@@ -121,8 +123,12 @@ def check(value: Any, schema: Any, where: str, key: str = "") -> None:
             check(item, schema[0], where, f"{key[:-1]}[{i}].")
     elif isinstance(schema, set):
         if value not in schema:
-            raise LabError(f"{where}: {key[:-1]} is {value!r}{nearest(str(value), schema)}. It is one of {', '.join(sorted(schema))}")
-    elif not isinstance(schema, dict) and not (isinstance(value, schema) and (bool in _flat(schema) or value is not True)):
+            raise LabError(
+                f"{where}: {key[:-1]} is {value!r}{nearest(str(value), schema)}. It is one of {', '.join(sorted(schema))}"
+            )
+    elif not isinstance(schema, dict) and not (
+        isinstance(value, schema) and (bool in _flat(schema) or value is not True)
+    ):
         names = ", ".join("null" if kind is type(None) else kind.__name__ for kind in _flat(schema))
         raise LabError(f"{where}: {key[:-1]} is {value!r}, which is not of the type it should be ({names})")
 

@@ -1,7 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """`lab submit`: compose, freeze, check what was frozen, make the run, write the job script, send it, return.
 
-    overrides ─ points ─ compose ─ snapshot ─ check on the frozen tree ─ run directories ─ job.sh ─ scheduler
+overrides ─ points ─ compose ─ snapshot ─ check on the frozen tree ─ run directories ─ job.sh ─ scheduler
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..record.run import Run
 from .frozen_check import check_frozen, rule
 from .local import scheduler_of
 from .points import existing, expand
-from .request import Request, clock, complete
+from .request import Request, complete
 from .script import Job, render
 from .site import Site, load_site, site_of_host, words_of
 from .status import asker
@@ -83,7 +83,9 @@ def submit(
         LabError: the settings, the frozen code or the site say no; nothing was sent.
     """
     project = project or Project.find()
-    return submit_plan(project, prepare(project, list(overrides), command), why=why, batch=batch and not command, allow=allow)
+    return submit_plan(
+        project, prepare(project, list(overrides), command), why=why, batch=batch and not command, allow=allow
+    )
 
 
 def submit_plan(project: Project, plan: Plan, *, why: str | None, batch: bool, allow: bool = False) -> list[Submitted]:
@@ -125,7 +127,11 @@ def prepare(project: Project, overrides: list[str], command: list[str] | None) -
         job["tasks_per_node"] = 1
     name = job.pop("name") or (points[0].trial.replace("/", "+") if command is None else Path(command[0]).name)
     request = complete(site, job, name, len(points))
-    python = {"venv": [sys.executable], "module": ["python3"], "container": [*shlex.split(site["container"] or ""), "python3"]}
+    python = {
+        "venv": [sys.executable],
+        "module": ["python3"],
+        "container": [*shlex.split(site["container"] or ""), "python3"],
+    }
     start = [*python[site["python"]], "-m", f"{project.package}.lab", "rank", *(["--", *command] if command else [])]
     return Plan(site, request, points, start, throttle, Path(config.paths.runs), command is None)
 
@@ -179,7 +185,12 @@ def send(project: Project, plan: Plan, runs: list[Run], archive: Path, code: dic
 def _site_here(project: Project) -> str | None:
     """The site of this login node, when the project's settings have chosen no cluster."""
     layers = (read_yaml(project.source / "conf" / "config.yaml"), read_yaml(LAB / "conf" / "lab.yaml"))
-    chosen = [entry["site"] for layer in layers for entry in layer.get("defaults", []) if isinstance(entry, dict) and "site" in entry]
+    chosen = [
+        entry["site"]
+        for layer in layers
+        for entry in layer.get("defaults", [])
+        if isinstance(entry, dict) and "site" in entry
+    ]
     return site_of_host(project) if chosen[:1] in ([], ["workstation"]) else None
 
 
@@ -192,10 +203,16 @@ def _holes(plan: Plan, already: dict[str, tuple[str, str]]) -> list[Composition]
     hashes = [hashlib.sha256(point.yaml.encode()).hexdigest() for point in plan.points]
     filled = [already[key] for key in hashes if key in already]
     if len(plan.points) == 1 and filled:
-        print(f"lab: run {filled[0][0]} has the same code and settings, and is {filled[0][1]}; sending another", file=sys.stderr)
+        print(
+            f"lab: run {filled[0][0]} has the same code and settings, and is {filled[0][1]}; sending another",
+            file=sys.stderr,
+        )
         return plan.points
     if filled:
-        print(f"lab: {len(filled)} of {len(plan.points)} points are queued, running or finished; filling the rest", file=sys.stderr)
+        print(
+            f"lab: {len(filled)} of {len(plan.points)} points are queued, running or finished; filling the rest",
+            file=sys.stderr,
+        )
     return [point for point, key in zip(plan.points, hashes, strict=True) if key not in already]
 
 

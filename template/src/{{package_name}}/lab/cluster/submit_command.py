@@ -24,8 +24,12 @@ def submit_command(project: Project, args: list[str]) -> int:
         "point; the same list again fills its holes. `lab submit … -- COMMAND` freezes and sends any command.",
     )
     parser.add_argument("--why", metavar="TEXT", help="what this run is for; kept in its record")
-    parser.add_argument("--dry-run", action="store_true", help="print the job script and how it would be sent; write nothing")
-    parser.add_argument("--no-batch", action="store_true", help="check keys, targets and files only; imports nothing slow")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the job script and how it would be sent; write nothing"
+    )
+    parser.add_argument(
+        "--no-batch", action="store_true", help="check keys, targets and files only; imports nothing slow"
+    )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
     parser.add_argument("--json", action="store_true", help="for scripts: run_id, job_id, run_dir, log")
     own, command = split(args)
@@ -34,7 +38,12 @@ def submit_command(project: Project, args: list[str]) -> int:
         print(dry_run(project, prepare(project, chosen.overrides, command)), end="")
         return 0
     sent = submit(
-        *chosen.overrides, project=project, command=command, why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow
+        *chosen.overrides,
+        project=project,
+        command=command,
+        why=chosen.why,
+        batch=not chosen.no_batch,
+        allow=chosen.allow,
     )
     if chosen.json:
         found = [asdict(one) for one in sent]
@@ -73,7 +82,9 @@ def dry_run(project: Project, plan: Plan) -> str:
     )
     send = scheduler_of(plan.site["scheduler"]).submit_command(plan.request, job.script)
     hours = f", at most {plan.request.gpu_hours * count:,.1f} GPU-hours" if plan.request.gpus else ""
-    size = f"{count} x [{plan.request.nodes} node(s) x {plan.request.gpus} GPUs for {clock(plan.request.time_s)}]{hours}"
+    size = (
+        f"{count} x [{plan.request.nodes} node(s) x {plan.request.gpus} GPUs for {clock(plan.request.time_s)}]{hours}"
+    )
     return f"{render(plan.site, plan.request, job)}\n# {plan.site.name}: {size}\n# would be sent with: {shlex.join(send)}\n"
 
 

@@ -152,9 +152,7 @@ def _pbs(environ: Mapping[str, str]) -> Ranks | None:
     local = slots[:rank].count(host)
     address = _address(environ, hosts)
     port = _port(environ, len(hosts))
-    return Ranks(
-        "pbs", rank, len(slots), local, slots.count(host), hosts.index(host), len(hosts), address, port, hosts
-    )
+    return Ranks("pbs", rank, len(slots), local, slots.count(host), hosts.index(host), len(hosts), address, port, hosts)
 
 
 def _refuse_bare_process(environ: Mapping[str, str]) -> None:
@@ -180,18 +178,14 @@ def _port(environ: Mapping[str, str], n_nodes: int) -> int:
         if digits := re.match(r"\d+", environ.get(name, "")):
             return job_port(int(digits[0]), int(environ.get("SLURM_RESTART_COUNT", 0)))
     if n_nodes > 1:
-        raise LabError(
-            "several nodes, but no job id to derive a port from. Set MASTER_PORT, the same on all nodes."
-        )
+        raise LabError("several nodes, but no job id to derive a port from. Set MASTER_PORT, the same on all nodes.")
     return job_port(os.getppid())  # processes on one node have the launcher as their common parent
 
 
 def _address(environ: Mapping[str, str], hosts: tuple[str, ...], n_nodes: int | None = None) -> str:
     given = environ.get("MASTER_ADDR")
     several = (n_nodes or len(hosts)) > 1
-    if given and not (
-        several and given in LOOPBACK
-    ):  # a forgotten MASTER_ADDR=localhost cannot be right there
+    if given and not (several and given in LOOPBACK):  # a forgotten MASTER_ADDR=localhost cannot be right there
         return given
     if hosts:
         return hosts[0]
@@ -206,9 +200,7 @@ def _node_file(environ: Mapping[str, str]) -> list[str]:
     """One host per slot, from the scheduler's list of nodes; empty when there is none."""
     for name in ("PBS_NODEFILE", "PE_HOSTFILE", "PJM_O_NODEINF"):
         if environ.get(name) and Path(environ[name]).is_file():
-            lines = [
-                line.split() for line in Path(environ[name]).read_text(encoding="utf-8").splitlines() if line
-            ]
+            lines = [line.split() for line in Path(environ[name]).read_text(encoding="utf-8").splitlines() if line]
             return [words[0] for words in lines for _ in range(int(words[1]) if name == "PE_HOSTFILE" else 1)]
     return []
 
@@ -228,9 +220,7 @@ def expand_hosts(nodelist: str) -> tuple[str, ...]:
     for item in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodelist):
         pieces = []
         for text, ranges in re.findall(r"([^\[]+)|\[([^\]]*)\]", item):
-            pieces.append(
-                [text] if text else [number for part in ranges.split(",") for number in _numbers(part)]
-            )
+            pieces.append([text] if text else [number for part in ranges.split(",") for number in _numbers(part)])
         hosts += map("".join, product(*pieces))
     return tuple(hosts)
 
