@@ -68,7 +68,7 @@ def attempt(project: Project, run: Run, overrides: list[str]) -> int:
     """One attempt of a run in this process, with its recorded settings and the few that may change."""
     secrets = telling(load_dotenv(project))
     config = with_settings(read_recorded(run.dir / "config.yaml"), overrides, MAY_CHANGE, OTHERWISE)
-    print(f"run {run.id}  {run.dir}", flush=True)
+    print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
     with recorded(run, project, env=config.record.env, secrets=secrets, overrides=overrides) as recording:
         if overrides:
             write(run.dir / "attempts" / str(recording.n) / "config.yaml", OmegaConf.to_yaml(config))

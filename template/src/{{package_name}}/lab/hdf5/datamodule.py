@@ -97,8 +97,8 @@ class H5DataModule(L.LightningDataModule):
     def val_dataloader(self) -> Loader | list:
         return self.loader("val") if "val" in self.layout.splits else []
 
-    def test_dataloader(self) -> Loader:
-        return self.loader("test")
+    def test_dataloader(self) -> Loader | list:
+        return self.loader("test") if "test" in self.layout.splits else []
 
     predict_dataloader = test_dataloader
 

@@ -3,6 +3,7 @@
 between."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,32 +71,17 @@ class H5Dataset(Dataset):
 
     def __getitems__(self, indices: Batch | Sequence[int] | np.ndarray) -> tuple[torch.Tensor, ...]:
         """One tensor (B, ...) per field. `indices` count within the split, in any order, repeats allowed."""
+        rng = cache(indices.rng if isinstance(indices, Batch) else _rng_of_torch)  # one per batch, if any is asked for
         if isinstance(indices, Batch):
-            indices, rng = indices.indices, indices.rng
-        else:
-            rng = _rng_of_torch
+            indices = indices.indices
         if self._rows is None:  # mapped once in each process
             self._rows = self.layout.map(self.layout.split(self.split))
         rows = self._rows[np.asarray(indices, np.int64)]
-        drawn = _Lazily(rng)
-        batch = tuple(torch.from_numpy(reader(rows, drawn)) for reader in self.readers)
-        return self.transform(batch, drawn()) if self.transform else batch
+        batch = tuple(torch.from_numpy(reader(rows, rng)) for reader in self.readers)
+        return self.transform(batch, rng()) if self.transform else batch
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_rows": None}  # a pickled map would be the whole array
-
-
-class _Lazily:
-    """One generator per batch, made only when something random is asked for."""
-
-    def __init__(self, make: Callable[[], np.random.Generator]) -> None:
-        self.make = make
-        self.made: np.random.Generator | None = None
-
-    def __call__(self) -> np.random.Generator:
-        if self.made is None:
-            self.made = self.make()
-        return self.made
 
 
 def _rng_of_torch() -> np.random.Generator:

@@ -19,22 +19,15 @@ def find(path: str | Path, search: Sequence[str | Path]) -> Path:
     path = Path(os.path.expandvars(path)).expanduser()
     if path.is_absolute():
         return path
-    directories = places(search)
+    try:
+        root = Project.find().root
+    except LabError:  # outside of a project, relative directories lie here
+        root = Path.cwd()
+    directories = resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)["data"]
     for directory in directories:
         if (directory / path).exists():
             return directory / path
     there = [other.name for directory in directories for other in directory.glob("*.h5")]
-    raise DataFileError(
-        f"no data file {path} in "
-        f"{', '.join(map(str, directories)) or 'an empty search path'}{nearest(path.name, there)}. "
-        f"Make it with: lab data pack {path.stem}"
-    )
-
-
-def places(search: Sequence[str | Path]) -> list[Path]:
-    """The directories of a search path, absolute; relative ones lie in the project (outside of one: here)."""
-    try:
-        root = Project.find().root
-    except LabError:
-        root = Path.cwd()
-    return resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)["data"]
+    places = ", ".join(map(str, directories)) or "an empty search path"
+    found = f"no data file {path} in {places}{nearest(path.name, there)}"
+    raise DataFileError(f"{found}. Make it with: lab data pack {path.stem}")
