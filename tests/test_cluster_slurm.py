@@ -96,7 +96,8 @@ def test_a_failing_rank_ends_the_job_with_a_failure(lab):
 
 
 def test_a_job_can_submit_a_job(lab):
-    inner = "python -m myproj.lab submit trial=baseline site=slurm trainer=cpu trainer.max_epochs=1 job.time=00:10:00 --no-batch --json"
+    settings = "trial=baseline site=slurm trainer=cpu trainer.max_epochs=1 job.time=00:10:00"
+    inner = f"python -m myproj.lab submit {settings} --no-batch --json"
     sent = submit(lab, "job.gpus=0", "job.cpus_per_task=2", "--", "bash", "-c", inner)
     log = ended(sent)
     second = json.loads(next(line for line in log.splitlines() if line.startswith("{")))
