@@ -10,7 +10,7 @@ from record_package import SOURCE  # noqa: F401  (makes `recorder` importable)
 from recorder.lab.record import cache, rows
 from recorder.lab.record.find import find
 from recorder.lab.record.listing import holds, ordered, parsed
-from recorder.lab.record.notes import append
+from recorder.lab.record.keeping import append
 from recorder.lab.record.run import Run
 
 N = 10_000

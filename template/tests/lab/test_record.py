@@ -51,9 +51,7 @@ def test_variants_and_checkpoints_elsewhere(project, tmp_path):
     assert run.dir.parent.name == "wide+lowlr"
     assert run.trial == "wide/lowlr"
     assert run.checkpoints == tmp_path / "scratch/wide+lowlr" / run.id
-    assert run.record["code"]["trial_tree"] == git(
-        project.root, "rev-parse", f"HEAD:src/{PACKAGE}/trials/wide"
-    )
+    assert run.record["code"]["trial_tree"] == git(project.root, "rev-parse", f"HEAD:src/{PACKAGE}/trials/wide")
 
 
 def test_without_git_it_says_so_and_goes_on(tmp_path, capsys):
@@ -123,6 +121,22 @@ def test_a_second_attempt(project, capsys):
     summary = json.loads((run.dir / "summary.json").read_bytes())
     assert summary["metrics"] == {"val/loss": 0.25, "test/acc": 0.98}
     assert (summary["n_attempts"], summary["gpu_seconds"]) == (2, 7)
+
+
+def test_a_running_run_is_not_begun_again(project):
+    run = create(project)
+    attempt = run.begin(project)
+    with pytest.raises(errors.LabError, match="is running on this machine already"):
+        Run.open(run.dir).begin(project)
+    attempt.end("interrupted")
+    assert Run.open(run.dir).begin(project).n == 2
+
+
+def test_what_was_allowed_stays_allowed(project):
+    (project.root / "src" / PACKAGE / "key.py").write_text("key = 'hf_" + "Ab3" * 12 + "'\n")
+    run = create(project, allow=True)
+    run.begin(project).end("interrupted")
+    assert Run.open(run.dir).begin(project).n == 2
 
 
 def test_another_environment_is_told_or_refused(project, capsys):

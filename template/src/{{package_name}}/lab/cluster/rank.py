@@ -32,7 +32,7 @@ def train(project: Project, run: Run) -> int:
     from ..fit.start import attempt, join
 
     if discover().rank == 0:
-        return attempt(project, run)
+        return attempt(project, run, overrides=[])
     os.environ["LAB_ATTEMPT"] = os.environ["LAB_NEXT_ATTEMPT"]
     return join()
 

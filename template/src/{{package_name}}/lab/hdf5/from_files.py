@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ def from_images(root: Path, size: Size | None, encoded: bool, skipped: Skipped) 
     x is RGB uint8 (3, height, width), scaled to cover `size` and cropped to it; with `encoded` the file's
     bytes as they are, checked by decoding. Without `size` all images must have one size.
     """
+
+    require(find_spec("PIL"), "reading images needs Pillow: pip install pillow")
 
     def read(path: Path) -> np.ndarray:
         content = path.read_bytes()

@@ -8,8 +8,7 @@ import traceback
 from pathlib import Path
 
 from ..project import LAB
-from .devices import energy_j, peak_gpu_bytes, torch_facts
-from .environment import process, variables
+from .environment import energy_j, peak_gpu_bytes, process, torch_facts, variables
 from .files import read_json, sha256, write_json
 from .metrics import last_metrics
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ..errors import Failed, LabError
 from .files import write_json
-from .frozen import LABEL
 from .git import Git, GitFailed
 from .snapshot import pin
 
+LABEL = ".lab-snapshot.json"  # lies with the files of a run's code: the `code` section they were made from
 STORE = ".code"  # below the root of runs: bundles by commit; runs of the same code are links to one file
 QUICKLY = ("-c", "pack.window=0", "-c", "pack.compression=1")  # rather time than space: it is made at the start of runs
 

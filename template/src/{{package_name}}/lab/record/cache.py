@@ -1,7 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Rows of ended runs in SQLite on this machine's own disk, so that ten thousand are listed at once.
 
-The key of a row is the time and size of its summary.json; notes.append touches that file.
+The key of a row is the time and size of its summary.json; keeping.append touches that file.
 Disposable: missing, broken, older or on a read-only disk, it is built again or done without. Only listings
 write it.
 """

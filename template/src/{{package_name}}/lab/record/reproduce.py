@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs reproduce`: the frozen code of a run, run again as a new run; with --check, its result compared."""
+"""`lab runs reproduce`: the frozen code of a run, run again as a new run, its result compared; `lab runs code` writes it."""
 
 import argparse
 import os
@@ -8,19 +8,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..errors import Failed, NotComparable
+from ..errors import Failed, LabError, NotComparable
 from ..project import Project
 from .bundle import materialise
-from .compare import TOLERANCE, compare
 from .diff import data
 from .environment import differences
 from .find import find
 from .rows import run_directories
 from .run import Run, recorded_packages
+from .verify import TOLERANCE, compare
 
 
 def reproduce_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lab runs reproduce", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="lab runs reproduce", description="Runs the frozen code of a run again, as a new run."
+    )
     parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
     parser.add_argument(
         "--check", action="store_true", help="compare the results: exit code 0, 1 differs, 3 not comparable"
@@ -72,3 +74,16 @@ def look_at_data(original: Run) -> None:
     if "size_bytes" in recorded and not (path.is_file() and path.stat().st_size == recorded["size_bytes"]):
         found = f"has {path.stat().st_size} bytes" if path.is_file() else "is missing"
         raise NotComparable(f"the data of {original.id}, {path}, {found}; recorded were {recorded['size_bytes']} bytes")
+
+
+def code_command(project: Project, args: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="lab runs code", description="Writes the frozen code of a run.")
+    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
+    parser.add_argument("directory", nargs="?", type=Path, help="a new directory (code-<run>)")
+    options = parser.parse_args(args)
+    run = find(project.paths["runs"], options.run)
+    directory = (options.directory or Path(f"code-{run.id}")).absolute()
+    if directory.exists():
+        raise LabError(f"{directory} exists already; name a new directory")
+    materialise(run.record["code"], project.root, run.dir, directory)
+    print(directory)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from ..errors import LabError, Refused
 from ..project import Project
-from . import frozen
-from .attempt import Attempt, attempt_numbers
+from .attempt import Attempt, attempt_numbers, read_attempts
 from .bundle import keep
-from .code import freeze
 from .environment import differences, environment, packages, process, user
 from .files import plain, read_json, sha256, write, write_json
+from .frozen import check, freeze
 from .leaks import refuse, scan
+from .state import alive
 
 SCHEMA = 1
 
@@ -71,7 +71,7 @@ class Run:
         Raises:
             Refused: the code cannot be recorded whole, or something looks like a token.
         """
-        frozen.check()
+        check()
         texts = {"command line": " ".join(argv), "overrides": "\n".join(overrides), "configuration": config_yaml}
         if not allow:
             refuse([hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)])
@@ -96,6 +96,8 @@ class Run:
             "process": process(),
             "template": template_version(project.root),
             "seed": seed,
+            "allow": allow,
+            "max_file_mb": max_file_mb,
             "code": code,
             "command": {"argv": argv, "cwd": os.getcwd(), "overrides": overrides},
             "config_sha256": hashlib.sha256(config_yaml.encode()).hexdigest(),
@@ -132,16 +134,21 @@ class Run:
             facts: for start.json, such as the overrides of this attempt.
 
         Raises:
+            LabError: the run is running.
             Refused: the environment differs and `env` is "refuse", or the code cannot be recorded.
         """
-        frozen.check()
+        check()
         changes = differences(self.record["env"], recorded_packages(self.dir), project.root)
         if changes and env == "refuse":
             raise Refused(f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}")
         if changes:
             print(f"lab: the environment differs from the record: {'; '.join(changes[:3])}", file=sys.stderr)
         runs, numbers = self.dir.parent.parent, attempt_numbers(self.dir)
-        code = self.code_now or freeze(project, runs, self.trial)
+        last = read_attempts(self.dir)[-1] if numbers else None
+        if last and not last["end"] and alive(last["start"]):
+            raise LabError(f"{self.id} is running on this machine already. Wait for it, or stop it with Ctrl-C.")
+        options = {"allow": self.record["allow"] or False, "max_file_mb": self.record["max_file_mb"] or 10}
+        code = self.code_now or freeze(project, runs, self.trial, **options)
         attempt = Attempt(self.dir, numbers[-1] + 1 if numbers else 1)
         attempt.dir.mkdir(parents=True)
         if code["commit"] == self.record["code"].get("commit"):
@@ -204,7 +211,7 @@ def upgraded(record: dict, run_dir: Path) -> dict:
     """
     if record.get("schema", 0) > SCHEMA:
         raise LabError(f"{run_dir} has schema {record['schema']}, this lab reads up to {SCHEMA}. Type: copier update")
-    unknown = ("parent", "why", "who", "created", "host", "template", "seed", "config_sha256")
+    unknown = ("parent", "why", "who", "created", "host", "template", "seed", "config_sha256", "allow", "max_file_mb")
     empty = {key: {} for key in ("process", "code", "command", "env", "files")}
     names = {"run_id": run_dir.name, "trial": run_dir.parent.name.replace("+", "/")}
     return dict.fromkeys(unknown) | empty | names | record

@@ -7,6 +7,8 @@ The same tree on the same HEAD gives the same commit, so a thousand runs of one 
 read or taken in is an error: a snapshot never holds less than there is, except files that are listed in `skipped`.
 """
 
+import argparse
+import json
 import os
 import shutil
 import stat
@@ -17,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
+from ..project import Project
 from .git import Git, GitFailed
 from .leaks import refuse, scan, secret_name, without_credentials
 
 ROUNDS = 3  # how often the tree is looked at again when it changes while it is read
 TOTAL_FACTOR = 50  # all new files together may be this many times the cap of one
+PRINTED = ("commit", "tree", "ref", "dirty", "skipped", "submodules")  # by --json
 NAME = {"NAME": "lab", "EMAIL": "lab@localhost"}
 
 
@@ -234,3 +238,19 @@ def remote_url(git: Git, branch: str | None) -> str | None:
     name = settings.get(f"branch.{branch}.remote", "origin")
     url = urls.get(name) or next(iter(urls.values()), None)
     return url and without_credentials(url)
+
+
+def snapshot_command(project: Project, args: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="lab snapshot", description="Freezes the working tree as a commit.")
+    parser.add_argument("--repo", type=Path, default=project.root, help="another repository than the project's")
+    parser.add_argument("--max-file-mb", type=float, default=10, help="skip larger files that git does not track (10)")
+    parser.add_argument("--allow", action="store_true", help="record also what looks like a token")
+    parser.add_argument("--json", action="store_true", help="for scripts: " + ", ".join(PRINTED))
+    options = parser.parse_args(args)
+    found = snapshot(options.repo, max_file_mb=options.max_file_mb, allow=options.allow)
+    if options.json:
+        print(json.dumps({key: found[key] for key in PRINTED}))
+        return
+    print(f"{found['commit']} {found['ref']}{' (with uncommitted changes)' if found['dirty'] else ''}")
+    for entry in found["skipped"]:
+        print(f"skipped {entry['path']}: {entry['reason']}")

@@ -1,7 +1,9 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab` alone: what finished, failed or continued since this person last looked."""
+"""`lab` alone tells what happened since this person last looked; `lab runs cost` adds up what all runs took."""
 
+import argparse
 import time
+from collections import defaultdict
 from pathlib import Path
 
 from ..project import Project
@@ -11,6 +13,11 @@ from .listing import shown
 from .rows import rows
 
 LONGEST = 10  # lines per kind
+KEYS = {
+    "trial": lambda row: row["trial"],
+    "person": lambda row: row["who"] or "?",
+    "month": lambda row: (row["created"] or "?")[:7],
+}
 
 
 def news_command(project: Project, args: list[str]) -> None:
@@ -62,3 +69,30 @@ def line(row: dict) -> str:
         there = any(Path(row["run_dir"], "checkpoints").glob("*.ckpt"))
         return text + error + (f"  -> lab resume {row['run_id']}" if there else "  (no checkpoint)")
     return text
+
+
+def cost_command(project: Project, args: list[str]) -> None:
+    argparse.ArgumentParser(
+        prog="lab runs cost", description="Hours, GPU-hours and energy of all runs, failed ones too."
+    ).parse_args(args)
+    known = rows(project.paths["runs"])
+    print(f"{'':<24}{'runs':>7}{'hours':>10}{'GPU-hours':>11}{'kWh':>9}")
+    for name, key in KEYS.items():
+        groups = defaultdict(list)
+        for row in known:
+            groups[key(row)].append(row)
+        print(f"by {name}")
+        for group in sorted(groups):
+            print(total_line(f"  {group}", groups[group]))
+    print(total_line("all", known))
+    unmeasured = sum(row.get("gpu_seconds", 0) not in (0, None) and row.get("energy_j") is None for row in known)
+    if unmeasured:
+        print(f"kWh leaves out {unmeasured} runs whose GPUs do not tell their energy")
+
+
+def total_line(name: str, known: list[dict]) -> str:
+    hours, gpu_hours, kwh = (
+        sum(row.get(key) or 0 for row in known) / unit
+        for key, unit in (("seconds", 3600), ("gpu_seconds", 3600), ("energy_j", 3.6e6))
+    )
+    return f"{name[:24]:<24}{len(known):>7}{hours:>10.2f}{gpu_hours:>11.2f}{kwh:>9.3f}"

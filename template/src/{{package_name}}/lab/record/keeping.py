@@ -1,31 +1,66 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs prune`: deletes runs that nobody needs; without --yes it only says which.
-
-Never one that is queued or running, has a tag, is the parent of another, is named in a trial's README or is
-among the best of its trial.
-"""
+"""What is kept: notes and tags of runs, and `lab runs prune`, which deletes the runs that nobody needs."""
 
 import argparse
+import json
 import os
+import re
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
+from ..errors import LabError
 from ..project import Project
 from .attempt import read_attempts
 from .bundle import STORE, checked_out
+from .environment import user
 from .files import read_json
-from .find import best
+from .find import best, find
 from .git import Git
 from .listing import FILTERS, holds, parsed
 from .rows import rows, run_directories
+from .run import Run
 
+PRUNED = """Deletes runs; without --yes it only says which. Never one that is queued or running, has a tag, is the parent of
+another, is named in a trial's README or is among the best of its trial."""
 BY_DEFAULT = "status=failed,interrupted,lost"
 DAY_S = 86400
 
 
+def note_command(project: Project, args: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="lab runs note", description="Adds a note to a run.")
+    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
+    parser.add_argument("text", nargs="+")
+    options = parser.parse_args(args)
+    append(find(project.paths["runs"], options.run), note=" ".join(options.text))
+
+
+def tag_command(project: Project, args: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="lab runs tag", description="Tags a run; prune never deletes a tagged one.")
+    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
+    parser.add_argument("tags", nargs="+", metavar="TAG")
+    parser.add_argument("--remove", action="store_true", help="take the tags away")
+    options = parser.parse_args(args)
+    run = find(project.paths["runs"], options.run)
+    for tag in options.tags:
+        if not re.fullmatch(r"[A-Za-z][\w.-]*", tag):
+            raise LabError(f"a tag begins with a letter and has letters, digits, '.', '_' and '-'; got {tag!r}")
+        append(run, **{"untag" if options.remove else "tag": tag})
+
+
+def append(run: Run, **entry: str) -> None:
+    """Adds one line in one write, so that people who write at once lose nothing."""
+    line = json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry}) + "\n"
+    file = os.open(run.dir / "notes.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    os.write(file, line.encode())
+    os.close(file)
+    with suppress(FileNotFoundError):
+        os.utime(run.dir / "summary.json")  # the cache of rows sees by it that there is a new note
+
+
 def prune_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab runs prune", description=f"{__doc__} {FILTERS}")
+    parser = argparse.ArgumentParser(prog="lab runs prune", description=f"{PRUNED} {FILTERS}")
     parser.add_argument("where", nargs="*", metavar="FILTER", help=f"which runs (default: {BY_DEFAULT})")
     parser.add_argument("--keep-best", type=int, default=3, metavar="N", help="finished runs of each trial to keep (3)")
     parser.add_argument("--metric", default="val/loss", help="what best means (val/loss)")

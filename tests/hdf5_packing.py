@@ -1,0 +1,31 @@
+"""Packing into a directory of the test, as `lab data pack` does; for test_hdf5_pack*.py."""
+
+import os
+import signal
+
+import hdf5_package
+import pytest
+from hdf5_project.lab.hdf5 import verify
+from hdf5_project.lab.hdf5.file_layout import Layout
+from hdf5_project.lab.hdf5.pack import pack_command
+from hdf5_project.lab.project import Project
+
+
+@pytest.fixture(name="pack")
+def packing(tmp_path, monkeypatch):
+    """pack(*words) -> the layout of the verified file; in a project whose data lie in tmp_path / "data"."""
+    monkeypatch.setattr(Project, "paths", {"data": [tmp_path / "data"], "scratch": None})
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "raw").mkdir()
+
+    def pack(name, *words) -> Layout:
+        pack_command(Project(tmp_path, hdf5_package.NAME), [name, *map(str, words)])
+        assert os.listdir(tmp_path / "data") == [f"{name}.h5"]  # and nothing temporary
+        return verify(tmp_path / "data" / f"{name}.h5")
+
+    return pack
+
+
+def all_rows(found, *fields):
+    return [found.map(found.arrays[name]) for name in fields]
