@@ -46,9 +46,10 @@ def run_command(project: Project, run: Run, command: list[str]) -> int:
     attempt = run.begin(project, command=command)
     inherited = {key: value for key, value in os.environ.items() if key not in ("LAB_RUN_DIR", "LAB_ATTEMPT")}
     inherited["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
-    STOP.ignore(*PREEMPTION)
     try:
-        process = subprocess.Popen(command, env=inherited, restore_signals=True)
+        process = subprocess.Popen(
+            command, env=inherited
+        )  # while we listen: an ignored signal would stay ignored in it
     except OSError as error:
         attempt.end("failed", exception=error)
         raise Failed(f"cannot start {command[0]!r}: {error.strerror}") from error
