@@ -5,6 +5,7 @@
 #$ -cwd
 #$ -j y
 #$ -r y
+#$ -notify
 #$ -l h_rt=02:00:00
 #$ -o /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
 # Run 20261120-190000-abcdef of trial wide
