@@ -170,9 +170,7 @@ def main() -> None:
         cases = {
             "loop, Adam": lambda: json.loads(run([python, "loop.py", "default"], folder, path)),
             "loop, fused Adam": lambda: json.loads(run([python, "loop.py", "fused"], folder, path)),
-            "Lightning, everything off": lambda: json.loads(
-                run([python, "bare.py"], folder, path).splitlines()[-1]
-            ),
+            "Lightning, everything off": lambda: json.loads(run([python, "bare.py"], folder, path).splitlines()[-1]),
             "lab train as shipped": shipped,
         }
         step_s: dict[str, list[float]] = {name: [] for name in cases}

@@ -76,9 +76,7 @@ def state(folder):
         if ".git" not in path.relative_to(folder).parts and not path.is_dir()
     }
     return {
-        "index": (index.read_bytes(), index.stat().st_mtime_ns, index.stat().st_ino)
-        if index.exists()
-        else None,
+        "index": (index.read_bytes(), index.stat().st_mtime_ns, index.stat().st_ino) if index.exists() else None,
         "head": (git_dir / "HEAD").read_text(),
         "refs": [r for r in git(folder, "for-each-ref").splitlines() if "refs/runs/" not in r],
         "logs": {str(p): p.read_text() for p in common.glob("logs/**/*") if p.is_file()},

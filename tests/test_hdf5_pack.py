@@ -108,16 +108,16 @@ def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
 
 def test_a_source_that_changes_while_packed_is_told(tmp_path, pack, monkeypatch):
     root = images(tmp_path / "raw" / "pets", each=2)
-    from hdf5_project.lab.hdf5 import from_files
+    from hdf5_project.lab.hdf5 import sources
 
-    decode = from_files.decode
+    decode = sources.decode
 
     def slow_decode(*args):
         victim = next(root.rglob("image 1.png"))
         os.utime(victim, ns=(time.time_ns(), time.time_ns()))
         return decode(*args)
 
-    monkeypatch.setattr(from_files, "decode", slow_decode)
+    monkeypatch.setattr(sources, "decode", slow_decode)
     with pytest.raises(DataFileError, match="changed while it was packed"):
         pack("pets", root, "--as", "images")
     assert os.listdir(tmp_path / "data") == []
@@ -202,8 +202,7 @@ from pathlib import Path
 
 import hdf5_package
 import numpy as np
-from hdf5_project.lab.hdf5.spool import pack_samples
-from hdf5_project.lab.hdf5.split import Splitter
+from hdf5_project.lab.hdf5.spool import Splitter, pack_samples
 
 
 def samples():

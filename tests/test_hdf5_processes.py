@@ -11,8 +11,7 @@ import pytest
 import torch
 from hdf5_project.lab.errors import LabError
 from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, H5Dataset, as_is, write
-from hdf5_project.lab.hdf5.loader import Loader
-from hdf5_project.lab.hdf5.order import Order
+from hdf5_project.lab.hdf5.loader import Loader, Order
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader

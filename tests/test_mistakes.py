@@ -142,17 +142,13 @@ def test_outside_a_project_and_inside_another_one(project, tmp_path):
 
 def test_train_py_names_the_command(project):
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = subprocess.run(
-        [sys.executable, project / "src/myproj/train.py"], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, project / "src/myproj/train.py"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "lab train trial=" in done.stderr
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1.0
 
 
-@pytest.mark.parametrize(
-    "command", [["--help"], ["runs", "list"], ["trials", "tree"], ["runs", "list", "--json"]]
-)
+@pytest.mark.parametrize("command", [["--help"], ["runs", "list"], ["trials", "tree"], ["runs", "list", "--json"]])
 def test_commands_that_only_read_import_nothing_heavy(project, command):
     code = (
         "import sys\nfrom myproj.lab.cli import main\nmain(sys.argv[1:])\n"

@@ -5,9 +5,9 @@ import record_package
 import torch
 from recorder.lab.errors import NotComparable
 from recorder.lab.project import Project
-from recorder.lab.record.verify import compare
 from recorder.lab.record.metrics import MetricsLog
 from recorder.lab.record.run import Run
+from recorder.lab.record.verify import compare
 
 DATA = {"path": "/data/digits.h5", "sha256": "ab" * 32, "size_bytes": 1}
 

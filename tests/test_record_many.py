@@ -8,10 +8,9 @@ import sqlite3
 import pytest
 from record_package import SOURCE  # noqa: F401  (makes `recorder` importable)
 from recorder.lab.record import cache, rows
-from recorder.lab.record.find import find
-from recorder.lab.record.listing import holds, ordered, parsed
 from recorder.lab.record.keeping import append
-from recorder.lab.record.run import Run
+from recorder.lab.record.listing import holds, ordered, parsed
+from recorder.lab.record.run import Run, find
 
 N = 10_000
 

@@ -14,7 +14,7 @@ import torch
 PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
 hdf5 = import_module(f"{PACKAGE}.lab.hdf5")
 Loader = import_module(f"{PACKAGE}.lab.hdf5.loader").Loader
-Order = import_module(f"{PACKAGE}.lab.hdf5.order").Order
+Order = import_module(f"{PACKAGE}.lab.hdf5.loader").Order
 
 N = 50
 

@@ -1,8 +1,10 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What was typed after the command: parsed with Hydra's grammar, and checked before anything is composed."""
+"""What was typed after the command: options, and settings parsed with Hydra's grammar and checked before anything is
+composed."""
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +52,7 @@ def parse(arguments: list[str], one_run: bool = True) -> Typed:
         if key == "experiment":
             raise LabError(f"unknown setting 'experiment'; did you mean: trial={override.value()}")
         if key == "trial":
-            typed.trial = str(override.value())
+            typed.trial = str(override.value()).strip("/")
         elif key in GROUPS and override.type is not OverrideType.DEL and not isinstance(override.value(), dict):
             typed.groups[key] = override.value()
         else:
@@ -105,3 +107,24 @@ def _unknown(key: str, values: dict[str, Any]) -> None:
     raise LabError(
         f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. All settings: lab config trial=NAME"
     )
+
+
+class SettingsParser(argparse.ArgumentParser):
+    """An ArgumentParser whose positional arguments are the settings, in `overrides`, before or after the options."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.add_argument(
+            "overrides",
+            nargs="*",
+            metavar="key=value",
+            help="settings, such as trial=baseline optimizer.lr=3e-4",
+        )
+
+    def read(self, args: list[str]) -> argparse.Namespace:
+        """Parses `args`; Hydra's -m is answered with the commands that do what it does."""
+        if "-m" in args or "--multirun" in args:
+            raise LabError(
+                "-m is Hydra's way to start many runs. Here lab submit (one job array) and lab sweep (a search) do that."
+            )
+        return self.parse_intermixed_args(args)

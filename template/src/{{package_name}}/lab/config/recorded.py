@@ -8,9 +8,8 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
-from .arguments import SettingsParser
 from .legal import check_type, dotted
-from .overrides import SOURCE, parse
+from .overrides import SOURCE, SettingsParser, parse
 
 
 def read_recorded(path: Path) -> DictConfig:

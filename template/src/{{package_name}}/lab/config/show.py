@@ -6,9 +6,9 @@ from __future__ import annotations
 from omegaconf import OmegaConf
 
 from ..project import Project
-from .arguments import SettingsParser
 from .compose import compose
 from .legal import dotted
+from .overrides import SettingsParser
 
 
 def config_command(project: Project, args: list[str]) -> int:

@@ -7,9 +7,9 @@ import sys
 import time
 import traceback
 
-from ..config.arguments import SettingsParser
 from ..config.compose import compose
 from ..config.layers import trials
+from ..config.overrides import SettingsParser
 from ..errors import LabError
 from ..project import Project
 

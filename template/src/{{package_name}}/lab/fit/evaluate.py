@@ -8,12 +8,11 @@ import time
 
 from omegaconf import DictConfig
 
-from ..config.arguments import SettingsParser
 from ..config.compose import load_dotenv, resolved
+from ..config.overrides import SettingsParser
 from ..config.recorded import read_recorded, run_and_settings, with_settings
 from ..project import Project
-from ..record.find import find
-from ..record.run import Run
+from ..record.run import Run, find
 from .load import checkpoint_of, load_weights
 from .metrics import LogMeans
 from .parts import build_data, build_task

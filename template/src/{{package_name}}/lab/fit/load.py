@@ -12,8 +12,7 @@ from torch import nn
 
 from ..errors import LabError
 from ..project import Project
-from ..record.find import find
-from ..record.run import Run
+from ..record.run import Run, find
 from .parts import build_task
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from ..config.arguments import SettingsParser
 from ..config.compose import Composition, compose, load_dotenv, resolved, telling
+from ..config.overrides import SettingsParser
 from ..config.recorded import read_recorded, run_and_settings, with_settings
 from ..project import PACKAGE, Project
 from ..record.files import write
-from ..record.find import find
-from ..record.run import Run
+from ..record.run import Run, find
 from .recording import recorded
 
 MAY_CHANGE = ("trainer.max_epochs", "trainer.max_steps", "job.")  # what an attempt may do differently from the first

@@ -8,11 +8,11 @@ module has the name of a function here: importing it would take the function's p
 from importlib import import_module
 from typing import Any
 
-HOME = {"H5DataModule": "datamodule", "H5Dataset": "dataset", "as_is": "dataset", "in_order": "parallel"}
+HOME = {"H5DataModule": "datamodule", "H5Dataset": "dataset", "as_is": "dataset"}
 HOME |= {"DataFileError": "file_layout", "layout": "file_layout"}
 HOME |= {"fingerprint": "checksum", "verify": "checksum", "write": "writer"}
 __all__ = ["DataFileError", "H5DataModule", "H5Dataset", "as_is", "fingerprint"]
-__all__ += ["in_order", "layout", "verify", "write"]
+__all__ += ["layout", "verify", "write"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,8 +14,7 @@ from ..errors import LabError
 from ..machine.affinity import cores
 from .checksum import fingerprint, tell_change
 from .dataset import H5Dataset, Transform
-from .file_layout import Layout, layout, require
-from .find import find
+from .file_layout import Layout, find, layout, require
 from .loader import Loader
 from .order import Order
 from .stage import stage, warm

@@ -13,6 +13,7 @@ every array with its sha256 as an attribute.
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import h5py
 import numpy as np
 
 from ..errors import LabError, nearest
+from ..project import Project, resolve_paths
 
 FORMAT, VERSION = "lab-hdf5", 1
 OFFSETS = "_offsets"
@@ -207,3 +209,26 @@ def _why_unreadable(path: Path, size: int, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno:
         return f"{path} cannot be read: {os.strerror(error.errno)}. Check its permissions and disk."
     return f"{path} ({size} bytes) is damaged: {text}. {again}"
+
+
+def find(path: str | Path, search: Sequence[str | Path]) -> Path:
+    """`path` in the first directory of `search` that has it; an absolute path is taken as it is.
+
+    Raises:
+        DataFileError: no directory has it; lists them and the nearest name there is.
+    """
+    path = Path(os.path.expandvars(path)).expanduser()
+    if path.is_absolute():
+        return path
+    try:
+        root = Project.find().root
+    except LabError:  # outside of a project, relative directories lie here
+        root = Path.cwd()
+    directories = resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)["data"]
+    for directory in directories:
+        if (directory / path).exists():
+            return directory / path
+    there = [other.name for directory in directories for other in directory.glob("*.h5")]
+    places = ", ".join(map(str, directories)) or "an empty search path"
+    found = f"no data file {path} in {places}{nearest(path.name, there)}"
+    raise DataFileError(f"{found}. Make it with: lab data pack {path.stem}")

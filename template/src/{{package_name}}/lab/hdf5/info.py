@@ -15,8 +15,7 @@ from ..machine.filesystem import filesystem_type, stripes
 from ..machine.memory import limit_bytes, taken_bytes
 from ..project import Project
 from .checksum import remember, verify
-from .file_layout import DataFileError, Layout, layout
-from .find import find
+from .file_layout import DataFileError, Layout, find, layout
 from .pack import data_config
 from .stage import place, stage, unstage
 

@@ -11,10 +11,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from ..errors import LabError
+from ..machine.affinity import in_order
 from .dataset import H5Dataset, as_is
 from .file_layout import DataFileError
 from .order import Batch, Order
-from .parallel import in_order
 
 AHEAD = 4  # batches read before they are asked for
 

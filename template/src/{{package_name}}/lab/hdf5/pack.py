@@ -68,9 +68,8 @@ def _pack(project: Project, config: dict[str, Any], target: Path, options: argpa
     """Writes `target`, and gives what was left out."""
     from tqdm import tqdm
 
-    from . import from_files, from_tables
-    from .split import Splitter, parse_ratios, read_split_file
-    from .spool import pack_maps, pack_samples
+    from . import sources
+    from .spool import Splitter, pack_maps, pack_samples, parse_ratios, read_split_file
 
     given = read_split_file(options.split_file) if options.split_file else None
     expression = None if options.kind in ("table", "arrays") else options.group
@@ -82,7 +81,7 @@ def _pack(project: Project, config: dict[str, Any], target: Path, options: argpa
     if kind == "arrays":
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-            arrays = from_tables.open_arrays(options.source, Path(scratch))
+            arrays = sources.open_arrays(options.source, Path(scratch))
             group_of = arrays.get(options.group)
             if options.group and group_of is None:
                 raise LabError(f"--group {options.group}: no such array. There are: {', '.join(arrays)}")
@@ -92,12 +91,12 @@ def _pack(project: Project, config: dict[str, Any], target: Path, options: argpa
         return []
     if kind in ("images", "encoded"):
         size = tuple(options.size) if options.size else None
-        samples, attrs = from_files.from_images(source, size, kind == "encoded", skipped)
+        samples, attrs = sources.from_images(source, size, kind == "encoded", skipped)
     elif kind == "audio":
-        samples, attrs = from_files.from_audio(source, skipped)
+        samples, attrs = sources.from_audio(source, skipped)
     elif kind == "table":
         columns = [name for name in options.columns.split(",") if name]
-        samples, attrs = from_tables.from_table(source, options.label, columns, options.group, skipped)
+        samples, attrs = sources.from_table(source, options.label, columns, options.group, skipped)
     else:
         samples = load_class(project, config).samples(source)
     bar = tqdm(samples, f"reading {options.name}", unit=" samples", mininterval=1, leave=False, disable=None)

@@ -1,9 +1,13 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The processor cores this process may use."""
+"""The processor cores this process may use, and work done ahead on them."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 
 def cores() -> int:
@@ -12,3 +16,24 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+Item, Result = TypeVar("Item"), TypeVar("Result")
+
+
+def in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int = 0, ahead: int = 4
+) -> Iterator[Result]:
+    """function(item) for each item, at most `ahead` per thread early; as many threads as there are cores for
+    us."""
+    n_threads = n_threads or cores()
+    pool, started = ThreadPoolExecutor(n_threads, "ahead"), deque()
+    try:
+        for item in items:
+            started.append(pool.submit(function, item))
+            if len(started) > ahead * n_threads:
+                yield started.popleft().result()
+        while started:
+            yield started.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -5,7 +5,7 @@ COMMANDS = [
     ("snapshot", "freeze the working tree, print the commit", "snapshot:snapshot_command"),
     ("runs list", "list runs, newest first", "listing:list_command"),
     ("runs show", "one run: what ran, how it went, where it is", "show:show_command"),
-    ("runs diff", "what two runs have different", "diff:diff_command"),
+    ("runs diff", "what two runs have different", "verify:diff_command"),
     ("runs code", "write the frozen code of a run", "reproduce:code_command"),
     ("runs reproduce", "run a run again, from its frozen code", "reproduce:reproduce_command"),
     ("runs verify", "is a run as recorded, or two runs the same?", "verify:verify_command"),

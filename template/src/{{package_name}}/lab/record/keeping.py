@@ -16,11 +16,10 @@ from .attempt import read_attempts
 from .bundle import STORE, checked_out
 from .environment import user
 from .files import read_json
-from .find import best, find
 from .git import Git
 from .listing import FILTERS, holds, parsed
 from .rows import rows, run_directories
-from .run import Run
+from .run import Run, best, find
 
 PRUNED = """Deletes runs; without --yes it only says which. Never one that is queued or running, has a tag, is the parent of
 another, is named in a trial's README or is among the best of its trial."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import Project
+from .attempt import STATES
 from .rows import lower_is_better, rows
-from .state import STATES
 
 PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
 FAVOURITES = ("val/loss", "val/acc", "test/loss", "test/acc", "train/loss")

@@ -11,12 +11,10 @@ from pathlib import Path
 from ..errors import Failed, LabError, NotComparable
 from ..project import Project
 from .bundle import materialise
-from .diff import data
 from .environment import differences
-from .find import find
 from .rows import run_directories
-from .run import Run, recorded_packages
-from .verify import TOLERANCE, compare
+from .run import Run, find, recorded_packages
+from .verify import TOLERANCE, compare, data
 
 
 def reproduce_command(project: Project, args: list[str]) -> int:

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from .attempt import summarise
+from .attempt import Scheduler, status, summarise
 from .files import read_json
-from .state import Scheduler, status
 
 HIGHER = re.compile(r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score")
 UNLISTED = ("schema", "code", "config_sha256")  # in the record of the run itself

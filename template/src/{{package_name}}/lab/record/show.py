@@ -8,11 +8,10 @@ from typing import Any
 
 from ..project import Project
 from .attempt import read_attempts
-from .find import find
 from .listing import shown
 from .metrics import read_metrics
 from .rows import notes, row
-from .run import Run
+from .run import Run, find
 
 
 def show_command(project: Project, args: list[str]) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
+from ..machine.leaks import refuse, scan, secret_name, without_credentials
 from ..project import Project
 from .git import Git, GitFailed
-from .leaks import refuse, scan, secret_name, without_credentials
 
 ROUNDS = 3  # how often the tree is looked at again when it changes while it is read
 TOTAL_FACTOR = 50  # all new files together may be this many times the cap of one

@@ -5,7 +5,7 @@ import re
 from fnmatch import fnmatch
 
 from ..errors import Refused
-from ..machine.hooks import SECRETS
+from .hooks import SECRETS
 
 SECRET_NAMES = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "id_rsa*", "id_ed25519*", "id_ecdsa*",

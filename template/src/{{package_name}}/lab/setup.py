@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
 ROOT = PACKAGE.parents[1]
 TORCH = os.environ.get("TORCH", "")  # cpu, cu126, …: a build of torch; "": PyPI's own, on Linux the one for CUDA
 WHEELS = (os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or "").replace(",", " ").split()
