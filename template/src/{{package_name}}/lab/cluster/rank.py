@@ -38,12 +38,12 @@ def train(project: Project, run: Run) -> int:
 
 
 def run_command(project: Project, run: Run, command: list[str]) -> int:
-    """Runs `command` as an attempt of `run`; its exit code is ours, and signals are passed on to it.
+    """Runs `command` as an attempt of `run`, which the first rank records; its exit code is ours, signals reach it too.
 
     Raises:
         Failed: the command does not exist.
     """
-    attempt = run.begin(project, command=command)
+    attempt = run.begin(project, command=command) if discover().rank == 0 else None
     inherited = {key: value for key, value in os.environ.items() if key not in ("LAB_RUN_DIR", "LAB_ATTEMPT")}
     inherited["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
     try:
@@ -51,10 +51,12 @@ def run_command(project: Project, run: Run, command: list[str]) -> int:
             command, env=inherited
         )  # while we listen: an ignored signal would stay ignored in it
     except OSError as error:
-        attempt.end("failed", exception=error)
+        if attempt:
+            attempt.end("failed", exception=error)
         raise Failed(f"cannot start {command[0]!r}: {error.strerror}") from error
     for signum in PREEMPTION:
         signal.signal(signum, lambda number, _: process.send_signal(signal.SIGTERM))
     code = process.wait()
-    attempt.end("finished" if code == 0 else "interrupted" if code < 0 else "failed", exit_code=code)
+    if attempt:
+        attempt.end("finished" if code == 0 else "interrupted" if code < 0 else "failed", exit_code=code)
     return code if code >= 0 else 128 - code
