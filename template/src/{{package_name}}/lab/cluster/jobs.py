@@ -16,8 +16,8 @@ from pathlib import Path
 from ..errors import LabError, Refused
 from ..project import Project, read_yaml
 from ..record.files import read_json
-from ..record.find import find
 from ..record.rows import run_directories
+from ..record.run import find
 from .local import scheduler_of
 from .scheduler import JobState
 from .status import live_jobs

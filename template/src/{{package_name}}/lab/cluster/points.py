@@ -11,9 +11,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from ..errors import LabError
+from ..record.attempt import Scheduler, status
 from ..record.files import read_json
 from ..record.rows import run_directories
-from ..record.state import Scheduler, status
 
 FILLED = ("queued", "running", "finished")
 

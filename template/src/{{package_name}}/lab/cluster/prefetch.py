@@ -13,8 +13,8 @@ from pathlib import Path
 from ..config.arguments import SettingsParser
 from ..errors import Failed, LabError
 from ..project import Project
+from ..record.attempt import status
 from ..record.rows import run_directories
-from ..record.state import status
 from .script import OFFLINE
 from .status import asker
 

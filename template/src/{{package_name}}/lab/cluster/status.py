@@ -7,7 +7,7 @@ from functools import cache
 
 from ..errors import Failed
 from ..project import Project
-from ..record.state import Scheduler
+from ..record.attempt import Scheduler
 from .local import scheduler_of
 from .scheduler import JobState
 

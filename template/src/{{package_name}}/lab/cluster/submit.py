@@ -25,8 +25,7 @@ from ..config.layers import trials
 from ..config.overrides import parse
 from ..errors import Failed, LabError, Refused
 from ..project import LAB, Project, read_yaml
-from ..record.bundle import STORE, materialise
-from ..record.frozen import freeze
+from ..record.bundle import STORE, freeze, materialise
 from ..record.run import Run
 from .frozen_check import check_frozen, rule
 from .local import scheduler_of
