@@ -98,7 +98,7 @@ def _pack(project: Project, config: dict[str, Any], target: Path, options: argpa
         columns = [name for name in options.columns.split(",") if name]
         samples, attrs = sources.from_table(source, options.label, columns, options.group, skipped)
     else:
-        samples = load_class(project, config).samples(source)
+        samples = load_class(config).samples(source)
     bar = tqdm(samples, f"reading {options.name}", unit=" samples", mininterval=1, leave=False, disable=None)
 
     def recorded() -> Iterator[dict[str, Any]]:
@@ -137,12 +137,12 @@ def data_config(project: Project, name: str) -> dict[str, Any]:
     for key in ("_target_", "path"):
         if not isinstance(config.get(key), str):
             raise LabError(f"{directory / name}.yaml has no line for {key}; see digits.yaml")
-    return config
+    return config | {"_target_": config["_target_"].replace("${package}", project.package)}
 
 
-def load_class(project: Project, config: dict[str, Any]) -> Any:
+def load_class(config: dict[str, Any]) -> Any:
     """The class that `_target_` names."""
-    module, name = config["_target_"].replace("${package}", project.package).rsplit(".", 1)
+    module, name = config["_target_"].rsplit(".", 1)
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
