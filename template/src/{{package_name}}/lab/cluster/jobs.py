@@ -150,7 +150,7 @@ def cancel_command(project: Project, args: list[str]) -> None:
 
 
 def shell_command(project: Project, args: list[str]) -> int:
-    from ..config.arguments import SettingsParser
+    from ..config.overrides import SettingsParser
     from .submit import prepare
 
     parser = SettingsParser("lab shell", "An interactive shell on a node of the site, with job.* as for lab submit.")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..config.arguments import SettingsParser
+from ..config.overrides import SettingsParser
 from ..errors import Failed, LabError
 from ..project import Project
 from ..record.attempt import status

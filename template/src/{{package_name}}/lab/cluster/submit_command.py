@@ -8,7 +8,7 @@ import shlex
 from dataclasses import asdict
 from pathlib import Path
 
-from ..config.arguments import SettingsParser
+from ..config.overrides import SettingsParser
 from ..errors import Failed, LabError
 from ..project import Project
 from .local import scheduler_of
