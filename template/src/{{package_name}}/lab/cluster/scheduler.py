@@ -38,8 +38,8 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in OF_THE_CLUSTER or not OF_A_JOB.match(name)}
 
 
-def call(*command: str, timeout_s: float = 60) -> str:
-    """What a scheduler's command prints.
+def call(*command: str, cwd: Path | None = None, timeout_s: float = 60) -> str:
+    """What a scheduler's command prints; `cwd` becomes the working directory of a job, and must outlive it.
 
     Raises:
         Failed: it is not installed here, failed, or did not answer in time; with its own words.
@@ -47,6 +47,7 @@ def call(*command: str, timeout_s: float = 60) -> str:
     try:
         done = subprocess.run(
             command,
+            cwd=cwd,
             env=clean_environment(),
             capture_output=True,
             text=True,
@@ -71,7 +72,7 @@ class Slurm:
         return ["sbatch", "--parsable", *request.submit_options, str(script)]
 
     def submit(self, request: Request, script: Path, n: int) -> list[str]:
-        job_id = call(*self.submit_command(request, script)).strip().partition(";")[0]
+        job_id = call(*self.submit_command(request, script), cwd=script.parent).strip().partition(";")[0]
         if not job_id:  # some sites' limits make sbatch --parsable succeed without a job
             raise Failed(
                 "sbatch accepted nothing and gave no reason; a limit on submitted jobs is the usual one. lab queue"
@@ -116,7 +117,7 @@ class Pbs:
         return ["qsub", *request.submit_options, str(script)]
 
     def submit(self, request: Request, script: Path, n: int) -> list[str]:
-        job_id = call(*self.submit_command(request, script)).strip()
+        job_id = call(*self.submit_command(request, script), cwd=script.parent).strip()
         return [job_id.replace("[]", f"[{i}]") for i in range(n)]
 
     def jobs(self) -> dict[str, JobState]:
@@ -147,7 +148,7 @@ class GridEngine:
         return ["qsub", "-terse", *request.submit_options, str(script)]
 
     def submit(self, request: Request, script: Path, n: int) -> list[str]:
-        job_id = call(*self.submit_command(request, script)).strip().partition(".")[0]
+        job_id = call(*self.submit_command(request, script), cwd=script.parent).strip().partition(".")[0]
         return [job_id] if n == 1 else [f"{job_id}.{i + 1}" for i in range(n)]
 
     def jobs(self) -> dict[str, JobState]:
@@ -186,7 +187,7 @@ class Pjm:
         return ["pjsub", *request.submit_options, str(script)]
 
     def submit(self, request: Request, script: Path, n: int) -> list[str]:
-        said = call(*self.submit_command(request, script))
+        said = call(*self.submit_command(request, script), cwd=script.parent)
         number = re.search(r"\d+", said)
         if not number:
             raise Failed(f"pjsub gave no job id: {said.strip()}")
