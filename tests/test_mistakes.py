@@ -112,6 +112,8 @@ COMMANDS = {
     ("runs", "show", "2020"): "no runs",
     ("resume", "@last"): "no runs",
     ("resume",): "name the run first",
+    ("eval", "2020"): "no runs",
+    ("eval",): "name the run first",
     ("trials", "new", "Wide"): "lower-case",
     ("trials", "new", "wide", "--from", "baselin"): "did you mean: baseline",
     ("data", "pack", "digit"): "did you mean: digits",

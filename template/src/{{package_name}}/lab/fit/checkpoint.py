@@ -45,6 +45,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             os.replace(aside, path)
         except (OSError, RuntimeError) as error:  # torch's writer turns a failed write into a RuntimeError
             aside.unlink(missing_ok=True)
+            if isinstance(error, RuntimeError) and "inline_container" not in str(error):
+                raise
             self.error = error if isinstance(error, OSError) else OSError(errno.ENOSPC, "no space left")
 
 

@@ -13,11 +13,6 @@ from ..config.overrides import SettingsParser
 from ..config.recorded import read_recorded, run_and_settings, with_settings
 from ..project import Project
 from ..record.run import Run, find
-from .load import checkpoint_of, load_weights
-from .metrics import LogMeans
-from .parts import build_data, build_task
-from .settings import settle
-from .trainer import plain_trainer
 
 MAY_CHANGE = ("trainer.", "data.")
 
@@ -49,6 +44,12 @@ def eval_command(project: Project, args: list[str]) -> int:
 def evaluate(run: Run, config: DictConfig, checkpoint: str) -> tuple[dict[str, float], bool]:
     """The `test/...` metrics of a checkpoint over the whole test split, on any number of processes; and whether this
     is the first of them."""
+    from .load import checkpoint_of, load_weights  # torch, only now
+    from .metrics import LogMeans
+    from .parts import build_data, build_task
+    from .settings import settle
+    from .trainer import plain_trainer
+
     settle(config, earlier={})
     data, task = build_data(config), build_task(config)
     load_weights(task, checkpoint_of(run, checkpoint))
