@@ -72,6 +72,21 @@ def home(render, tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def no_git_settings(monkeypatch):
+    """git as on a machine where nobody has configured it."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture
+def repo(tmp_path):
+    """A repository of one commit, for the tests of the snapshot."""
+    from record_package import repository
+
+    return repository(tmp_path / "repo")
+
+
 def equip(folder):
     """What `make setup` would do, in a second: git, a commit, and .venv as a link to this environment."""
     package = next(folder.glob("src/*/lab")).parent.name

@@ -8,21 +8,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 
 import pytest
-from record_package import freeze, git, repository, state, tree, write
+from record_package import freeze, git, state, tree, write
 from recorder.lab.errors import Refused
 from recorder.lab.record import git as git_module
 from recorder.lab.record.snapshot import snapshot
 
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_this_machine(monkeypatch):
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-
-
-@pytest.fixture
-def repo(tmp_path):
-    return repository(tmp_path / "repo")
+pytestmark = pytest.mark.usefixtures("no_git_settings")
 
 
 def test_clean_tree_is_head(repo):

@@ -1,23 +1,12 @@
 """Secrets and large files stay out of a snapshot, and it says so."""
 
-import os
-
 import pytest
 import record_package
-from record_package import freeze, repository, tree, write
+from record_package import freeze, tree, write
 from recorder.lab.errors import Refused
 from recorder.lab.record.snapshot import snapshot
 
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_this_machine(monkeypatch):
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-
-
-@pytest.fixture
-def repo(tmp_path):
-    return repository(tmp_path / "repo")
+pytestmark = pytest.mark.usefixtures("no_git_settings")
 
 
 def test_secrets_by_name_and_large_files_are_skipped_and_named(repo):

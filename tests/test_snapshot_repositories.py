@@ -9,16 +9,7 @@ from record_package import freeze, git, repository, state, tree, unprivileged, w
 from recorder.lab.errors import Refused
 from recorder.lab.record.snapshot import NoRepository, snapshot
 
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_this_machine(monkeypatch):
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-
-
-@pytest.fixture
-def repo(tmp_path):
-    return repository(tmp_path / "repo")
+pytestmark = pytest.mark.usefixtures("no_git_settings")
 
 
 @pytest.fixture
