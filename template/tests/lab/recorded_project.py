@@ -52,7 +52,7 @@ def train(project, status="finished", metrics=None, exception=None, **changes):
     """A run from start to end, with a checkpoint."""
     run = create(project, **changes)
     attempt = run.begin(project, accelerator="cpu", world_size=1)
-    log = module("metrics").MetricsLog(run.dir, attempt.n)
+    log = module("files").MetricsLog(run.dir, attempt.n)
     for step in (10, 20):
         log.append(step, 0, metrics or {"val/loss": 5 / step})
     log.close()

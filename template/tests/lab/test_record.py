@@ -12,7 +12,7 @@ from recorded_project import PACKAGE, create, git, make_project, module, train
 errors = module(".errors")
 Run = module("run").Run
 status = module("attempt").status
-read_metrics, MetricsLog = module("metrics").read_metrics, module("metrics").MetricsLog
+read_metrics, MetricsLog = module("files").read_metrics, module("files").MetricsLog
 
 
 @pytest.fixture
@@ -144,10 +144,10 @@ def test_another_environment_is_told_or_refused(project, capsys):
     with open(run.dir / "env.txt", "a") as file:
         file.write("gone==1.0\n")
     Run.open(run.dir).begin(project)
-    assert "package gone: 1.0 -> absent" in capsys.readouterr().err
+    assert "package.gone: 1.0 -> absent" in capsys.readouterr().err
     start = json.loads((run.dir / "attempts/1/start.json").read_bytes())
-    assert start["environment_differences"] == ["package gone: 1.0 -> absent"]
-    with pytest.raises(errors.Refused, match="package gone"):
+    assert start["environment_differences"] == ["package.gone: 1.0 -> absent"]
+    with pytest.raises(errors.Refused, match=r"package\.gone"):
         Run.open(run.dir).begin(project, env="refuse")
 
 
