@@ -181,7 +181,7 @@ def peers(folder: Path, rounds: int) -> None:
             assert text.count("\n") >= N_PEERS or text.strip() == str(N_PEERS) or "import" in what, text[-500:]
     for what, seconds in found.items():
         ratios = [mine / own for mine, own in zip(seconds, found["lab runs list"], strict=True)]
-        say(f"{what}, {N_PEERS:,} runs", seconds, f"{statistics.median(ratios):.1f} times lab")
+        say(f"{what}, {N_PEERS:,} runs", seconds, f"{statistics.median(ratios):.1f} times lab; first {seconds[0]:.2f}")
 
 
 def mlflow(program: str, place: Path) -> dict:

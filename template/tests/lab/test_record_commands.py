@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from recorded_project import PACKAGE, create, git, make_project, module, train
+from test_record import PACKAGE, create, git, make_project, module, train
 
 errors = module(".errors")
 find = module("run").find
