@@ -5,7 +5,7 @@ import record_package
 import torch
 from recorder.lab.errors import NotComparable
 from recorder.lab.project import Project
-from recorder.lab.record.metrics import MetricsLog
+from recorder.lab.record.files import MetricsLog
 from recorder.lab.record.run import Run
 from recorder.lab.record.verify import compare
 

@@ -14,8 +14,7 @@ from conftest import call
 from record_package import SOURCE  # noqa: F401  (makes `recorder` importable)
 from recorder.lab.project import Project
 from recorder.lab.record.attempt import status
-from recorder.lab.record.files import read_json, write_json
-from recorder.lab.record.metrics import read_metrics
+from recorder.lab.record.files import read_json, read_metrics, write_json
 from recorder.lab.record.rows import rows
 from recorder.lab.record.run import Run
 

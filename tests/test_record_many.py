@@ -7,10 +7,9 @@ import sqlite3
 
 import pytest
 from record_package import SOURCE  # noqa: F401  (makes `recorder` importable)
-from recorder.lab.record import cache, rows
-from recorder.lab.record.keeping import append
+from recorder.lab.record import rows
 from recorder.lab.record.listing import holds, ordered, parsed
-from recorder.lab.record.run import Run, find
+from recorder.lab.record.run import Run, annotate, find
 
 N = 10_000
 
@@ -41,13 +40,13 @@ def runs(tmp_path_factory):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Where the cache of this test lies."""
-    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(rows.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path / f"lab-{os.getuid()}"
 
 
 def plainly(runs):
     """The rows read one by one."""
-    found = [rows.row(directory) for directory in rows.run_directories(runs)]
+    found = [rows.row_of(directory) for directory in rows.run_directories(runs)]
     return sorted(found, key=lambda row: row["run_id"])
 
 
@@ -59,14 +58,14 @@ def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     expected = plainly(runs)
     assert listed(runs) == expected
     reads = []
-    real = rows.row
-    monkeypatch.setattr(rows, "row", lambda *given: reads.append(given) or real(*given))
+    real = rows.row_of
+    monkeypatch.setattr(rows, "row_of", lambda *given: reads.append(given) or real(*given))
     assert listed(runs) == expected
     assert not reads
     changed = runs / "trial0/20260101-000000-000000"
     summary = json.loads((changed / "summary.json").read_text())
     (changed / "summary.json").write_text(json.dumps(summary | {"status": "interrupted"}))
-    append(Run.open(runs / "trial1/20260101-000001-000001"), tag="paper")
+    annotate(Run.open(runs / "trial1/20260101-000001-000001"), tag="paper")
     assert listed(runs)[0]["status"] == "interrupted"
     assert find(runs, "paper").id == "20260101-000001-000001"
     assert len({given[0] for given in reads}) == 2
@@ -108,7 +107,7 @@ def test_any_harm_to_the_cache_changes_nothing(tmp_path, place, monkeypatch, har
             os.utime(runs / "trial0/20260101-000000-000000/summary.json")
             connect = sqlite3.connect
             read_only = lambda path, **more: connect(f"file:{path}?mode=ro", uri=True)  # noqa: E731
-            monkeypatch.setattr(cache.sqlite3, "connect", read_only)
+            monkeypatch.setattr(sqlite3, "connect", read_only)
         case "no place":
             shutil.rmtree(place)
             place.write_text("a file")

@@ -9,6 +9,7 @@ from conftest import call
 from record_package import git, repository, tree, write
 from recorder.lab.errors import Failed, LabError
 from recorder.lab.project import Project
+from recorder.lab.record import bundle
 from recorder.lab.record.bundle import has, materialise
 from recorder.lab.record.run import Run
 from recorder.lab.record.verify import problems
@@ -102,6 +103,59 @@ def test_edits_without_a_remote_share_one_bundle_of_head(root, tmp_path):
     assert all((run.dir / "code.bundle").stat().st_size < 1500 < bases[0].stat().st_size for run in runs)
     shutil.rmtree(root)
     assert restored(runs[0], root, tmp_path)["edit.py"] == "first"
+
+
+def commit(root, text):
+    write(root, {"step.txt": text})
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", text)
+
+
+def test_new_heads_lean_on_an_earlier_one_until_it_is_far(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle, "FAR", 3)
+    runs, before = [], []
+    for text in ("1", "2", "3", "4"):
+        commit(root, text)
+        runs.append(record(root, tmp_path / "runs"))
+        before.append(contents(root))
+    commits = [run.record["code"]["head"] for run in runs]
+    assert [run.record["code"]["base"] for run in runs] == [commits[0]] * 3 + [commits[3]]
+    git(root, "checkout", "-q", commits[0])
+    runs.append(record(root, tmp_path / "runs"))
+    assert runs[-1].record["code"]["base"] == commits[3]
+    shutil.rmtree(root)
+    shutil.move(tmp_path / "runs", tmp_path / "elsewhere")
+    for n, (run, files) in enumerate(zip(runs, [*before, before[0]], strict=True)):
+        moved = Run.open(tmp_path / "elsewhere" / run.dir.relative_to(tmp_path / "runs"))
+        materialise(moved.record["code"], root, moved.dir, tmp_path / f"restored{n}")
+        assert contents(tmp_path / f"restored{n}") == files
+
+
+def test_a_commit_that_lies_behind_the_whole_bundle(root, tmp_path):
+    commit(root, "later")
+    record(root, tmp_path / "runs")
+    git(root, "checkout", "-q", "HEAD~1")
+    (root / "new.py").unlink()
+    before = contents(root)
+    given = {"config_yaml": "", "overrides": [], "argv": [], "seed": 0}
+    run = Run.create(Project(root, PACKAGE), tmp_path / "runs", trial="baseline", **given)
+    assert [path.name for path in run.dir.glob("code.*")] == ["code.base.bundle"]
+    shutil.rmtree(root)
+    assert restored(run, root, tmp_path) == before
+
+
+def test_clones_that_share_their_runs_lean_on_what_they_have(root, tmp_path):
+    git(tmp_path, "clone", "-q", root, "clone")
+    git(tmp_path / "clone", "remote", "remove", "origin")
+    commit(root, "only here")
+    first = record(root, tmp_path / "runs")
+    commit(tmp_path / "clone", "only there")
+    second = record(tmp_path / "clone", tmp_path / "runs")
+    before = contents(tmp_path / "clone")
+    assert second.record["code"]["base"] == second.record["code"]["head"] != first.record["code"]["base"]
+    shutil.rmtree(tmp_path / "clone")
+    shutil.rmtree(root)
+    assert restored(second, root, tmp_path) == before
 
 
 def test_thin_bundle_after_the_repository_is_deleted(root, tmp_path):

@@ -10,7 +10,6 @@ from contextlib import suppress
 import pytest
 from record_package import freeze, git, state, tree, write
 from recorder.lab.errors import Refused
-from recorder.lab.record import git as git_module
 from recorder.lab.record.snapshot import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_git_settings")
@@ -218,7 +217,7 @@ def test_five_thousand_files_need_few_processes(repo, monkeypatch):
     write(repo, {"d7/f7.txt": "changed\n"})
     calls = []
     real = subprocess.run
-    monkeypatch.setattr(git_module.subprocess, "run", lambda *a, **k: calls.append(a) or real(*a, **k))
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: calls.append(a) or real(*a, **k))
     found = snapshot(repo)
     assert git(repo, "diff", "--name-only", "HEAD", found["commit"]) == "d7/f7.txt"
     assert len(calls) <= 13

@@ -1,18 +1,76 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""A run's record is whole and tells what ran; its status is worked out from what its processes left."""
+"""A run's record is whole and tells what ran; its status is worked out from what its processes left. First comes a
+small project in git, without training, on which the tests of the commands stand too."""
 
 import json
 import os
 import signal
+import subprocess
 import time
+from importlib import import_module
+from pathlib import Path
 
 import pytest
-from recorded_project import PACKAGE, create, git, make_project, module, train
+
+PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
+
+
+def module(name):
+    """A module of lab/record, or of lab/ when the name begins with a dot."""
+    return import_module(f"{PACKAGE}.lab{name}" if name.startswith(".") else f"{PACKAGE}.lab.record.{name}")
+
+
+def git(folder, *arguments):
+    who = {f"GIT_{role}_{key}": "t@x.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
+    own = who | {"GIT_CONFIG_GLOBAL": os.devnull}
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, env=os.environ | own, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def make_project(folder):
+    """A repository with the package, two trials and one commit; runs go to folder/runs."""
+    for name in ("__init__.py", "trials/baseline/model.py", "trials/wide/model.py"):
+        path = folder / "src" / PACKAGE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {name}\n")
+    (folder / ".gitignore").write_text("/runs\n/data\n")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "first")
+    return module(".project").Project(folder, PACKAGE)
+
+
+def create(project, **changes):
+    """A run as lab train makes it."""
+    given = {
+        "trial": "baseline",
+        "config_yaml": "seed: 0\nmodel:\n  width: 32\n",
+        "overrides": ["model.width=32"],
+        "argv": ["lab", "train", "trial=baseline", "model.width=32"],
+        "seed": 0,
+    }
+    return module("run").Run.create(project, project.root / "runs", **given | changes)
+
+
+def train(project, status="finished", metrics=None, exception=None, **changes):
+    """A run from start to end, with a checkpoint."""
+    run = create(project, **changes)
+    attempt = run.begin(project, accelerator="cpu", world_size=1)
+    log = module("files").MetricsLog(run.dir, attempt.n)
+    for step in (10, 20):
+        log.append(step, 0, metrics or {"val/loss": 5 / step})
+    log.close()
+    (run.checkpoints / "last.ckpt").write_bytes(b"weights of " + run.id.encode())
+    attempt.end(status, exception=exception)
+    return run
+
 
 errors = module(".errors")
 Run = module("run").Run
 status = module("attempt").status
-read_metrics, MetricsLog = module("metrics").read_metrics, module("metrics").MetricsLog
+read_metrics, MetricsLog = module("files").read_metrics, module("files").MetricsLog
 
 
 @pytest.fixture
@@ -144,10 +202,10 @@ def test_another_environment_is_told_or_refused(project, capsys):
     with open(run.dir / "env.txt", "a") as file:
         file.write("gone==1.0\n")
     Run.open(run.dir).begin(project)
-    assert "package gone: 1.0 -> absent" in capsys.readouterr().err
+    assert "package.gone: 1.0 -> absent" in capsys.readouterr().err
     start = json.loads((run.dir / "attempts/1/start.json").read_bytes())
-    assert start["environment_differences"] == ["package gone: 1.0 -> absent"]
-    with pytest.raises(errors.Refused, match="package gone"):
+    assert start["environment_differences"] == ["package.gone: 1.0 -> absent"]
+    with pytest.raises(errors.Refused, match=r"package\.gone"):
         Run.open(run.dir).begin(project, env="refuse")
 
 

@@ -19,7 +19,7 @@ from lightning.pytorch.utilities.data import extract_batch_size
 from torch import Tensor
 
 from ..errors import Failed
-from ..record.metrics import MetricsLog
+from ..record.files import MetricsLog
 
 
 class Means:

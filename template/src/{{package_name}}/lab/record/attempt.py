@@ -2,19 +2,24 @@
 """An attempt: one stretch of a run between start and end, preemption or death; and what became of the run, worked out
 from what its processes left behind."""
 
-import os
+import math
 import resource
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ..project import LAB
 from .environment import energy_j, peak_gpu_bytes, pid_space, pid_started, process, torch_facts, variables
-from .files import read_json, sha256, write_json
-from .metrics import last_metrics
+from .files import last_metrics, read_json, sha256, write_json
 
 EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 130}
+STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
+SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
+NONE = {"n": 0, "start": {}, "end": {}, "nodes": [], "until_now": {}}  # stands for the attempt of a run that has none
+
+Scheduler = Callable[[dict], str | None]  # the record's `job` -> "queued", "running", or None when it is over
 
 
 class Attempt:
@@ -63,7 +68,6 @@ class Attempt:
         """
         now = time.time()
         seconds, energy_now_j = now - self.started_unix_s, energy_j()
-        n_gpus = self.facts.get("world_size", 1) if self.facts.get("accelerator") in ("gpu", "cuda") else 0
         used_j = None if None in (energy_now_j, self.energy_j) else round(energy_now_j - self.energy_j, 1)
         end = {
             "status": status,
@@ -72,7 +76,7 @@ class Attempt:
             "exception": exception and described(exception, self.secrets),
             "ended_unix_s": round(now, 3),
             "seconds": round(seconds, 3),
-            "gpu_seconds": round(seconds * n_gpus, 3),
+            "gpu_seconds": round(seconds * n_gpus(self.facts), 3),
             "energy_j": used_j,
             "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "peak_gpu_bytes": peak_gpu_bytes(),
@@ -93,7 +97,7 @@ def write_node(run_dir: Path, n: int, node: int) -> None:
 def summarise(record: dict, run_dir: Path) -> dict:
     """What a listing needs of a run; times and energy are over all attempts, failed ones too."""
     attempts = read_attempts(run_dir)
-    first, last = (attempts[0], attempts[-1]) if attempts else ({"start": {}}, {"start": {}, "end": {}})
+    first, last = (attempts or [NONE])[0], (attempts or [NONE])[-1]
     code, exception = record.get("code") or {}, last["end"].get("exception")
     taken = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
     return {
@@ -121,23 +125,19 @@ def total(attempts: list[dict], key: str) -> float | None:
 def read_attempts(run_dir: Path) -> list[dict]:
     """`{n, start, end, nodes, until_now}` of every attempt in order; what is missing is an empty dict."""
     found = []
-    for n in attempt_numbers(run_dir):
+    for n in sorted(int(path.name) for path in (run_dir / "attempts").glob("*") if path.name.isdigit()):
         folder = run_dir / "attempts" / str(n)
         start, end = (read_json(folder / f"{name}.json") or {} for name in ("start", "end"))
         nodes = [read_json(path) for path in sorted(folder.glob("node-*.json"))]
         found.append({"n": n, "start": start, "end": end, "nodes": nodes, "until_now": {}})
         if start and not end and (folder / "heartbeat").exists():
             seconds = max(0.0, (folder / "heartbeat").stat().st_mtime - start["started_unix_s"])
-            n_gpus = start.get("world_size", 1) if start.get("accelerator") in ("gpu", "cuda") else 0
-            found[-1]["until_now"] = {"seconds": seconds, "gpu_seconds": seconds * n_gpus}
+            found[-1]["until_now"] = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
     return found
 
 
-def attempt_numbers(run_dir: Path) -> list[int]:
-    try:
-        return sorted(int(name) for name in os.listdir(run_dir / "attempts") if name.isdigit())
-    except FileNotFoundError:
-        return []
+def n_gpus(start: dict) -> int:
+    return start.get("world_size", 1) if start.get("accelerator") in ("gpu", "cuda") else 0
 
 
 def described(exception: BaseException, secrets: list[str]) -> dict[str, str]:
@@ -155,12 +155,6 @@ def hashes(checkpoints: Path) -> dict[str, dict]:
     return {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files}
 
 
-STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
-SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
-
-Scheduler = Callable[[dict], str | None]  # the record's `job` -> "queued", "running", or None when it is over
-
-
 def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict | None = None) -> str:
     """One of STATES. `scheduler` answers for runs that have a job; without it their heartbeat counts alone."""
     summary = read_json(run_dir / "summary.json")
@@ -168,23 +162,19 @@ def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict | Non
         return summary["status"]
     record = record or read_json(run_dir / "run.json") or {}
     job = record.get("job")
-    says = scheduler(job) if scheduler and job else None
-    numbers = attempt_numbers(run_dir)
-    folder = run_dir / "attempts" / str(numbers[-1]) if numbers else None
-    end = read_json(folder / "end.json") if folder else None
-    if says:
+    last = (read_attempts(run_dir) or [NONE])[-1]
+    if says := scheduler(job) if scheduler and job else None:
         return says
-    if end is not None:  # killed between end.json and summary.json
-        return end["status"]
-    start = read_json(folder / "start.json") if folder else None
-    if start is None:
-        if job:
-            return "lost" if scheduler else "queued"
-        return "running" if alive(record.get("process") or {}) else "lost"
+    if last["end"]:  # killed between end.json and summary.json
+        return last["end"]["status"]
     if job and scheduler:
         return "lost"  # the scheduler no longer knows it, and it never said how it ended
-    living = alive(start)
-    return "running" if living or (living is None and silence_s(folder) < SILENT_S) else "lost"
+    if job and not last["start"]:
+        return "queued"
+    living = alive(last["start"] or record.get("process") or {})
+    if living is None:
+        living = silence_s(run_dir, last["n"]) < SILENT_S
+    return "running" if living else "lost"
 
 
 def alive(process: dict) -> bool | None:
@@ -194,11 +184,9 @@ def alive(process: dict) -> bool | None:
     return pid_started(process["pid"]) == process.get("pid_started")
 
 
-def silence_s(folder: Path) -> float:
-    """Seconds since the last heartbeat of the attempt in `folder`."""
-    for name in ("heartbeat", "start.json"):
-        try:
-            return time.time() - os.stat(folder / name).st_mtime
-        except FileNotFoundError:
-            continue
-    return float("inf")
+def silence_s(run_dir: Path, n: int) -> float:
+    """Seconds since the last heartbeat of attempt `n`, or else since the run was recorded."""
+    for path in (run_dir / f"attempts/{n}/heartbeat", run_dir / f"attempts/{n}/start.json", run_dir / "run.json"):
+        with suppress(FileNotFoundError):
+            return time.time() - path.stat().st_mtime
+    return math.inf

@@ -1,5 +1,10 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The code of a run: frozen at its start, kept in a git bundle beside it, written out again, and checked when it runs."""
+"""The code of a run: frozen at its start, kept in git bundles beside it, written out again, and checked when it runs.
+
+Where a remote has the base, the bundle is thin and leans on it. Elsewhere a whole bundle of some commit is made, which
+takes as long as reading the repository; the code of this run and of the next ones is thin on top of it, until HEAD has
+gone far. A run directory has links to all it needs.
+"""
 
 import os
 import shutil
@@ -9,50 +14,63 @@ from pathlib import Path
 from ..errors import Failed, LabError, Refused
 from ..project import LAB, PACKAGE, Project
 from .files import read_json, write_json
-from .git import Git, GitFailed
-from .snapshot import NoRepository, pin, snapshot
+from .snapshot import Git, GitFailed, NoRepository, pin, snapshot
 
 LABEL = ".lab-snapshot.json"  # lies with the files of a run's code: the `code` section they were made from
 STORE = ".code"  # below the root of runs: bundles by commit; runs of the same code are links to one file
 QUICKLY = ("-c", "pack.window=0", "-c", "pack.compression=1")  # rather time than space: it is made at the start of runs
+FAR = 100  # commits between HEAD and a whole bundle, from which on a new one is made
 
 
-def bundle(git: Git, runs: Path, code: dict) -> None:
-    """Puts the bundles of a snapshot and of its submodules into the store, and their kind into `code["bundle"]`:
-    "thin" (a remote has the base), "full" (everything is in it), or "pushed" (a remote has the commit)."""
-    for name, commit, without in parts(code):
-        path = runs / STORE / name
-        if path.exists():
-            continue
-        pin(git, f"refs/runs/{commit[:12]}", commit)  # HEAD itself may move meanwhile
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}")
-        try:
-            done = git.run(*QUICKLY, "bundle", "create", "-q", str(temporary), f"refs/runs/{commit[:12]}", *without)
-            if done.returncode and "empty bundle" not in done.stderr:
-                raise GitFailed(f"git bundle: {done.stderr.strip()}")
-            if not done.returncode:
-                os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+def bundle(git: Git, store: Path, code: dict) -> None:
+    """Puts the bundles of a snapshot and of its submodules into the store. Into `code` goes their kind as `bundle`:
+    "thin" (a remote has the base), "full" (everything is in them) or "pushed" (a remote has the commit); and as `base`
+    the commit of the whole bundle that they lean on."""
+    store.mkdir(parents=True, exist_ok=True)
+    code["base"] = None if code["remote"] else near(git, store, code["head"] or code["commit"])
+    for _, name, commit, without in parts(code):
+        path = store / name
+        if not path.exists():
+            pack(git, path, commit, without)
     code["bundle"] = "full"
     if code["remote"]:
         code["bundle"] = ("thin" if b"\n-" in header(path) else "full") if path.exists() else "pushed"
-    for inner in checked_out(code):
-        bundle(Git(Path(git("rev-parse", "--show-toplevel")) / inner["path"]), runs, inner)
+    for inner, folder in checked_out(code):
+        bundle(Git(Path(git("rev-parse", "--show-toplevel")) / inner["path"]), store / folder, inner)
 
 
-def parts(code: dict) -> list[tuple[str, str, list[str]]]:
-    """The bundles that hold a snapshot: name in the store, commit, what is left out. Where there is no remote, edits
-    lean on a bundle of HEAD, so that only a new HEAD costs time and space."""
-    if not code["commit"]:
-        return []
-    commit, head = code["commit"], code["head"]
-    if code["remote"]:
-        return [(f"{commit}.based.bundle", commit, ["--not", "--remotes"])]
-    if code["dirty"] and head:
-        return [(f"{head}.whole.bundle", head, []), (f"{commit}.edits.bundle", commit, ["--not", head])]
-    return [(f"{commit}.whole.bundle", commit, [])]
+def near(git: Git, store: Path, head: str) -> str:
+    """The commit of the newest whole bundle from which `head` is not far; else `head`."""
+    for path in sorted(store.glob("*.whole.bundle"), key=os.path.getmtime, reverse=True):
+        base = path.name.partition(".")[0]
+        ahead = git.run("rev-list", "--count", f"--max-count={FAR}", f"{base}..{head}")
+        if ahead.returncode == 0 and int(ahead.stdout) < FAR:
+            return base
+    return head
+
+
+def parts(code: dict) -> list[tuple[str, str, str, list[str]]]:
+    """The bundles of a snapshot: how their names end in a run directory, names in the store, commit, what is left out."""
+    commit, base = code["commit"], code.get("base")
+    if base is None:
+        return [(".bundle", f"{commit}.based.bundle", commit, ["--not", "--remotes"])] if commit else []
+    if base == commit:
+        return [(".bundle", f"{base}.whole.bundle", base, [])]
+    thin = (".bundle", f"{commit}.{base[:12]}.bundle", commit, ["--not", base])
+    return [(".base.bundle", f"{base}.whole.bundle", base, []), thin]
+
+
+def pack(git: Git, path: Path, commit: str, without: list[str]) -> None:
+    """Makes one bundle; none when `without` leaves nothing."""
+    temporary = path.with_suffix(f".{os.getpid()}")
+    try:
+        done = git.run(*QUICKLY, "bundle", "create", "-q", str(temporary), pin(git, commit), *without)
+        if done.returncode == 0:
+            os.replace(temporary, path)
+        elif "empty bundle" not in done.stderr:
+            raise GitFailed(f"git bundle: {done.stderr.strip()}")
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def header(path: Path) -> bytes:
@@ -60,27 +78,27 @@ def header(path: Path) -> bytes:
         return file.read(1 << 16).partition(b"\n\n")[0]
 
 
-def keep(code: dict, runs: Path, folder: Path, name: str = "code") -> None:
+def keep(code: dict, store: Path, folder: Path, name: str = "code") -> None:
     """Links the bundles of `code` into `folder`: code.bundle and code.base.bundle, code.<path>.… for submodules."""
-    for (stored, _, _), target in zip(parts(code), files(code, folder, name), strict=True):
-        if (runs / STORE / stored).exists() and not target.exists():
+    for ending, stored, _, _ in parts(code):
+        if (store / stored).exists():
             try:
-                os.link(runs / STORE / stored, target)
+                os.link(store / stored, folder / f"{name}{ending}")
             except OSError:  # a file system without links
-                shutil.copyfile(runs / STORE / stored, target)
-    for inner in checked_out(code):
-        keep(inner, runs, folder, f"{name}.{inner['path'].replace('/', '+')}")
+                shutil.copyfile(store / stored, folder / f"{name}{ending}")
+    for inner, below in checked_out(code):
+        keep(inner, store / below, folder, f"{name}.{below}")
 
 
-def files(code: dict, folder: Path, name: str) -> list[Path]:
-    """Where a run directory has the bundles of `parts`."""
-    return [folder / f"{name}{end}" for end in (".base.bundle", ".bundle")[2 - len(parts(code)) :]]
+def checked_out(code: dict) -> list[tuple[dict, str]]:
+    """The submodules that a snapshot holds, each with its path in one word."""
+    return [(inner, inner["path"].replace("/", "+")) for inner in code.get("submodules", []) if inner["commit"]]
 
 
 def materialise(code: dict, root: Path, run_dir: Path, destination: Path, name: str = "code") -> None:
     """Writes the files of a recorded `code` section into the empty directory `destination`.
 
-    They come from the repository around `root`, or else from the run's bundle with, for a thin one, its base
+    They come from the repository around `root`, or else from the run's bundles with, for a thin one, its base
     from that repository or the recorded remote.
 
     Raises:
@@ -93,16 +111,16 @@ def materialise(code: dict, root: Path, run_dir: Path, destination: Path, name: 
     destination.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-code-") as temporary:
         place = {"GIT_WORK_TREE": str(destination), "GIT_INDEX_FILE": f"{temporary}/index"}
-        git_dir = holder(code, top, files(code, run_dir, name), Path(temporary) / "git")
+        bundles = [run_dir / f"{name}{ending}" for ending in (".base.bundle", ".bundle")]
+        git_dir = holder(code, top, bundles, Path(temporary) / "git")
         git = Git(destination, {"GIT_DIR": str(git_dir), **place})
         git("-c", "core.sparseCheckout=false", "read-tree", code["commit"])
         if git("write-tree") != code["tree"]:
             raise Failed(f"the commit {code['commit']} has another tree than the recorded {code['tree']}")
         git("checkout-index", "-a", "-f")
         write_json(destination / LABEL, code)
-        for inner in checked_out(code):
-            nested = f"{name}.{inner['path'].replace('/', '+')}"
-            materialise(inner, top / inner["path"], run_dir, destination / inner["path"], nested)
+        for inner, below in checked_out(code):
+            materialise(inner, top / inner["path"], run_dir, destination / inner["path"], f"{name}.{below}")
 
 
 def holder(code: dict, top: Path, bundles: list[Path], fresh: Path) -> Path:
@@ -129,10 +147,6 @@ def has(git_dir: Path, code: dict) -> bool:
     """Whether a repository holds the commit and every file of its tree."""
     done = Git(git_dir, {"GIT_DIR": str(git_dir)}).run("rev-list", "--objects", "-n", "1", code["commit"])
     return done.returncode == 0
-
-
-def checked_out(code: dict) -> list[dict]:
-    return [inner for inner in code.get("submodules", []) if inner["commit"]]
 
 
 def freeze(project: Project, runs: Path, trial: str, dirty: str = "snapshot", **options: object) -> dict:
@@ -166,7 +180,7 @@ def freeze(project: Project, runs: Path, trial: str, dirty: str = "snapshot", **
     if trees[0][-1] == "missing":
         return unrecorded(f"the git repository around {project.root} ignores {package}")
     code["package_tree"], code["trial_tree"] = (None if tree[-1] == "missing" else tree[0] for tree in trees)
-    bundle(git, runs, code)
+    bundle(git, runs / STORE, code)
     return code | {"complete": True}
 
 

@@ -8,6 +8,7 @@ import platform
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from ..machine.leaks import scan
 from .files import read_json, sha256
@@ -20,6 +21,8 @@ NAMES = {
     "PYTHONHASHSEED", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "JOB_ID", "PBS_JOBID", "LOADEDMODULES", "VIRTUAL_ENV",
 }  # fmt: skip
 LOCKS = ("uv.lock", "env-freeze.txt")
+COMPARED = ("python", "lock_sha256", "container", "modules")  # and the packages
+ABSENT = "absent"
 CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 
 
@@ -44,36 +47,49 @@ def variables() -> dict[str, str]:
     return {k: v for k, v in named.items() if not scan(v.encode(errors="replace"), k)}
 
 
+def versions(installed: list[str]) -> dict[str, str]:
+    """The lines of `packages` as {package: version}."""
+    return dict(line.split("==", 1) for line in installed if "==" in line)
+
+
 def environment(root: Path, installed: list[str]) -> dict:
     """The `env` section of a record; `installed` is the answer of `packages`."""
-    versions = dict(line.split("==", 1) for line in installed if "==" in line)
     lock = next((root / name for name in LOCKS if (root / name).is_file()), None)
-    container = next((os.environ[name] for name in CONTAINERS if name in os.environ), None)
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
-        "torch": versions.get("torch"),
+        "torch": versions(installed).get("torch"),
         "lock": lock and lock.name,
         "lock_sha256": lock and sha256(lock),
         "n_packages": len(installed),
-        "container": container,
+        "container": next((os.environ[name] for name in CONTAINERS if name in os.environ), None),
         "modules": [name for name in os.environ.get("LOADEDMODULES", "").split(":") if name],
         "variables": variables(),
     }
 
 
-def differences(recorded: dict, recorded_packages: list[str], root: Path) -> list[str]:
+def drift(recorded: dict, recorded_packages: list[str], root: Path) -> list[str]:
     """How the environment of this process differs from the recorded one, a line each."""
     installed = packages()
-    now = environment(root, installed)
-    keys = ("python", "lock_sha256", "container", "modules")
-    found = [f"{key}: {recorded.get(key)} -> {now[key]}" for key in keys if recorded.get(key) != now[key]]
-    before, after = (
-        dict(line.split("==", 1) for line in lines if "==" in line) for lines in (recorded_packages, installed)
-    )
-    changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
-    return found + [f"package {name}: {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in changed]
+    pairs = ((recorded, recorded_packages), (environment(root, installed), installed))
+    before, after = ({key: env.get(key) for key in COMPARED} | {"package": versions(names)} for env, names in pairs)
+    return changes(before, after)
+
+
+def changes(before: dict, after: dict) -> list[str]:
+    """`key: a -> b` for every leaf that differs."""
+    left, right = flat(before), flat(after)
+    keys = [key for key in {**left, **right} if left.get(key, ABSENT) != right.get(key, ABSENT)]
+    return [f"{key}: {left.get(key, ABSENT)} -> {right.get(key, ABSENT)}" for key in keys]
+
+
+def flat(tree: dict, prefix: str = "") -> dict:
+    """A nested dict as `{"a.b": leaf}`."""
+    found: dict = {}
+    for key, value in tree.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+    return found
 
 
 def user() -> str:
@@ -141,26 +157,30 @@ def driver() -> str | None:
     return match and match[0]
 
 
+def cuda() -> Any:
+    """torch.cuda when this process uses GPUs, else None."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch and torch.cuda.is_initialized() else None
+
+
 def peak_gpu_bytes() -> int | None:
     """The most memory that torch's allocator held on one GPU."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
+    if not cuda():
         return None
-    return max(torch.cuda.max_memory_reserved(n) for n in range(torch.cuda.device_count()))
+    return max(cuda().max_memory_reserved(n) for n in range(cuda().device_count()))
 
 
 def energy_j() -> float | None:
     """Joules that this process's GPUs have used since the driver was loaded; None when they do not tell."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
+    if not cuda():
         return None
     total_mj = 0
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
         nvml.nvmlInit_v2()
-        for n in range(torch.cuda.device_count()):
+        for n in range(cuda().device_count()):
             handle, energy_mj = ctypes.c_void_p(), ctypes.c_ulonglong()
-            uuid = f"GPU-{torch.cuda.get_device_properties(n).uuid}".encode()
+            uuid = f"GPU-{cuda().get_device_properties(n).uuid}".encode()
             if nvml.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(handle)):
                 return None
             if nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(energy_mj)):

@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs list`: filter, sort, and print as a table, JSON or CSV."""
+"""`lab runs list`: filter, sort, and print as a table, JSON or CSV. `lab runs show`: one run on one screen. `lab` alone:
+what happened since this person last looked."""
 
 import argparse
 import csv
@@ -8,17 +9,25 @@ import operator
 import re
 import shutil
 import sys
+import time
+from datetime import timedelta
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import Project
-from .attempt import STATES
-from .rows import lower_is_better, rows
+from .attempt import STATES, read_attempts
+from .environment import user
+from .files import read_json, read_lines, read_metrics, write_json
+from .rows import check_metric, ranked, row_of, rows
+from .run import Run, find, run_parser
+from .snapshot import code_line
 
 PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
 FAVOURITES = ("val/loss", "val/acc", "test/loss", "test/acc", "train/loss")
 COLOURS = {"finished": 32, "failed": 31, "lost": 31, "interrupted": 33, "running": 36, "queued": 36}
+LONGEST = 10  # lines of news per kind
 OPERATORS = {
     "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq,
 }  # fmt: skip
@@ -38,9 +47,10 @@ def list_command(project: Project, args: list[str]) -> None:
     options = parser.parse_args(args)
     wanted = [parsed(text) for text in options.where]
     known = rows(project.paths["runs"])
-    found = [row for row in known if all(holds(row, *expression) for expression in wanted)]
-    check_metrics(known, [key for key, _, _ in wanted if key not in FIELDS])
-    found = ordered(found, options.sort)
+    asked = [key for key, _, _ in wanted if key not in FIELDS]
+    for name in asked:
+        check_metric(known, name)
+    found = ordered([row for row in known if all(holds(row, *each) for each in wanted)], options.sort)
     if options.json:
         json.dump([{key: row[key] for key in PUBLIC} for row in found], sys.stdout)
         print()
@@ -49,7 +59,7 @@ def list_command(project: Project, args: list[str]) -> None:
     elif not found:
         print(f"none of {len(known)} runs" if known else "no runs yet. Make one with: lab train trial=baseline")
     else:
-        asked = [key for key, _, _ in wanted if key not in FIELDS] + [options.sort or ""]
+        asked.append(options.sort or "")
         sys.stdout.write(table(found, asked, shutil.get_terminal_size((80, 24)).columns, sys.stdout.isatty()))
 
 
@@ -94,15 +104,6 @@ def holds(row: dict, key: str, sign: str, value: str) -> bool:
     return isinstance(measured, int | float) and OPERATORS[sign](measured, float(value))
 
 
-def check_metrics(known: list[dict], asked: list[str]) -> None:
-    """A metric that no run has is a mistake, not an empty list."""
-    names = {name for row in known for name in row["metrics"]} if asked else set()
-    for name in asked:
-        if known and name not in names:
-            there = ", ".join(sorted(names)) or "none"
-            raise LabError(f"no run has the metric {name!r}{nearest(name, names)}. Metrics: {there}")
-
-
 def ordered(found: list[dict], key: str | None) -> list[dict]:
     """Newest first, or by `key`: metrics best first, runs without the value last."""
     if key in (None, "created"):
@@ -111,15 +112,10 @@ def ordered(found: list[dict], key: str | None) -> list[dict]:
         return sorted(found, key=lambda row: row[key])
     if key == "seconds":
         return sorted(found, key=lambda row: -(row["seconds"] or 0))
-    check_metrics(found, [key])
-    sign = 1 if lower_is_better(key) else -1
-
-    def value(row: dict) -> tuple[bool, float]:
-        measured = row["metrics"].get(key)
-        there = isinstance(measured, int | float)
-        return (not there, sign * measured if there else 0)
-
-    return sorted(found, key=value)
+    check_metric(found, key)
+    best = ranked(found, key)
+    there = {row["run_dir"] for row in best}
+    return best + [row for row in found if row["run_dir"] not in there]
 
 
 def write_csv(found: list[dict]) -> None:
@@ -163,3 +159,116 @@ def cut(text: str, width: int) -> str:
 
 def shown(value: Any) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def show_command(project: Project, args: list[str]) -> None:
+    parser = run_parser("show", "What ran, on what, how it went, where it is.")
+    parser.add_argument("--json", action="store_true", help="the whole record with status, run_dir and metrics")
+    options = parser.parse_args(args)
+    run = find(project.paths["runs"], options.run)
+    print(json.dumps(whole(run), indent=1) if options.json else screen(run))
+
+
+def whole(run: Run) -> dict:
+    """Everything that is known of a run, as plain data."""
+    overview = row_of(str(run.dir))
+    taken = ("status", "run_dir", "metrics", "tags", "n_attempts", "seconds", "gpu_seconds", "energy_j")
+    return run.record | {key: overview[key] for key in taken} | {"attempts": read_attempts(run.dir)}
+
+
+def screen(run: Run) -> str:
+    record, overview = run.record, row_of(str(run.dir))
+    attempts = read_attempts(run.dir)
+    lines = [f"{run.id}  {overview['status']}  trial {run.trial}  seed {record['seed']}"]
+
+    def say(key: str, value: Any) -> None:
+        if value not in (None, "", [], {}):
+            lines.append(f"  {key:<12}{value}")
+
+    say("why", record["why"])
+    say("tags", " ".join(overview["tags"]))
+    for entry in read_lines(run.dir / "notes.jsonl"):
+        say("note", entry.get("note"))
+    say("parent", record["parent"])
+    say("by", f"{record['who']} on {record['host']}, {record['created']}")
+    say("code", code_line(record["code"]))
+    say("command", " ".join(record["command"].get("argv", [])))
+    env = record["env"]
+    say("environment", f"Python {env.get('python')}, torch {env.get('torch')}, {env.get('n_packages')} packages")
+    for attempt in attempts:
+        say(f"attempt {attempt['n']}", attempt_line(attempt))
+        for change in attempt["start"].get("environment_differences", [])[:5]:
+            say("", f"environment {change}")
+        if exception := attempt["end"].get("exception"):
+            say("", exception["line"])
+    for name, value in overview["metrics"].items():
+        say(name, shown(value))
+    say("directory", run.dir)
+    names = ", ".join(sorted(path.name for path in run.checkpoints.glob("*.ckpt")))
+    say("files", f"metrics.jsonl ({len(read_metrics(run.dir))} rows), checkpoints: {names or 'none'}")
+    lines.append(f"  next: {advice(overview['status'], run)}")
+    return "\n".join(lines)
+
+
+def attempt_line(attempt: dict) -> str:
+    start, end = attempt["start"], attempt["end"]
+    where = f"{start.get('host', '?')}, {start.get('device', 'device unknown')}"
+    took = f", {timedelta(seconds=round(end['seconds']))}" if "seconds" in end else ""
+    signal = f" by signal {end['signal']}" if end.get("signal") else ""
+    return f"{end.get('status', 'no end')}{signal} on {where}{took}"
+
+
+def advice(status: str, run: Run) -> str:
+    """What one would type next."""
+    if status == "finished":
+        return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
+    if status in ("running", "queued"):
+        return f"{run.dir}/metrics.jsonl grows while it runs"
+    there = any(run.checkpoints.glob("*.ckpt"))
+    return f"lab resume {run.id}" if there else "no checkpoint was written: train again"
+
+
+def news_command(project: Project, args: list[str]) -> None:
+    runs = project.paths["runs"]
+    looked = runs / ".looked" / f"{user()}.json"
+    before = read_json(looked) or {"unix_s": 0, "open": []}
+    now_unix_s = time.time()
+    known = rows(runs)
+    unended = [row["run_id"] for row in known if row["status"] in ("running", "queued")]
+    print("\n".join(news(known, before)))
+    try:
+        looked.parent.mkdir(parents=True, exist_ok=True)
+        write_json(looked, {"unix_s": now_unix_s, "open": unended})
+    except OSError:  # somebody else's runs, or a read-only disk: then the same is told again next time
+        return
+
+
+def news(known: list[dict], before: dict) -> list[str]:
+    """The lines to print, given the rows of all runs and what was known at the last look."""
+    if not known:
+        return ["no runs yet. Start with: lab train trial=baseline", "all commands: lab --help"]
+    kinds = {kind: [] for kind in ("finished", "failed", "interrupted", "lost", "continued", "running", "queued")}
+    for row in known:
+        changed = max(row["attempt_unix_s"] or 0, row["ended_unix_s"] or 0) > before["unix_s"]
+        if row["status"] in ("running", "queued"):
+            kinds["continued" if changed and (row["n_attempts"] or 0) > 1 else row["status"]].append(line(row))
+        elif changed or not before["unix_s"] or row["run_id"] in before["open"]:
+            kinds[row["status"]].append(line(row))
+    lines = []
+    for kind, entries in kinds.items():
+        if entries:
+            more = [f"  … and {len(entries) - LONGEST} more"] if len(entries) > LONGEST else []
+            lines += [f"{kind}:", *entries[:LONGEST], *more]
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(before["unix_s"])) if before["unix_s"] else "ever"
+    return lines or [f"nothing new since {since}; {len(known)} runs: lab runs list"]
+
+
+def line(row: dict) -> str:
+    text = f"  {row['run_id']}  {row['trial']}"
+    if row["status"] == "finished":
+        return text + "".join(f"  {name} {shown(value)}" for name, value in list(row["metrics"].items())[:4])
+    if row["status"] in ("failed", "interrupted", "lost"):
+        error = f"  {row['exception'][:60]}" if row["exception"] else ""
+        there = any(Path(row["run_dir"], "checkpoints").glob("*.ckpt"))
+        return text + error + (f"  -> lab resume {row['run_id']}" if there else "  (no checkpoint)")
+    return text

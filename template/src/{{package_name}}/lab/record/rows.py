@@ -1,14 +1,18 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """One row per run, from the directories alone; rows of ended runs are remembered in a disposable cache."""
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
+from ..errors import LabError, nearest
 from .attempt import Scheduler, status, summarise
-from .files import read_json
+from .files import read_json, read_lines
 
 HIGHER = re.compile(r"acc|auc|auroc|f1|precision|recall|iou|dice|map\b|bleu|rouge|psnr|ssim|r2|reward|return|score")
 UNLISTED = ("schema", "code", "config_sha256")  # in the record of the run itself
@@ -18,11 +22,7 @@ OPTIONAL = (
 )  # fmt: skip
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on a cache is worth its import
-
-
-def lower_is_better(metric: str) -> bool:
-    """Whether small values of a metric are good, judged by its name: `val/acc` no, `val/loss` yes."""
-    return not HIGHER.search(metric.rpartition("/")[2].lower())
+LAYOUT = 1  # of the rows in the cache; an older one is thrown away
 
 
 def run_directories(runs: Path) -> Iterator[str]:
@@ -45,15 +45,13 @@ def rows(runs: Path, scheduler: Scheduler | None = None) -> list[dict]:
     """A row per run, newest first: `run_id, trial, status, created, run_dir, metrics, tags` and times, energy, seed."""
     directories = list(run_directories(runs))
     if len(directories) < MANY:
-        found = [row(directory, scheduler) for directory in directories]
+        found = [row_of(directory, scheduler) for directory in directories]
     else:
-        from .cache import remembered  # SQLite
-
-        found = remembered(runs, directories, lambda directory: row(directory, scheduler))
+        found = remembered(runs, directories, lambda directory: row_of(directory, scheduler))
     return sorted(found, key=lambda row: (row["run_id"][:15], row["created"] or ""), reverse=True)
 
 
-def row(directory: str, scheduler: Scheduler | None = None) -> dict:
+def row_of(directory: str, scheduler: Scheduler | None = None) -> dict:
     """The row of one run: from summary.json alone when it has ended, else from what there is."""
     folder = Path(directory)
     summary = read_json(folder / "summary.json")
@@ -61,40 +59,97 @@ def row(directory: str, scheduler: Scheduler | None = None) -> dict:
         record = read_json(folder / "run.json") or {}
         summary = summarise(record, folder) | {"status": status(folder, scheduler, record)}
     trial, run_id = directory.rsplit("/", 2)[1:]
-    known = {key: value for key, value in summary.items() if key not in UNLISTED}
-    return (
-        dict.fromkeys(OPTIONAL)
-        | known
-        | {
-            "run_id": run_id,
-            "trial": summary.get("trial") or trial.replace("+", "/"),
-            "run_dir": directory,
-            "metrics": summary.get("metrics") or {},
-            "tags": tags(folder),
-        }
-    )
+    known = dict.fromkeys(OPTIONAL) | {key: value for key, value in summary.items() if key not in UNLISTED}
+    own = {"run_id": run_id, "run_dir": directory, "tags": tags(folder), "metrics": summary.get("metrics") or {}}
+    return known | own | {"trial": summary.get("trial") or trial.replace("+", "/")}
 
 
 def tags(folder: Path) -> list[str]:
     """The tags of a run, as the lines of notes.jsonl leave them."""
     found: dict[str, None] = {}
-    for entry in notes(folder):
+    for entry in read_lines(folder / "notes.jsonl"):
         if "tag" in entry:
             found[entry["tag"]] = None
         found.pop(entry.get("untag", ""), None)
     return list(found)
 
 
-def notes(folder: Path) -> list[dict]:
-    """The lines of notes.jsonl; what cannot be read is passed over."""
-    entries = []
+def ranked(known: list[dict], metric: str) -> list[dict]:
+    """The rows that have `metric` as a number, best value first."""
+    found = [row for row in known if isinstance(row["metrics"].get(metric), int | float)]
+    return sorted(found, key=lambda row: row["metrics"][metric], reverse=not lower_is_better(metric))
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether small values of a metric are good, judged by its name: `val/acc` no, `val/loss` yes."""
+    return not HIGHER.search(metric.rpartition("/")[2].lower())
+
+
+def check_metric(known: list[dict], name: str) -> None:
+    """A metric that no run has is a mistake, not an empty list.
+
+    Raises:
+        LabError: with the nearest name and all there are.
+    """
+    names = sorted({each for row in known for each in row["metrics"]})
+    if known and name not in names:
+        there = ", ".join(names) or "none"
+        raise LabError(f"no run has the metric {name!r}{nearest(name, names)}. Metrics: {there}")
+
+
+def remembered(runs: Path, directories: list[str], read: Callable[[str], dict]) -> list[dict]:
+    """The row of every directory: from a SQLite file on this machine's own disk where its key still holds, else by `read`.
+
+    The key of a row is the time and size of its summary.json, which a new note touches. The file is disposable:
+    missing, broken, older or on a read-only disk, it is built again or done without. Only listings write it.
+    """
+    import sqlite3  # slow, and needless for few runs
+
     try:
-        lines = (folder / "notes.jsonl").read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    for line in lines:
-        try:
-            entries.append(json.loads(line))
-        except ValueError:
-            continue
-    return [entry for entry in entries if isinstance(entry, dict)]
+        path = location(runs)
+        with closing(sqlite3.connect(path, timeout=1)) as connection, connection as database:
+            if database.execute("PRAGMA user_version").fetchone()[0] != LAYOUT:
+                database.execute("DROP TABLE IF EXISTS rows")
+                database.execute(f"PRAGMA user_version = {LAYOUT}")
+            database.execute("CREATE TABLE IF NOT EXISTS rows (path TEXT PRIMARY KEY, key TEXT, row TEXT)")
+            known = {path: (key, text) for path, key, text in database.execute("SELECT path, key, row FROM rows")}
+            texts, fresh, found = [], [], []
+            for directory in directories:
+                key = stamp(f"{directory}/summary.json")
+                entry = known.pop(directory, None)
+                if key and entry and entry[0] == key:
+                    texts.append(entry[1])
+                else:
+                    found.append(read(directory))
+                    if key:
+                        fresh.append((directory, key, json.dumps(found[-1])))
+            database.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", fresh)
+            database.executemany("DELETE FROM rows WHERE path = ?", [(path,) for path in known])
+            return found + json.loads(f"[{','.join(texts)}]")
+    except (sqlite3.OperationalError, OSError):  # locked, or a disk that cannot be written
+        pass
+    except (sqlite3.DatabaseError, ValueError):  # broken inside: the next listing builds it anew
+        path.unlink(missing_ok=True)
+    return [read(directory) for directory in directories]
+
+
+def location(runs: Path) -> Path:
+    """A file on the local disk that only this user can write.
+
+    Raises:
+        OSError: somebody else owns the place.
+    """
+    folder = Path(tempfile.gettempdir()) / f"lab-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+        raise PermissionError(f"{folder} belongs to somebody else")
+    return folder / f"{hashlib.sha256(str(runs.resolve()).encode()).hexdigest()[:16]}.sqlite"
+
+
+def stamp(path: str) -> str | None:
+    """What changes when a file changes: its time and size; None when it is missing."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return f"{status.st_mtime_ns} {status.st_size}"

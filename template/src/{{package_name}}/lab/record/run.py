@@ -1,25 +1,30 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """A run: its directory, the record that is written before anything slow is imported, and the way to it from an id."""
 
+import argparse
 import hashlib
 import os
 import platform
+import re
 import secrets
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from ..errors import LabError, Refused, nearest
 from ..machine.leaks import refuse, scan
-from ..project import Project
-from .attempt import Attempt, alive, attempt_numbers, read_attempts
-from .bundle import check, freeze, keep
-from .environment import differences, environment, packages, process, user
-from .files import plain, read_json, sha256, write, write_json
-from .rows import lower_is_better, rows, run_directories
+from ..project import Project, read_yaml
+from .attempt import NONE, Attempt, alive, read_attempts
+from .bundle import STORE, check, freeze, keep
+from .environment import drift, environment, packages, process, user
+from .files import Lines, plain, read_json, sha256, write, write_json
+from .rows import check_metric, ranked, rows, run_directories
+from .snapshot import code_line
 
 SCHEMA = 1
+ANSWERS = ".copier-answers.yml"  # its `_commit` is the version of the template
 
 
 class Run:
@@ -33,6 +38,12 @@ class Run:
     def checkpoints(self) -> Path:
         """Where checkpoints go (a link to scratch when `paths.checkpoints` says so)."""
         return (self.dir / "checkpoints").resolve()
+
+    @property
+    def packages(self) -> list[str]:
+        """What was installed, a line each; nothing in a record of an older schema."""
+        path = self.dir / "env.txt"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
     @classmethod
     def create(
@@ -77,12 +88,13 @@ class Run:
         code = freeze(project, runs, trial, dirty=dirty, max_file_mb=max_file_mb, allow=allow)
         tell(code)
         installed = packages()
+        answers = read_yaml(project.root / ANSWERS) if (project.root / ANSWERS).exists() else {}
         folder = runs / trial.replace("/", "+")
         staging, run_id = claim(folder)
         write(staging / "config.yaml", config_yaml)
         write(staging / "overrides.txt", "".join(f"{line}\n" for line in overrides))
         write(staging / "env.txt", "".join(f"{line}\n" for line in installed))
-        keep(code, runs, staging)
+        keep(code, runs / STORE, staging)
         record = {
             "schema": SCHEMA,
             "run_id": run_id,
@@ -93,7 +105,7 @@ class Run:
             "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
             "host": platform.node(),
             "process": process(),
-            "template": template_version(project.root),
+            "template": answers.get("_commit"),
             "seed": seed,
             "allow": allow,
             "max_file_mb": max_file_mb,
@@ -137,26 +149,26 @@ class Run:
             Refused: the environment differs and `env` is "refuse", or the code cannot be recorded.
         """
         check()
-        changes = differences(self.record["env"], recorded_packages(self.dir), project.root)
+        changes = drift(self.record["env"], self.packages, project.root)
         if changes and env == "refuse":
             raise Refused(f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}")
         if changes:
             print(f"lab: the environment differs from the record: {'; '.join(changes[:3])}", file=sys.stderr)
-        runs, numbers = self.dir.parent.parent, attempt_numbers(self.dir)
-        last = read_attempts(self.dir)[-1] if numbers else None
-        if last and not last["end"] and alive(last["start"]):
+        runs, attempts = self.dir.parent.parent, read_attempts(self.dir)
+        last = (attempts or [NONE])[-1]
+        if not last["end"] and alive(last["start"]):
             raise LabError(f"{self.id} is running on this machine already. Wait for it, or stop it with Ctrl-C.")
         options = {"allow": self.record["allow"] or False, "max_file_mb": self.record["max_file_mb"] or 10}
         code = self.code_now or freeze(project, runs, self.trial, **options)
-        attempt = Attempt(self.dir, numbers[-1] + 1 if numbers else 1)
+        attempt = Attempt(self.dir, last["n"] + 1)
         attempt.dir.mkdir(parents=True)
         if code["commit"] == self.record["code"].get("commit"):
             code = {"commit": code["commit"], "same": True}
         else:
             print(f"lab: the code differs from the recorded one; now {code['commit']}", file=sys.stderr)
-            keep(code, runs, attempt.dir)
-        if numbers and (self.dir / "summary.json").exists():  # the run goes on; its last ending stays with that attempt
-            os.replace(self.dir / "summary.json", self.dir / "attempts" / str(numbers[-1]) / "summary.json")
+            keep(code, runs / STORE, attempt.dir)
+        if attempts and (self.dir / "summary.json").exists():  # it goes on; its last ending stays with that attempt
+            os.replace(self.dir / "summary.json", self.dir / "attempts" / str(last["n"]) / "summary.json")
         return attempt.start(code=code, environment_differences=changes, **facts)
 
     def update(self, **fields: object) -> None:
@@ -179,27 +191,11 @@ def claim(folder: Path) -> tuple[Path, str]:
 
 
 def tell(code: dict) -> None:
-    """One line about what was recorded as the code."""
+    """One line about what was recorded as the code, unless it is just HEAD."""
     if not code["complete"]:
         print(f"lab: the code is NOT recorded: {code['reason']}", file=sys.stderr)
-        return
-    skipped = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in code["skipped"])
-    counts = f" with {code['n_changed']} changed and {code['n_untracked']} new files" if code["dirty"] else ""
-    if counts or skipped:
-        print(f"lab: code {code['commit'][:12]}{counts}{f'; skipped: {skipped}' if skipped else ''}", file=sys.stderr)
-
-
-def recorded_packages(run_dir: Path) -> list[str]:
-    path = run_dir / "env.txt"
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-
-
-def template_version(root: Path) -> str | None:
-    try:
-        lines = (root / ".copier-answers.yml").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("_commit:")), None)
+    elif code["dirty"] or code["skipped"]:
+        print(f"lab: code {code_line(code)}", file=sys.stderr)
 
 
 def upgraded(record: dict, run_dir: Path) -> dict:
@@ -249,10 +245,42 @@ def best(known: list[dict], metric: str) -> list[dict]:
         LabError: none has it.
     """
     finished = [row for row in known if row["status"] == "finished"]
-    measured = [row for row in finished if isinstance(row["metrics"].get(metric), int | float)]
-    if not measured:
-        names = sorted({name for row in finished for name in row["metrics"]})
-        there = ", ".join(names) or "none"
-        raise LabError(f"no finished run has {metric!r}{nearest(metric, names)}. Metrics: {there}")
-    sign = 1 if lower_is_better(metric) else -1
-    return sorted(measured, key=lambda row: sign * row["metrics"][metric])
+    check_metric(finished, metric)
+    if not ranked(finished, metric):
+        raise LabError(f"no finished run has a number as {metric!r}. Runs: lab runs list")
+    return ranked(finished, metric)
+
+
+def run_parser(command: str, about: str) -> argparse.ArgumentParser:
+    """The parser of a command whose first word names a run; `find` takes it."""
+    parser = argparse.ArgumentParser(prog=f"lab runs {command}", description=about)
+    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
+    return parser
+
+
+def note_command(project: Project, args: list[str]) -> None:
+    parser = run_parser("note", "Adds a note to a run.")
+    parser.add_argument("text", nargs="+")
+    options = parser.parse_args(args)
+    annotate(find(project.paths["runs"], options.run), note=" ".join(options.text))
+
+
+def tag_command(project: Project, args: list[str]) -> None:
+    parser = run_parser("tag", "Tags a run; prune never deletes a tagged one.")
+    parser.add_argument("tags", nargs="+", metavar="TAG")
+    parser.add_argument("--remove", action="store_true", help="take the tags away")
+    options = parser.parse_args(args)
+    run = find(project.paths["runs"], options.run)
+    for tag in options.tags:
+        if not re.fullmatch(r"[A-Za-z][\w.-]*", tag):
+            raise LabError(f"a tag begins with a letter and has letters, digits, '.', '_' and '-'; got {tag!r}")
+        annotate(run, **{"untag" if options.remove else "tag": tag})
+
+
+def annotate(run: Run, **entry: str) -> None:
+    """Adds a line to the run's notes."""
+    lines = Lines(run.dir / "notes.jsonl")
+    lines.add({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry})
+    lines.close()
+    with suppress(FileNotFoundError):
+        os.utime(run.dir / "summary.json")  # the cache of rows sees by it that there is a new note

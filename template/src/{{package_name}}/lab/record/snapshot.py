@@ -12,66 +12,115 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
 from ..machine.leaks import refuse, scan, secret_name, without_credentials
 from ..project import Project
-from .git import Git, GitFailed
 
 ROUNDS = 3  # how often the tree is looked at again when it changes while it is read
 TOTAL_FACTOR = 50  # all new files together may be this many times the cap of one
 PRINTED = ("commit", "tree", "ref", "dirty", "skipped", "submodules")  # by --json
-NAME = {"NAME": "lab", "EMAIL": "lab@localhost"}
+KEPT = ("GIT_SSH", "GIT_CONFIG", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_ASKPASS", "GIT_PROXY")
+SETTINGS = (
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.splitIndex=false",
+    "core.safecrlf=false",
+    "core.hooksPath=/dev/null",
+    "core.logAllRefUpdates=false",
+    "core.quotePath=false",
+    "i18n.commitEncoding=UTF-8",
+)
+# The last one: git asks for 256 kB anew for each object; kept instead of given back, packing takes half the time.
+VARIABLES = {
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "MALLOC_TRIM_THRESHOLD_": "67108864",
+}
+
+
+class GitFailed(Refused):
+    """git said no; the message holds its words."""
+
+
+@dataclass(frozen=True)
+class Git:
+    """git in `directory`; `variables` are added to its environment. Paths that are not UTF-8 survive
+    (surrogateescape)."""
+
+    directory: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(KEPT)}
+        settings = [word for setting in SETTINGS for word in ("-c", setting)]
+        try:
+            return subprocess.run(
+                ["git", *settings, *arguments],
+                cwd=self.directory,
+                env=inherited | VARIABLES | self.variables,
+                input=stdin,
+                capture_output=True,
+                encoding="utf-8",
+                errors="surrogateescape",
+            )
+        except FileNotFoundError as error:
+            raise GitFailed("git is not installed here, so the code cannot be recorded") from error
+
+    def __call__(self, *arguments: str, stdin: str = "") -> str:
+        """What git prints, without the last newline.
+
+        Raises:
+            GitFailed: git failed, or warned that it could not read something.
+        """
+        done = self.run(*arguments, stdin=stdin)
+        if done.returncode or "could not open directory" in done.stderr:
+            raise GitFailed(f"git {arguments[0]} in {self.directory}: {done.stderr.strip() or done.returncode}")
+        return done.stdout.removesuffix("\n")
+
+    def paths(self, *arguments: str) -> list[str]:
+        """The NUL-separated list that git prints."""
+        return [path for path in self(*arguments).split("\0") if path]
 
 
 class NoRepository(Refused):
     """There is no git repository with a work tree here."""
 
 
-@dataclass(frozen=True)
-class Repository:
-    """`top`: the work tree; `git_dir`: its administration; `head` and its tree are None before the first commit."""
+def locate(directory: Path) -> dict:
+    """The repository around `directory`: `top` (the work tree), `git_dir`, `prefix` (of `directory` in it), `head` and
+    `head_tree` (None before the first commit), `branch` (None when HEAD is detached).
 
-    top: Path
-    git_dir: Path
-    prefix: str
-    head: str | None
-    head_tree: str | None
-    branch: str | None
-
-    @classmethod
-    def find(cls, directory: Path) -> "Repository":
-        """The repository around `directory`.
-
-        Raises:
-            NoRepository: no git, no repository, or a bare one.
-            Refused: git does not trust the owner of the repository.
-        """
-        places = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
-        try:
-            done = Git(directory).run("rev-parse", *places, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
-        except GitFailed as error:
-            raise NoRepository(str(error)) from error
-        if "dubious ownership" in done.stderr:
-            advice = next((line.strip() for line in done.stderr.splitlines() if "--add safe.directory" in line), "")
-            raise Refused(
-                f"git does not trust {directory}, which belongs to another user. If you do, type:\n  {advice}"
-            )
-        lines = done.stdout.split("\n")
-        if len(lines) < 4:
-            reason = "a bare repository" if "work tree" in done.stderr else "not a git repository"
-            raise NoRepository(f"{directory} is {reason}. To have code recorded: git init && git add . && git commit")
-        top, git_dir, prefix = Path(lines[0]), Path(lines[1]), lines[2]
-        if done.returncode:  # before the first commit
-            branch = Git(directory).run("symbolic-ref", "--short", "-q", "HEAD").stdout.strip()
-            return cls(top, git_dir, prefix, None, None, branch)
-        head, tree, branch = lines[3:6]
-        return cls(top, git_dir, prefix, head, tree, None if branch == "HEAD" else branch.removeprefix("refs/heads/"))
+    Raises:
+        NoRepository: no git, no repository, or a bare one.
+        Refused: git does not trust the owner of the repository.
+    """
+    git = Git(directory)
+    places = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
+    try:
+        done = git.run("rev-parse", *places, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
+    except GitFailed as error:
+        raise NoRepository(str(error)) from error
+    if "dubious ownership" in done.stderr:
+        advice = next((line.strip() for line in done.stderr.splitlines() if "--add safe.directory" in line), "")
+        raise Refused(f"git does not trust {directory}, which belongs to another user. If you do, type:\n  {advice}")
+    lines = done.stdout.split("\n")
+    if len(lines) < 4:
+        reason = "a bare repository" if "work tree" in done.stderr else "not a git repository"
+        raise NoRepository(f"{directory} is {reason}. To have code recorded: git init && git add . && git commit")
+    found = dict(zip(("top", "git_dir", "prefix", "head", "head_tree", "branch"), lines, strict=False))
+    if done.returncode:  # before the first commit
+        found |= {"head": None, "head_tree": None, "branch": git.run("symbolic-ref", "-q", "HEAD").stdout.strip()}
+    branch = found["branch"].removeprefix("refs/heads/")
+    return found | {"top": Path(found["top"]), "branch": None if branch == "HEAD" else branch}
 
 
 def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict:
@@ -89,34 +138,25 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
         NoRepository: nothing to freeze here.
         Refused: git cannot write or read something, the tree keeps changing, or a token was found.
     """
-    repository = Repository.find(directory)
+    found = locate(directory)
+    top, head = found["top"], found["head"]
     with tempfile.TemporaryDirectory(prefix="lab-snapshot-") as temporary:
-        index = Path(temporary) / "index"
-        if (repository.git_dir / "index").exists():
-            shutil.copy2(repository.git_dir / "index", index)  # with its time stamp: git judges racy edits by it
-        git = Git(repository.top, {"GIT_INDEX_FILE": str(index)})
-        gitlinks = unhide(git, repository.top)
-        submodules = freeze_submodules(git, repository.top, gitlinks, max_file_mb=max_file_mb, allow=allow)
-        found = take_in(git, repository.top, max_file_mb * 1e6, allow)
+        original, index = Path(found["git_dir"]) / "index", Path(temporary) / "index"
+        if original.exists():
+            shutil.copy2(original, index)  # with its time stamp: git judges racy edits by it
+        git = Git(top, {"GIT_INDEX_FILE": str(index)})
+        submodules = freeze_submodules(git, unhide(git), max_file_mb=max_file_mb, allow=allow)
+        taken = take_in(git, max_file_mb * 1e6, allow)
         tree = git("write-tree")
-        commit = repository.head if tree == repository.head_tree else commit_tree(git, tree, repository.head)
-    ref = f"refs/runs/{commit[:12]}"
-    pin(Git(repository.top), ref, commit)
-    return {
-        "commit": commit,
-        "tree": tree,
-        "ref": ref,
-        "dirty": commit != repository.head,
-        "head": repository.head,
-        "branch": repository.branch,
-        "remote": remote_url(Git(repository.top), repository.branch),
-        "prefix": repository.prefix,
-        **found,
-        "submodules": submodules,
-    }
+        commit = head if tree == found["head_tree"] else commit_tree(git, tree, head)
+    ref = pin(Git(top), commit)
+    about = {key: found[key] for key in ("head", "branch", "prefix")}
+    about["remote"] = remote_url(Git(top), found["branch"])
+    kept = {"commit": commit, "tree": tree, "ref": ref, "dirty": commit != head}
+    return kept | about | taken | {"submodules": submodules}
 
 
-def unhide(git: Git, top: Path) -> list[str]:
+def unhide(git: Git) -> list[str]:
     """Clears assume-unchanged and skip-worktree in the copied index for files that exist; returns all submodules."""
     hidden, gitlinks = [], []
     for line in git.paths("ls-files", "-v", "-s", "-z"):
@@ -124,7 +164,7 @@ def unhide(git: Git, top: Path) -> list[str]:
         flag, mode = entry[0], entry[2:8]
         if mode == "160000":
             gitlinks.append(path)
-        elif (flag.islower() or flag == "S") and os.path.lexists(top / path):
+        elif (flag.islower() or flag == "S") and os.path.lexists(git.directory / path):
             hidden.append(path)
     if hidden:
         names = "\0".join(hidden) + "\0"
@@ -133,17 +173,17 @@ def unhide(git: Git, top: Path) -> list[str]:
     return gitlinks
 
 
-def take_in(git: Git, top: Path, max_bytes: float, allow: bool) -> dict:
+def take_in(git: Git, max_bytes: float, allow: bool) -> dict:
     """Adds every change to the copied index until git sees no difference any more; counts and skipped files."""
     taken: dict[str, set[str]] = {"changed": set(), "untracked": set()}
     for _ in range(ROUNDS + 1):
         changed = git.paths("diff-files", "--name-only", "--ignore-submodules=all", "-z")
-        untracked, skipped = choose(top, git.paths("ls-files", "-o", "--exclude-standard", "-z"), max_bytes)
+        untracked, skipped = choose(git.directory, git.paths("ls-files", "-o", "--exclude-standard", "-z"), max_bytes)
         if not changed and not untracked:
             counts = {f"n_{kind}": len(paths) for kind, paths in taken.items()}
             return counts | {"skipped": skipped}
         if not allow:
-            refuse_tokens(top, [*changed, *untracked])
+            refuse_tokens(git.directory, [*changed, *untracked])
         taken["changed"] |= set(changed) - taken["untracked"]
         taken["untracked"] |= set(untracked)
         names = "".join(f"{path}\0" for path in dict.fromkeys([*changed, *untracked]))
@@ -192,14 +232,14 @@ def refuse_tokens(top: Path, paths: list[str]) -> None:
     refuse(found)
 
 
-def freeze_submodules(git: Git, top: Path, paths: list[str], **options: Any) -> list[dict]:
+def freeze_submodules(git: Git, paths: list[str], **options: Any) -> list[dict]:
     """A snapshot inside each checked-out submodule, whose commit becomes the gitlink in the copied index."""
     submodules = []
     for path in dict.fromkeys(paths):
-        if not (top / path / ".git").exists():
+        if not (git.directory / path / ".git").exists():
             submodules.append({"path": path, "commit": None, "dirty": False, "note": "not checked out"})
             continue
-        inner = snapshot(top / path, **options)
+        inner = snapshot(git.directory / path, **options)
         git("update-index", "--cacheinfo", f"160000,{inner['commit']},{path}")
         submodules.append({"path": path, **inner})
     return submodules
@@ -208,23 +248,22 @@ def freeze_submodules(git: Git, top: Path, paths: list[str], **options: Any) -> 
 def commit_tree(git: Git, tree: str, head: str | None) -> str:
     """A commit that depends on nothing but the tree and HEAD: fixed identity, HEAD's date."""
     date = git("show", "-s", "--format=%ct +0000", head) if head else "0 +0000"
-    who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in NAME.items()}
-    dates = {f"GIT_{role}_DATE": f"@{date}" for role in ("AUTHOR", "COMMITTER")}
+    about = {"NAME": "lab", "EMAIL": "lab@localhost", "DATE": f"@{date}"}
+    who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in about.items()}
     parent = ["-p", head] if head else []
-    fixed = Git(git.directory, git.variables | who | dates)
+    fixed = Git(git.directory, git.variables | who)
     return fixed("commit-tree", "--no-gpg-sign", *parent, "-m", "The working tree as it was run", tree)
 
 
-def pin(git: Git, ref: str, commit: str) -> None:
-    """Creates `ref` once; an existing one, or one that another process makes meanwhile, must name the same commit."""
+def pin(git: Git, commit: str) -> str:
+    """The ref of `commit`, created once; an existing one, or one that another process makes meanwhile, must name it."""
+    ref = f"refs/runs/{commit[:12]}"
     for pause_s in (0, 0.02, 0.1, 0.5):
         time.sleep(pause_s)
         done = git.run("update-ref", "--stdin", stdin=f"create {ref} {commit}\n")
-        if done.returncode == 0:
-            return
-        existing = git.run("rev-parse", "--verify", "-q", ref).stdout.strip()
+        existing = commit if done.returncode == 0 else git.run("rev-parse", "--verify", "-q", ref).stdout.strip()
         if existing == commit:
-            return
+            return ref
         if existing:
             raise Refused(f"{ref} is {existing}, not the snapshot {commit}. Delete it with: git update-ref -d {ref}")
     raise GitFailed(f"git cannot write {ref}: {done.stderr.strip()}")
@@ -240,17 +279,22 @@ def remote_url(git: Git, branch: str | None) -> str | None:
     return url and without_credentials(url)
 
 
+def code_line(code: dict) -> str:
+    """A snapshot in one line: `1a2b3c4d5e6f = main 0123456789ab + 2 changed and 1 new files; left out: .env (secret-name)`."""
+    if not code.get("commit"):
+        return f"not recorded: {code.get('reason', 'unknown')}"
+    changes = f" + {code['n_changed']} changed and {code['n_untracked']} new files" if code.get("dirty") else ""
+    skipped = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in code.get("skipped", []))
+    head = f"{code['commit'][:12]} = {code.get('branch') or 'no branch'} {(code.get('head') or '')[:12]}"
+    return head + changes + (f"; left out: {skipped}" if skipped else "")
+
+
 def snapshot_command(project: Project, args: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="lab snapshot", description="Freezes the working tree as a commit.")
     parser.add_argument("--repo", type=Path, default=project.root, help="another repository than the project's")
-    parser.add_argument("--max-file-mb", type=float, default=10, help="skip larger files that git does not track (10)")
     parser.add_argument("--allow", action="store_true", help="record also what looks like a token")
     parser.add_argument("--json", action="store_true", help="for scripts: " + ", ".join(PRINTED))
     options = parser.parse_args(args)
-    found = snapshot(options.repo, max_file_mb=options.max_file_mb, allow=options.allow)
-    if options.json:
-        print(json.dumps({key: found[key] for key in PRINTED}))
-        return
-    print(f"{found['commit']} {found['ref']}{' (with uncommitted changes)' if found['dirty'] else ''}")
-    for entry in found["skipped"]:
-        print(f"skipped {entry['path']}: {entry['reason']}")
+    found = snapshot(options.repo, allow=options.allow)
+    printed = json.dumps({key: found[key] for key in PRINTED})
+    print(printed if options.json else f"{found['commit']} {found['ref']}\n{code_line(found)}")

@@ -1,11 +1,10 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """`lab runs diff` and `lab runs verify`: what two runs have different, whether they gave the same result, and whether a
-run is still as recorded.
+run is still as recorded. `lab runs reproduce`: its frozen code, run again as a new run; `lab runs code` writes it.
 
 Levels of sameness: bitwise, within tolerance, differs, not comparable (with the reason).
 """
 
-import argparse
 import math
 import os
 import subprocess
@@ -15,13 +14,13 @@ from pathlib import Path
 
 from ..errors import Failed, LabError, NotComparable
 from ..project import LAB, PACKAGE, Project, read_yaml
-from .attempt import read_attempts
+from .attempt import NONE, read_attempts
 from .bundle import materialise
-from .files import sha256
-from .git import Git
-from .metrics import ABOUT, number, read_metrics
-from .rows import row
-from .run import Run, find
+from .environment import changes, drift, versions
+from .files import ABOUT, number, read_metrics, sha256
+from .rows import row_of, run_directories
+from .run import Run, find, run_parser
+from .snapshot import Git
 
 FINGERPRINT = f"""
 import sys
@@ -36,10 +35,7 @@ PLACE = ("accelerator", "device", "devices", "precision", "threads", "world_size
 
 
 def verify_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="lab runs verify", description="Is a run as recorded? Or: did two runs give the same result?"
-    )
-    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
+    parser = run_parser("verify", "Is a run as recorded? Or: did two runs give the same result?")
     parser.add_argument("other", nargs="?", help="a second run, whose result is compared with the first's")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})")
     options = parser.parse_args(args)
@@ -54,8 +50,7 @@ def verify_command(project: Project, args: list[str]) -> int:
 
 def problems(run: Run, root: Path) -> list[str]:
     """What of a run is no longer as recorded, a line each."""
-    attempts = read_attempts(run.dir)
-    end = attempts[-1]["end"] if attempts else {}
+    end = (read_attempts(run.dir) or [NONE])[-1]["end"]
     expected = {run.dir / name: recorded for name, recorded in (run.record["files"] | end.get("files", {})).items()}
     expected |= {run.checkpoints / name: about["sha256"] for name, about in end.get("checkpoints", {}).items()}
     found = [f"{path} is missing" for path in expected if not path.exists()]
@@ -111,10 +106,10 @@ def compare(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
 
 def obstacles(a: Run, b: Run) -> list[str]:
     """Why the results of two runs say nothing about each other."""
-    states = {run.id: row(str(run.dir))["status"] for run in (a, b)}
+    states = {run.id: row_of(str(run.dir))["status"] for run in (a, b)}
     found = [f"{run_id} is {state}" for run_id, state in states.items() if state != "finished"]
     settings = ({key: value for key, value in config(run).items() if key not in NO_RESULT} for run in (a, b))
-    found += [f"setting {line}" for line in lines(*settings)]
+    found += [f"setting {line}" for line in changes(*settings)]
     hashes = [data(run).get("sha256") for run in (a, b)]
     if hashes[0] != hashes[1]:
         found.append(f"the data differs: {hashes[0]} -> {hashes[1]}")
@@ -127,9 +122,8 @@ def circumstances(a: Run, b: Run) -> list[str]:
     """What may explain a difference: other code, machine or threads."""
     trees = [(run.record["code"].get("package_tree"), run.record["code"].get("commit")) for run in (a, b)]
     found = [] if trees[0] == trees[1] else ["the code differs; see: lab runs diff"]
-    starts = [read_attempts(run.dir)[-1]["start"] for run in (a, b)]
-    places = ({key: start.get(key) for key in PLACE} for start in starts)
-    return found + lines(*places)
+    places = ({key: started(run).get(key) for key in PLACE} for run in (a, b))
+    return found + changes(*places)
 
 
 def curve(run: Run) -> list[dict]:
@@ -142,7 +136,7 @@ def curve(run: Run) -> list[dict]:
 
 
 def finals(run: Run) -> dict[str, float]:
-    metrics = {name: number(value) for name, value in row(str(run.dir))["metrics"].items()}
+    metrics = {name: number(value) for name, value in row_of(str(run.dir))["metrics"].items()}
     return {name: value for name, value in metrics.items() if name.startswith(RESULTS)}
 
 
@@ -169,22 +163,18 @@ def same_weights(a: Run, b: Run) -> bool | None:
     return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
 
 
-ABSENT = "(absent)"
-
-
 def diff_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lab runs diff", description=__doc__, epilog="Exit code 1 when they differ.")
-    parser.add_argument("a", help="an id or its beginning, a tag, @last, @best:val/loss")
-    parser.add_argument("b")
+    parser = run_parser("diff", "What two runs have different, and only that. Exit code 1 when they differ.")
+    parser.add_argument("other", help="a second run")
     options = parser.parse_args(args)
-    a, b = (find(project.paths["runs"], word) for word in (options.a, options.b))
+    a, b = (find(project.paths["runs"], word) for word in (options.run, options.other))
     print(f"{a.id} ({a.trial}) -> {b.id} ({b.trial})")
     found = {
         "code": code_lines(a, b, project.root),
-        "configuration": lines(config(a), config(b)),
-        "environment": lines(environment_of(a), environment_of(b)),
-        "data": lines(data(a), data(b)),
-        "metrics": lines(row(str(a.dir))["metrics"], row(str(b.dir))["metrics"]),
+        "configuration": changes(config(a), config(b)),
+        "environment": changes(environment_of(a), environment_of(b)),
+        "data": changes(data(a), data(b)),
+        "metrics": changes(row_of(str(a.dir))["metrics"], row_of(str(b.dir))["metrics"]),
     }
     for section, entries in found.items():
         if entries:
@@ -194,40 +184,25 @@ def diff_command(project: Project, args: list[str]) -> int:
     return int(any(found.values()))
 
 
-def lines(a: dict, b: dict) -> list[str]:
-    """`key: a -> b` for every leaf that differs."""
-    left, right = flat(a), flat(b)
-    keys = [key for key in {**left, **right} if left.get(key, ABSENT) != right.get(key, ABSENT)]
-    return [f"{key}: {left.get(key, ABSENT)} -> {right.get(key, ABSENT)}" for key in keys]
-
-
-def flat(tree: dict, prefix: str = "") -> dict:
-    """A nested dict as `{"a.b": leaf}`."""
-    found: dict = {}
-    for key, value in tree.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
-    return found
-
-
 def config(run: Run) -> dict:
     return read_yaml(run.dir / "config.yaml")
 
 
 def data(run: Run) -> dict:
     """The data's fingerprint as the last attempt found it; {} when it has none."""
-    attempts = read_attempts(run.dir)
-    return (attempts[-1]["start"].get("data") if attempts else None) or {}
+    return started(run).get("data") or {}
+
+
+def started(run: Run) -> dict:
+    """start.json of the last attempt."""
+    return (read_attempts(run.dir) or [NONE])[-1]["start"]
 
 
 def environment_of(run: Run) -> dict:
     """What the environment was, with versions by package and the devices of the last attempt."""
-    attempts = read_attempts(run.dir)
-    start = attempts[-1]["start"] if attempts else {}
-    packages = (run.dir / "env.txt").read_text(encoding="utf-8").splitlines()
-    versions = dict(line.split("==", 1) for line in packages if "==" in line)
     about = {key: value for key, value in run.record["env"].items() if key not in ("n_packages", "executable")}
-    keys = ("device", "devices", "precision", "threads", "world_size", "driver", "cudnn", "determinism")
-    return about | {"host": start.get("host"), "package": versions} | {key: start.get(key) for key in keys}
+    keys = ("host", "device", "devices", "precision", "threads", "world_size", "driver", "cudnn", "determinism")
+    return about | {"package": versions(run.packages)} | {key: started(run).get(key) for key in keys}
 
 
 def code_lines(a: Run, b: Run, root: Path) -> list[str]:
@@ -240,3 +215,69 @@ def code_lines(a: Run, b: Run, root: Path) -> list[str]:
         return [f"{before} -> {after} (not both in this repository; see: lab runs code RUN DIRECTORY)"]
     stat = [line.strip() for line in done.stdout.splitlines()]
     return [*stat, f"git diff {before[:12]} {after[:12]}"]
+
+
+def reproduce_command(project: Project, args: list[str]) -> int:
+    parser = run_parser("reproduce", "Runs the frozen code of a run again, as a new run.")
+    parser.add_argument(
+        "--check", action="store_true", help="compare the results: exit code 0, 1 differs, 3 not comparable"
+    )
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})")
+    options = parser.parse_args(args)
+    runs = project.paths["runs"]
+    original = find(runs, options.run)
+    look_at_data(original)
+    for change in drift(original.record["env"], original.packages, project.root)[:10]:
+        print(f"note: the environment differs from the record: {change}", flush=True)
+    before = set(run_directories(runs))
+    with tempfile.TemporaryDirectory(prefix="lab-frozen-") as temporary:
+        code = Path(temporary).resolve() / "code"
+        materialise(original.record["code"], project.root, original.dir, code)
+        failed = train(project, original, code).returncode
+    made = [Run.open(Path(directory)) for directory in set(run_directories(runs)) - before]
+    repeated = next((run for run in made if run.record["parent"] == original.id), None)
+    if failed or repeated is None:
+        raise Failed(f"the repetition of {original.id} failed{f': lab runs show {repeated.id}' if repeated else ''}")
+    print(f"{original.id} was run again as {repeated.id}")
+    return compare(original, repeated, options.tolerance) if options.check else 0
+
+
+def train(project: Project, original: Run, code: Path) -> subprocess.CompletedProcess:
+    """Trains with the frozen code and the recorded configuration; the project's data and runs stay where they are."""
+    recorded = original.record["code"]
+    inherited = {key: value for key, value in os.environ.items() if key not in ("LAB_RUN_DIR", "LAB_ATTEMPT")}
+    frozen = {
+        "PYTHONPATH": str(code / recorded["prefix"] / "src"),  # before an editable install's live tree
+        "PYTHONSAFEPATH": "1",  # and before the current directory
+        "LAB_FROZEN": str(code),
+        "LAB_PROJECT": str(project.root),
+        "LAB_SNAPSHOT_COMMIT": recorded["commit"],
+    }
+    command = [sys.executable, "-m", f"{project.package}.lab", "train", "--parent", original.id]
+    command += ["--config", str(original.dir / "config.yaml")]
+    return subprocess.run(command, cwd=project.root, env=inherited | frozen)
+
+
+def look_at_data(original: Run) -> None:
+    """The recorded data file must be there with its size; its content is compared once the new run has read it.
+
+    Raises:
+        NotComparable: it is gone, or has another size.
+    """
+    recorded = data(original)
+    path = Path(recorded.get("path", ""))
+    if "size_bytes" in recorded and not (path.is_file() and path.stat().st_size == recorded["size_bytes"]):
+        found = f"has {path.stat().st_size} bytes" if path.is_file() else "is missing"
+        raise NotComparable(f"the data of {original.id}, {path}, {found}; recorded were {recorded['size_bytes']} bytes")
+
+
+def code_command(project: Project, args: list[str]) -> None:
+    parser = run_parser("code", "Writes the frozen code of a run.")
+    parser.add_argument("directory", nargs="?", type=Path, help="a new directory (code-<run>)")
+    options = parser.parse_args(args)
+    run = find(project.paths["runs"], options.run)
+    directory = (options.directory or Path(f"code-{run.id}")).absolute()
+    if directory.exists():
+        raise LabError(f"{directory} exists already; name a new directory")
+    materialise(run.record["code"], project.root, run.dir, directory)
+    print(directory)

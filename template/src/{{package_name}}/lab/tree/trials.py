@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import LabError, nearest
 from ..project import Project
-from ..record.rows import lower_is_better, rows
+from ..record.rows import ranked, rows
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 PARENT = re.compile(r"^\*\*Parent\.\*\* \[([a-z][a-z0-9_]*)\]", re.MULTILINE)
@@ -109,13 +109,9 @@ def numbers(trial: str, found: list[dict], metric: str) -> str:
     own = [row for row in found if row["trial"].partition("/")[0] == trial]
     if not own:
         return "no runs"
-    values = [
-        row["metrics"][metric]
-        for row in own
-        if row["status"] == "finished" and isinstance(row["metrics"].get(metric), int | float)
-    ]
-    best = "" if not values else f"  {metric} {(min if lower_is_better(metric) else max)(values):.4g}"
-    return f"{len(own)} run{'s' if len(own) > 1 else ''}{best}"
+    best = ranked([row for row in own if row["status"] == "finished"], metric)
+    value = f"  {metric} {best[0]['metrics'][metric]:.4g}" if best else ""
+    return f"{len(own)} run{'s' if len(own) > 1 else ''}{value}"
 
 
 def names(project: Project) -> list[str]:

@@ -1,61 +1,30 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What is kept: notes and tags of runs, and `lab runs prune`, which deletes the runs that nobody needs."""
+"""`lab runs prune` deletes the runs that neither trials nor other runs need; `lab runs cost` adds up what all runs took."""
 
 import argparse
-import json
 import os
-import re
 import shutil
 import time
-from contextlib import suppress
+from collections import defaultdict
 from pathlib import Path
 
-from ..errors import LabError
 from ..project import Project
-from .attempt import read_attempts
-from .bundle import STORE, checked_out
-from .environment import user
-from .files import read_json
-from .git import Git
-from .listing import FILTERS, holds, parsed
-from .rows import rows, run_directories
-from .run import Run, best, find
+from ..record.attempt import read_attempts
+from ..record.bundle import STORE, checked_out
+from ..record.files import read_json
+from ..record.listing import FILTERS, holds, parsed
+from ..record.rows import ranked, rows, run_directories
+from ..record.snapshot import Git
 
 PRUNED = """Deletes runs; without --yes it only says which. Never one that is queued or running, has a tag, is the parent of
 another, is named in a trial's README or is among the best of its trial."""
 BY_DEFAULT = "status=failed,interrupted,lost"
 DAY_S = 86400
-
-
-def note_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab runs note", description="Adds a note to a run.")
-    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
-    parser.add_argument("text", nargs="+")
-    options = parser.parse_args(args)
-    append(find(project.paths["runs"], options.run), note=" ".join(options.text))
-
-
-def tag_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab runs tag", description="Tags a run; prune never deletes a tagged one.")
-    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
-    parser.add_argument("tags", nargs="+", metavar="TAG")
-    parser.add_argument("--remove", action="store_true", help="take the tags away")
-    options = parser.parse_args(args)
-    run = find(project.paths["runs"], options.run)
-    for tag in options.tags:
-        if not re.fullmatch(r"[A-Za-z][\w.-]*", tag):
-            raise LabError(f"a tag begins with a letter and has letters, digits, '.', '_' and '-'; got {tag!r}")
-        append(run, **{"untag" if options.remove else "tag": tag})
-
-
-def append(run: Run, **entry: str) -> None:
-    """Adds one line in one write, so that people who write at once lose nothing."""
-    line = json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry}) + "\n"
-    file = os.open(run.dir / "notes.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    os.write(file, line.encode())
-    os.close(file)
-    with suppress(FileNotFoundError):
-        os.utime(run.dir / "summary.json")  # the cache of rows sees by it that there is a new note
+KEYS = {
+    "trial": lambda row: row["trial"],
+    "person": lambda row: row["who"] or "?",
+    "month": lambda row: (row["created"] or "?")[:7],
+}
 
 
 def prune_command(project: Project, args: list[str]) -> None:
@@ -84,10 +53,8 @@ def needed(known: list[dict], trials: Path, n_best: int, metric: str) -> set[str
     texts = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in trials.glob("*/*.md"))
     kept |= {row["run_id"] for row in known if row["run_id"] in texts}
     for trial in {row["trial"] for row in known}:
-        measured = [
-            row for row in known if row["trial"] == trial and metric in row["metrics"] and row["status"] == "finished"
-        ]
-        kept |= {row["run_id"] for row in best(measured, metric)[:n_best]} if measured else set()
+        finished = [row for row in known if row["trial"] == trial and row["status"] == "finished"]
+        kept |= {row["run_id"] for row in ranked(finished, metric)[:n_best]}
     return kept
 
 
@@ -107,7 +74,7 @@ def delete(directories: list[Path], project: Project) -> None:
     for directory in run_directories(runs):
         gone -= commits(Path(directory))
     for commit in gone:
-        for path in (runs / STORE).glob(f"{commit}.*"):
+        for path in (runs / STORE).rglob(f"{commit}.*"):
             path.unlink()
         Git(project.root).run("update-ref", "-d", f"refs/runs/{commit[:12]}", commit)
 
@@ -117,5 +84,32 @@ def commits(directory: Path) -> set[str]:
     record = read_json(directory / "run.json") or {}
     starts = [attempt["start"] for attempt in read_attempts(directory)]
     codes = [part["code"] for part in (record, *starts) if part.get("code")]
-    codes += [inner for code in codes for inner in checked_out(code)]
-    return {code[key] for code in codes for key in ("commit", "head") if code.get(key)}
+    codes += [inner for code in codes for inner, _ in checked_out(code)]
+    return {code[key] for code in codes for key in ("commit", "head", "base") if code.get(key)}
+
+
+def cost_command(project: Project, args: list[str]) -> None:
+    argparse.ArgumentParser(
+        prog="lab runs cost", description="Hours, GPU-hours and energy of all runs, failed ones too."
+    ).parse_args(args)
+    known = rows(project.paths["runs"])
+    print(f"{'':<24}{'runs':>7}{'hours':>10}{'GPU-hours':>11}{'kWh':>9}")
+    for name, key in KEYS.items():
+        groups = defaultdict(list)
+        for row in known:
+            groups[key(row)].append(row)
+        print(f"by {name}")
+        for group in sorted(groups):
+            print(total_line(f"  {group}", groups[group]))
+    print(total_line("all", known))
+    unmeasured = sum(row.get("gpu_seconds", 0) not in (0, None) and row.get("energy_j") is None for row in known)
+    if unmeasured:
+        print(f"kWh leaves out {unmeasured} runs whose GPUs do not tell their energy")
+
+
+def total_line(name: str, known: list[dict]) -> str:
+    hours, gpu_hours, kwh = (
+        sum(row.get(key) or 0 for row in known) / unit
+        for key, unit in (("seconds", 3600), ("gpu_seconds", 3600), ("energy_j", 3.6e6))
+    )
+    return f"{name[:24]:<24}{len(known):>7}{hours:>10.2f}{gpu_hours:>11.2f}{kwh:>9.3f}"
