@@ -202,7 +202,8 @@ from pathlib import Path
 
 import hdf5_package
 import numpy as np
-from hdf5_project.lab.hdf5.spool import Splitter, pack_samples
+from hdf5_project.lab.hdf5.sources import Splitter
+from hdf5_project.lab.hdf5.writer import pack_samples
 
 
 def samples():
@@ -215,7 +216,7 @@ def samples():
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 allowed = int(status["VmData"].split()[0]) * 1024 + int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
-pack_samples(Path(sys.argv[1]), samples(), Splitter({"train": 1.0}), {}, provenance={})
+pack_samples(Path(sys.argv[1]), samples(), Splitter({"train": 1.0}), {}, {})
 """
 
 

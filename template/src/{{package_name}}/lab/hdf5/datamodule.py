@@ -1,7 +1,11 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
 
+import json
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +16,10 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from ..errors import LabError
 from ..machine.affinity import cores
-from .checksum import fingerprint, tell_change
 from .dataset import H5Dataset, Transform
-from .file_layout import Layout, find, layout, require
-from .loader import Loader
-from .order import Order
-from .stage import stage, warm
+from .file_layout import Layout, fingerprint, layout, require
+from .loader import Loader, Order
+from .stage import find, stage, warm
 
 
 class H5DataModule(L.LightningDataModule):
@@ -58,7 +60,6 @@ class H5DataModule(L.LightningDataModule):
         self.shapes = dict(shapes or {})
         self.num_workers, self.stage = num_workers, stage
         self.loaders: dict[str, Loader] = {}
-        self._layout: Layout | None = None
 
     @classmethod
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
@@ -76,12 +77,9 @@ class H5DataModule(L.LightningDataModule):
         """The data file, found along `search`."""
         return find(self.path, self.search)
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
-        if self._layout is None:
-            file = self.file
-            self._layout = layout(stage(file, self.stage, owner=self) if self.stage else file)
-        return self._layout
+        return layout(stage(self.file, self.stage, owner=self) if self.stage else self.file)
 
     def prepare_data(self) -> None:
         """Once per node: a missing or damaged file ends the job here, with a message; a cold one is read."""
@@ -162,3 +160,19 @@ class H5DataModule(L.LightningDataModule):
         shift = steps - progress.ready
         for count in ("ready", "started", "processed", "completed"):
             setattr(progress, count, getattr(progress, count) + shift)
+
+
+def tell_change(now: dict[str, Any]) -> None:
+    """Prints one line when the trial's run before this one (LAB_RUN_DIR) had other data, by its record."""
+    run_dir = Path(os.environ.get("LAB_RUN_DIR") or "/nowhere/none")
+    for run in sorted(run_dir.parent.glob("*"), reverse=True):  # names begin with the time
+        for start in sorted(run.glob("attempts/*/start.json"), key=lambda path: -int(path.parent.name)):
+            try:
+                before = json.loads(start.read_text(encoding="utf-8")).get("data")
+            except (OSError, ValueError):
+                continue
+            if before:
+                if before["sha256"] != now["sha256"]:
+                    hashes = f"sha256 {before['sha256'][:12]}… then, {now['sha256'][:12]}… now"
+                    print(f"lab: the data file changed since run {run.name}: {hashes} ({now['path']})", file=sys.stderr)
+                return

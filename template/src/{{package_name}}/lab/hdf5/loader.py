@@ -1,22 +1,62 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Batches of a split in a given order, one thread or some processes ahead, with a position that a checkpoint
-can hold."""
+"""Which samples each rank reads, batch after batch: a function of (seed, epoch) alone, at any number of ranks. They are
+read one thread or some processes ahead, from a position that a checkpoint can hold."""
 
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
 from ..errors import LabError
 from ..machine.affinity import in_order
-from .dataset import H5Dataset, as_is
+from .dataset import Batch, H5Dataset, as_is
 from .file_layout import DataFileError
-from .order import Batch, Order
+from .sources import permutation
 
 AHEAD = 4  # batches read before they are asked for
+
+
+@dataclass(frozen=True)
+class Order:
+    """Cuts the samples 0..n-1 of an epoch into steps of world_size * batch_size, and each step into ranks.
+
+    Every sample comes once per epoch. The last step is smaller and split evenly; when it would leave a rank
+    without a sample (fewer samples than ranks) they join the step before. `drop_last` leaves out the
+    incomplete step.
+    """
+
+    n: int
+    batch_size: int
+    seed: int = 0
+    shuffle: bool = False
+    drop_last: bool = False
+    rank: int = 0
+    world_size: int = 1
+
+    @property
+    def step(self) -> int:
+        """Samples of all ranks per step."""
+        return self.world_size * self.batch_size
+
+    def starts(self, position: int = 0) -> range:
+        """Where the steps begin that follow after `position` samples of the epoch."""
+        needed = self.step if self.drop_last else self.world_size
+        return range(position, self.n - needed + 1, self.step)
+
+    def batches(self, epoch: int, position: int = 0) -> Iterator[Batch]:
+        """This rank's batches of `epoch` from the sample `position` on."""
+        order = permutation(self.n, self.seed, epoch) if self.shuffle else np.arange(self.n)
+        starts = self.starts(position)
+        for step, start in enumerate(starts):
+            last = step == len(starts) - 1 and not self.drop_last
+            end = self.n if last else start + starts.step
+            low, high = (start + (end - start) * k // self.world_size for k in (self.rank, self.rank + 1))
+            yield Batch(order[low:high], end, (self.seed, epoch, start, self.rank))
 
 
 class Loader:

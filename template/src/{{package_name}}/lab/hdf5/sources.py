@@ -1,11 +1,14 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Samples from what people have: folders of images or audio, arrays, tables."""
+"""Samples from what people have (folders of images or audio, arrays, tables), and the split of each."""
 
 import csv
+import io
 import json
-import shutil
+import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,15 +16,45 @@ from typing import Any
 import numpy as np
 
 from ..machine.affinity import in_order
-from .dataset import Size, crop, decode
 from .file_layout import DataFileError, require
 
+Size = tuple[int, int]  # height, width
+Samples = tuple[Iterator[dict[str, Any]], dict[str, dict[str, Any]]]  # and the attributes of their fields
+Skipped = list[str] | None  # where to note what was left out; None: nothing may be
 SUFFIXES = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"),
     "audio": (".wav", ".flac", ".ogg", ".aiff"),
 }
-Samples = tuple[Iterator[dict[str, Any]], dict[str, dict[str, Any]]]  # and the attributes of their fields
-Skipped = list[str] | None  # where to note what was left out; None: nothing may be
+MAX_CLASSES = 65536
+
+
+def needs(module: str, package: str, work: str) -> None:
+    require(find_spec(module), f"{work} needs {package}: pip install {package}")
+
+
+@contextmanager
+def damage(where: str, key: str, skipped: Skipped) -> Iterator[None]:
+    """What is raised inside is told, with `where` in front; or noted by its `key`, when samples may be skipped."""
+    try:
+        yield
+    except Exception as error:  # whatever a decoder raises for a damaged file
+        if skipped is None:
+            raise DataFileError(f"{where}{error}. Repair it, or use --skip-damaged.") from error
+        skipped.append(key)
+
+
+def unchanged(files: Sequence[Path]) -> Callable[[], None]:
+    """A check that these files are as they are now."""
+
+    def seen() -> list[tuple[int, int]]:
+        return [(stat.st_size, stat.st_mtime_ns) for stat in (file.stat() for file in files)]
+
+    def check() -> None:
+        names = ", ".join(map(str, files))
+        require(seen() == before, f"{names} changed while it was packed. Pack again when nothing writes to it.")
+
+    before = seen()
+    return check
 
 
 def from_images(root: Path, size: Size | None, encoded: bool, skipped: Skipped) -> Samples:
@@ -30,8 +63,7 @@ def from_images(root: Path, size: Size | None, encoded: bool, skipped: Skipped) 
     x is RGB uint8 (3, height, width), scaled to cover `size` and cropped to it; with `encoded` the file's
     bytes as they are, checked by decoding. Without `size` all images must have one size.
     """
-
-    require(find_spec("PIL"), "reading images needs Pillow: pip install pillow")
+    needs("PIL", "pillow", "reading images")
 
     def read(path: Path) -> np.ndarray:
         content = path.read_bytes()
@@ -40,16 +72,39 @@ def from_images(root: Path, size: Size | None, encoded: bool, skipped: Skipped) 
             return np.frombuffer(content, np.uint8)
         return (crop(image_HWC, size) if size else image_HWC).transpose(2, 0, 1)
 
-    return _samples(root, "images", "x", read, {"encoding": "image", "ragged": 1} if encoded else {}, skipped)
+    return _from_folder(root, "images", "x", read, {"encoding": "image", "ragged": 1} if encoded else {}, skipped)
+
+
+def crop(image_HWC: np.ndarray, size: Size, down: float = 0.5, right: float = 0.5) -> np.ndarray:
+    """A window of `size` (height, width), `down` and `right` in 0..1 of the way; the centre by default."""
+    top = int(down * (image_HWC.shape[0] - size[0] + 1))
+    left = int(right * (image_HWC.shape[1] - size[1] + 1))
+    return image_HWC[top : top + size[0], left : left + size[1]]
+
+
+def decode(encoded: bytes, size: Size | None) -> np.ndarray:
+    """An encoded image as RGB uint8 (height, width, 3), scaled to just cover `size` (height, width).
+
+    Raises:
+        Exception: of Pillow's choice, when the bytes are no image or cut short.
+    """
+    from PIL import Image  # only data sets of images need it
+
+    with Image.open(io.BytesIO(encoded)) as image:
+        if size is None:
+            return np.asarray(image.convert("RGB"))
+        height, width = size
+        image.draft("RGB", (width, height))  # a JPEG is decoded at the smallest eighth that still covers it
+        scale = max(height / image.height, width / image.width)
+        covering = (max(width, round(image.width * scale)), max(height, round(image.height * scale)))
+        return np.asarray(image.convert("RGB").resize(covering, Image.Resampling.BILINEAR))
 
 
 def from_audio(root: Path, skipped: Skipped) -> Samples:
-    """Samples {"wav": int16 of any length, "y": class, when there are sub-directories}, all of one sample
-    rate."""
-    try:
-        import soundfile
-    except ImportError as error:
-        raise DataFileError("reading audio needs soundfile: pip install soundfile") from error
+    """Samples {"wav": int16 of any length, "y": class, when there are sub-directories}, all of one sample rate."""
+    needs("soundfile", "soundfile", "reading audio")
+    import soundfile
+
     first = next((path for path in sorted(root.rglob("*")) if path.suffix.lower() in SUFFIXES["audio"]), None)
     rate_hz = soundfile.info(first).samplerate if first else 0
 
@@ -64,10 +119,10 @@ def from_audio(root: Path, skipped: Skipped) -> Samples:
             require(len(wav) == file.frames, f"cut short: {len(wav)} of {file.frames} values found")
         return wav
 
-    return _samples(root, "audio", "wav", read, {"sample_rate_hz": rate_hz, "ragged": 1}, skipped)
+    return _from_folder(root, "audio", "wav", read, {"sample_rate_hz": rate_hz, "ragged": 1}, skipped)
 
 
-def _samples(
+def _from_folder(
     root: Path, kind: str, field: str, read: Callable[[Path], np.ndarray], attrs: dict, skipped: Skipped
 ) -> Samples:
     require(root.is_dir(), f"{root} is no directory; expected one with {kind} in a sub-directory per class.")
@@ -81,26 +136,18 @@ def _samples(
     require(not empty, f"{root} has classes without {kind}: {', '.join(empty)}. Remove them, or fill them.")
     number_of = {name: np.int64(number) for number, name in enumerate(classes)}
 
-    def one(file: Path) -> dict[str, Any] | None:
-        before = (root / file).stat()
-        try:
-            value = read(root / file)
-        except Exception as error:  # whatever a decoder raises for a damaged file
-            if skipped is None:
-                what = f"{root / file} cannot be read: {error}"
-                raise DataFileError(f"{what}. Repair it, or use --skip-damaged.") from error
-            skipped.append(str(file))
-            return None
-        after = (root / file).stat()
-        same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-        require(same, f"{root / file} changed while it was packed. Pack again when nothing writes to it.")
-        return {"key": file.as_posix(), field: value} | ({"y": number_of[file.parts[0]]} if classes else {})
+    def one(file: Path) -> dict[str, Any]:
+        sample, check = {}, unchanged([root / file])
+        with damage(f"{root / file} cannot be read: ", file.as_posix(), skipped):
+            sample = {"key": file.as_posix(), field: read(root / file)}
+        check()
+        return sample | ({"y": number_of[file.parts[0]]} if sample and classes else {})
 
-    label = {"y": {"classes": json.dumps(classes, ensure_ascii=False)}} if classes else {}
-    return (sample for sample in in_order(one, files) if sample), {field: attrs} | label
+    return filter(None, in_order(one, files)), {field: attrs} | _class_names(classes)
 
 
-MAX_CLASSES = 65536
+def _class_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    return {"y": {"classes": json.dumps(names, ensure_ascii=False)}} if names else {}
 
 
 def open_arrays(sources: Sequence[Path], scratch: Path) -> dict[str, np.ndarray]:
@@ -110,11 +157,8 @@ def open_arrays(sources: Sequence[Path], scratch: Path) -> dict[str, np.ndarray]
         try:
             if source.suffix == ".npz":
                 with zipfile.ZipFile(source) as archive:
-                    for member in archive.namelist():
-                        unpacked = scratch / Path(member).name
-                        with archive.open(member) as packed, unpacked.open("wb") as plain:
-                            shutil.copyfileobj(packed, plain, 1 << 20)
-                        arrays |= open_arrays([unpacked], scratch)
+                    members = [Path(archive.extract(member, scratch)) for member in archive.namelist()]
+                arrays |= open_arrays(members, scratch)
             else:
                 arrays[source.stem] = np.load(source, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -130,75 +174,143 @@ def from_table(path: Path, label: str | None, columns: Sequence[str], group: str
     """
     first = next(_rows(path), None)
     require(first, f"{path} has no rows.")
-    named = [name for name in (label, group, *columns) if name is not None]
-    unknown = [name for name in named if name not in first]
+    unknown = [name for name in (label, group, *columns) if name is not None and name not in first]
     require(not unknown, f"{path} has no column {unknown}. It has: {', '.join(map(str, first))}")
     chosen = list(columns) or [name for name in first if name not in (label, group)]
-    classes, kind = _kind_of(path, label) if label else ({}, None)
+    classes, kind = _labels(path, label) if label else ({}, np.int64)
 
     def samples() -> Iterator[dict[str, Any]]:
         for number, row in enumerate(_rows(path)):
-            name = None
-            try:
-                sample: dict[str, Any] = {"key": str(number), "x": np.empty(len(chosen), np.float32)}
-                for i, name in enumerate(chosen):
-                    sample["x"][i] = _number(row[name])
+            with damage(f"{path}: row {number + 1}, ", str(number), skipped):
+                sample = {"key": str(number), "x": np.array([_number(row, name) for name in chosen], np.float32)}
                 if label:
-                    name = label
-                    sample["y"] = np.int64(classes[row[label]]) if classes else kind(_number(row[label]))
-            except (ValueError, TypeError, KeyError) as error:
-                where = f"{path}: row {number + 1}, column {name!r}: {row.get(name)!r} is no number"
-                if skipped is None:
-                    raise DataFileError(f"{where}. Correct it, or use --columns or --skip-damaged.") from error
-                skipped.append(str(number))
-                continue
-            yield sample | ({"group": row[group]} if group else {})
+                    sample["y"] = kind(classes[row[label]] if row[label] in classes else _number(row, label))
+                yield sample | ({"group": row[group]} if group else {})
 
-    attrs = {"x": {"columns": json.dumps(chosen, ensure_ascii=False)}}
-    names = {"y": {"classes": json.dumps(list(classes), ensure_ascii=False)}} if classes else {}
-    return samples(), attrs | names
+    return samples(), {"x": {"columns": json.dumps(chosen, ensure_ascii=False)}} | _class_names(list(classes))
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    if path.suffix in (".parquet", ".pq"):
-        try:
-            from pyarrow import ArrowException
+    parquet = path.suffix in (".parquet", ".pq")
+    if parquet:
+        needs("pyarrow", "pyarrow", "reading Parquet")
+    try:
+        if parquet:
             from pyarrow.parquet import ParquetFile
-        except ImportError as error:
-            raise DataFileError("reading Parquet needs pyarrow: pip install pyarrow") from error
-        try:
+
             with ParquetFile(path) as file:
                 for batch in file.iter_batches(8192):
                     yield from batch.to_pylist()
-        except (ArrowException, OSError) as error:
-            raise DataFileError(f"{path} cannot be read: {error}") from error
-        return
+        else:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+    except (OSError, ValueError, csv.Error) as error:  # a damaged Parquet file is a ValueError, and so is no UTF-8
+        raise DataFileError(f"{path} is no UTF-8 table with a head line, nor Parquet: {error}") from error
+
+
+def _number(row: Mapping[str, Any], name: str) -> float:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataFileError(f"{path} is no UTF-8 table with a head line: {error}") from error
-
-
-def _number(text: Any) -> float:
-    value = float(text)
-    if value != value:
-        raise ValueError("NaN")
+        value = float(row[name])
+    except (ValueError, TypeError, KeyError):
+        value = float("nan")
+    require(value == value, f"column {name!r}: {row.get(name)!r} is no number; correct it, or choose other --columns")
     return value
 
 
-def _kind_of(path: Path, label: str) -> tuple[dict[str, int], type | None]:
-    """({name: number}, None) for names; ({}, int64 or float32) for numbers."""
-    every, kind, named = set(), np.int64, False
+def _labels(path: Path, label: str) -> tuple[dict[str, int], type]:
+    """({name: number}, int64) of a column of names; ({}, int64 or float32) of numbers."""
+    names, kind, named = set(), np.int64, False
     for row in _rows(path):
-        if (value := row[label]) in (None, "", "nan", "NaN"):
+        if str(row[label]) in ("", "None", "nan", "NaN"):
             continue  # told later, with its row
+        if len(names) <= MAX_CLASSES:
+            names.add(row[label])
         try:
-            kind = kind if _number(value).is_integer() else np.float32
-        except (ValueError, TypeError):
+            kind = kind if _number(row, label).is_integer() else np.float32
+        except DataFileError:
             named = True
-        if len(every) <= MAX_CLASSES:
-            every.add(value)
-    many = named and len(every) > MAX_CLASSES
+    many = named and len(names) > MAX_CLASSES
     require(not many, f"{path}: column {label!r} has over {MAX_CLASSES} different texts: no label.")
-    return ({name: i for i, name in enumerate(sorted(every, key=str))}, None) if named else ({}, kind)
+    return ({name: i for i, name in enumerate(sorted(names, key=str))}, np.int64) if named else ({}, kind)
+
+
+@dataclass
+class Splitter:
+    """Told each sample, it gives the order of the rows and the rows of each split.
+
+    A sample's own "split" wins, then the `given` file's line for its key, then its "group" (or what the
+    expression `group` finds in its key): all samples of a group go to one side. Otherwise `ratios` of
+    samples.
+    """
+
+    ratios: Mapping[str, float]
+    seed: int = 0
+    given: Mapping[str, str] | None = None
+    group: str | None = None
+    told: list[tuple[str, Any]] = field(default_factory=list)  # ("split" or "group", which) of each sample
+
+    def add(self, sample: Mapping[str, Any]) -> None:
+        key = str(sample.get("key", len(self.told)))
+        if "split" not in sample and self.given is not None:
+            require(key in self.given, f"--split-file has no line for {key!r}; it needs one `sample,split` for each.")
+            sample = {"split": self.given[key]}
+        elif self.group and not sample.keys() & {"split", "group"}:
+            found = re.search(self.group, key)
+            require(found, f"--group {self.group!r} finds nothing in {key!r}.")
+            sample = {"group": found[found.lastindex or 0]}
+        self.told += [(kind, sample[kind]) for kind in ("split", "group") if kind in sample][:1]
+
+    def rows(self, n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The seeded random order (n,) of the rows in the file, and for each split its sorted rows there."""
+        order = permutation(n, self.seed, 1, n)
+        if not self.told:
+            return order, self._by_ratio(n)
+        kinds, told = zip(*self.told, strict=True)
+        whole = len(told) == n and len(set(kinds)) == 1
+        require(whole, f"only {kinds.count(kinds[0])} of {n} samples say their split or group; all must.")
+        number_of = {value: number for number, value in enumerate(dict.fromkeys(told))}
+        members = np.array([number_of[value] for value in told])[order]
+        sides = {name: [k] for name, k in number_of.items()} if "split" in kinds else self._by_ratio(len(number_of))
+        return order, {name: np.flatnonzero(np.isin(members, side)) for name, side in sides.items()}
+
+    def _by_ratio(self, n: int) -> dict[str, np.ndarray]:
+        """A split whose share rounds to nothing is left out; of one sample, the first split gets it."""
+        cuts = np.rint(np.cumsum(list(self.ratios.values())) * n).astype(int)
+        cuts[0], cuts[-1] = max(cuts[0], 1), n
+        parts = np.split(permutation(n, self.seed, n), cuts[:-1])
+        return {name: np.sort(part) for name, part in zip(self.ratios, parts, strict=True) if len(part)}
+
+
+def permutation(n: int, *entropy: int) -> np.ndarray:
+    """(n,) int64, random. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in every version of NumPy."""
+    return np.random.PCG64(entropy).random_raw(n).argsort()
+
+
+def parse_ratios(text: str) -> dict[str, float]:
+    """`train=0.8,val=0.1,test=0.1` as a dict of shares that add up to one.
+
+    Raises:
+        DataFileError: not of that form.
+    """
+    try:
+        ratios = {name.strip(): float(ratio) for name, ratio in (part.split("=") for part in text.split(","))}
+    except ValueError as error:
+        raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2") from error
+    sums = min(ratios.values()) > 0 and abs(sum(ratios.values()) - 1) < 1e-6
+    require(sums, f"--split {text!r}: the shares must be above 0 and add up to 1.")
+    return ratios
+
+
+def read_split_file(path: Path) -> dict[str, str]:
+    """Lines `sample,split` (sample: path below the source, or row number) as a dict.
+
+    Raises:
+        DataFileError: a line of another form, or a sample twice.
+    """
+    given: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        key, comma, split = line.rpartition(",")
+        fine = comma and split.strip() and key.strip() not in given
+        require(fine, f"{path}:{number}: expected `sample,split`, each sample once; found {line!r}")
+        given[key.strip()] = split.strip()
+    return given

@@ -1,42 +1,50 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Writes a data file: checked first, streamed in blocks, hashed on the way, under a temporary name until
-complete."""
+"""Writes a data file: checked first, streamed in blocks, hashed on the way, under a temporary name until complete."""
 
 import errno
 import hashlib
 import os
 import re
-import shutil
 import socket
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import h5py
 import numpy as np
 from tqdm import tqdm
 
-from ..machine.filesystem import stripe
-from .file_layout import FORMAT, OFFSETS, VERSION, DataFileError, require
+from ..machine.filesystem import check_room, stripe
+from .file_layout import BLOCK_BYTES, FORMAT, OFFSETS, VERSION, DataFileError, check_numbers, require
 
-BLOCK_BYTES = 8 << 20
-FULL = (errno.ENOSPC, errno.EDQUOT)
 ALIGNMENT_BYTES = 1 << 20  # fields from this size on begin at a whole stripe
+NOT_FIELDS = ("key", "split", "group")  # of a sample: told to the splitter, not stored
 
 
 @dataclass
-class Column:
-    """One array to write; `blocks()` gives it from first row to last, in pieces of about BLOCK_BYTES."""
+class Ragged:
+    """A field whose samples vary in length: sample i is `sample(i)`, one-dimensional, `lengths[i]` values."""
 
-    name: str
+    dtype: np.dtype
+    lengths: np.ndarray
+    sample: Callable[[int], np.ndarray]
+    ndim = 1
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+class Column(NamedTuple):
+    """One array to write; `blocks` gives it from first row to last, in pieces of about BLOCK_BYTES."""
+
     dtype: np.dtype
     shape: tuple[int, ...]
-    blocks: Callable[[], Iterator[np.ndarray]]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    blocks: Iterable[np.ndarray]
 
 
 def write(path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any], **provenance: Any) -> Path:
@@ -52,26 +60,46 @@ def write(path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any]
         DataFileError: nothing to write, unequal lengths, wrong types, splits that overlap or are out of
             range, NaN labels, no space, no permission. Nothing is left on the disk.
     """
-    columns = [column for name, value in fields.items() for column in _columns(path, name, value)]
-    return write_columns(Path(path), columns, splits, provenance)
+    fields = {name: _as_field(f"{path}: field {name!r}", value) for name, value in fields.items()}
+    return write_fields(Path(path), fields, lambda n: (None, splits), provenance, {})
 
 
-def write_columns(
+def _as_field(where: str, value: Any) -> np.ndarray | Ragged:
+    if isinstance(value, list | tuple) and len(value) and all(np.ndim(sample) == 1 for sample in value):
+        samples = [np.asarray(sample) for sample in value]
+        types = sorted({str(sample.dtype) for sample in samples})
+        require(len(types) == 1, f"{where} mixes types {types}; convert its samples to one.")
+        return Ragged(samples[0].dtype, np.array([len(sample) for sample in samples]), samples.__getitem__)
+    return np.asarray(value)
+
+
+def write_fields(
     path: Path,
-    columns: Sequence[Column],
-    splits: Mapping[str, Any],
+    fields: Mapping[str, np.ndarray | Ragged],
+    rows: Callable[[int], tuple[np.ndarray | None, Mapping[str, Any]]],
     provenance: Mapping[str, Any],
+    attrs: Mapping[str, Mapping[str, Any]],
     last_check: Callable[[], None] = lambda: None,
 ) -> Path:
-    """`write`, for arrays that come in blocks and need never be in memory as a whole. `last_check` may raise to
-    discard all, when everything is written but nothing has its final name."""
-    n = _number_of_samples(path, columns)
-    columns = {f"data/{column.name}": column for column in columns}
-    for name, rows in _checked_splits(path, splits, n).items():
-        columns[f"splits/{name}"] = Column(name, rows.dtype, rows.shape, lambda rows=rows: iter([rows]))
+    """`write`, for fields that may be memory maps.
+
+    Args:
+        rows: told the number of samples, it gives their order in the file (None: as they come) and the splits.
+        provenance, attrs: attributes of the file, and of each field.
+        last_check: may raise to discard all, when everything is written but nothing has its final name.
+    """
+    n = _number_of_samples(path, fields)
+    order, splits = rows(n)
+    columns = {}
+    for name, value in fields.items():
+        columns |= _columns(f"data/{name}", value, range(n) if order is None else order)
+    for name, split in _checked_splits(path, splits, n).items():
+        columns[f"splits/{name}"] = Column(split.dtype, split.shape, [split])
     needed = sum(int(np.prod(column.shape, dtype=np.int64)) * column.dtype.itemsize for column in columns.values())
     bar = tqdm(total=needed, desc=f"writing {path.name}", unit="B", unit_scale=True, delay=1, leave=False, disable=None)
-    with under_temporary_name(path, needed) as temporary, bar:
+    with scratch_beside(path) as scratch, cannot_be_written(path), bar:
+        check_room(path.parent, needed)
+        temporary = Path(scratch) / path.name
         stripe(temporary)
         # v110: checksums on metadata, read by HDF5 1.10 and newer. No lock: nobody else knows this name.
         at = {"alignment_threshold": ALIGNMENT_BYTES, "alignment_interval": ALIGNMENT_BYTES}
@@ -80,52 +108,44 @@ def write_columns(
             file.attrs.update({"format": FORMAT, "version": VERSION, "n": n} | _origin() | dict(provenance))
             for name, column in columns.items():
                 _write_array(path, file, name, column, bar)
+            for name in fields:
+                file[f"data/{name}"].attrs.update(attrs.get(name, {}))
             last_check()
             file.attrs["complete"] = 1
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)  # makes the rename survive a power cut
     return path
 
 
-def _origin() -> dict[str, Any]:
-    """What made the file."""
-    return {
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": " ".join(sys.argv),
-        "host": socket.gethostname(),
-        "packages": f"python=={sys.version.split()[0]} h5py=={h5py.__version__} numpy=={np.__version__}",
-    }
+def _number_of_samples(path: Path, fields: Mapping[str, np.ndarray | Ragged]) -> int:
+    """N, when these `fields` can be written together."""
+    lengths = {}
+    for name, value in fields.items():
+        where = f"{path}: field {name!r}"
+        require(name.isidentifier(), f"{where}: a name has letters, digits and _ only.")
+        taken = name.endswith(OFFSETS) and name.removesuffix(OFFSETS) in fields
+        require(not taken, f"{where}: this is the name of the offsets of {name.removesuffix(OFFSETS)!r}. Use another.")
+        require(value.ndim, f"{where} is a single value, expected one row per sample.")
+        check_numbers(where, value.dtype.newbyteorder("="))
+        lengths[name] = len(value)
+    require(any(lengths.values()), f"{path}: no samples to write, expected at least one. Check the source.")
+    require(len(set(lengths.values())) == 1, f"{path}: the fields differ in number of samples: {lengths}")
+    return next(iter(lengths.values()))
 
 
-def _columns(path: str | Path, name: str, value: Any) -> list[Column]:
-    if isinstance(value, list | tuple) and len(value) and all(np.ndim(sample) == 1 for sample in value):
-        samples = [np.asarray(sample) for sample in value]
-        types = sorted({str(sample.dtype) for sample in samples})
-        require(len(types) == 1, f"{path}: field {name!r} mixes types {types}; convert its samples to one.")
-        lengths = np.array([len(sample) for sample in samples])
-        return ragged_columns(name, samples[0].dtype, lengths, lambda: joined(samples))
-    array = np.asarray(value)
-    return [Column(name, array.dtype, array.shape, lambda: _slices(array))]
+def _columns(name: str, value: np.ndarray | Ragged, order: np.ndarray | range) -> dict[str, Column]:
+    if isinstance(value, Ragged):
+        offsets = np.concatenate([[0], np.cumsum(value.lengths[order])]).astype(np.int64)
+        flat = Column(value.dtype, (int(offsets[-1]),), _joined(map(value.sample, order)))
+        return {name: flat, name + OFFSETS: Column(offsets.dtype, offsets.shape, [offsets])}
+    step = max(1, BLOCK_BYTES * len(value) // max(1, value.nbytes))
+    parts = (order[start : start + step] for start in range(0, len(value), step))
+    blocks = (value[rows.start : rows.stop] if isinstance(rows, range) else value.take(rows, 0) for rows in parts)
+    return {name: Column(value.dtype, value.shape, blocks)}
 
 
-def ragged_columns(
-    name: str, dtype: np.dtype, lengths: np.ndarray, blocks: Callable[[], Iterator[np.ndarray]], **attrs: Any
-) -> list[Column]:
-    """The flat array of a ragged field, and its offsets; `lengths` (N,) are those of its samples."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    flat = Column(name, dtype, (int(offsets[-1]),), blocks, attrs)
-    return [flat, Column(name + OFFSETS, offsets.dtype, offsets.shape, lambda: _slices(offsets))]
-
-
-def rows_per_block(dtype: np.dtype, shape: tuple[int, ...]) -> int:
-    """How many rows of an array of `shape` make about BLOCK_BYTES."""
-    return max(1, BLOCK_BYTES // max(1, dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))))
-
-
-def _slices(array: np.ndarray) -> Iterator[np.ndarray]:
-    step = rows_per_block(array.dtype, array.shape)
-    return (array[start : start + step] for start in range(0, len(array), step))
-
-
-def joined(samples: Sequence[np.ndarray] | Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+def _joined(samples: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """One-dimensional arrays, one after the other, in blocks."""
     pieces, n_bytes = [], 0
     for sample in samples:
@@ -136,27 +156,6 @@ def joined(samples: Sequence[np.ndarray] | Iterator[np.ndarray]) -> Iterator[np.
             pieces, n_bytes = [], 0
     if pieces:
         yield np.concatenate(pieces)
-
-
-def _number_of_samples(path: Path, columns: Sequence[Column]) -> int:
-    names = {column.name for column in columns}
-    require(len(names) == len(columns), f"{path}: two fields have one name: {[c.name for c in columns]}")
-    lengths = {}
-    for column in columns:
-        where = f"{path}: field {column.name!r}"
-        require(column.name.isidentifier(), f"{where}: a name has letters, digits and _ only.")
-        require(column.shape, f"{where} is a single value, expected one row per sample.")
-        most_bytes = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}.get(column.dtype.kind, 0)
-        numbers = column.dtype.itemsize <= most_bytes
-        kinds = "expected numbers of up to 64 bits; texts and images go into a ragged uint8 field"
-        require(numbers, f"{where} has type {column.dtype}, {kinds}.")
-        if column.name.removesuffix(OFFSETS) in names - {column.name}:
-            lengths[column.name.removesuffix(OFFSETS)] = column.shape[0] - 1
-        elif column.name + OFFSETS not in names:
-            lengths[column.name] = column.shape[0]
-    require(any(lengths.values()), f"{path}: no samples to write, expected at least one. Check the source.")
-    require(len(set(lengths.values())) == 1, f"{path}: the fields differ in number of samples: {lengths}")
-    return next(iter(lengths.values()))
 
 
 def _checked_splits(path: Path, splits: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
@@ -175,52 +174,127 @@ def _checked_splits(path: Path, splits: Mapping[str, Any], n: int) -> dict[str, 
     return rows_of
 
 
-@contextmanager
-def under_temporary_name(path: Path, needed_bytes: int) -> Iterator[Path]:
-    """A name beside `path`, synced and renamed to it at the end, removed when anything fails."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(path.parent).free
-        if free < needed_bytes:
-            raise OSError(errno.ENOSPC, f"{needed_bytes / 1e6:.1f} MB needed, {free / 1e6:.1f} MB free")
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        os.fsync(directory)  # makes the rename survive a power cut
-        os.close(directory)
-    except (OSError, RuntimeError) as error:  # h5py closes a file on a full disk with a RuntimeError
-        raise cannot_write(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def cannot_write(path: Path, error: Exception) -> DataFileError:
-    """The answer to a full disk, a quota, a read-only place, a missing permission."""
-    number = getattr(error, "errno", None) or int((re.findall(r"errno = (\d+)", str(error)) or [0])[0])
-    reason = os.strerror(number) if number else str(error)
-    if number in FULL:
-        reason = f"the disk is full or over its quota ({getattr(error, 'strerror', None) or reason})"
-    kept = "What was under that name before is untouched"
-    return DataFileError(f"{path} cannot be written: {reason}. {kept}. Free space, or use --to DIRECTORY.")
+def _origin() -> dict[str, Any]:
+    """What made the file."""
+    return {
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": " ".join(sys.argv),
+        "host": socket.gethostname(),
+        "packages": f"python=={sys.version.split()[0]} h5py=={h5py.__version__} numpy=={np.__version__}",
+    }
 
 
 def _write_array(path: Path, file: h5py.File, name: str, column: Column, bar: tqdm) -> None:
     native = column.dtype.newbyteorder("=")
     dataset = file.create_dataset(name, column.shape, native, track_times=False)
-    dataset.attrs.update(column.attrs)
     sha256, row = hashlib.sha256(), 0
-    for block in column.blocks():
+    for block in column.blocks:
         block = np.ascontiguousarray(block, native)
-        if column.name == "y" and block.ndim == 1 and native.kind == "f" and np.isnan(block).any():
-            sample = row + np.isnan(block).argmax()
-            raise DataFileError(f"{path}: label y of sample {sample} is NaN. Drop it.")
+        if name == "data/y" and block.ndim == 1 and native.kind == "f" and np.isnan(block).any():
+            raise DataFileError(f"{path}: label y of sample {row + np.isnan(block).argmax()} is NaN. Drop it.")
         dataset[row : row + len(block)] = block
         sha256.update(block.reshape(-1).view(np.uint8).data)
         row += len(block)
         bar.update(block.nbytes)
-    changed = f"{row} rows of {column.name} came, {column.shape[0]} were expected"
+    changed = f"{row} rows of {name} came, {column.shape[0]} were expected"
     require(row == column.shape[0], f"{path}: {changed}: the source changed while it was packed. Pack again.")
     dataset.attrs["sha256"] = sha256.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def cannot_be_written(path: Path) -> Iterator[None]:
+    """The answer to a full disk, a quota, a read-only place, a missing permission."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # h5py closes a file on a full disk with a RuntimeError
+        number = getattr(error, "errno", None) or int((re.findall(r"errno = (\d+)", str(error)) or [0])[0])
+        reason = os.strerror(number) if number else str(error)
+        if number in (errno.ENOSPC, errno.EDQUOT):
+            reason = f"the disk is full or over its quota ({getattr(error, 'strerror', None) or reason})"
+        kept = "What was under that name before is untouched"
+        message = f"{path} cannot be written: {reason}. {kept}. Free space, or use --to DIRECTORY."
+        raise DataFileError(message) from error
+
+
+def scratch_beside(path: Path) -> tempfile.TemporaryDirectory:
+    """A directory beside `path` for what is not complete yet, removed at the end whatever happens."""
+    with cannot_be_written(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent, ignore_cleanup_errors=True)
+
+
+def pack_samples(
+    path: Path,
+    samples: Iterable[Mapping[str, Any]],
+    splitter: Any,
+    provenance: Mapping[str, Any],
+    attrs: Mapping[str, Mapping[str, Any]],
+    last_check: Callable[[], None] = lambda: None,
+) -> Path:
+    """Writes `samples`, one at a time, to `path` in a seeded random order: dicts of arrays, and of "split" or "group" (see
+    `H5DataModule.samples`). 1-D fields that differ in length become ragged. Memory holds one sample, one block, and a
+    few numbers per sample, however large the source is: the samples go to raw files beside `path` first.
+
+    Args:
+        splitter: is told each sample, and gives the order of the rows and their splits; see `Splitter`.
+        provenance, attrs, last_check: see `write_fields`.
+
+    Raises:
+        DataFileError: samples that differ in fields, type or shape; and as `write`. Nothing is left behind.
+    """
+    spools: dict[str, Spool] = {}
+    with scratch_beside(path) as scratch, ExitStack() as files:
+        for i, sample in enumerate(samples):
+            values = {name: np.asarray(value) for name, value in sample.items() if name not in NOT_FIELDS}
+            where = f"{path}: sample {sample.get('key', i)}"
+            with cannot_be_written(path):
+                for name, value in values.items() if i == 0 else ():
+                    file = files.enter_context(open(Path(scratch) / name, "wb", BLOCK_BYTES))
+                    spools[name] = Spool(value.dtype, value.shape, file)
+                same = values.keys() == spools.keys()
+                require(same, f"{where} has the fields {[*values]}, others {[*spools]}.")
+                for name, value in values.items():
+                    spools[name].append(f"{where}: {name!r}", value)
+            splitter.add(sample)
+        with cannot_be_written(path):
+            fields = {name: spool.field("ragged" in attrs.get(name, {})) for name, spool in spools.items()}
+        return write_fields(path, fields, splitter.rows, provenance, attrs, last_check)
+
+
+@dataclass
+class Spool:
+    """A field on its way: values one after the other in `file`; shape (-1,) when the samples' lengths differ."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    file: BinaryIO
+    lengths: list[int] = field(default_factory=list)
+
+    def append(self, where: str, value: np.ndarray) -> None:
+        kind = f"of type {value.dtype} {list(value.shape)}, expected {self.dtype} {list(self.shape)}"
+        numbers = value.dtype == self.dtype and value.dtype.kind in "biufc"
+        require(numbers, f"{where} is {kind}. Convert it to numbers.")
+        fits = value.shape == self.shape or (value.ndim == len(self.shape) == 1)
+        require(fits, f"{where} is {kind}. Only 1-D fields may vary in length; give images a target --size.")
+        if value.shape != self.shape:
+            self.shape = (-1,)
+        self.lengths.append(value.size)
+        self.file.write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+
+    def field(self, ragged: bool) -> np.ndarray | Ragged:
+        """The field, mapped."""
+        self.file.close()
+        lengths, rows = np.array(self.lengths), (len(self.lengths), *self.shape)
+        values = np.asarray(np.memmap(self.file.name, self.dtype, "r")) if lengths.sum() else np.empty(0, self.dtype)
+        if not ragged and self.shape != (-1,):
+            return values.reshape(rows)
+        ends = lengths.cumsum()
+        return Ragged(self.dtype, lengths, lambda row: values[ends[row] - lengths[row] : ends[row]])

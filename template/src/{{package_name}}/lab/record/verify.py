@@ -25,7 +25,7 @@ from .run import Run, find
 
 FINGERPRINT = f"""
 import sys
-from {PACKAGE}.lab.hdf5.checksum import remember, verify
+from {PACKAGE}.lab.hdf5 import remember, verify
 print(remember(verify(sys.argv[1]))["sha256"])
 """
 TOLERANCE = 1e-3  # relative; what another number of threads or another GPU may change
