@@ -57,9 +57,13 @@ def expected(path):
 def test_workers_give_what_the_thread_gives(path, expected, start_method, monkeypatch):
     here = Path(hdf5_package.__file__).parent
     monkeypatch.setenv("PYTHONPATH", f"{here}:{here.parent}")  # spawned workers import this file
-    workers = loader(path, num_workers=2, start_method=start_method)
-    assert (bytes_of(workers), bytes_of(workers)) == expected
-    workers.close()
+    multiprocessing.set_start_method(start_method, force=True)
+    try:
+        workers = loader(path, num_workers=2)
+        assert (bytes_of(workers), bytes_of(workers)) == expected
+        workers.close()
+    finally:
+        multiprocessing.set_start_method(None, force=True)
 
 
 def test_an_epoch_left_early_does_not_disturb_the_next(path, expected):

@@ -13,8 +13,7 @@ from pathlib import Path
 import hdf5_package
 import numpy as np
 import pytest
-from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, fingerprint, layout, verify, write
-from hdf5_project.lab.hdf5 import file_layout
+from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, file_layout, fingerprint, layout, verify, write
 from hdf5_project.lab.hdf5 import stage as stages
 from hdf5_project.lab.machine import filesystem, memory
 

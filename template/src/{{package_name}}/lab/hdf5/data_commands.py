@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,15 @@ from ..errors import Failed, LabError, nearest
 from ..machine.filesystem import filesystem_type, free_bytes, stripes
 from ..machine.memory import limit_bytes, taken_bytes
 from ..project import Project, read_yaml
-from .file_layout import DataFileError, layout, remember, verify
+from . import sources
+from .file_layout import DataFileError, Layout, fingerprint, layout, verify
 from .stage import find, place, stage, unstage
+from .writer import scratch_beside, spool, write_fields
 
-KINDS = ("images", "encoded", "audio", "arrays", "table")
 PACK = """`lab data pack NAME [SOURCE]`: raw data into one .h5 file in the first writable place of paths.data.
 
 Without --as, the samples come from the class that conf/data/NAME.yaml names: its samples(source).
 """
-MANY_CLASSES = 20
 
 
 def pack_command(project: Project, args: list[str]) -> None:
@@ -36,10 +36,15 @@ def pack_command(project: Project, args: list[str]) -> None:
     add = parser.add_argument
     add("name", help="a file of conf/data, without .yaml; with --as also a new name")
     add("source", nargs="*", type=Path, help="raw data: a directory, or files")
-    add("--as", dest="kind", choices=KINDS, help="what the source is; encoded: images kept as their bytes")
+    add("--as", dest="kind", choices=[*sources.READERS, "arrays"], help="the source; encoded: images as their bytes")
     add("--size", nargs=2, type=int, metavar=("H", "W"), help="of images: scaled to cover it, then cropped")
     add("--label", help="column of a table that becomes y")
-    add("--columns", default="", help="columns of a table that become x, with commas (default: all others)")
+    add(
+        "--columns",
+        type=lambda text: text.split(","),
+        default=[],
+        help="of a table that become x (default: the others)",
+    )
     add("--split", default="train=0.8,val=0.1,test=0.1", help="shares (default: %(default)s)")
     add("--split-file", type=Path, help="lines `sample,split`; sample: path below the source, or row number")
     add("--group", help="keeps a group on one side: a column of a table, or an expression found in each path")
@@ -57,23 +62,17 @@ def pack_command(project: Project, args: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary files are removed
     started_s = time.monotonic()
     target = (options.to or writable_place(project)) / config["path"]
-    n_skipped = _pack(config, target, options)
+    _pack(config, target, options)
     found = layout(target)
-    remember(found)  # its bytes were hashed while they were written
-    fields = ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in found.fields.items())
-    splits = ", ".join(f"{name} {split.shape[0]}" for name, split in found.splits.items())
-    spent = f"{found.identity[0] / 1e6:.1f} MB in {time.monotonic() - started_s:.1f} s"
-    print(f"{target}: {found.n} samples, {spent}")
-    print(f"  fields {fields}; splits {splits}" + (f"; {n_skipped} damaged left out" if n_skipped else ""))
+    fingerprint(target, found)  # its bytes were hashed while they were written
+    tell_content(found)
+    n_skipped = len(json.loads(found.attrs.get("skipped", "[]")))
+    print(f"  packed in {time.monotonic() - started_s:.1f} s, {n_skipped} damaged samples left out")
     if not known:
         print(f"  next: copy conf/data/digits.yaml to {options.name}.yaml beside it; set path and fields")
 
 
-def _pack(config: dict[str, Any], target: Path, options: argparse.Namespace) -> int:
-    """Writes `target`, and gives the number of samples that were left out."""
-    from . import sources
-    from .writer import pack_samples, scratch_beside, write_fields
-
+def _pack(config: dict[str, Any], target: Path, options: argparse.Namespace) -> None:
     given = sources.read_split_file(options.split_file) if options.split_file else None
     expression = None if options.kind in ("table", "arrays") else options.group
     splitter = sources.Splitter(sources.parse_ratios(options.split), options.seed, given, expression)
@@ -81,32 +80,21 @@ def _pack(config: dict[str, Any], target: Path, options: argparse.Namespace) -> 
     source, attrs = next(iter(options.source), None), {}
     provenance = {"seed": options.seed, "source": ", ".join(map(str, options.source)) or config["_target_"]}
     check = sources.unchanged([source for source in options.source if source.is_file()])
-    if options.kind == "arrays":
-        with scratch_beside(target) as scratch:
-            arrays = sources.open_arrays(options.source, Path(scratch))
-            if options.group and options.group not in arrays:
-                raise LabError(f"--group {options.group}: no such array. There are: {', '.join(arrays)}")
-            for row in range(len(next(iter(arrays.values()), ())) if given or options.group else 0):
-                splitter.add({"key": row} | ({"group": arrays[options.group][row].item()} if options.group else {}))
-            write_fields(target, arrays, splitter.rows, provenance, {}, check)
-        return 0
-    if options.kind in ("images", "encoded"):
-        samples, attrs = sources.from_images(source, options.size, options.kind == "encoded", skipped)
-    elif options.kind == "audio":
-        samples, attrs = sources.from_audio(source, skipped)
-    elif options.kind == "table":
-        columns = [name for name in options.columns.split(",") if name]
-        samples, attrs = sources.from_table(source, options.label, columns, options.group, skipped)
-    else:
-        samples = load_class(config).samples(source)
-
-    def recorded() -> Iterator[dict[str, Any]]:
-        yield from tqdm(samples, f"reading {options.name}", unit=" samples", mininterval=1, leave=False, disable=None)
+    with scratch_beside(target) as scratch:
+        if options.kind == "arrays":
+            fields = sources.open_arrays(options.source, Path(scratch))
+            if options.group and options.group not in fields:
+                raise LabError(f"--group {options.group}: no such array. There are: {', '.join(fields)}")
+            for row in range(len(next(iter(fields.values()), ())) if given or options.group else 0):
+                splitter.add({"key": row} | ({"group": fields[options.group][row].item()} if options.group else {}))
+        else:
+            read = sources.READERS.get(options.kind, lambda source, *_: (load_class(config).samples(source), {}))
+            samples, attrs = read(source, options, skipped)
+            bar = tqdm(samples, f"reading {options.name}", unit=" samples", mininterval=1, leave=False, disable=None)
+            fields = spool(target, Path(scratch), bar, splitter.add, attrs)
         if skipped:
             provenance["skipped"] = json.dumps(skipped, ensure_ascii=False)
-
-    pack_samples(target, recorded(), splitter, provenance, attrs, check)
-    return len(skipped or ())
+        write_fields(target, fields, splitter.rows, provenance, attrs, check)
 
 
 def data_config(project: Project, name: str) -> dict[str, Any]:
@@ -114,8 +102,7 @@ def data_config(project: Project, name: str) -> dict[str, Any]:
     directory = project.source / "conf" / "data"
     names = sorted(path.stem for path in directory.glob("*.yaml"))
     if name not in names:
-        there = ", ".join(names) or "none"
-        raise LabError(f"no data set {name!r}{nearest(name, names)}. In {directory} there are: {there}")
+        raise LabError(f"no data set {name!r}{nearest(name, names)}. {directory} has: {', '.join(names) or 'none'}")
     config = read_yaml(directory / f"{name}.yaml")
     for key in ("_target_", "path"):
         if not isinstance(config.get(key), str):
@@ -135,8 +122,7 @@ def load_class(config: dict[str, Any]) -> Any:
 def writable_place(project: Project) -> Path:
     """The first directory of paths.data that one may write to, or make."""
     for directory in project.paths["data"]:
-        existing = next(folder for folder in (directory, *directory.parents) if folder.exists())
-        if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        if os.access(next(folder for folder in (directory, *directory.parents) if folder.exists()), os.W_OK | os.X_OK):
             return directory
     places = ", ".join(map(str, project.paths["data"]))
     raise LabError(f"no directory of paths.data can be written to: {places}. Name one with --to DIRECTORY.")
@@ -160,47 +146,47 @@ def info_command(project: Project, args: list[str]) -> None:
     """Fields, shapes, bytes, splits, class counts, provenance, striping, and where the file fits."""
     name = takes_file("info", "what a data file holds, and where it fits").parse_args(args).name
     found = layout(data_file(project, name))
-    size = found.identity[0]
-    print(f"{found.path}: {found.n} samples, {size / 1e6:.1f} MB on {filesystem_type(found.path)}")
-    for name, array in found.fields.items():
-        shape = "x".join(map(str, array.shape[1:])) or ("ragged" if found.is_ragged(name) else "one number")
-        more = "".join(f", {key} {value}" for key, value in array.attrs.items() if key != "classes")
-        print(f"  field {name:<10} {array.dtype!s:<8} {shape:<13} {array.n_bytes / 1e6:9.1f} MB{more}")
-    for name, split in found.splits.items():
-        print(f"  split {name:<10} {split.shape[0]} samples")
+    tell_content(found)
     if (label := found.fields.get("y")) and label.dtype.kind in "iu" and len(label.shape) == 1:
         names = json.loads(label.attrs.get("classes", "{}"))
         numbers, counts = np.unique(found.map(label), return_counts=True)
         each = [f"{names[k] if names else k} {n}" for k, n in zip(numbers, counts, strict=True)]
-        print(f"  {len(each)} classes: {', '.join(each[:MANY_CLASSES])}{', …' if len(each) > MANY_CLASSES else ''}")
+        print(f"  {len(each)} classes: {', '.join(each[:20])}{', …' if len(each) > 20 else ''}")
     for key, value in found.attrs.items():
         if key not in ("format", "n", "complete"):
             print(f"  {key}: {value}")
     if striping := stripes(found.path):
         print(f"  lustre stripes: {striping}")
     rooms = {"memory": limit_bytes() - taken_bytes(), "/dev/shm": free_bytes("/dev/shm")} | _gpu()
-    fits = [f"{room} {'yes' if size < 0.8 * n else 'no'} ({n / 1e9:.1f} GB)" for room, n in rooms.items()]
+    fits = [f"{room} {'yes' if found.identity[0] < 0.8 * n else 'no'} ({n / 1e9:.1f} GB)" for room, n in rooms.items()]
     print(f"  fits into: {', '.join(fits)}{'' if 'GPU' in rooms else '; no GPU here'}")
+
+
+def tell_content(found: Layout) -> None:
+    """Prints samples, bytes, fields and splits."""
+    print(f"{found.path}: {found.n} samples, {found.identity[0] / 1e6:.1f} MB on {filesystem_type(found.path)}")
+    for name, array in found.fields.items():
+        shape = "x".join(map(str, array.shape[1:])) or ("ragged" if found.is_ragged(name) else "one number")
+        more = "".join(f", {key} {value}" for key, value in array.attrs.items() if key != "classes")
+        print(f"  field {name:<10} {array.dtype!s:<8} {shape:<13} {array.n_bytes / 1e6:9.1f} MB{more}")
+    print("  splits", ", ".join(f"{name} {split.shape[0]}" for name, split in found.splits.items()) or "none")
 
 
 def _gpu() -> dict[str, int]:
     query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-    try:
+    with suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
         answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
         return {"GPU": int(answer.split()[0]) << 20}
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return {}
+    return {}
 
 
 def verify_command(project: Project, args: list[str]) -> None:
     path = data_file(project, takes_file("verify", "checks every byte of a data file").parse_args(args).name)
-    size = path.stat().st_size if path.exists() else 0
     try:
-        with tqdm(total=size, unit="B", unit_scale=True, leave=False, disable=None) as bar:
-            found = verify(path, bar.update)
+        found = verify(path)
     except DataFileError as error:
         raise Failed(str(error)) from error
-    print(f"{path}: all {found.n} samples are as they were written, sha256 {remember(found)['sha256']}")
+    print(f"{path}: all {found.n} samples are as they were written, sha256 {fingerprint(path, found)['sha256']}")
 
 
 def stage_command(project: Project, args: list[str]) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import Dataset
 
 from .file_layout import OFFSETS, DataFileError, Layout, layout, require
-from .sources import crop, decode
+from .sources import decode
 
 LENGTHS = "_lengths"
 
@@ -50,7 +50,7 @@ class FieldReader(Mapped):
 
     @cached_property
     def values(self) -> np.ndarray:
-        return self.layout.map(self.layout.field(self.name))
+        return self.layout.map(self.layout.known("field", self.name))
 
     def read(self, rows: np.ndarray, batch: Batch) -> np.ndarray:
         return self.values.take(rows, 0)
@@ -104,11 +104,11 @@ class EncodedImages(Ragged):
         where = batch.rng.random((len(rows), 2)) if self.crop == "random" else np.full((len(rows), 2), 0.5)
         for i, (start, size) in enumerate(zip(*self.spans(rows), strict=True)):
             try:
-                image_HWC = decode(self.values[start : start + size].tobytes(), self.shape)
+                image_HWC = decode(self.values[start : start + size].tobytes(), self.shape, tuple(where[i]))
             except Exception as error:  # whatever a decoder raises for damaged bytes
                 what = f"{self.layout.path}: image {rows[i]} of field {self.name!r} cannot be decoded"
                 raise DataFileError(f"{what} ({error}). See: lab data verify {self.layout.path}") from error
-            out[i] = crop(image_HWC, self.shape, *where[i]).transpose(2, 0, 1)
+            out[i] = image_HWC.transpose(2, 0, 1)
         return out
 
 
@@ -118,7 +118,7 @@ def field_reader(layout: Layout, name: str, shapes: Mapping[str, Any], crop: str
     shape = shapes.get(base)
     if name not in layout.fields and layout.is_ragged(base):
         return Lengths(layout, base, shape, crop)
-    stored = layout.field(name)
+    stored = layout.known("field", name)
     if not layout.is_ragged(name):
         require(shape is None, f"{where} has one shape, {stored.shape[1:]}; shapes are for ragged fields.")
         return FieldReader(layout, name)
@@ -171,7 +171,7 @@ class H5Dataset(Mapped, Dataset):
         require(crop in ("random", "start"), f"crop is {crop!r}; expected 'random' or 'start'.")
         self.layout = path if isinstance(path, Layout) else layout(path)
         self.split, self.fields, self.transform = split, tuple(fields), transform
-        self.n = self.layout.split(split).shape[0]
+        self.n = self.layout.known("split", split).shape[0]
         unused = set(shapes or {}) - set(self.fields)
         require(not unused, f"shapes name {sorted(unused)}, which are not among the fields {self.fields}.")
         self.readers = [field_reader(self.layout, name, shapes or {}, crop) for name in self.fields]
@@ -179,7 +179,7 @@ class H5Dataset(Mapped, Dataset):
     @cached_property
     def rows(self) -> np.ndarray:
         """(n,) int64, where the samples of the split lie in the file; mapped once in each process."""
-        return self.layout.map(self.layout.split(self.split))
+        return self.layout.map(self.layout.known("split", self.split))
 
     def __len__(self) -> int:
         return self.n

@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from tqdm import tqdm
 
 from ..errors import LabError, nearest
 
@@ -96,13 +96,9 @@ class Layout:
     def is_ragged(self, name: str) -> bool:
         return name + OFFSETS in self.arrays
 
-    def split(self, name: str) -> Array:
-        return self._known("split", name, self.splits)
-
-    def field(self, name: str) -> Array:
-        return self._known("field", name, self.fields)
-
-    def _known(self, kind: str, name: str, there: dict[str, Array]) -> Array:
+    def known(self, kind: str, name: str) -> Array:
+        """The array of the `field` or `split` of that name."""
+        there = {"field": self.fields, "split": self.splits}[kind]
         hint = f"{nearest(name, there)}. It has: {', '.join(there) or 'none'}"
         require(name in there, f"{self.path} has no {kind} {name!r}{hint}")
         return there[name]
@@ -224,24 +220,29 @@ def _why_unreadable(path: Path, size: int, error: Exception) -> str:
     return f"{path} ({size} bytes) is damaged: {text}. {again}"
 
 
-def verify(path: str | Path, progress: Callable[[int], Any] = lambda n_bytes: None) -> Layout:
-    """Reads all arrays (about 1 GB/s) and compares their sha256; `progress` is told the bytes of each block.
+def byte_bar(what: str, n_bytes: int) -> tqdm:
+    """A progress bar in a terminal, once the work has taken a second."""
+    return tqdm(desc=what, total=n_bytes, unit="B", unit_scale=True, delay=1, leave=False, disable=None)
+
+
+def verify(path: str | Path) -> Layout:
+    """Reads all arrays (about 1 GB/s) and compares their sha256.
 
     Raises:
         DataFileError: naming the array that differs, or what else is wrong with the file.
     """
     found = layout(path)
-    for name, array in found.every.items():
-        sha256 = _sha256_of(found, array, progress)
-        differs = f"sha256 {sha256[:12]}… found, {array.sha256[:12] or 'none'}… expected"
-        intact(sha256 == array.sha256, found.path, f": /{name} is damaged: {differs}")
-        if name.endswith(OFFSETS):
-            offsets = found.map(array)
-            intact((offsets[1:] >= offsets[:-1]).all(), found.path, f": /{name} go backwards")
+    with byte_bar(f"verifying {found.path.name}", found.identity[0]) as bar:
+        for name, array in found.every.items():
+            sha256 = _sha256_of(found, array, bar)
+            differs = f"sha256 {sha256[:12]}… found, {array.sha256[:12] or 'none'}… expected"
+            intact(sha256 == array.sha256, found.path, f": /{name} is damaged: {differs}")
+            if name.endswith(OFFSETS):
+                intact((np.diff(found.map(array)) >= 0).all(), found.path, f": /{name} go backwards")
     return found
 
 
-def _sha256_of(found: Layout, array: Array, progress: Callable[[int], Any]) -> str:
+def _sha256_of(found: Layout, array: Array, bar: tqdm) -> str:
     sha256, left, buffer = hashlib.sha256(), array.n_bytes, memoryview(bytearray(BLOCK_BYTES))
     with open(found.path, "rb", buffering=0) as file:  # not mapped: a file cut meanwhile is no SIGBUS
         file.seek(array.offset)
@@ -249,47 +250,39 @@ def _sha256_of(found: Layout, array: Array, progress: Callable[[int], Any]) -> s
             n_read = file.readinto(buffer[: min(left, BLOCK_BYTES)])
             require(n_read, f"{found.path}: {array.name} ends {left} bytes early: cut while it was read.")
             sha256.update(buffer[:n_read])
-            progress(n_read)
+            bar.update(n_read)
             left -= n_read
     return sha256.hexdigest()
 
 
-def version_of(path: Path) -> dict[str, Any]:
-    """What a file is without reading it: its path, bytes and time of change."""
+def key_of(path: Path) -> str:
+    """A file name for what belongs to this version of a file: by its size, time of change and name."""
     stat = os.stat(path)
-    return {"path": str(path.resolve()), "size_bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+    return f"{stat.st_size:x}-{stat.st_mtime_ns:x}-{path.name}"
 
 
-def key_of(version: dict[str, Any]) -> str:
-    """A short name of a version."""
-    return hashlib.sha256(json.dumps(version).encode()).hexdigest()[:16]
-
-
-def fingerprint(path: str | Path) -> dict[str, Any]:
+def fingerprint(path: str | Path, verified: Layout | None = None) -> dict[str, Any]:
     """What the file is by its content: `sha256` over all arrays' hashes, `n`, `path`, `size_bytes`,
     `mtime_ns`.
 
-    The bytes are verified once per (path, size, mtime); the answer is kept in the user's cache directory.
+    The bytes are verified once per (path, size, mtime), unless they just were: `verified`. The answer is kept in the
+    user's cache directory.
 
     Raises:
         DataFileError: as `verify`.
     """
-    with suppress(OSError, ValueError):
-        return json.loads(_note(version_of(Path(path))).read_text(encoding="utf-8"))
-    return remember(verify(path))
-
-
-def remember(verified: Layout) -> dict[str, Any]:
-    """Keeps the fingerprint of a file whose bytes were just verified or written."""
-    version, arrays = version_of(verified.path), sorted(verified.every.items())
+    path = Path(path).resolve()
+    version = {"path": str(path), "size_bytes": identity(path)[0], "mtime_ns": os.stat(path).st_mtime_ns}
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab" / "fingerprints"
+    note = cache / key_of(path)
+    if verified is None:
+        with suppress(OSError, ValueError):
+            return json.loads(note.read_text(encoding="utf-8")) | version
+        verified = verify(path)
+    arrays = sorted(verified.every.items())
     lines = [f"{name} {array.dtype.str} {array.shape} {array.sha256}" for name, array in arrays]
     known = {"sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(), "n": verified.n} | version
     with suppress(OSError):  # a full or read-only home costs the next run a second reading, nothing else
-        _note(version).parent.mkdir(parents=True, exist_ok=True)
-        _note(version).write_text(json.dumps(known), encoding="utf-8")  # half of it is no JSON, so read again
+        cache.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps(known), encoding="utf-8")  # half of it is no JSON, so read again
     return known
-
-
-def _note(version: dict[str, Any]) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab" / "fingerprints"
-    return cache / f"{key_of(version)}.json"

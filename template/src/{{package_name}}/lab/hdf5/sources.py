@@ -6,8 +6,9 @@ import io
 import json
 import re
 import zipfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..machine.affinity import in_order
-from .file_layout import DataFileError, require
+from .file_layout import DataFileError, key_of, require
 
 Size = tuple[int, int]  # height, width
 Samples = tuple[Iterator[dict[str, Any]], dict[str, dict[str, Any]]]  # and the attributes of their fields
@@ -45,90 +46,75 @@ def damage(where: str, key: str, skipped: Skipped) -> Iterator[None]:
 
 def unchanged(files: Sequence[Path]) -> Callable[[], None]:
     """A check that these files are as they are now."""
-
-    def seen() -> list[tuple[int, int]]:
-        return [(stat.st_size, stat.st_mtime_ns) for stat in (file.stat() for file in files)]
+    before = [key_of(file) for file in files]
 
     def check() -> None:
-        names = ", ".join(map(str, files))
-        require(seen() == before, f"{names} changed while it was packed. Pack again when nothing writes to it.")
+        changed = f"{', '.join(map(str, files))} changed while it was packed"
+        require([key_of(file) for file in files] == before, f"{changed}. Pack again when nothing writes to it.")
 
-    before = seen()
     return check
 
 
-def from_images(root: Path, size: Size | None, encoded: bool, skipped: Skipped) -> Samples:
+def from_images(root: Path, options: Namespace, skipped: Skipped) -> Samples:
     """Samples {"x": image, "y": class} and the attributes of their fields.
 
-    x is RGB uint8 (3, height, width), scaled to cover `size` and cropped to it; with `encoded` the file's
-    bytes as they are, checked by decoding. Without `size` all images must have one size.
+    x is RGB uint8 (3, height, width), scaled to cover `options.size` and cropped to it; of the kind `encoded` the file's
+    bytes as they are, checked by decoding. Without a size all images must have one size.
     """
     needs("PIL", "pillow", "reading images")
+    encoded = options.kind == "encoded"
 
     def read(path: Path) -> np.ndarray:
         content = path.read_bytes()
-        image_HWC = decode(content, (8, 8) if encoded else size)
-        if encoded:
-            return np.frombuffer(content, np.uint8)
-        return (crop(image_HWC, size) if size else image_HWC).transpose(2, 0, 1)
+        image_HWC = decode(content, (8, 8) if encoded else options.size)
+        return np.frombuffer(content, np.uint8) if encoded else image_HWC.transpose(2, 0, 1)
 
     return _from_folder(root, "images", "x", read, {"encoding": "image", "ragged": 1} if encoded else {}, skipped)
 
 
-def crop(image_HWC: np.ndarray, size: Size, down: float = 0.5, right: float = 0.5) -> np.ndarray:
-    """A window of `size` (height, width), `down` and `right` in 0..1 of the way; the centre by default."""
-    top = int(down * (image_HWC.shape[0] - size[0] + 1))
-    left = int(right * (image_HWC.shape[1] - size[1] + 1))
-    return image_HWC[top : top + size[0], left : left + size[1]]
-
-
-def decode(encoded: bytes, size: Size | None) -> np.ndarray:
-    """An encoded image as RGB uint8 (height, width, 3), scaled to just cover `size` (height, width).
+def decode(encoded: bytes, size: Size | None, centre: Sequence[float] = (0.5, 0.5)) -> np.ndarray:
+    """An encoded image as RGB uint8 (height, width, 3), scaled to just cover `size` (height, width) and cropped to it,
+    `centre` (right, down) in 0..1 of the way.
 
     Raises:
         Exception: of Pillow's choice, when the bytes are no image or cut short.
     """
-    from PIL import Image  # only data sets of images need it
+    from PIL import Image, ImageOps  # only data sets of images need it
 
     with Image.open(io.BytesIO(encoded)) as image:
-        if size is None:
-            return np.asarray(image.convert("RGB"))
-        height, width = size
-        image.draft("RGB", (width, height))  # a JPEG is decoded at the smallest eighth that still covers it
-        scale = max(height / image.height, width / image.width)
-        covering = (max(width, round(image.width * scale)), max(height, round(image.height * scale)))
-        return np.asarray(image.convert("RGB").resize(covering, Image.Resampling.BILINEAR))
+        size = size or (image.height, image.width)
+        image.draft("RGB", size[::-1])  # a JPEG is decoded at the smallest eighth that still covers it
+        return np.asarray(ImageOps.fit(image.convert("RGB"), size[::-1], Image.Resampling.BILINEAR, centering=centre))
 
 
-def from_audio(root: Path, skipped: Skipped) -> Samples:
+def from_audio(root: Path, options: Namespace, skipped: Skipped) -> Samples:
     """Samples {"wav": int16 of any length, "y": class, when there are sub-directories}, all of one sample rate."""
     needs("soundfile", "soundfile", "reading audio")
     import soundfile
 
-    first = next((path for path in sorted(root.rglob("*")) if path.suffix.lower() in SUFFIXES["audio"]), None)
-    rate_hz = soundfile.info(first).samplerate if first else 0
+    attrs = {"ragged": 1}
 
     def read(path: Path) -> np.ndarray:
-        head, size = path.open("rb").read(8), path.stat().st_size
-        riff = int.from_bytes(head[4:], "little") + 8 if head[:4] == b"RIFF" else 0
-        require(riff <= size or riff > 0xFFFFFFFF, f"cut short: {size} bytes found, {riff} expected")
-        with soundfile.SoundFile(path) as file:
+        content = path.read_bytes()
+        riff = int.from_bytes(content[4:8], "little") + 8 if content[:4] == b"RIFF" else 0
+        require(riff <= len(content) or riff > 0xFFFFFFFF, f"cut short: {len(content)} bytes found, {riff} expected")
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
+            rate_hz = attrs.setdefault("sample_rate_hz", file.samplerate)  # of the first file
             found = f"{file.samplerate} Hz, {file.channels} channels; expected {rate_hz} Hz, 1 channel"
             require((file.samplerate, file.channels) == (rate_hz, 1), f"{found}. Convert it first")
             wav = file.read(dtype="int16")
             require(len(wav) == file.frames, f"cut short: {len(wav)} of {file.frames} values found")
         return wav
 
-    return _from_folder(root, "audio", "wav", read, {"sample_rate_hz": rate_hz, "ragged": 1}, skipped)
+    return _from_folder(root, "audio", "wav", read, attrs, skipped)
 
 
 def _from_folder(
     root: Path, kind: str, field: str, read: Callable[[Path], np.ndarray], attrs: dict, skipped: Skipped
 ) -> Samples:
     require(root.is_dir(), f"{root} is no directory; expected one with {kind} in a sub-directory per class.")
-    suffixes = SUFFIXES[kind]
-    files = sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in suffixes)
-    require(files, f"{root} has no {kind} ({', '.join(suffixes)}) in it.")
+    files = sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in SUFFIXES[kind])
+    require(files, f"{root} has no {kind} ({', '.join(SUFFIXES[kind])}) in it.")
     classes = sorted({file.parts[0] for file in files if len(file.parts) > 1})
     loose = next((file for file in files if classes and len(file.parts) == 1), None)
     require(not loose, f"{root / str(loose)} is in no sub-directory, others are; a sub-directory is a class.")
@@ -166,17 +152,17 @@ def open_arrays(sources: Sequence[Path], scratch: Path) -> dict[str, np.ndarray]
     return arrays
 
 
-def from_table(path: Path, label: str | None, columns: Sequence[str], group: str | None, skipped: Skipped) -> Samples:
-    """Samples {"x": float32 of the `columns` (all but label and group), "y": the label} and field attributes.
+def from_table(path: Path, options: Namespace, skipped: Skipped) -> Samples:
+    """Samples {"x": float32 of the columns (default: all but label and group), "y": the label} and field attributes.
 
-    A label column of whole numbers is int64, of other numbers float32, of names the class number (sorted
-    names).
+    A label column of whole numbers is int64, of other numbers float32, of names the class number (sorted names).
     """
+    label, group = options.label, options.group
     first = next(_rows(path), None)
     require(first, f"{path} has no rows.")
-    unknown = [name for name in (label, group, *columns) if name is not None and name not in first]
+    unknown = [name for name in (label, group, *options.columns) if name is not None and name not in first]
     require(not unknown, f"{path} has no column {unknown}. It has: {', '.join(map(str, first))}")
-    chosen = list(columns) or [name for name in first if name not in (label, group)]
+    chosen = options.columns or [name for name in first if name not in (label, group)]
     classes, kind = _labels(path, label) if label else ({}, np.int64)
 
     def samples() -> Iterator[dict[str, Any]]:
@@ -191,11 +177,9 @@ def from_table(path: Path, label: str | None, columns: Sequence[str], group: str
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    parquet = path.suffix in (".parquet", ".pq")
-    if parquet:
-        needs("pyarrow", "pyarrow", "reading Parquet")
     try:
-        if parquet:
+        if path.suffix in (".parquet", ".pq"):
+            needs("pyarrow", "pyarrow", "reading Parquet")
             from pyarrow.parquet import ParquetFile
 
             with ParquetFile(path) as file:
@@ -205,42 +189,41 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
     except (OSError, ValueError, csv.Error) as error:  # a damaged Parquet file is a ValueError, and so is no UTF-8
-        raise DataFileError(f"{path} is no UTF-8 table with a head line, nor Parquet: {error}") from error
+        raise DataFileError(f"{path} cannot be read as a table with a head line: {error}") from error
 
 
 def _number(row: Mapping[str, Any], name: str) -> float:
-    try:
-        value = float(row[name])
-    except (ValueError, TypeError, KeyError):
-        value = float("nan")
-    require(value == value, f"column {name!r}: {row.get(name)!r} is no number; correct it, or choose other --columns")
-    return value
+    with suppress(ValueError, TypeError, KeyError):
+        if (value := float(row[name])) == value:  # which NaN is not
+            return value
+    raise DataFileError(f"column {name!r}: {row.get(name)!r} is no number; correct it, or choose other --columns")
 
 
 def _labels(path: Path, label: str) -> tuple[dict[str, int], type]:
     """({name: number}, int64) of a column of names; ({}, int64 or float32) of numbers."""
-    names, kind, named = set(), np.int64, False
-    for row in _rows(path):
-        if str(row[label]) in ("", "None", "nan", "NaN"):
-            continue  # told later, with its row
-        if len(names) <= MAX_CLASSES:
-            names.add(row[label])
-        try:
-            kind = kind if _number(row, label).is_integer() else np.float32
-        except DataFileError:
-            named = True
-    many = named and len(names) > MAX_CLASSES
-    require(not many, f"{path}: column {label!r} has over {MAX_CLASSES} different texts: no label.")
-    return ({name: i for i, name in enumerate(sorted(names, key=str))}, np.int64) if named else ({}, kind)
+
+    def rows() -> Iterator[dict[str, Any]]:  # a hole is told later, with its row
+        return (row for row in _rows(path) if str(row[label]) not in ("", "None", "nan", "NaN"))
+
+    try:
+        whole = {_number(row, label).is_integer() for row in rows()}
+        return {}, np.float32 if False in whole else np.int64
+    except DataFileError:
+        names = sorted({row[label] for row in rows()}, key=str)
+    many = f"column {label!r} has {len(names)} different texts, over {MAX_CLASSES}: no label"
+    require(len(names) <= MAX_CLASSES, f"{path}: {many}. Choose another, or leave it out.")
+    return {name: number for number, name in enumerate(names)}, np.int64
+
+
+READERS = {"images": from_images, "encoded": from_images, "audio": from_audio, "table": from_table}
 
 
 @dataclass
 class Splitter:
     """Told each sample, it gives the order of the rows and the rows of each split.
 
-    A sample's own "split" wins, then the `given` file's line for its key, then its "group" (or what the
-    expression `group` finds in its key): all samples of a group go to one side. Otherwise `ratios` of
-    samples.
+    A sample's own "split" wins, then the `given` file's line for its key, then its "group" (or what the expression
+    `group` finds in its key): all samples of a group go to one side. Otherwise `ratios` of samples.
     """
 
     ratios: Mapping[str, float]

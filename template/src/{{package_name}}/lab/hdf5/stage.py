@@ -6,6 +6,7 @@ process ends, however it ends. So the last one removes the copy, and what dead j
 """
 
 import fcntl
+import glob
 import os
 import shutil
 import sys
@@ -19,7 +20,7 @@ from ..errors import LabError, nearest
 from ..machine.filesystem import check_room, node_local
 from ..machine.memory import limit_bytes
 from ..project import Project, resolve_paths
-from .file_layout import BLOCK_BYTES, DataFileError, key_of, require, verify, version_of
+from .file_layout import BLOCK_BYTES, DataFileError, key_of, require, verify
 
 
 def find(path: str | Path, search: Sequence[str | Path]) -> Path:
@@ -31,10 +32,9 @@ def find(path: str | Path, search: Sequence[str | Path]) -> Path:
     path = Path(os.path.expandvars(path)).expanduser()
     if path.is_absolute():
         return path
-    try:
+    root = Path.cwd()
+    with suppress(LabError):  # outside of a project, relative directories lie here
         root = Project.find().root
-    except LabError:  # outside of a project, relative directories lie here
-        root = Path.cwd()
     directories = resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)["data"]
     for directory in directories:
         if (directory / path).exists():
@@ -53,17 +53,16 @@ def stage(path: Path, where: str, owner: Any, keep: bool = False) -> Path:
         DataFileError: the copy does not match its hashes, or there is no such place.
     """
     directory = place(where)
-    copy = directory / f"{key_of(version_of(path))}-{path.name}"
+    copy = directory / key_of(path)
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
         with _alone(directory):
             _clear(directory)
             handle = _use(copy, path)
             if keep:
-                _mark(copy).touch()
+                copy.chmod(0o400)  # read-only: kept without a user
     except OSError as error:
-        reason = error.strerror or error
-        print(f"lab: not staged to {where}: {reason}. Reading {path} where it is.", file=sys.stderr)
+        print(f"lab: not staged to {where}: {error.strerror or error}. Reading {path} where it is.", file=sys.stderr)
         return path
     weakref.finalize(owner, _leave, copy, handle, os.getpid())
     return copy
@@ -73,8 +72,8 @@ def unstage(directory: Path, path: Path) -> None:
     """Removes copies without a user: the kept ones of `path`, and those that dead jobs left."""
     if directory.exists():
         with _alone(directory):
-            for mark in directory.glob(f"*-{path.name}.keep"):
-                mark.unlink()
+            for copy in directory.glob(f"*-{glob.escape(path.name)}"):
+                copy.chmod(0o600)
             _clear(directory)
 
 
@@ -99,11 +98,6 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _mark(copy: Path) -> Path:
-    """What says that `copy` is kept without a user."""
-    return copy.with_name(f"{copy.name}.keep")
 
 
 def _use(copy: Path, path: Path) -> int:
@@ -142,14 +136,13 @@ def _leave(copy: Path, handle: int, pid: int) -> None:
 
 def _clear(directory: Path) -> None:
     for copy in directory.iterdir():
-        if copy.suffix != ".keep":
-            _remove_unused(copy)
+        _remove_unused(copy)
 
 
 def _remove_unused(copy: Path) -> None:
     with suppress(FileNotFoundError, BlockingIOError), open(copy, "rb") as file:  # gone, or in use
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _mark(copy).exists():
+        if os.fstat(file.fileno()).st_mode & 0o200:
             copy.unlink()
 
 
@@ -160,12 +153,10 @@ def warm(path: Path) -> None:
     if size > limit_bytes() / 2:
         return
     with open(path, "rb", buffering=0) as file:
-        try:  # looks at 64 places whether they are in memory already
-            places = range(0, size, max(1, size // 64))
+        places = range(0, size, max(1, size // 64))
+        with suppress(OSError):  # not in memory, or a file system that cannot tell
             if all(os.preadv(file.fileno(), [bytearray(1)], at, os.RWF_NOWAIT) for at in places):
                 return
-        except OSError:  # not in memory, or a file system that cannot tell
-            pass
         buffer = bytearray(BLOCK_BYTES)
         while file.readinto(buffer):
             pass

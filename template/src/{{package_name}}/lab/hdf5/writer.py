@@ -11,16 +11,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 from tqdm import tqdm
 
 from ..machine.filesystem import check_room, stripe
-from .file_layout import BLOCK_BYTES, FORMAT, OFFSETS, VERSION, DataFileError, check_numbers, require
+from .file_layout import BLOCK_BYTES, FORMAT, OFFSETS, VERSION, DataFileError, byte_bar, check_numbers, require
 
 ALIGNMENT_BYTES = 1 << 20  # fields from this size on begin at a whole stripe
 NOT_FIELDS = ("key", "split", "group")  # of a sample: told to the splitter, not stored
@@ -96,8 +96,13 @@ def write_fields(
     for name, split in _checked_splits(path, splits, n).items():
         columns[f"splits/{name}"] = Column(split.dtype, split.shape, [split])
     needed = sum(int(np.prod(column.shape, dtype=np.int64)) * column.dtype.itemsize for column in columns.values())
-    bar = tqdm(total=needed, desc=f"writing {path.name}", unit="B", unit_scale=True, delay=1, leave=False, disable=None)
-    with scratch_beside(path) as scratch, cannot_be_written(path), bar:
+    origin = {
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": " ".join(sys.argv),
+        "host": socket.gethostname(),
+        "packages": f"python=={sys.version.split()[0]} h5py=={h5py.__version__} numpy=={np.__version__}",
+    }
+    with scratch_beside(path) as scratch, cannot_be_written(path), byte_bar(f"writing {path.name}", needed) as bar:
         check_room(path.parent, needed)
         temporary = Path(scratch) / path.name
         stripe(temporary)
@@ -105,16 +110,19 @@ def write_fields(
         at = {"alignment_threshold": ALIGNMENT_BYTES, "alignment_interval": ALIGNMENT_BYTES}
         with h5py.File(temporary, "w", libver=("v110", "v110"), locking=False, **at) as file:
             file.require_group("splits")
-            file.attrs.update({"format": FORMAT, "version": VERSION, "n": n} | _origin() | dict(provenance))
+            file.attrs.update({"format": FORMAT, "version": VERSION, "n": n} | origin | dict(provenance))
             for name, column in columns.items():
                 _write_array(path, file, name, column, bar)
             for name in fields:
                 file[f"data/{name}"].attrs.update(attrs.get(name, {}))
             last_check()
             file.attrs["complete"] = 1
-        _sync(temporary)
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
         os.replace(temporary, path)
-        _sync(path.parent)  # makes the rename survive a power cut
+        directory = os.open(path.parent, os.O_RDONLY)
+        os.fsync(directory)  # makes the rename survive a power cut
+        os.close(directory)
     return path
 
 
@@ -137,7 +145,10 @@ def _number_of_samples(path: Path, fields: Mapping[str, np.ndarray | Ragged]) ->
 def _columns(name: str, value: np.ndarray | Ragged, order: np.ndarray | range) -> dict[str, Column]:
     if isinstance(value, Ragged):
         offsets = np.concatenate([[0], np.cumsum(value.lengths[order])]).astype(np.int64)
-        flat = Column(value.dtype, (int(offsets[-1]),), _joined(map(value.sample, order)))
+        block_of = offsets[:-1] * value.dtype.itemsize // BLOCK_BYTES
+        parts = np.split(order, np.flatnonzero(np.diff(block_of)) + 1)
+        blocks = (np.concatenate([value.sample(row) for row in rows]) for rows in parts)
+        flat = Column(value.dtype, (int(offsets[-1]),), blocks)
         return {name: flat, name + OFFSETS: Column(offsets.dtype, offsets.shape, [offsets])}
     step = max(1, BLOCK_BYTES * len(value) // max(1, value.nbytes))
     parts = (order[start : start + step] for start in range(0, len(value), step))
@@ -145,43 +156,20 @@ def _columns(name: str, value: np.ndarray | Ragged, order: np.ndarray | range) -
     return {name: Column(value.dtype, value.shape, blocks)}
 
 
-def _joined(samples: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """One-dimensional arrays, one after the other, in blocks."""
-    pieces, n_bytes = [], 0
-    for sample in samples:
-        pieces.append(sample)
-        n_bytes += sample.nbytes
-        if n_bytes >= BLOCK_BYTES:
-            yield np.concatenate(pieces)
-            pieces, n_bytes = [], 0
-    if pieces:
-        yield np.concatenate(pieces)
-
-
 def _checked_splits(path: Path, splits: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
-    owner, names, rows_of = np.full(n, -1), list(splits), {}
-    for number, name in enumerate(names):
-        rows, where = np.asarray(splits[name]), f"{path}: split {name!r}"
+    rows_of: dict[str, np.ndarray] = {}
+    for name, rows in splits.items():
+        rows, where = np.asarray(rows), f"{path}: split {name!r}"
         integers = rows.ndim == 1 and (rows.dtype.kind in "iu" or rows.size == 0)
         require(integers, f"{where} must list row numbers, found {rows.dtype} of shape {rows.shape}.")
         rows = rows_of[name] = np.sort(rows.astype(np.int64))
         outside = rows.size and not 0 <= rows[0] <= rows[-1] < n
         require(not outside, f"{where} has rows {rows[:1]}..{rows[-1:]}, there are samples 0..{n - 1}.")
-        require((rows[1:] > rows[:-1]).all(), f"{where} names a row twice.")
-        for row in rows[owner[rows] >= 0][:1]:
-            raise DataFileError(f"{where} and {names[owner[row]]!r} share row {row}; no row may be in two.")
-        owner[rows] = number
+    together = np.sort(np.concatenate([np.empty(0, np.int64), *rows_of.values()]))
+    for row in together[1:][together[1:] == together[:-1]][:1]:
+        owners = " and ".join(repr(name) for name, rows in rows_of.items() for _ in range((rows == row).sum()))
+        raise DataFileError(f"{path}: row {row} is named twice, by split {owners}; no row may be in two.")
     return rows_of
-
-
-def _origin() -> dict[str, Any]:
-    """What made the file."""
-    return {
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": " ".join(sys.argv),
-        "host": socket.gethostname(),
-        "packages": f"python=={sys.version.split()[0]} h5py=={h5py.__version__} numpy=={np.__version__}",
-    }
 
 
 def _write_array(path: Path, file: h5py.File, name: str, column: Column, bar: tqdm) -> None:
@@ -201,14 +189,6 @@ def _write_array(path: Path, file: h5py.File, name: str, column: Column, bar: tq
     dataset.attrs["sha256"] = sha256.hexdigest()
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 @contextmanager
 def cannot_be_written(path: Path) -> Iterator[None]:
     """The answer to a full disk, a quota, a read-only place, a missing permission."""
@@ -216,12 +196,11 @@ def cannot_be_written(path: Path) -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:  # h5py closes a file on a full disk with a RuntimeError
         number = getattr(error, "errno", None) or int((re.findall(r"errno = (\d+)", str(error)) or [0])[0])
-        reason = os.strerror(number) if number else str(error)
+        reason = getattr(error, "strerror", None) or (os.strerror(number) if number else str(error))
         if number in (errno.ENOSPC, errno.EDQUOT):
-            reason = f"the disk is full or over its quota ({getattr(error, 'strerror', None) or reason})"
-        kept = "What was under that name before is untouched"
-        message = f"{path} cannot be written: {reason}. {kept}. Free space, or use --to DIRECTORY."
-        raise DataFileError(message) from error
+            reason = f"the disk is full or over its quota ({reason})"
+        kept = "What was under that name before is untouched. Free space, or use --to DIRECTORY."
+        raise DataFileError(f"{path} cannot be written: {reason}. {kept}") from error
 
 
 def scratch_beside(path: Path) -> tempfile.TemporaryDirectory:
@@ -231,70 +210,48 @@ def scratch_beside(path: Path) -> tempfile.TemporaryDirectory:
         return tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent, ignore_cleanup_errors=True)
 
 
-def pack_samples(
-    path: Path,
-    samples: Iterable[Mapping[str, Any]],
-    splitter: Any,
-    provenance: Mapping[str, Any],
-    attrs: Mapping[str, Mapping[str, Any]],
-    last_check: Callable[[], None] = lambda: None,
-) -> Path:
-    """Writes `samples`, one at a time, to `path` in a seeded random order: dicts of arrays, and of "split" or "group" (see
-    `H5DataModule.samples`). 1-D fields that differ in length become ragged. Memory holds one sample, one block, and a
-    few numbers per sample, however large the source is: the samples go to raw files beside `path` first.
-
-    Args:
-        splitter: is told each sample, and gives the order of the rows and their splits; see `Splitter`.
-        provenance, attrs, last_check: see `write_fields`.
+def spool(
+    path: Path, scratch: Path, samples: Iterable[Mapping[str, Any]], tell: Callable[[Mapping], Any], attrs: Mapping
+) -> dict[str, np.ndarray | Ragged]:
+    """Fields from `samples`, dicts of arrays that come one at a time (see `H5DataModule.samples`), by way of raw files in
+    `scratch`. 1-D fields that differ in length become ragged. Memory holds one sample and a few numbers per sample,
+    however large the source is. Each sample is told to `tell`; `attrs`: see `write_fields`.
 
     Raises:
-        DataFileError: samples that differ in fields, type or shape; and as `write`. Nothing is left behind.
+        DataFileError: samples that differ in fields, type or shape, or no space for them beside `path`.
     """
-    spools: dict[str, Spool] = {}
-    with scratch_beside(path) as scratch, ExitStack() as files:
+    like: dict[str, np.ndarray] = {}  # the first sample
+    with ExitStack() as stack:
         for i, sample in enumerate(samples):
             values = {name: np.asarray(value) for name, value in sample.items() if name not in NOT_FIELDS}
             where = f"{path}: sample {sample.get('key', i)}"
             with cannot_be_written(path):
-                for name, value in values.items() if i == 0 else ():
-                    file = files.enter_context(open(Path(scratch) / name, "wb", BLOCK_BYTES))
-                    spools[name] = Spool(value.dtype, value.shape, file)
-                same = values.keys() == spools.keys()
-                require(same, f"{where} has the fields {[*values]}, others {[*spools]}.")
+                if i == 0:
+                    like, lengths = values, {name: [] for name in values}
+                    files = {name: stack.enter_context(open(scratch / name, "wb", BLOCK_BYTES)) for name in values}
+                require(values.keys() == like.keys(), f"{where} has the fields {[*values]}, others {[*like]}.")
                 for name, value in values.items():
-                    spools[name].append(f"{where}: {name!r}", value)
-            splitter.add(sample)
+                    _check_like(f"{where}: {name!r}", value, like[name])
+                    lengths[name].append(value.size)
+                    files[name].write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+            tell(sample)
         with cannot_be_written(path):
-            fields = {name: spool.field("ragged" in attrs.get(name, {})) for name, spool in spools.items()}
-        return write_fields(path, fields, splitter.rows, provenance, attrs, last_check)
+            stack.close()
+    ragged = {name for name in like if "ragged" in attrs.get(name, {}) or len(set(lengths[name])) > 1}
+    return {name: _mapped(scratch / name, one, np.array(lengths[name]), name in ragged) for name, one in like.items()}
 
 
-@dataclass
-class Spool:
-    """A field on its way: values one after the other in `file`; shape (-1,) when the samples' lengths differ."""
+def _check_like(where: str, value: np.ndarray, like: np.ndarray) -> None:
+    fits = value.shape == like.shape or (value.ndim == like.ndim == 1)
+    fits &= value.dtype == like.dtype and value.dtype.kind in "biufc"
+    kind = f"of type {value.dtype} {list(value.shape)}, expected {like.dtype} {list(like.shape)}"
+    remedy = "Convert it to numbers. Only 1-D fields may vary in length; give images a target --size."
+    require(fits, f"{where} is {kind}. {remedy}")
 
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    file: BinaryIO
-    lengths: list[int] = field(default_factory=list)
 
-    def append(self, where: str, value: np.ndarray) -> None:
-        kind = f"of type {value.dtype} {list(value.shape)}, expected {self.dtype} {list(self.shape)}"
-        numbers = value.dtype == self.dtype and value.dtype.kind in "biufc"
-        require(numbers, f"{where} is {kind}. Convert it to numbers.")
-        fits = value.shape == self.shape or (value.ndim == len(self.shape) == 1)
-        require(fits, f"{where} is {kind}. Only 1-D fields may vary in length; give images a target --size.")
-        if value.shape != self.shape:
-            self.shape = (-1,)
-        self.lengths.append(value.size)
-        self.file.write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
-
-    def field(self, ragged: bool) -> np.ndarray | Ragged:
-        """The field, mapped."""
-        self.file.close()
-        lengths, rows = np.array(self.lengths), (len(self.lengths), *self.shape)
-        values = np.asarray(np.memmap(self.file.name, self.dtype, "r")) if lengths.sum() else np.empty(0, self.dtype)
-        if not ragged and self.shape != (-1,):
-            return values.reshape(rows)
-        ends = lengths.cumsum()
-        return Ragged(self.dtype, lengths, lambda row: values[ends[row] - lengths[row] : ends[row]])
+def _mapped(file: Path, like: np.ndarray, lengths: np.ndarray, ragged: bool) -> np.ndarray | Ragged:
+    values = np.asarray(np.memmap(file, like.dtype, "r")) if lengths.any() else np.empty(0, like.dtype)
+    if not ragged:
+        return values.reshape(len(lengths), *like.shape)
+    ends = lengths.cumsum()
+    return Ragged(like.dtype, lengths, lambda row: values[ends[row] - lengths[row] : ends[row]])

@@ -25,8 +25,8 @@ from .run import Run, find
 
 FINGERPRINT = f"""
 import sys
-from {PACKAGE}.lab.hdf5 import remember, verify
-print(remember(verify(sys.argv[1]))["sha256"])
+from {PACKAGE}.lab.hdf5 import fingerprint, verify
+print(fingerprint(sys.argv[1], verify(sys.argv[1]))["sha256"])
 """
 TOLERANCE = 1e-3  # relative; what another number of threads or another GPU may change
 # Sections of the configuration that change no number.
