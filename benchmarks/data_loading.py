@@ -191,13 +191,14 @@ def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
 
 def packing_MB_per_cpu_s(hdf5, directory: Path) -> float:
     """`lab data pack --as arrays`: shuffled, hashed and synced, from .npy."""
-    from project.lab.hdf5.spool import Splitter, pack_maps
+    from project.lab.hdf5.sources import Splitter
+    from project.lab.hdf5.writer import write_fields
 
     np.save(directory / "x.npy", np.random.default_rng(0).integers(0, 255, (20000, 12288), np.uint8))
     rates = []
     for _ in range(3):
         x, started_s = np.load(directory / "x.npy", mmap_mode="r"), time.process_time()
-        pack_maps(directory / "packed.h5", {"x": x}, Splitter({"train": 1.0}), {}, {})
+        write_fields(directory / "packed.h5", {"x": x}, Splitter({"train": 1.0}).rows, {}, {})
         rates.append(x.nbytes / 1e6 / (time.process_time() - started_s))
     return statistics.median(rates)
 

@@ -6,8 +6,8 @@ import signal
 import hdf5_package
 import pytest
 from hdf5_project.lab.hdf5 import verify
+from hdf5_project.lab.hdf5.data_commands import pack_command
 from hdf5_project.lab.hdf5.file_layout import Layout
-from hdf5_project.lab.hdf5.pack import pack_command
 from hdf5_project.lab.project import Project
 
 

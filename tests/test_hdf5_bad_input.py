@@ -51,7 +51,7 @@ def test_the_error_is_a_mistake_of_the_user_and_a_value_error():
         ({"x": [np.zeros(2), np.zeros(3, np.int8)]}, {}, "mixes types"),
         ({"x": X, "y": np.where(Y == 7, np.nan, 1.0)}, SPLITS, "label y of sample 7 is NaN"),
         ({"x/y": X}, {}, "letters, digits"),
-        ({"x": X}, {"train": [0, 1], "test": [1, 2]}, "share row 1"),
+        ({"x": X}, {"train": [0, 1], "test": [1, 2]}, "row 1 is named twice, by split 'train' and 'test'"),
         ({"x": X}, {"train": [0, 0]}, "twice"),
         ({"x": X}, {"train": [0, 20]}, "0..19"),
         ({"x": X}, {"train": [-1]}, "0..19"),

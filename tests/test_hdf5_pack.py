@@ -202,7 +202,8 @@ from pathlib import Path
 
 import hdf5_package
 import numpy as np
-from hdf5_project.lab.hdf5.spool import Splitter, pack_samples
+from hdf5_project.lab.hdf5.sources import Splitter
+from hdf5_project.lab.hdf5.writer import scratch_beside, spool, write_fields
 
 
 def samples():
@@ -215,7 +216,10 @@ def samples():
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 allowed = int(status["VmData"].split()[0]) * 1024 + int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
-pack_samples(Path(sys.argv[1]), samples(), Splitter({"train": 1.0}), {}, provenance={})
+path, splitter = Path(sys.argv[1]), Splitter({"train": 1.0})
+with scratch_beside(path) as scratch:
+    fields = spool(path, Path(scratch), samples(), splitter.add, {})
+    write_fields(path, fields, splitter.rows, {}, {})
 """
 
 

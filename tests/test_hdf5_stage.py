@@ -13,8 +13,7 @@ from pathlib import Path
 import hdf5_package
 import numpy as np
 import pytest
-from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, fingerprint, layout, verify, write
-from hdf5_project.lab.hdf5 import checksum as checksums
+from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, file_layout, fingerprint, layout, verify, write
 from hdf5_project.lab.hdf5 import stage as stages
 from hdf5_project.lab.machine import filesystem, memory
 
@@ -107,11 +106,11 @@ def test_what_a_dead_job_left_is_cleared_at_the_next_start(path, node):
         pass
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
-    assert len(left(node)) == 2  # copy and lock
+    assert len(left(node)) == 1
     os.utime(path, (1, 1))  # another version of the file: the old copy is of no use to anyone
     owner = Owner()
     copy = stages.stage(path, str(node), owner)
-    assert left(node) == [copy.name, f"{copy.name}.lock"]
+    assert left(node) == [copy.name]
 
 
 def test_a_kept_copy_outlives_its_user_until_it_is_removed(path, node):
@@ -131,8 +130,8 @@ def test_a_file_that_does_not_fit_is_read_where_it_is_with_one_line(path, node, 
         usage = shutil.disk_usage(node)._replace(free=10_000)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     elif why == "memory":
-        monkeypatch.setattr(stages, "filesystem_type", lambda _: "tmpfs")
-        monkeypatch.setattr(stages, "limit_bytes", lambda: memory.taken_bytes() + 20_000)
+        monkeypatch.setattr(filesystem, "filesystem_type", lambda _: "tmpfs")
+        monkeypatch.setattr(filesystem, "limit_bytes", lambda: memory.taken_bytes() + 20_000)
     else:
 
         def copyfile(source, target):
@@ -183,7 +182,7 @@ def test_warming_reads_the_file_only_when_it_fits(path, monkeypatch):
 
 def test_the_fingerprint_is_of_the_content_and_computed_once(path, tmp_path, monkeypatch):
     verified = []
-    monkeypatch.setattr(checksums, "verify", lambda path: verified.append(path) or verify(path))
+    monkeypatch.setattr(file_layout, "verify", lambda path: verified.append(path) or verify(path))
     first = fingerprint(path)
     assert fingerprint(path) == first
     assert len(verified) == 1

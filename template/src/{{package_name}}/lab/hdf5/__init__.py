@@ -10,9 +10,8 @@ from typing import Any
 
 HOME = {"H5DataModule": "datamodule", "H5Dataset": "dataset", "as_is": "dataset"}
 HOME |= {"DataFileError": "file_layout", "layout": "file_layout"}
-HOME |= {"fingerprint": "checksum", "verify": "checksum", "write": "writer"}
-__all__ = ["DataFileError", "H5DataModule", "H5Dataset", "as_is", "fingerprint"]
-__all__ += ["layout", "verify", "write"]
+HOME |= {"fingerprint": "file_layout", "verify": "file_layout", "write": "writer"}
+__all__ = ["DataFileError", "H5DataModule", "H5Dataset", "as_is", "fingerprint", "layout", "verify", "write"]
 
 
 def __getattr__(name: str) -> Any:

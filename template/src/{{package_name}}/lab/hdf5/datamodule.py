@@ -1,7 +1,12 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
 
+import json
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +17,10 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from ..errors import LabError
 from ..machine.affinity import cores
-from .checksum import fingerprint, tell_change
 from .dataset import H5Dataset, Transform
-from .file_layout import Layout, find, layout, require
-from .loader import Loader
-from .order import Order
-from .stage import stage, warm
+from .file_layout import Layout, fingerprint, layout, require
+from .loader import Loader, Order
+from .stage import find, stage, warm
 
 
 class H5DataModule(L.LightningDataModule):
@@ -54,11 +57,9 @@ class H5DataModule(L.LightningDataModule):
         super().__init__()
         self.path, self.search = path, [search] if isinstance(search, str) else list(search)
         self.batch_size, self.seed, self.drop_last = batch_size, seed, drop_last
-        self.fields = tuple(fields)
-        self.shapes = dict(shapes or {})
+        self.fields, self.shapes = tuple(fields), dict(shapes or {})
         self.num_workers, self.stage = num_workers, stage
         self.loaders: dict[str, Loader] = {}
-        self._layout: Layout | None = None
 
     @classmethod
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
@@ -76,12 +77,9 @@ class H5DataModule(L.LightningDataModule):
         """The data file, found along `search`."""
         return find(self.path, self.search)
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
-        if self._layout is None:
-            file = self.file
-            self._layout = layout(stage(file, self.stage, owner=self) if self.stage else file)
-        return self._layout
+        return layout(stage(self.file, self.stage, owner=self) if self.stage else self.file)
 
     def prepare_data(self) -> None:
         """Once per node: a missing or damaged file ends the job here, with a message; a cold one is read."""
@@ -112,11 +110,10 @@ class H5DataModule(L.LightningDataModule):
         rank, world_size = self.ranks()
         few = f"split {split!r} has {len(dataset)} samples, fewer than the {world_size} processes"
         require(len(dataset) >= world_size, f"{self.layout.path}: {few}. Pack it with a larger share.")
-        drop_last = self.drop_last and shuffle
-        order = Order(len(dataset), self.batch_size, self.seed, shuffle, drop_last, rank, world_size)
+        order = Order(len(dataset), self.batch_size, self.seed, shuffle, self.drop_last and shuffle, rank, world_size)
         how = {"num_workers": self._number_of_workers(), "pin_memory": torch.cuda.is_available()}
         if self.trainer and shuffle:
-            how |= {"epoch": lambda: self.trainer.current_epoch, "on_other_steps": self._set_steps_done}
+            how |= {"current_epoch": lambda: self.trainer.current_epoch, "on_other_steps": self._set_steps_done}
         self.loaders[split] = Loader(dataset, order, **how)
         return self.loaders[split]
 
@@ -139,8 +136,7 @@ class H5DataModule(L.LightningDataModule):
         others."""
         if rank_zero_only.rank != 0:
             return None
-        found = fingerprint(self.file)
-        tell_change(found)
+        tell_change(found := fingerprint(self.file))
         return found
 
     def teardown(self, stage: str) -> None:
@@ -151,8 +147,7 @@ class H5DataModule(L.LightningDataModule):
         if self.num_workers != "auto":
             return int(self.num_workers)
         ranks_here = self.trainer.num_devices if self.trainer else 1
-        stored = [array for name, array in self.layout.fields.items() if name in self.fields]
-        encoded = any("encoding" in array.attrs for array in stored)
+        encoded = any("encoding" in array.attrs for name, array in self.layout.fields.items() if name in self.fields)
         return max(1, cores() // ranks_here - 1) if encoded else 0
 
     def _set_steps_done(self, steps: int) -> None:
@@ -162,3 +157,16 @@ class H5DataModule(L.LightningDataModule):
         shift = steps - progress.ready
         for count in ("ready", "started", "processed", "completed"):
             setattr(progress, count, getattr(progress, count) + shift)
+
+
+def tell_change(now: dict[str, Any]) -> None:
+    """Prints one line when the trial's run before this one (LAB_RUN_DIR) had other data, by its record."""
+    run_dir = Path(os.environ.get("LAB_RUN_DIR") or "/nowhere/none")
+    for run in sorted(run_dir.parent.glob("*"), reverse=True):  # names begin with the time
+        for start in sorted(run.glob("attempts/*/start.json"), key=lambda path: -int(path.parent.name)):
+            with suppress(OSError, ValueError):
+                if before := json.loads(start.read_text(encoding="utf-8")).get("data"):
+                    if before["sha256"] != now["sha256"]:
+                        hashes = f"{now['path']} had sha256 {before['sha256'][:12]}… then, {now['sha256'][:12]}… now"
+                        print(f"lab: the data file changed since run {run.name}: {hashes}", file=sys.stderr)
+                    return

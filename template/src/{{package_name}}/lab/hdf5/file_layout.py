@@ -11,21 +11,25 @@ every array with its sha256 as an attribute.
 """
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+from tqdm import tqdm
 
 from ..errors import LabError, nearest
-from ..project import Project, resolve_paths
 
 FORMAT, VERSION = "lab-hdf5", 1
 OFFSETS = "_offsets"
+NUMBERS = "?bhilqBHILQefdFD"  # NumPy's codes of the types that torch has too
+BLOCK_BYTES = 8 << 20
+AGAIN = "Copy the file again, or pack it again: lab data pack {}"
 MAGIC = b"\x89HDF\r\n\x1a\n"  # how every HDF5 file begins
 
 
@@ -37,6 +41,17 @@ def require(ok: Any, message: str) -> None:
     """Raises DataFileError(message) unless `ok`."""
     if not ok:
         raise DataFileError(message)
+
+
+def intact(ok: Any, path: Path, damage: str) -> None:
+    """`require` for a file that is no longer, or was never, as it was meant."""
+    require(ok, f"{path}{damage}. {AGAIN.format(path.stem)}")
+
+
+def check_numbers(where: str, dtype: np.dtype) -> None:
+    """Raises DataFileError unless an array of `dtype` can be mapped as a tensor."""
+    expected = "expected numbers of up to 64 bits in this machine's byte order; texts and images go into a ragged uint8"
+    require(dtype.isnative and dtype.char in NUMBERS, f"{where} has type {dtype}, {expected} field.")
 
 
 @dataclass(frozen=True)
@@ -72,16 +87,18 @@ class Layout:
         offsets = {name + OFFSETS for name in self.arrays}
         return {name: array for name, array in self.arrays.items() if name not in offsets}
 
+    @property
+    def every(self) -> dict[str, Array]:
+        """All arrays by their names in the file."""
+        data = {f"data/{name}": array for name, array in self.arrays.items()}
+        return data | {f"splits/{name}": array for name, array in self.splits.items()}
+
     def is_ragged(self, name: str) -> bool:
         return name + OFFSETS in self.arrays
 
-    def split(self, name: str) -> Array:
-        return self._known("split", name, self.splits)
-
-    def field(self, name: str) -> Array:
-        return self._known("field", name, self.fields)
-
-    def _known(self, kind: str, name: str, there: dict[str, Array]) -> Array:
+    def known(self, kind: str, name: str) -> Array:
+        """The array of the `field` or `split` of that name."""
+        there = {"field": self.fields, "split": self.splits}[kind]
         hint = f"{nearest(name, there)}. It has: {', '.join(there) or 'none'}"
         require(name in there, f"{self.path} has no {kind} {name!r}{hint}")
         return there[name]
@@ -129,12 +146,11 @@ def layout(path: str | Path) -> Layout:
             attrs = _plain(file.attrs)
             _check_root(path, attrs)
             arrays, splits = (_arrays(path, file[group], before[0]) for group in ("data", "splits"))
-            n = int(attrs["n"])
-    except (OSError, KeyError, RuntimeError, AttributeError, TypeError) as error:
+        found = Layout(path, before, int(attrs["n"]), arrays, splits, attrs)
+        _check_fields(found)
+        _check_splits(found)
+    except (OSError, KeyError, IndexError, RuntimeError, AttributeError, TypeError) as error:
         raise DataFileError(_why_unreadable(path, before[0], error)) from error
-    found = Layout(path, before, n, arrays, splits, attrs)
-    _check_lengths(found)
-    _check_splits(found)
     return found
 
 
@@ -147,55 +163,48 @@ def _check_root(path: Path, attrs: dict[str, Any]) -> None:
     require(attrs.get("format") == FORMAT, f"{path} {foreign}. Pack it: lab data pack --help")
     versions = f"version {attrs.get('version')} of the layout, this lab reads {VERSION}"
     require(attrs.get("version") == VERSION, f"{path} has {versions}. Update the project: copier update")
-    again = f"Pack it again: lab data pack {path.stem}"
-    require(attrs.get("complete") == 1, f"{path} was never finished (complete is not 1). {again}")
+    intact(attrs.get("complete") == 1, path, " was never finished (complete is not 1)")
 
 
 def _arrays(path: Path, group: h5py.Group, size: int) -> dict[str, Array]:
     arrays = {}
-    again = f"Copy the file again, or pack it again: lab data pack {path.stem}"
+    repack = f"h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
     for name in sorted(group):
         dataset = group[name]  # by name: items() gives None for a damaged object
-        where, dtype = f"{path}: {dataset.name}", dataset.dtype
-        numbers = "expected numbers in this machine's byte order; texts go into a ragged uint8 field"
-        require(dtype.kind in "biufc" and dtype.isnative, f"{where} has type {dtype}, {numbers}.")
-        repack = f"h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
+        where, attrs = f"{path}: {dataset.name}", _plain(dataset.attrs)
+        check_numbers(where, dataset.dtype)
         stored_apart = dataset.chunks is not None or dataset.is_virtual or dataset.external
         require(not stored_apart, f"{where} is chunked or elsewhere, so not mappable. Use: {repack}")
-        attrs = _plain(dataset.attrs)
         sha256, offset = str(attrs.pop("sha256", "")), dataset.id.get_offset() or 0
-        array = arrays[name] = Array(name, dtype, dataset.shape, offset, sha256, attrs)
-        require(array.n_bytes == 0 or offset, f"{where} was never written. {again}")
+        array = arrays[name] = Array(name, dataset.dtype, dataset.shape, offset, sha256, attrs)
+        intact(array.n_bytes == 0 or offset, path, f": {dataset.name} was never written")
         end = offset + array.n_bytes
-        require(end <= size, f"{where} ends at byte {end}, the file at {size}: it was cut short. {again}")
+        intact(end <= size, path, f": {dataset.name} ends at byte {end}, the file at {size} bytes: it was cut short")
     return arrays
 
 
-def _check_lengths(found: Layout) -> None:
-    require(found.n > 0 and found.fields, f"{found.path} holds no samples. Pack it again.")
-    for name in found.fields:
-        ragged = found.is_ragged(name)
-        samples = found.arrays[name + OFFSETS].shape[0] - 1 if ragged else found.arrays[name].shape[0]
-        counts = f"field {name!r} has {samples} samples, expected {found.n}"
-        require(samples == found.n, f"{found.path}: {counts}. Pack it again.")
-        if ragged:
-            offsets, values = found.map(found.arrays[name + OFFSETS]), found.arrays[name].shape[0]
-            fits = offsets.dtype == np.int64 and offsets[0] == 0 and offsets[-1] == values
-            require(fits, f"{found.path}: {name + OFFSETS} does not fit {name!r}: damaged. Pack it again.")
+def _check_fields(found: Layout) -> None:
+    intact(found.n > 0 and found.fields, found.path, " holds no samples")
+    for name, array in found.fields.items():
+        counted = found.arrays.get(name + OFFSETS)
+        samples = counted.shape[0] - 1 if counted else array.shape[0]
+        intact(samples == found.n, found.path, f": field {name!r} has {samples} samples, expected {found.n}")
+        if counted:
+            offsets = found.map(counted)
+            fits = offsets.dtype == np.int64 and offsets[0] == 0 and offsets[-1] == array.shape[0]
+            intact(fits, found.path, f": {name + OFFSETS} does not fit {name!r}")
 
 
 def _check_splits(found: Layout) -> None:
     for name, split in found.splits.items():
-        rows, where = found.map(split), f"{found.path}: split {name!r}"
-        intact = hashlib.sha256(rows).hexdigest() == split.sha256
-        require(intact, f"{where} does not match its sha256: damaged. Copy the file again, or pack it again.")
-        inside = rows.size == 0 or 0 <= rows[0] <= rows[-1] < found.n
-        inside &= rows.dtype == np.int64
-        require(inside, f"{where} has rows outside 0..{found.n - 1}. Pack it again.")
+        rows, where = found.map(split), f": split {name!r}"
+        intact(hashlib.sha256(rows).hexdigest() == split.sha256, found.path, f"{where} does not match its sha256")
+        inside = rows.dtype == np.int64 and (rows.size == 0 or 0 <= rows[0] <= rows[-1] < found.n)
+        intact(inside, found.path, f"{where} has rows outside 0..{found.n - 1}")
 
 
 def _why_unreadable(path: Path, size: int, error: Exception) -> str:
-    text, again = str(error), f"Copy it again, or pack it again: lab data pack {path.stem}"
+    text, again = str(error), AGAIN.format(path.stem)
     if cut := re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", text):
         return f"{path} is cut short: {cut[1]} bytes found, {cut[2]} expected. {again}"
     if "signature not found" in text:
@@ -211,24 +220,69 @@ def _why_unreadable(path: Path, size: int, error: Exception) -> str:
     return f"{path} ({size} bytes) is damaged: {text}. {again}"
 
 
-def find(path: str | Path, search: Sequence[str | Path]) -> Path:
-    """`path` in the first directory of `search` that has it; an absolute path is taken as it is.
+def byte_bar(what: str, n_bytes: int) -> tqdm:
+    """A progress bar in a terminal, once the work has taken a second."""
+    return tqdm(desc=what, total=n_bytes, unit="B", unit_scale=True, delay=1, leave=False, disable=None)
+
+
+def verify(path: str | Path) -> Layout:
+    """Reads all arrays (about 1 GB/s) and compares their sha256.
 
     Raises:
-        DataFileError: no directory has it; lists them and the nearest name there is.
+        DataFileError: naming the array that differs, or what else is wrong with the file.
     """
-    path = Path(os.path.expandvars(path)).expanduser()
-    if path.is_absolute():
-        return path
-    try:
-        root = Project.find().root
-    except LabError:  # outside of a project, relative directories lie here
-        root = Path.cwd()
-    directories = resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)["data"]
-    for directory in directories:
-        if (directory / path).exists():
-            return directory / path
-    there = [other.name for directory in directories for other in directory.glob("*.h5")]
-    places = ", ".join(map(str, directories)) or "an empty search path"
-    found = f"no data file {path} in {places}{nearest(path.name, there)}"
-    raise DataFileError(f"{found}. Make it with: lab data pack {path.stem}")
+    found = layout(path)
+    with byte_bar(f"verifying {found.path.name}", found.identity[0]) as bar:
+        for name, array in found.every.items():
+            sha256 = _sha256_of(found, array, bar)
+            differs = f"sha256 {sha256[:12]}… found, {array.sha256[:12] or 'none'}… expected"
+            intact(sha256 == array.sha256, found.path, f": /{name} is damaged: {differs}")
+            if name.endswith(OFFSETS):
+                intact((np.diff(found.map(array)) >= 0).all(), found.path, f": /{name} go backwards")
+    return found
+
+
+def _sha256_of(found: Layout, array: Array, bar: tqdm) -> str:
+    sha256, left, buffer = hashlib.sha256(), array.n_bytes, memoryview(bytearray(BLOCK_BYTES))
+    with open(found.path, "rb", buffering=0) as file:  # not mapped: a file cut meanwhile is no SIGBUS
+        file.seek(array.offset)
+        while left:
+            n_read = file.readinto(buffer[: min(left, BLOCK_BYTES)])
+            require(n_read, f"{found.path}: {array.name} ends {left} bytes early: cut while it was read.")
+            sha256.update(buffer[:n_read])
+            bar.update(n_read)
+            left -= n_read
+    return sha256.hexdigest()
+
+
+def key_of(path: Path) -> str:
+    """A file name for what belongs to this version of a file: by its size, time of change and name."""
+    stat = os.stat(path)
+    return f"{stat.st_size:x}-{stat.st_mtime_ns:x}-{path.name}"
+
+
+def fingerprint(path: str | Path, verified: Layout | None = None) -> dict[str, Any]:
+    """What the file is by its content: `sha256` over all arrays' hashes, `n`, `path`, `size_bytes`,
+    `mtime_ns`.
+
+    The bytes are verified once per (path, size, mtime), unless they just were: `verified`. The answer is kept in the
+    user's cache directory.
+
+    Raises:
+        DataFileError: as `verify`.
+    """
+    path = Path(path).resolve()
+    version = {"path": str(path), "size_bytes": identity(path)[0], "mtime_ns": os.stat(path).st_mtime_ns}
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab" / "fingerprints"
+    note = cache / key_of(path)
+    if verified is None:
+        with suppress(OSError, ValueError):
+            return json.loads(note.read_text(encoding="utf-8")) | version
+        verified = verify(path)
+    arrays = sorted(verified.every.items())
+    lines = [f"{name} {array.dtype.str} {array.shape} {array.sha256}" for name, array in arrays]
+    known = {"sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(), "n": verified.n} | version
+    with suppress(OSError):  # a full or read-only home costs the next run a second reading, nothing else
+        cache.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps(known), encoding="utf-8")  # half of it is no JSON, so read again
+    return known

@@ -1,24 +1,65 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Batches of a split in a given order, one thread or some processes ahead, with a position that a checkpoint
-can hold."""
+"""Which samples each rank reads, batch after batch: a function of (seed, epoch) alone, at any number of ranks. They are
+read one thread or some processes ahead, from a position that a checkpoint can hold."""
 
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
 from ..errors import LabError
 from ..machine.affinity import in_order
-from .dataset import H5Dataset, as_is
+from .dataset import Batch, H5Dataset, as_is
 from .file_layout import DataFileError
-from .order import Batch, Order
+from .sources import permutation
 
 AHEAD = 4  # batches read before they are asked for
 
 
+@dataclass(frozen=True)
+class Order:
+    """Cuts the samples 0..n-1 of an epoch into steps of world_size * batch_size, and each step into ranks.
+
+    Every sample comes once per epoch. The last step is smaller and split evenly; when it would leave a rank
+    without a sample (fewer samples than ranks) they join the step before. `drop_last` leaves out the
+    incomplete step.
+    """
+
+    n: int
+    batch_size: int
+    seed: int = 0
+    shuffle: bool = False
+    drop_last: bool = False
+    rank: int = 0
+    world_size: int = 1
+
+    @property
+    def step(self) -> int:
+        """Samples of all ranks per step."""
+        return self.world_size * self.batch_size
+
+    def starts(self, position: int = 0) -> range:
+        """Where the steps begin that follow after `position` samples of the epoch."""
+        needed = self.step if self.drop_last else self.world_size
+        return range(position, self.n - needed + 1, self.step)
+
+    def batches(self, epoch: int, position: int = 0) -> Iterator[Batch]:
+        """This rank's batches of `epoch` from the sample `position` on."""
+        order = permutation(self.n, self.seed, epoch) if self.shuffle else np.arange(self.n)
+        starts = self.starts(position)
+        for step, start in enumerate(starts):
+            last = step == len(starts) - 1 and not self.drop_last
+            end = self.n if last else start + starts.step
+            low, high = (start + (end - start) * k // self.world_size for k in (self.rank, self.rank + 1))
+            yield Batch(order[low:high], end, (self.seed, epoch, start, self.rank))
+
+
+@dataclass(eq=False)
 class Loader:
     """An iterable over one rank's batches; each iteration is the next epoch, or the rest of the one it was
     loaded into.
@@ -31,28 +72,21 @@ class Loader:
         num_workers: 0 reads in one thread beside the training loop, which is fastest unless samples need much
             work.
         pin_memory: batches in page-locked memory, for copies to a GPU that do not block.
-        start_method: of the workers: fork, spawn, forkserver, or None for the platform's default.
-        epoch: gives the epoch at hand when somebody else counts them (Lightning); None: this loader counts.
+        current_epoch: gives the epoch at hand when somebody else counts them (Lightning); None: this loader counts.
         on_other_steps: told how many steps of the epoch count as done when a state of other ranks is loaded.
     """
 
-    def __init__(
-        self,
-        dataset: H5Dataset,
-        order: Order,
-        *,
-        num_workers: int = 0,
-        pin_memory: bool = False,
-        start_method: str | None = None,
-        epoch: Callable[[], int] | None = None,
-        on_other_steps: Callable[[int], Any] = lambda steps: None,
-    ) -> None:
-        self.dataset, self.order, self.batch_size = dataset, order, order.batch_size
-        self.num_workers, self.pin_memory, self.start_method = num_workers, pin_memory, start_method
-        self.epoch, self.position = 0, 0  # position: samples of all ranks delivered in this epoch
-        self._count_epoch, self._on_other_steps = epoch, on_other_steps
-        self._resumes = False  # a state was loaded and not yet iterated
-        self._workers: DataLoader | None = None
+    dataset: H5Dataset
+    order: Order
+    num_workers: int = 0
+    pin_memory: bool = False
+    current_epoch: Callable[[], int] | None = None
+    on_other_steps: Callable[[int], Any] = lambda steps: None
+    epoch: int = field(default=0, init=False)
+    position: int = field(default=0, init=False)  # samples of all ranks delivered in this epoch
+    _resumes: bool = field(default=False, init=False)  # a state was loaded and not yet iterated
+    _ends: deque[int] = field(default_factory=deque, init=False)  # of each batch that is planned and not yet delivered
+    _workers: DataLoader | None = field(default=None, init=False)
 
     def __len__(self) -> int:
         """Batches of a whole epoch, the same on every rank."""
@@ -60,34 +94,33 @@ class Loader:
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
         ahead = self._from_workers() if self.num_workers else in_order(self._read, self._plan(), 1, AHEAD)
-        for end, batch in ahead:
-            self.position = end  # before the yield: a checkpoint taken while this batch is used includes it
+        for batch in ahead:
+            self.position = self._ends.popleft()  # before the yield: a checkpoint during this batch includes it
             yield batch
 
     def _plan(self) -> Iterator[Batch]:
         """The batches to come. Decided when the first is asked for: Lightning makes iterators before it knows
         the epoch."""
         resumes, self._resumes = self._resumes, False
-        epoch = self._count_epoch() if self._count_epoch else self.epoch + (self.position > 0 and not resumes)
+        epoch = self.current_epoch() if self.current_epoch else self.epoch + (self.position > 0 and not resumes)
         if epoch != self.epoch or not resumes:
             self.position = 0
         self.epoch = epoch
-        return self.order.batches(epoch, self.position)
+        self._ends.clear()
+        for batch in self.order.batches(epoch, self.position):
+            self._ends.append(batch.end)
+            yield batch
 
-    def _read(self, batch: Batch) -> tuple[int, tuple[torch.Tensor, ...]]:
+    def _read(self, batch: Batch) -> tuple[torch.Tensor, ...]:
         tensors = self.dataset.__getitems__(batch)
-        return batch.end, tuple(tensor.pin_memory() for tensor in tensors) if self.pin_memory else tensors
+        return tuple(tensor.pin_memory() for tensor in tensors) if self.pin_memory else tensors
 
-    def _from_workers(self) -> Iterator[tuple[int, Any]]:
+    def _from_workers(self) -> Iterator[tuple[torch.Tensor, ...]]:
         if self._workers is None:
             how = {"num_workers": self.num_workers, "persistent_workers": True, "collate_fn": as_is}
-            how |= {"pin_memory": self.pin_memory, "multiprocessing_context": self.start_method}
-            self._workers = DataLoader(self.dataset, batch_sampler=_Planned(self), **how)
-        ends = self._workers.batch_sampler.ends
-        ends.clear()
+            self._workers = DataLoader(self.dataset, batch_sampler=_Plan(self), pin_memory=self.pin_memory, **how)
         try:
-            for batch in self._workers:
-                yield ends.popleft(), batch
+            yield from self._workers
         except DataFileError as error:  # torch puts the worker's traceback in front of the message
             raise DataFileError(str(error).rsplit("DataFileError: ", 1)[-1].strip()) from None
 
@@ -117,22 +150,16 @@ class Loader:
             at = f"after sample {self.position} of epoch {self.epoch}, {order.step} samples a step instead of"
             if order.rank == 0:
                 print(f"lab: goes on {at} {state['step']}; so no longer bit for bit.", file=sys.stderr)
-            self._on_other_steps(len(self) - left)
+            self.on_other_steps(len(self) - left)
         if not left:
             self.epoch, self.position = self.epoch + 1, 0
 
 
-class _Planned:
-    """The batch sampler of the workers' DataLoader: what `_plan` gives, remembering where each batch ends."""
+class _Plan:
+    """The batch sampler of the workers' DataLoader."""
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
-        self.ends: deque[int] = deque()
 
     def __iter__(self) -> Iterator[Batch]:
-        for batch in self.loader._plan():
-            self.ends.append(batch.end)
-            yield batch
-
-    def __len__(self) -> int:
-        return len(self.loader)
+        return self.loader._plan()

@@ -1,11 +1,15 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Samples from what people have: folders of images or audio, arrays, tables."""
+"""Samples from what people have (folders of images or audio, arrays, tables), and the split of each."""
 
 import csv
+import io
 import json
-import shutil
+import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,67 +17,104 @@ from typing import Any
 import numpy as np
 
 from ..machine.affinity import in_order
-from .dataset import Size, crop, decode
-from .file_layout import DataFileError, require
+from .file_layout import DataFileError, key_of, require
 
+Size = tuple[int, int]  # height, width
+Samples = tuple[Iterator[dict[str, Any]], dict[str, dict[str, Any]]]  # and the attributes of their fields
+Skipped = list[str] | None  # where to note what was left out; None: nothing may be
 SUFFIXES = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"),
     "audio": (".wav", ".flac", ".ogg", ".aiff"),
 }
-Samples = tuple[Iterator[dict[str, Any]], dict[str, dict[str, Any]]]  # and the attributes of their fields
-Skipped = list[str] | None  # where to note what was left out; None: nothing may be
+MAX_CLASSES = 65536
 
 
-def from_images(root: Path, size: Size | None, encoded: bool, skipped: Skipped) -> Samples:
+def needs(module: str, package: str, work: str) -> None:
+    require(find_spec(module), f"{work} needs {package}: pip install {package}")
+
+
+@contextmanager
+def damage(where: str, key: str, skipped: Skipped) -> Iterator[None]:
+    """What is raised inside is told, with `where` in front; or noted by its `key`, when samples may be skipped."""
+    try:
+        yield
+    except Exception as error:  # whatever a decoder raises for a damaged file
+        if skipped is None:
+            raise DataFileError(f"{where}{error}. Repair it, or use --skip-damaged.") from error
+        skipped.append(key)
+
+
+def unchanged(files: Sequence[Path]) -> Callable[[], None]:
+    """A check that these files are as they are now."""
+    before = [key_of(file) for file in files]
+
+    def check() -> None:
+        changed = f"{', '.join(map(str, files))} changed while it was packed"
+        require([key_of(file) for file in files] == before, f"{changed}. Pack again when nothing writes to it.")
+
+    return check
+
+
+def from_images(root: Path, options: Namespace, skipped: Skipped) -> Samples:
     """Samples {"x": image, "y": class} and the attributes of their fields.
 
-    x is RGB uint8 (3, height, width), scaled to cover `size` and cropped to it; with `encoded` the file's
-    bytes as they are, checked by decoding. Without `size` all images must have one size.
+    x is RGB uint8 (3, height, width), scaled to cover `options.size` and cropped to it; of the kind `encoded` the file's
+    bytes as they are, checked by decoding. Without a size all images must have one size.
     """
-
-    require(find_spec("PIL"), "reading images needs Pillow: pip install pillow")
+    needs("PIL", "pillow", "reading images")
+    encoded = options.kind == "encoded"
 
     def read(path: Path) -> np.ndarray:
         content = path.read_bytes()
-        image_HWC = decode(content, (8, 8) if encoded else size)
-        if encoded:
-            return np.frombuffer(content, np.uint8)
-        return (crop(image_HWC, size) if size else image_HWC).transpose(2, 0, 1)
+        image_HWC = decode(content, (8, 8) if encoded else options.size)
+        return np.frombuffer(content, np.uint8) if encoded else image_HWC.transpose(2, 0, 1)
 
-    return _samples(root, "images", "x", read, {"encoding": "image", "ragged": 1} if encoded else {}, skipped)
+    return _from_folder(root, "images", "x", read, {"encoding": "image", "ragged": 1} if encoded else {}, skipped)
 
 
-def from_audio(root: Path, skipped: Skipped) -> Samples:
-    """Samples {"wav": int16 of any length, "y": class, when there are sub-directories}, all of one sample
-    rate."""
-    try:
-        import soundfile
-    except ImportError as error:
-        raise DataFileError("reading audio needs soundfile: pip install soundfile") from error
-    first = next((path for path in sorted(root.rglob("*")) if path.suffix.lower() in SUFFIXES["audio"]), None)
-    rate_hz = soundfile.info(first).samplerate if first else 0
+def decode(encoded: bytes, size: Size | None, centre: Sequence[float] = (0.5, 0.5)) -> np.ndarray:
+    """An encoded image as RGB uint8 (height, width, 3), scaled to just cover `size` (height, width) and cropped to it,
+    `centre` (right, down) in 0..1 of the way.
+
+    Raises:
+        Exception: of Pillow's choice, when the bytes are no image or cut short.
+    """
+    from PIL import Image, ImageOps  # only data sets of images need it
+
+    with Image.open(io.BytesIO(encoded)) as image:
+        size = size or (image.height, image.width)
+        image.draft("RGB", size[::-1])  # a JPEG is decoded at the smallest eighth that still covers it
+        return np.asarray(ImageOps.fit(image.convert("RGB"), size[::-1], Image.Resampling.BILINEAR, centering=centre))
+
+
+def from_audio(root: Path, options: Namespace, skipped: Skipped) -> Samples:
+    """Samples {"wav": int16 of any length, "y": class, when there are sub-directories}, all of one sample rate."""
+    needs("soundfile", "soundfile", "reading audio")
+    import soundfile
+
+    attrs = {"ragged": 1}
 
     def read(path: Path) -> np.ndarray:
-        head, size = path.open("rb").read(8), path.stat().st_size
-        riff = int.from_bytes(head[4:], "little") + 8 if head[:4] == b"RIFF" else 0
-        require(riff <= size or riff > 0xFFFFFFFF, f"cut short: {size} bytes found, {riff} expected")
-        with soundfile.SoundFile(path) as file:
+        content = path.read_bytes()
+        riff = int.from_bytes(content[4:8], "little") + 8 if content[:4] == b"RIFF" else 0
+        require(riff <= len(content) or riff > 0xFFFFFFFF, f"cut short: {len(content)} bytes found, {riff} expected")
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
+            rate_hz = attrs.setdefault("sample_rate_hz", file.samplerate)  # of the first file
             found = f"{file.samplerate} Hz, {file.channels} channels; expected {rate_hz} Hz, 1 channel"
             require((file.samplerate, file.channels) == (rate_hz, 1), f"{found}. Convert it first")
             wav = file.read(dtype="int16")
             require(len(wav) == file.frames, f"cut short: {len(wav)} of {file.frames} values found")
         return wav
 
-    return _samples(root, "audio", "wav", read, {"sample_rate_hz": rate_hz, "ragged": 1}, skipped)
+    return _from_folder(root, "audio", "wav", read, attrs, skipped)
 
 
-def _samples(
+def _from_folder(
     root: Path, kind: str, field: str, read: Callable[[Path], np.ndarray], attrs: dict, skipped: Skipped
 ) -> Samples:
     require(root.is_dir(), f"{root} is no directory; expected one with {kind} in a sub-directory per class.")
-    suffixes = SUFFIXES[kind]
-    files = sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in suffixes)
-    require(files, f"{root} has no {kind} ({', '.join(suffixes)}) in it.")
+    files = sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in SUFFIXES[kind])
+    require(files, f"{root} has no {kind} ({', '.join(SUFFIXES[kind])}) in it.")
     classes = sorted({file.parts[0] for file in files if len(file.parts) > 1})
     loose = next((file for file in files if classes and len(file.parts) == 1), None)
     require(not loose, f"{root / str(loose)} is in no sub-directory, others are; a sub-directory is a class.")
@@ -81,26 +122,18 @@ def _samples(
     require(not empty, f"{root} has classes without {kind}: {', '.join(empty)}. Remove them, or fill them.")
     number_of = {name: np.int64(number) for number, name in enumerate(classes)}
 
-    def one(file: Path) -> dict[str, Any] | None:
-        before = (root / file).stat()
-        try:
-            value = read(root / file)
-        except Exception as error:  # whatever a decoder raises for a damaged file
-            if skipped is None:
-                what = f"{root / file} cannot be read: {error}"
-                raise DataFileError(f"{what}. Repair it, or use --skip-damaged.") from error
-            skipped.append(str(file))
-            return None
-        after = (root / file).stat()
-        same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-        require(same, f"{root / file} changed while it was packed. Pack again when nothing writes to it.")
-        return {"key": file.as_posix(), field: value} | ({"y": number_of[file.parts[0]]} if classes else {})
+    def one(file: Path) -> dict[str, Any]:
+        sample, check = {}, unchanged([root / file])
+        with damage(f"{root / file} cannot be read: ", file.as_posix(), skipped):
+            sample = {"key": file.as_posix(), field: read(root / file)}
+        check()
+        return sample | ({"y": number_of[file.parts[0]]} if sample and classes else {})
 
-    label = {"y": {"classes": json.dumps(classes, ensure_ascii=False)}} if classes else {}
-    return (sample for sample in in_order(one, files) if sample), {field: attrs} | label
+    return filter(None, in_order(one, files)), {field: attrs} | _class_names(classes)
 
 
-MAX_CLASSES = 65536
+def _class_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    return {"y": {"classes": json.dumps(names, ensure_ascii=False)}} if names else {}
 
 
 def open_arrays(sources: Sequence[Path], scratch: Path) -> dict[str, np.ndarray]:
@@ -110,11 +143,8 @@ def open_arrays(sources: Sequence[Path], scratch: Path) -> dict[str, np.ndarray]
         try:
             if source.suffix == ".npz":
                 with zipfile.ZipFile(source) as archive:
-                    for member in archive.namelist():
-                        unpacked = scratch / Path(member).name
-                        with archive.open(member) as packed, unpacked.open("wb") as plain:
-                            shutil.copyfileobj(packed, plain, 1 << 20)
-                        arrays |= open_arrays([unpacked], scratch)
+                    members = [Path(archive.extract(member, scratch)) for member in archive.namelist()]
+                arrays |= open_arrays(members, scratch)
             else:
                 arrays[source.stem] = np.load(source, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -122,83 +152,148 @@ def open_arrays(sources: Sequence[Path], scratch: Path) -> dict[str, np.ndarray]
     return arrays
 
 
-def from_table(path: Path, label: str | None, columns: Sequence[str], group: str | None, skipped: Skipped) -> Samples:
-    """Samples {"x": float32 of the `columns` (all but label and group), "y": the label} and field attributes.
+def from_table(path: Path, options: Namespace, skipped: Skipped) -> Samples:
+    """Samples {"x": float32 of the columns (default: all but label and group), "y": the label} and field attributes.
 
-    A label column of whole numbers is int64, of other numbers float32, of names the class number (sorted
-    names).
+    A label column of whole numbers is int64, of other numbers float32, of names the class number (sorted names).
     """
+    label, group = options.label, options.group
     first = next(_rows(path), None)
     require(first, f"{path} has no rows.")
-    named = [name for name in (label, group, *columns) if name is not None]
-    unknown = [name for name in named if name not in first]
+    unknown = [name for name in (label, group, *options.columns) if name is not None and name not in first]
     require(not unknown, f"{path} has no column {unknown}. It has: {', '.join(map(str, first))}")
-    chosen = list(columns) or [name for name in first if name not in (label, group)]
-    classes, kind = _kind_of(path, label) if label else ({}, None)
+    chosen = options.columns or [name for name in first if name not in (label, group)]
+    classes, kind = _labels(path, label) if label else ({}, np.int64)
 
     def samples() -> Iterator[dict[str, Any]]:
         for number, row in enumerate(_rows(path)):
-            name = None
-            try:
-                sample: dict[str, Any] = {"key": str(number), "x": np.empty(len(chosen), np.float32)}
-                for i, name in enumerate(chosen):
-                    sample["x"][i] = _number(row[name])
+            with damage(f"{path}: row {number + 1}, ", str(number), skipped):
+                sample = {"key": str(number), "x": np.array([_number(row, name) for name in chosen], np.float32)}
                 if label:
-                    name = label
-                    sample["y"] = np.int64(classes[row[label]]) if classes else kind(_number(row[label]))
-            except (ValueError, TypeError, KeyError) as error:
-                where = f"{path}: row {number + 1}, column {name!r}: {row.get(name)!r} is no number"
-                if skipped is None:
-                    raise DataFileError(f"{where}. Correct it, or use --columns or --skip-damaged.") from error
-                skipped.append(str(number))
-                continue
-            yield sample | ({"group": row[group]} if group else {})
+                    sample["y"] = kind(classes[row[label]] if row[label] in classes else _number(row, label))
+                yield sample | ({"group": row[group]} if group else {})
 
-    attrs = {"x": {"columns": json.dumps(chosen, ensure_ascii=False)}}
-    names = {"y": {"classes": json.dumps(list(classes), ensure_ascii=False)}} if classes else {}
-    return samples(), attrs | names
+    return samples(), {"x": {"columns": json.dumps(chosen, ensure_ascii=False)}} | _class_names(list(classes))
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    if path.suffix in (".parquet", ".pq"):
-        try:
-            from pyarrow import ArrowException
+    try:
+        if path.suffix in (".parquet", ".pq"):
+            needs("pyarrow", "pyarrow", "reading Parquet")
             from pyarrow.parquet import ParquetFile
-        except ImportError as error:
-            raise DataFileError("reading Parquet needs pyarrow: pip install pyarrow") from error
-        try:
+
             with ParquetFile(path) as file:
                 for batch in file.iter_batches(8192):
                     yield from batch.to_pylist()
-        except (ArrowException, OSError) as error:
-            raise DataFileError(f"{path} cannot be read: {error}") from error
-        return
+        else:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+    except (OSError, ValueError, csv.Error) as error:  # a damaged Parquet file is a ValueError, and so is no UTF-8
+        raise DataFileError(f"{path} cannot be read as a table with a head line: {error}") from error
+
+
+def _number(row: Mapping[str, Any], name: str) -> float:
+    with suppress(ValueError, TypeError, KeyError):
+        if (value := float(row[name])) == value:  # which NaN is not
+            return value
+    raise DataFileError(f"column {name!r}: {row.get(name)!r} is no number; correct it, or choose other --columns")
+
+
+def _labels(path: Path, label: str) -> tuple[dict[str, int], type]:
+    """({name: number}, int64) of a column of names; ({}, int64 or float32) of numbers."""
+
+    def rows() -> Iterator[dict[str, Any]]:  # a hole is told later, with its row
+        return (row for row in _rows(path) if str(row[label]) not in ("", "None", "nan", "NaN"))
+
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataFileError(f"{path} is no UTF-8 table with a head line: {error}") from error
+        whole = {_number(row, label).is_integer() for row in rows()}
+        return {}, np.float32 if False in whole else np.int64
+    except DataFileError:
+        names = sorted({row[label] for row in rows()}, key=str)
+    many = f"column {label!r} has {len(names)} different texts, over {MAX_CLASSES}: no label"
+    require(len(names) <= MAX_CLASSES, f"{path}: {many}. Choose another, or leave it out.")
+    return {name: number for number, name in enumerate(names)}, np.int64
 
 
-def _number(text: Any) -> float:
-    value = float(text)
-    if value != value:
-        raise ValueError("NaN")
-    return value
+READERS = {"images": from_images, "encoded": from_images, "audio": from_audio, "table": from_table}
 
 
-def _kind_of(path: Path, label: str) -> tuple[dict[str, int], type | None]:
-    """({name: number}, None) for names; ({}, int64 or float32) for numbers."""
-    every, kind, named = set(), np.int64, False
-    for row in _rows(path):
-        if (value := row[label]) in (None, "", "nan", "NaN"):
-            continue  # told later, with its row
-        try:
-            kind = kind if _number(value).is_integer() else np.float32
-        except (ValueError, TypeError):
-            named = True
-        if len(every) <= MAX_CLASSES:
-            every.add(value)
-    many = named and len(every) > MAX_CLASSES
-    require(not many, f"{path}: column {label!r} has over {MAX_CLASSES} different texts: no label.")
-    return ({name: i for i, name in enumerate(sorted(every, key=str))}, None) if named else ({}, kind)
+@dataclass
+class Splitter:
+    """Told each sample, it gives the order of the rows and the rows of each split.
+
+    A sample's own "split" wins, then the `given` file's line for its key, then its "group" (or what the expression
+    `group` finds in its key): all samples of a group go to one side. Otherwise `ratios` of samples.
+    """
+
+    ratios: Mapping[str, float]
+    seed: int = 0
+    given: Mapping[str, str] | None = None
+    group: str | None = None
+    told: list[tuple[str, Any]] = field(default_factory=list)  # ("split" or "group", which) of each sample
+
+    def add(self, sample: Mapping[str, Any]) -> None:
+        key = str(sample.get("key", len(self.told)))
+        if "split" not in sample and self.given is not None:
+            require(key in self.given, f"--split-file has no line for {key!r}; it needs one `sample,split` for each.")
+            sample = {"split": self.given[key]}
+        elif self.group and not sample.keys() & {"split", "group"}:
+            found = re.search(self.group, key)
+            require(found, f"--group {self.group!r} finds nothing in {key!r}.")
+            sample = {"group": found[found.lastindex or 0]}
+        self.told += [(kind, sample[kind]) for kind in ("split", "group") if kind in sample][:1]
+
+    def rows(self, n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The seeded random order (n,) of the rows in the file, and for each split its sorted rows there."""
+        order = permutation(n, self.seed, 1, n)
+        if not self.told:
+            return order, self._by_ratio(n)
+        kinds, told = zip(*self.told, strict=True)
+        whole = len(told) == n and len(set(kinds)) == 1
+        require(whole, f"only {kinds.count(kinds[0])} of {n} samples say their split or group; all must.")
+        number_of = {value: number for number, value in enumerate(dict.fromkeys(told))}
+        members = np.array([number_of[value] for value in told])[order]
+        sides = {name: [k] for name, k in number_of.items()} if "split" in kinds else self._by_ratio(len(number_of))
+        return order, {name: np.flatnonzero(np.isin(members, side)) for name, side in sides.items()}
+
+    def _by_ratio(self, n: int) -> dict[str, np.ndarray]:
+        """A split whose share rounds to nothing is left out; of one sample, the first split gets it."""
+        cuts = np.rint(np.cumsum(list(self.ratios.values())) * n).astype(int)
+        cuts[0], cuts[-1] = max(cuts[0], 1), n
+        parts = np.split(permutation(n, self.seed, n), cuts[:-1])
+        return {name: np.sort(part) for name, part in zip(self.ratios, parts, strict=True) if len(part)}
+
+
+def permutation(n: int, *entropy: int) -> np.ndarray:
+    """(n,) int64, random. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in every version of NumPy."""
+    return np.random.PCG64(entropy).random_raw(n).argsort()
+
+
+def parse_ratios(text: str) -> dict[str, float]:
+    """`train=0.8,val=0.1,test=0.1` as a dict of shares that add up to one.
+
+    Raises:
+        DataFileError: not of that form.
+    """
+    try:
+        ratios = {name.strip(): float(ratio) for name, ratio in (part.split("=") for part in text.split(","))}
+    except ValueError as error:
+        raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2") from error
+    sums = min(ratios.values()) > 0 and abs(sum(ratios.values()) - 1) < 1e-6
+    require(sums, f"--split {text!r}: the shares must be above 0 and add up to 1.")
+    return ratios
+
+
+def read_split_file(path: Path) -> dict[str, str]:
+    """Lines `sample,split` (sample: path below the source, or row number) as a dict.
+
+    Raises:
+        DataFileError: a line of another form, or a sample twice.
+    """
+    given: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        key, comma, split = line.rpartition(",")
+        fine = comma and split.strip() and key.strip() not in given
+        require(fine, f"{path}:{number}: expected `sample,split`, each sample once; found {line!r}")
+        given[key.strip()] = split.strip()
+    return given

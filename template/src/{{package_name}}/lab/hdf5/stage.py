@@ -1,28 +1,48 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""A copy of the data file in the node's memory or on its own disk, made once and shared by all who use it.
+"""Where a data file is read from: found along a search path, then read once, or copied to the node's memory or disk.
 
-A lock file beside the copy says who does: each user holds a shared lock that the kernel drops when the
+Such a copy is made once and shared by all who use it. Each holds a shared lock on it, which the kernel drops when the
 process ends, however it ends. So the last one removes the copy, and what dead jobs left is found and cleared.
 """
 
 import fcntl
-import hashlib
+import glob
 import os
-import random
 import shutil
 import sys
-import time
 import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..machine.filesystem import filesystem_type, node_local
-from ..machine.memory import limit_bytes, taken_bytes
-from .checksum import verify
-from .file_layout import DataFileError, require
-from .writer import BLOCK_BYTES, FULL
+from ..errors import LabError, nearest
+from ..machine.filesystem import check_room, node_local
+from ..machine.memory import limit_bytes
+from ..project import Project, resolve_paths
+from .file_layout import BLOCK_BYTES, DataFileError, key_of, require, verify
 
-POLL_S = 0.2
+
+def find(path: str | Path, search: Sequence[str | Path]) -> Path:
+    """`path` in the first directory of `search` that has it; an absolute path is taken as it is.
+
+    Raises:
+        DataFileError: no directory has it; lists them and the nearest name there is.
+    """
+    path = Path(os.path.expandvars(path)).expanduser()
+    if path.is_absolute():
+        return path
+    root = Path.cwd()
+    with suppress(LabError):  # outside of a project, relative directories lie here
+        root = Project.find().root
+    directories = resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)["data"]
+    for directory in directories:
+        if (directory / path).exists():
+            return directory / path
+    there = [other.name for directory in directories for other in directory.glob("*.h5")]
+    places = ", ".join(map(str, directories)) or "an empty search path"
+    found = f"no data file {path} in {places}{nearest(path.name, there)}"
+    raise DataFileError(f"{found}. Make it with: lab data pack {path.stem}")
 
 
 def stage(path: Path, where: str, owner: Any, keep: bool = False) -> Path:
@@ -33,30 +53,28 @@ def stage(path: Path, where: str, owner: Any, keep: bool = False) -> Path:
         DataFileError: the copy does not match its hashes, or there is no such place.
     """
     directory = place(where)
-    stat = path.stat()
-    key = hashlib.sha256(f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
-    copy = directory / f"{key}-{path.name}"
+    copy = directory / key_of(path)
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
-        unstage(directory)
-        handle = _use(copy, path)
+        with _alone(directory):
+            _clear(directory)
+            handle = _use(copy, path)
+            if keep:
+                copy.chmod(0o400)  # read-only: kept without a user
     except OSError as error:
-        _remove_unused(copy)
-        reason = error.strerror or error
-        print(f"lab: not staged to {where}: {reason}. Reading {path} where it is.", file=sys.stderr)
+        print(f"lab: not staged to {where}: {error.strerror or error}. Reading {path} where it is.", file=sys.stderr)
         return path
-    if keep:
-        _beside(copy, ".keep").touch()
     weakref.finalize(owner, _leave, copy, handle, os.getpid())
     return copy
 
 
-def unstage(directory: Path, path: Path | None = None) -> None:
-    """Removes copies without a user: those that dead jobs left, and the kept ones of `path`."""
-    for mark in directory.glob(f"*-{path.name}.keep") if path else ():
-        mark.unlink()
-    for lock in directory.glob("*.lock"):
-        _remove_unused(lock.with_suffix(""))
+def unstage(directory: Path, path: Path) -> None:
+    """Removes copies without a user: the kept ones of `path`, and those that dead jobs left."""
+    if directory.exists():
+        with _alone(directory):
+            for copy in directory.glob(f"*-{glob.escape(path.name)}"):
+                copy.chmod(0o600)
+            _clear(directory)
 
 
 def place(where: str) -> Path:
@@ -71,45 +89,34 @@ def place(where: str) -> Path:
     return found / f"lab-data-{os.getuid()}"
 
 
-def _beside(copy: Path, suffix: str) -> Path:
-    return copy.with_name(copy.name + suffix)
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Nobody else makes a copy in `directory` meanwhile."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _use(copy: Path, path: Path) -> int:
-    """A shared lock on `copy`, which whoever comes first makes while the others wait."""
+    """`copy`, made unless it is there, opened with a shared lock."""
     while True:
-        handle = os.open(_beside(copy, ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH)
-            if not _is_there(handle, copy):
-                fcntl.flock(handle, fcntl.LOCK_UN)
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not copy.exists():
-                    _copy(path, copy)
-                fcntl.flock(handle, fcntl.LOCK_SH)
-            if _is_there(handle, copy):  # nobody removed both between two locks
-                return handle
-            os.close(handle)
-        except BlockingIOError:  # another process makes it, or looks whether it may be removed
-            os.close(handle)
-            time.sleep(POLL_S * random.random())
-        except BaseException:
-            os.close(handle)
-            raise
-
-
-def _is_there(handle: int, copy: Path) -> bool:
-    lock = _beside(copy, ".lock")
-    return copy.exists() and lock.exists() and lock.stat().st_ino == os.fstat(handle).st_ino
+            handle = os.open(copy, os.O_RDONLY)
+        except FileNotFoundError:
+            _copy(path, copy)
+            continue
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if os.fstat(handle).st_nlink:  # its last user did not remove it between these two lines
+            return handle
+        os.close(handle)
 
 
 def _copy(path: Path, copy: Path) -> None:
-    size, free = path.stat().st_size, shutil.disk_usage(copy.parent).free
-    if filesystem_type(copy.parent) == "tmpfs":  # its pages count against the job's memory
-        free = max(0, min(free, int(0.8 * (limit_bytes() - taken_bytes()))))
-    if size > free:
-        raise OSError(FULL[0], f"{size / 1e9:.3f} GB needed, {free / 1e9:.3f} GB of disk and memory free")
-    temporary = _beside(copy, ".tmp")
+    check_room(copy.parent, path.stat().st_size)
+    temporary = copy.with_suffix(".tmp")
     try:
         shutil.copyfile(path, temporary)
         verify(temporary)
@@ -127,21 +134,16 @@ def _leave(copy: Path, handle: int, pid: int) -> None:
         _remove_unused(copy)
 
 
+def _clear(directory: Path) -> None:
+    for copy in directory.iterdir():
+        _remove_unused(copy)
+
+
 def _remove_unused(copy: Path) -> None:
-    if _beside(copy, ".keep").exists() and copy.exists():
-        return
-    try:
-        handle = os.open(_beside(copy, ".lock"), os.O_RDWR)
-    except OSError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for suffix in ("", ".tmp", ".keep", ".lock"):
-            _beside(copy, suffix).unlink(missing_ok=True)
-    except BlockingIOError:
-        pass  # in use
-    finally:
-        os.close(handle)
+    with suppress(FileNotFoundError, BlockingIOError), open(copy, "rb") as file:  # gone, or in use
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file.fileno()).st_mode & 0o200:
+            copy.unlink()
 
 
 def warm(path: Path) -> None:
@@ -151,12 +153,10 @@ def warm(path: Path) -> None:
     if size > limit_bytes() / 2:
         return
     with open(path, "rb", buffering=0) as file:
-        try:  # looks at 64 places whether they are in memory already
-            places = range(0, size, max(1, size // 64))
+        places = range(0, size, max(1, size // 64))
+        with suppress(OSError):  # not in memory, or a file system that cannot tell
             if all(os.preadv(file.fileno(), [bytearray(1)], at, os.RWF_NOWAIT) for at in places):
                 return
-        except OSError:  # not in memory, or a file system that cannot tell
-            pass
         buffer = bytearray(BLOCK_BYTES)
         while file.readinto(buffer):
             pass

@@ -1,12 +1,15 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What kind of disk a path lies on, where the node's own disks are, and how Lustre stripes a file."""
+"""What kind of disk a path lies on, its free room, where the node's own disks are, and how Lustre stripes a file."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 from pathlib import Path
+
+from .memory import limit_bytes, taken_bytes
 
 NODE_LOCAL = ("SLURM_TMPDIR", "PBS_LOCALDIR", "T4TMPDIR", "JOBSCRATCH", "TMPDIR")
 
@@ -27,6 +30,20 @@ def filesystem_type(path: str | Path, mounts: str | Path = "/proc/mounts") -> st
         if inside and len(mount) >= len(found[0]):
             found = (mount, kind)
     return found[1]
+
+
+def free_bytes(directory: str | Path) -> int:
+    """Room for a file in `directory`; in /dev/shm, whose pages count against the job's memory, 0.8 of what that leaves."""
+    free = shutil.disk_usage(directory).free
+    return (
+        max(0, min(free, int(0.8 * (limit_bytes() - taken_bytes())))) if filesystem_type(directory) == "tmpfs" else free
+    )
+
+
+def check_room(directory: Path, needed_bytes: int) -> None:
+    """Raises the OSError of a full disk when `directory` has not so much room."""
+    if (free := free_bytes(directory)) < needed_bytes:
+        raise OSError(errno.ENOSPC, f"{needed_bytes / 1e6:.1f} MB needed, {free / 1e6:.1f} MB free")
 
 
 def node_local() -> Path | None:

@@ -24,8 +24,8 @@ from .snapshot import Git
 
 FINGERPRINT = f"""
 import sys
-from {PACKAGE}.lab.hdf5.checksum import remember, verify
-print(remember(verify(sys.argv[1]))["sha256"])
+from {PACKAGE}.lab.hdf5 import fingerprint, verify
+print(fingerprint(sys.argv[1], verify(sys.argv[1]))["sha256"])
 """
 TOLERANCE = 1e-3  # relative; what another number of threads or another GPU may change
 # Sections of the configuration that change no number.

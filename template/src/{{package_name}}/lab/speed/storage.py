@@ -2,7 +2,6 @@
 """`lab data bench`: how fast a data file is read from each disk there is, so that one sees where to put
 it."""
 
-import argparse
 import os
 import tempfile
 import time
@@ -10,20 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from ..hdf5.data_commands import data_file, takes_file
+from ..hdf5.file_layout import BLOCK_BYTES, Layout, layout
 from ..machine.filesystem import filesystem_type, node_local
 from ..project import Project
-from .file_layout import Layout, layout
-from .info import NAME, data_file
-from .writer import BLOCK_BYTES
 
 COPY_BYTES = 256 << 20
 RANDOM_S = 1.0
 
 
 def bench_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser("lab data bench", description=__doc__)
-    parser.add_argument("name", help=NAME)
-    found = layout(data_file(project, parser.parse_args(args).name))
+    found = layout(data_file(project, takes_file("bench", __doc__).parse_args(args).name))
     places = {"data": found.path.parent, "home": Path.home(), "scratch": project.paths["scratch"]}
     places |= {"node-local": node_local(), "/dev/shm": Path("/dev/shm")}
     print(f"{found.path}, {found.identity[0] / 1e6:.1f} MB; read from a cold cache where that is allowed")
