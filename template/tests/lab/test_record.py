@@ -235,12 +235,18 @@ def test_status_on_another_machine_follows_the_heartbeat(project):
 def test_status_of_a_job_follows_the_scheduler(project):
     run = create(project)
     run.update(job={"id": 7})
-    assert status(run.dir) == "queued"
-    assert status(run.dir, scheduler=lambda job: "running") == "running"
-    assert status(run.dir, scheduler=lambda job: None) == "lost"
-    run.begin(project)
-    assert status(run.dir, scheduler=lambda job: "queued" if job["id"] == 7 else None) == "queued"
-    assert status(run.dir, scheduler=lambda job: None) == "lost"
+    assert status(run.dir) == status(run.dir, scheduler=lambda record: "unknown") == "queued"
+    assert status(run.dir, scheduler=lambda record: "running") == "running"
+    assert status(run.dir, scheduler=lambda record: None) == "lost"
+    attempt = run.begin(project)
+    assert status(run.dir, scheduler=lambda record: "queued" if record["job"]["id"] == 7 else None) == "queued"
+    assert status(run.dir, scheduler=lambda record: "unknown") == "running"
+    assert status(run.dir, scheduler=lambda record: None) == "lost"
+    attempt.end("interrupted")
+    assert status(run.dir, scheduler=lambda record: "queued") == "interrupted"
+    (run.dir / "requeue").touch()  # preempted, and sent back to the queue
+    assert status(run.dir, scheduler=lambda record: "queued") == status(run.dir) == "queued"
+    assert status(run.dir, scheduler=lambda record: None) == "interrupted"
 
 
 def test_metrics_of_overlapping_attempts_and_cut_lines(tmp_path):

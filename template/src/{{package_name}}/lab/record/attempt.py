@@ -19,7 +19,8 @@ STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
 SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
 NONE = {"n": 0, "start": {}, "end": {}, "nodes": [], "until_now": {}}  # stands for the attempt of a run that has none
 
-Scheduler = Callable[[dict], str | None]  # the record's `job` -> "queued", "running", or None when it is over
+# A run's record -> its job is "queued", "running", "unknown" (to this machine or person); None when it is over.
+Scheduler = Callable[[dict], str | None]
 
 
 class Attempt:
@@ -158,16 +159,20 @@ def hashes(checkpoints: Path) -> dict[str, dict]:
 def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict | None = None) -> str:
     """One of STATES. `scheduler` answers for runs that have a job; without it their heartbeat counts alone."""
     summary = read_json(run_dir / "summary.json")
-    if summary is not None:
+    preempted = summary and summary["status"] == "interrupted" and (run_dir / "requeue").exists()  # may be queued again
+    if summary is not None and not preempted:
         return summary["status"]
     record = record or read_json(run_dir / "run.json") or {}
     job = record.get("job")
+    says = scheduler(record) if scheduler and job else "unknown"
     last = (read_attempts(run_dir) or [NONE])[-1]
-    if says := scheduler(job) if scheduler and job else None:
+    if says in ("queued", "running"):
         return says
+    if preempted and job and says == "unknown":
+        return "queued"
     if last["end"]:  # killed between end.json and summary.json
         return last["end"]["status"]
-    if job and scheduler:
+    if says is None:
         return "lost"  # the scheduler no longer knows it, and it never said how it ended
     if job and not last["start"]:
         return "queued"

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import Project
-from .attempt import STATES, read_attempts
+from .attempt import STATES, Scheduler, read_attempts
 from .environment import user
 from .files import read_json, read_lines, read_metrics, write_json
 from .rows import check_metric, ranked, row_of, rows
@@ -37,7 +37,7 @@ FILTERS = """Filters, all of which must hold: trial=wide (or a pattern), status=
 since=2026-11-01, before=2026-12-01, and metrics such as 'val/loss<0.3' (quoted, because of the shell)."""
 
 
-def list_command(project: Project, args: list[str]) -> None:
+def list_command(project: Project, args: list[str], scheduler: Scheduler | None = None) -> None:
     parser = argparse.ArgumentParser(prog="lab runs list", description="Lists runs, newest first. " + FILTERS)
     parser.add_argument("where", nargs="*", metavar="FILTER", help="for example: status=finished 'val/acc>0.9'")
     parser.add_argument("--sort", metavar="KEY", help="a metric (best first), trial, status, seconds or created")
@@ -46,7 +46,7 @@ def list_command(project: Project, args: list[str]) -> None:
     output.add_argument("--csv", action="store_true", help="a line per run, a column per metric")
     options = parser.parse_args(args)
     wanted = [parsed(text) for text in options.where]
-    known = rows(project.paths["runs"])
+    known = rows(project.paths["runs"], scheduler)
     asked = [key for key, _, _ in wanted if key not in FIELDS]
     for name in asked:
         check_metric(known, name)
@@ -161,24 +161,23 @@ def shown(value: Any) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def show_command(project: Project, args: list[str]) -> None:
+def show_command(project: Project, args: list[str], scheduler: Scheduler | None = None) -> None:
     parser = run_parser("show", "What ran, on what, how it went, where it is.")
     parser.add_argument("--json", action="store_true", help="the whole record with status, run_dir and metrics")
     options = parser.parse_args(args)
     run = find(project.paths["runs"], options.run)
-    print(json.dumps(whole(run), indent=1) if options.json else screen(run))
+    overview = row_of(str(run.dir), scheduler)
+    print(json.dumps(whole(run, overview), indent=1) if options.json else screen(run, overview))
 
 
-def whole(run: Run) -> dict:
-    """Everything that is known of a run, as plain data."""
-    overview = row_of(str(run.dir))
+def whole(run: Run, overview: dict) -> dict:
+    """Everything that is known of a run, as plain data; `overview` is its row."""
     taken = ("status", "run_dir", "metrics", "tags", "n_attempts", "seconds", "gpu_seconds", "energy_j")
     return run.record | {key: overview[key] for key in taken} | {"attempts": read_attempts(run.dir)}
 
 
-def screen(run: Run) -> str:
-    record, overview = run.record, row_of(str(run.dir))
-    attempts = read_attempts(run.dir)
+def screen(run: Run, overview: dict) -> str:
+    record, attempts = run.record, read_attempts(run.dir)
     lines = [f"{run.id}  {overview['status']}  trial {run.trial}  seed {record['seed']}"]
 
     def say(key: str, value: Any) -> None:
@@ -228,12 +227,12 @@ def advice(status: str, run: Run) -> str:
     return f"lab resume {run.id}" if there else "no checkpoint was written: train again"
 
 
-def news_command(project: Project, args: list[str]) -> None:
+def news_command(project: Project, args: list[str], scheduler: Scheduler | None = None) -> None:
     runs = project.paths["runs"]
     looked = runs / ".looked" / f"{user()}.json"
     before = read_json(looked) or {"unix_s": 0, "open": []}
     now_unix_s = time.time()
-    known = rows(runs)
+    known = rows(runs, scheduler)
     unended = [row["run_id"] for row in known if row["status"] in ("running", "queued")]
     print("\n".join(news(known, before)))
     try:

@@ -55,7 +55,7 @@ def row_of(directory: str, scheduler: Scheduler | None = None) -> dict:
     """The row of one run: from summary.json alone when it has ended, else from what there is."""
     folder = Path(directory)
     summary = read_json(folder / "summary.json")
-    if summary is None:
+    if summary is None or summary["status"] == "interrupted":  # a preempted job may be queued again
         record = read_json(folder / "run.json") or {}
         summary = summarise(record, folder) | {"status": status(folder, scheduler, record)}
     trial, run_id = directory.rsplit("/", 2)[1:]
@@ -121,7 +121,7 @@ def remembered(runs: Path, directories: list[str], read: Callable[[str], dict]) 
                     texts.append(entry[1])
                 else:
                     found.append(read(directory))
-                    if key:
+                    if key and found[-1]["status"] not in ("queued", "running"):
                         fresh.append((directory, key, json.dumps(found[-1])))
             database.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", fresh)
             database.executemany("DELETE FROM rows WHERE path = ?", [(path,) for path in known])
