@@ -165,10 +165,12 @@ def ratio(rates: dict[str, list[float]], name: str, to: str) -> float:
 
 def table(title: str, rates: dict[str, list[float]], least: dict[str, float | None]) -> list[str]:
     """One case as lines of Markdown: samples per CPU-second, ours over theirs, expected, whether it holds."""
-    lines = [f"\n### {title}\n", "| | samples per CPU-s | this is faster by | expected | |"]
+    ways = [name for name in (OURS, WITH_THREAD) if name in rates]  # a user's two ways to read; the faster counts
+    ours = max(ways, key=lambda name: statistics.median(rates[name]))
+    lines = [f"\n### {title}\n", f"| | samples per CPU-s | {ours} is faster by | expected | |"]
     lines.append("|---|---:|---:|---:|---|")
     for name in sorted(rates, key=lambda name: -statistics.median(rates[name])):
-        faster, expected = ratio(rates, OURS, name), least.get(name)
+        faster, expected = ratio(rates, ours, name), least.get(name)
         verdict = "" if expected is None else "holds" if faster >= expected else "MISSED"
         told = "" if name in (OURS, WITH_THREAD) else f"{faster:.2f}" if faster < 10 else f"{faster:.0f}"
         middle = f"{statistics.median(rates[name]):,.0f} | {told} | {expected or ''}"
@@ -196,7 +198,7 @@ def packing_MB_per_cpu_s(hdf5, directory: Path) -> float:
 
     np.save(directory / "x.npy", np.random.default_rng(0).integers(0, 255, (20000, 12288), np.uint8))
     rates = []
-    for _ in range(3):
+    for _ in range(9):  # memory that a virtual machine touches for the first time costs its guest CPU time
         x, started_s = np.load(directory / "x.npy", mmap_mode="r"), time.process_time()
         write_fields(directory / "packed.h5", {"x": x}, Splitter({"train": 1.0}).rows, {}, {})
         rates.append(x.nbytes / 1e6 / (time.process_time() - started_s))

@@ -1,0 +1,71 @@
+"""`lab data info`, `verify`, `stage` and `bench` say what a data file holds, whether it is right, and where to put it."""
+
+import os
+
+import hdf5_package
+import numpy as np
+import pytest
+from hdf5_project.lab.errors import Failed, LabError
+from hdf5_project.lab.hdf5 import data_commands, layout, write
+from hdf5_project.lab.project import Project
+from hdf5_project.lab.speed import storage
+
+
+@pytest.fixture(name="project")
+def project_with_digits(tmp_path, monkeypatch):
+    """A project whose data/digits.h5 holds 30 samples."""
+    monkeypatch.setattr(Project, "paths", {"data": [tmp_path / "empty", tmp_path / "data"], "scratch": None})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wav = [np.zeros(n, np.int16) for n in range(30)]
+    fields = {"x": np.zeros((30, 4, 5), np.float32), "wav": wav, "y": np.arange(30) % 3}
+    write(tmp_path / "data" / "digits.h5", fields, {"train": range(20), "val": range(20, 30)}, source="zeros")
+    return Project(tmp_path, hdf5_package.NAME)
+
+
+def test_info(project, capsys):
+    data_commands.info_command(project, ["digits"])
+    told = capsys.readouterr().out
+    for part in (
+        "30 samples",
+        "float32  4x5",
+        "int16    ragged",
+        "train 20, val 10",
+        "3 classes: 0 10",
+        "source: zeros",
+    ):
+        assert part in told
+    assert "memory yes" in told
+    with pytest.raises(LabError, match="no data set 'digit'; did you mean: digits"):
+        data_commands.info_command(project, ["digit"])
+
+
+def test_verify_names_what_is_damaged(project, tmp_path, capsys):
+    path = tmp_path / "data" / "digits.h5"
+    data_commands.verify_command(project, [str(path)])
+    assert "all 30 samples are as they were written" in capsys.readouterr().out
+    with path.open("r+b") as file:
+        file.seek(layout(path).arrays["x"].offset)
+        file.write(b"\x01")
+    with pytest.raises(Failed, match="data/x is damaged"):
+        data_commands.verify_command(project, ["digits"])
+
+
+def test_stage_keeps_a_copy_until_it_is_removed(project, tmp_path, capsys):
+    (tmp_path / "node").mkdir()
+    place = tmp_path / "node" / f"lab-data-{os.getuid()}"
+    data_commands.stage_command(project, ["digits", "--to", str(tmp_path / "node")])
+    (copy,) = place.iterdir()
+    assert f"{copy} is kept until: lab data stage digits --to" in capsys.readouterr().out
+    assert layout(copy).n == 30
+    data_commands.stage_command(project, ["digits", "--to", str(tmp_path / "node"), "--remove"])
+    assert not list(place.iterdir())
+
+
+def test_bench_measures_each_disk_and_leaves_nothing(project, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(storage, "RANDOM_S", 0.01)
+    monkeypatch.setenv("HOME", str(tmp_path / "data"))
+    storage.bench_command(project, ["digits"])
+    told = capsys.readouterr().out
+    assert told.count("samples/s at random") >= 2
+    assert "scratch     not here" in told
+    assert os.listdir(tmp_path / "data") == ["digits.h5"]
