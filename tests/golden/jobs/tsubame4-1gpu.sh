@@ -1,0 +1,127 @@
+#!/bin/bash
+#$ -l gpu_1=1
+#$ -N wide
+#$ -S /bin/bash
+#$ -cwd
+#$ -j y
+#$ -r y
+#$ -notify
+#$ -l h_rt=02:00:00
+#$ -o /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
+# Run 20261120-190000-abcdef of trial wide
+# Again by hand, continuing the same run: qsub /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+if [ -z "${JOB_ID:-}" ]; then echo "this script runs inside a job; type: qsub $0" >&2 && exit 2; fi
+
+# ---- what runs: the code as it was at submit, whatever became of the project since
+RUNS=(/work/ann/myproj/runs/wide/20261120-190000-abcdef)
+LAB_INDEX=${LAB_INDEX:-$((${SGE_TASK_ID/undefined/1} - 1))}
+RUN_DIR=${RUNS[LAB_INDEX]}
+PROJECT=/work/ann/myproj
+CODE=/work/ann/myproj/runs/.code/c0ffee.tar
+COMMAND=(/work/ann/myproj/.venv/bin/python -m myproj.lab rank)
+SCRIPT=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+TASKS_PER_NODE=1 CPUS_PER_TASK=8
+JOB=${LAB_JOB:-$JOB_ID${LAB_INDEX:+_$LAB_INDEX}}
+NODE_DIR="${T4TMPDIR:-/dev/shm}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
+
+# ---- the environment; what the launcher passes on is not made twice
+if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
+  export LAB_ENVIRONMENT_READY=1
+  # shellcheck source=/dev/null
+  source /etc/profile.d/modules.sh
+  module load openmpi/5.0.7-gcc
+  export HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
+fi
+set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
+export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
+export LAB_SNAPSHOT_COMMIT=c0ffee
+export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
+
+# ---- the three things that happen on a node; the script calls itself for them
+prepare() { # once per node: away with what killed jobs left, then the frozen code
+  local old
+  for old in "${T4TMPDIR:-/dev/shm}"/lab-*-"$(id -un)-$(hostname -s)"; do
+    case " ${RUNNING_JOBS:-} " in "  " | *" $(basename "$old" | cut -d- -f2) "*) ;; *) rm -rf "$old" ;; esac
+  done
+  rm -rf "$NODE_DIR"
+  mkdir -p "$LAB_FROZEN"
+  tar -xmf "$CODE" -C "$LAB_FROZEN"
+  for shared in data runs; do # so that relative paths to what is large and not frozen still hold
+    [ -e "$LAB_FROZEN/$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/$shared"
+  done
+}
+rank() { # one process per task; until Python listens it ignores the signals, which are repeated
+  trap '' USR1 USR2 TERM
+  cd "$LAB_FROZEN/"
+  exec "${COMMAND[@]}"
+}
+clean() { rm -rf "$NODE_DIR"; }
+case ${1:-} in
+  prepare) prepare; exit ;;
+  rank) rank ;;
+  clean) clean; exit ;;
+esac
+
+# ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save, and end by themselves
+STEP="" REPEATER="" ASKED=""
+signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
+forward() {
+  ASKED=1
+  [ -n "$STEP" ] || return 0
+  signal_ranks || true
+  [ -n "$REPEATER" ] || { (while sleep 10 && signal_ranks; do :; done) & REPEATER=$!; }
+}
+stop_helper() { [ -z "$1" ] || { pkill -P "$1" || true; kill "$1" 2>/dev/null || true; }; }
+await_step() { # the step's exit code, not that of a signal that interrupts the waiting
+  local code=0
+  [ -z "$ASKED" ] || forward
+  while kill -0 "$STEP" 2>/dev/null; do wait "$STEP" || true; done
+  wait "$STEP" || code=$?
+  stop_helper "$REPEATER"
+  return "$code"
+}
+trap forward USR2 USR1 TERM
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+export LAB_NEXT_ATTEMPT
+rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
+
+NODES=1 MAX_REQUEUES=50
+# ---- rendezvous, and how processes are started: MPI starts them, torch connects them
+HOST_FILE=${PE_HOSTFILE:-$RUN_DIR/hosts} # unset in jobs on a part of a node
+[ -n "${PE_HOSTFILE:-}" ] || hostname >"$HOST_FILE"
+mapfile -t HOSTS < <(awk '!seen[$1]++ {print $1}' "$HOST_FILE")
+MASTER_ADDR=${HOSTS[0]}
+MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000))
+export MASTER_ADDR MASTER_PORT
+launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in
+  if [ "$NODES" = 1 ] && [ "$1" = 1 ]; then exec bash "$SCRIPT" "$2"; fi
+  exec mpirun -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
+    -x MASTER_ADDR -x MASTER_PORT -x LD_LIBRARY_PATH bash "$SCRIPT" "$2"
+}
+echo "job $JOB on ${HOSTS[*]}, $(date '+%F %T'): $RUN_DIR"
+trap '(launch 1 clean)' EXIT
+(launch 1 prepare)
+
+# ---- the ranks: one process per GPU. The scheduler does not warn before the time limit; a clock here does
+launch "$TASKS_PER_NODE" rank &
+STEP=$!
+(sleep 7080 && kill -USR2 $$) &
+CLOCK=$!
+code=0
+await_step || code=$?
+stop_helper "$CLOCK"
+
+# ---- the end, or once more
+if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
+  COUNT=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))
+  if [ "$COUNT" -le "$MAX_REQUEUES" ]; then
+    echo "$COUNT" >"$RUN_DIR/requeues"
+    echo "saved; going on after requeue $COUNT, $(date '+%F %T')"
+    exit 99 # Grid Engine's code for: start this job again
+  fi
+  echo "requeued $MAX_REQUEUES times; stopping"
+fi
+echo "ended with code $code, $(date '+%F %T')"
+exit "$code"
