@@ -13,9 +13,8 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --output=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
-# Run 20261120-190000-abcdef of trial wide
+# Run 20261120-190000-abcdef of wide
 # Again by hand, continuing the same run: sbatch /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-if [ -z "${SLURM_JOB_ID:-}" ]; then echo "this script runs inside a Slurm job; type: sbatch $0" >&2 && exit 2; fi
 
 # ---- what runs: the code as it was at submit, whatever became of the project since
 RUNS=(/work/ann/myproj/runs/wide/20261120-190000-abcdef)
@@ -25,8 +24,9 @@ PROJECT=/work/ann/myproj
 CODE=/work/ann/myproj/runs/.code/c0ffee.tar
 COMMAND=(/work/ann/myproj/.venv/bin/python -m myproj.lab rank)
 SCRIPT=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-TASKS_PER_NODE=8 CPUS_PER_TASK=8
+NODES=1 TASKS_PER_NODE=8 CPUS_PER_TASK=8 MAX_REQUEUES=50
 JOB=${LAB_JOB:-$SLURM_JOB_ID}
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: sbatch /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
 NODE_DIR="${JOBSCRATCH:-/dev/shm}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
 # ---- the environment; what the launcher passes on is not made twice
@@ -36,7 +36,7 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   command -v module >/dev/null || source /etc/profile # not a login shell
   module purge
   module load arch/a100
-  export HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
+  export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
 fi
 set -euo pipefail
 trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
@@ -93,42 +93,53 @@ LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && ech
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
 
-NODES=1 MAX_REQUEUES=50
-ID=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
-ID=${ID:-$SLURM_JOB_ID}
+# ---- Slurm
 RESTART=${SLURM_RESTART_COUNT:-0} # unset on the first start
-echo "job $ID, start $((RESTART + 1)), on $SLURM_JOB_NODELIST, $(date '+%F %T'): $RUN_DIR"
 if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then echo "requeued more than $MAX_REQUEUES times; stopping" && exit 1; fi
-
-# ---- rendezvous: the first node; a port below the ephemeral ones, different for jobs that share a node
-MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+HOSTS=$SLURM_JOB_NODELIST
+# rendezvous: the first node; a port below the ephemeral ones, different for jobs that share a node
+MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)
 MASTER_PORT=$((20000 + (SLURM_JOB_ID * 7 + RESTART) % 10000))
 RUNNING_JOBS=$(squeue --noheader --me --format=%A 2>/dev/null | tr '\n' ' ') || RUNNING_JOBS=""
 export MASTER_ADDR MASTER_PORT RUNNING_JOBS
 export SRUN_CPUS_PER_TASK=$CPUS_PER_TASK # since Slurm 22.05 srun no longer takes it from sbatch
 
-on_every_node() { # on_every_node TIMEOUT_S WHAT; --export=ALL: srun would inherit an --export=NONE
-  timeout "$1" srun --export=ALL --overlap --mem=0 --gres=none --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 \
-    --cpus-per-task=1 bash "$SCRIPT" "$2"
+launch() { # launch TASKS_PER_NODE prepare|rank|clean; replaces the shell it runs in
+  local step=(srun "--nodes=$NODES" "--ntasks=$((NODES * $1))" "--ntasks-per-node=$1")
+  step+=(--export=ALL) # or it would inherit an --export=NONE
+  case $2 in
+    rank) step+=(--kill-on-bad-exit=1 "--cpus-per-task=$CPUS_PER_TASK" --label) ;;
+    prepare) step=(timeout 600 "${step[@]}" --overlap --mem=0 --gres=none --cpus-per-task=1) ;;
+    clean) step=(timeout 20 "${step[@]}" --overlap --mem=0 --gres=none --cpus-per-task=1) ;;
+  esac
+  exec "${step[@]}" bash "$SCRIPT" "$2"
 }
-clean_nodes() { if [ "$NODES" = 1 ]; then clean; else on_every_node 20 clean || true; fi; }
-trap clean_nodes EXIT
-if [ "$NODES" = 1 ]; then prepare; else on_every_node 600 prepare; fi
-
-# ---- the ranks: one task per GPU
-srun --export=ALL --kill-on-bad-exit=1 --label --nodes="$NODES" --ntasks-per-node="$TASKS_PER_NODE" \
-  --cpus-per-task="$CPUS_PER_TASK" bash "$SCRIPT" rank &
-STEP=$!
-code=0
-await_step || code=$?
-
-# ---- the end, or once more
-if [ -e "$RUN_DIR/requeue" ] && scontrol show job "$ID" | grep -q JobState=RUNNING; then # not one that was cancelled
+clock() { :; } # Slurm itself warns this shell before the time limit: --signal
+go_on() {
+  local id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+  id=${id:-$SLURM_JOB_ID}
+  scontrol show job "$id" | grep -q JobState=RUNNING || return 0 # it was cancelled
   echo "saved; going on after a requeue, $(date '+%F %T')"
-  clean_nodes
+  on_every_node clean || true
   trap '' TERM
   trap - EXIT ERR
-  scontrol requeue "$ID" && sleep 120 # which ends this shell
+  scontrol requeue "$id" && sleep 120 # which ends this shell
+}
+
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+trap 'on_every_node clean || true' EXIT
+on_every_node prepare
+launch "$TASKS_PER_NODE" rank &
+STEP=$!
+clock &
+CLOCK=$!
+code=0
+await_step || code=$?
+stop_helper "$CLOCK"
+if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
+  if [ "$MAX_REQUEUES" = 0 ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; else go_on; fi
 fi
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

@@ -8,9 +8,8 @@
 #$ -notify
 #$ -l h_rt=02:00:00
 #$ -o /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
-# Run 20261120-190000-abcdef of trial wide
-# Again by hand, continuing the same run: qsub /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-if [ -z "${JOB_ID:-}" ]; then echo "this script runs inside a job; type: qsub $0" >&2 && exit 2; fi
+# Run 20261120-190000-abcdef of wide
+# Again by hand, continuing the same run: qsub -g abc /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 
 # ---- what runs: the code as it was at submit, whatever became of the project since
 RUNS=(/work/ann/myproj/runs/wide/20261120-190000-abcdef)
@@ -20,17 +19,18 @@ PROJECT=/work/ann/myproj
 CODE=/work/ann/myproj/runs/.code/c0ffee.tar
 COMMAND=(/work/ann/myproj/.venv/bin/python -m myproj.lab rank)
 SCRIPT=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-TASKS_PER_NODE=4 CPUS_PER_TASK=8
-JOB=${LAB_JOB:-$JOB_ID${LAB_INDEX:+_$LAB_INDEX}}
+NODES=1 TASKS_PER_NODE=4 CPUS_PER_TASK=8 MAX_REQUEUES=50
+JOB=${LAB_JOB:-${JOB_ID:+${JOB_ID}_$LAB_INDEX}}
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: qsub -g abc /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
 NODE_DIR="${T4TMPDIR:-/dev/shm}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
 # ---- the environment; what the launcher passes on is not made twice
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   export LAB_ENVIRONMENT_READY=1
   # shellcheck source=/dev/null
-  source /etc/profile.d/modules.sh
+  command -v module >/dev/null || source /etc/profile.d/modules.sh # not a login shell
   module load openmpi/5.0.7-gcc
-  export HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
+  export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
 fi
 set -euo pipefail
 trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
@@ -87,41 +87,43 @@ LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && ech
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
 
-NODES=1 MAX_REQUEUES=50
-# ---- rendezvous, and how processes are started: MPI starts them, torch connects them
+# ---- MPI starts the processes, torch connects them
 HOST_FILE=${PE_HOSTFILE:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${PE_HOSTFILE:-}" ] || hostname >"$HOST_FILE"
-mapfile -t HOSTS < <(awk '!seen[$1]++ {print $1}' "$HOST_FILE")
-MASTER_ADDR=${HOSTS[0]}
-MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000))
+HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
+MASTER_ADDR=${HOSTS%% *}
+MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000)) # below the ephemeral ones; jobs that share a node differ
 export MASTER_ADDR MASTER_PORT
+
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in
   if [ "$NODES" = 1 ] && [ "$1" = 1 ]; then exec bash "$SCRIPT" "$2"; fi
   exec mpirun -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
     -x MASTER_ADDR -x MASTER_PORT -x LD_LIBRARY_PATH bash "$SCRIPT" "$2"
 }
-echo "job $JOB on ${HOSTS[*]}, $(date '+%F %T'): $RUN_DIR"
-trap '(launch 1 clean)' EXIT
-(launch 1 prepare)
+clock() { sleep 7080 && kill -USR2 $$; } # the scheduler does not warn before the time limit
+go_on() {
+  local count
+  count=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))
+  if [ "$count" -gt "$MAX_REQUEUES" ]; then echo "requeued $MAX_REQUEUES times; stopping" && return 0; fi
+  echo "$count" >"$RUN_DIR/requeues"
+  echo "saved; going on after requeue $count, $(date '+%F %T')"
+  exit 99 # Grid Engine's code for: start this job again
+}
 
-# ---- the ranks: one process per GPU. The scheduler does not warn before the time limit; a clock here does
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+trap 'on_every_node clean || true' EXIT
+on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
-(sleep 7080 && kill -USR2 $$) &
+clock &
 CLOCK=$!
 code=0
 await_step || code=$?
 stop_helper "$CLOCK"
-
-# ---- the end, or once more
 if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
-  COUNT=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))
-  if [ "$COUNT" -le "$MAX_REQUEUES" ]; then
-    echo "$COUNT" >"$RUN_DIR/requeues"
-    echo "saved; going on after requeue $COUNT, $(date '+%F %T')"
-    exit 99 # Grid Engine's code for: start this job again
-  fi
-  echo "requeued $MAX_REQUEUES times; stopping"
+  if [ "$MAX_REQUEUES" = 0 ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; else go_on; fi
 fi
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

@@ -7,9 +7,8 @@
 #PJM -L elapse=02:00:00
 #PJM -j
 #PJM -o /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
-# Run 20261120-190000-abcdef of trial wide
+# Run 20261120-190000-abcdef of wide
 # Again by hand, continuing the same run: pjsub /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-if [ -z "${PJM_JOBID:-}" ]; then echo "this script runs inside a job; type: pjsub $0" >&2 && exit 2; fi
 
 # ---- what runs: the code as it was at submit, whatever became of the project since
 RUNS=(/work/ann/myproj/runs/wide/20261120-190000-abcdef)
@@ -19,22 +18,17 @@ PROJECT=/work/ann/myproj
 CODE=/work/ann/myproj/runs/.code/c0ffee.tar
 COMMAND=(/work/ann/myproj/.venv/bin/python -m myproj.lab rank)
 SCRIPT=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-TASKS_PER_NODE=8 CPUS_PER_TASK=9
-JOB=${LAB_JOB:-$PJM_JOBID${LAB_INDEX:+_$LAB_INDEX}}
+NODES=2 TASKS_PER_NODE=8 CPUS_PER_TASK=9 MAX_REQUEUES=50
+JOB=${LAB_JOB:-${PJM_JOBID:+${PJM_JOBID}_$LAB_INDEX}}
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: pjsub /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
 NODE_DIR="/dev/shm/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
 # ---- the environment; what the launcher passes on is not made twice
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   export LAB_ENVIRONMENT_READY=1
-  export HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
+  export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
   export HOME=/work/ann/myproj/.home # the real one cannot be written in jobs
   mkdir -p "$HOME"
-  export XDG_CONFIG_HOME=$HOME/.xdg_config_home
-  export XDG_CACHE_HOME=$HOME/.xdg_cache_home
-  export WANDB_CONFIG_DIR=$HOME/.wandb_config_dir
-  export WANDB_CACHE_DIR=$HOME/.wandb_cache_dir
-  export MPLCONFIGDIR=$HOME/.mplconfigdir
-  export TRITON_CACHE_DIR=$HOME/.triton_cache_dir
 fi
 set -euo pipefail
 trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
@@ -91,42 +85,43 @@ LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && ech
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
 
-NODES=2 MAX_REQUEUES=50
-# ---- rendezvous, and how processes are started: MPI starts them, torch connects them
+# ---- MPI starts the processes, torch connects them
 HOST_FILE=${PJM_O_NODEINF:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${PJM_O_NODEINF:-}" ] || hostname >"$HOST_FILE"
-mapfile -t HOSTS < <(awk '!seen[$1]++ {print $1}' "$HOST_FILE")
-MASTER_ADDR=${HOSTS[0]}
-MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000))
+HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
+MASTER_ADDR=${HOSTS%% *}
+MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000)) # below the ephemeral ones; jobs that share a node differ
 export MASTER_ADDR MASTER_PORT
+
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in
   if [ "$NODES" = 1 ] && [ "$1" = 1 ]; then exec bash "$SCRIPT" "$2"; fi
   exec mpiexec -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
     -x MASTER_ADDR -x MASTER_PORT -machinefile "$PJM_O_NODEINF" bash "$SCRIPT" "$2"
 }
-echo "job $JOB on ${HOSTS[*]}, $(date '+%F %T'): $RUN_DIR"
-trap '(launch 1 clean)' EXIT
-(launch 1 prepare)
+clock() { sleep 7080 && kill -USR2 $$; } # the scheduler does not warn before the time limit
+go_on() {
+  local count
+  count=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))
+  if [ "$count" -gt "$MAX_REQUEUES" ]; then echo "requeued $MAX_REQUEUES times; stopping" && return 0; fi
+  echo "$count" >"$RUN_DIR/requeues"
+  echo "saved; going on after requeue $count, $(date '+%F %T')"
+  pjsub "$SCRIPT" >"$RUN_DIR/resubmitted" && exit 0
+}
 
-# ---- the ranks: one process per GPU. The scheduler does not warn before the time limit; a clock here does
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+trap 'on_every_node clean || true' EXIT
+on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
-(sleep 7080 && kill -USR2 $$) &
+clock &
 CLOCK=$!
 code=0
 await_step || code=$?
 stop_helper "$CLOCK"
-
-# ---- the end, or once more
 if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
-  COUNT=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))
-  if [ "$COUNT" -le "$MAX_REQUEUES" ]; then
-    echo "$COUNT" >"$RUN_DIR/requeues"
-    echo "saved; going on after requeue $COUNT, $(date '+%F %T')"
-    { [ "${#RUNS[@]}" = 1 ] && pjsub "$SCRIPT"; } || pjsub --bulk --sparam "$LAB_INDEX-$LAB_INDEX" "$SCRIPT"
-    exit 0
-  fi
-  echo "requeued $MAX_REQUEUES times; stopping"
+  if [ "$MAX_REQUEUES" = 0 ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; else go_on; fi
 fi
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

@@ -1,6 +1,8 @@
 #!/bin/bash
-# Run 20261120-190000-abcdef of trial wide
-# Again by hand, continuing the same run: bash /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+
+# Run 20261120-190000-abcdef of wide
+# Again by hand, continuing the same run: setsid /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+
 # ---- what runs: the code as it was at submit, whatever became of the project since
 RUNS=(/work/ann/myproj/runs/wide/20261120-190000-abcdef)
 LAB_INDEX=${LAB_INDEX:-0}
@@ -9,8 +11,9 @@ PROJECT=/work/ann/myproj
 CODE=/work/ann/myproj/runs/.code/c0ffee.tar
 COMMAND=(/work/ann/myproj/.venv/bin/python -m myproj.lab rank)
 SCRIPT=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-TASKS_PER_NODE=4 CPUS_PER_TASK=1
+NODES=1 TASKS_PER_NODE=4 CPUS_PER_TASK=1 MAX_REQUEUES=0
 JOB=${LAB_JOB:-$$}
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: setsid /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
 NODE_DIR="/dev/shm/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
 # ---- the environment; what the launcher passes on is not made twice
@@ -72,38 +75,43 @@ trap forward USR2 USR1 TERM
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
+
+# ---- this machine, without a scheduler
 if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
   exec 9>"$SCRIPT.lock"
   flock 9
 fi
 if [ -e "$RUN_DIR/cancelled" ]; then exit 130; fi
 exec >>"$RUN_DIR/job.log" 2>&1
-echo "process $$ on $(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}, $(date '+%F %T'): $RUN_DIR"
-trap clean EXIT
-prepare
+HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
 
-# ---- the ranks: one process per GPU, on this machine
-if [ "$TASKS_PER_NODE" = 1 ]; then
-  bash "$SCRIPT" rank &
-else
+if [ "$TASKS_PER_NODE" -gt 1 ]; then
   signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would die of it
   COMMAND=("${COMMAND[0]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${COMMAND[@]:1}")
-  (rank) &
 fi
+launch() { rank; }
+clock() { # the time limit, which nobody else keeps
+  "${COMMAND[0]}" -m myproj.lab.speed.gpus $$ & # stops a job whose GPUs do nothing
+  sleep 86340 && kill -USR2 $$ && sleep 60 && {
+    pkill -KILL -P "$STEP" || true
+    kill -KILL "$STEP"
+  }
+}
+
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+trap 'on_every_node clean || true' EXIT
+on_every_node prepare
+launch "$TASKS_PER_NODE" rank &
 STEP=$!
-(
-  sleep 86340 && kill -USR2 $$
-  sleep 60 && pkill -KILL -P "$STEP"
-  kill -KILL "$STEP"
-) 2>/dev/null &
+clock &
 CLOCK=$!
-GUARD=""
-"${COMMAND[0]}" -m myproj.lab.cluster.idle "$STEP" & # stops a job whose GPUs do nothing
-GUARD=$!
 code=0
 await_step || code=$?
 stop_helper "$CLOCK"
-stop_helper "$GUARD"
-if [ -e "$RUN_DIR/requeue" ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; fi
+if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
+  if [ "$MAX_REQUEUES" = 0 ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; else go_on; fi
+fi
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

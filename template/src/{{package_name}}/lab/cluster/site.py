@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""A cluster's profile: one YAML per site, checked against the schema below; what it leaves out has a default here."""
+"""A cluster's profile: one YAML per site; conf/lab.yaml has every key with its default, whose type a value must have."""
 
 from __future__ import annotations
 
@@ -7,70 +7,29 @@ import os
 import re
 import socket
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..config.legal import check_keys
 from ..errors import LabError, nearest
-from ..project import Project, read_yaml
+from ..project import LAB, Project, read_yaml
 
-MARKS = {"V": "run, or read in the source", "D": "documented", "U": "seen only in users' scripts", "?": "unconfirmed"}
-TEXT, NUMBER, FLAG = (str, type(None)), (int, float, type(None)), (bool,)
-SCHEMA: dict[str, Any] = {  # key -> types, or allowed values, or a nested schema; a list holds one entry's schema
-    "scheduler": {"slurm", "pbs", "gridengine", "pjm", "local"},
-    "internet": FLAG,  # whether jobs may use the network
-    "paths": {"runs": TEXT, "checkpoints": TEXT, "data": [TEXT], "scratch": TEXT, "environment": TEXT},
-    "node_local": TEXT,  # a disk of the node, a variable of the job; null: /dev/shm
-    "home_writable": FLAG,  # whether jobs may write below $HOME
-    "gpu": {"name": TEXT, "per_node": NUMBER, "memory_GB": NUMBER},
-    "job": {"gpus": NUMBER, "time": TEXT, "cpus_per_task": NUMBER, "cpus_per_gpu": NUMBER, "mem_per_gpu": TEXT},
-    "account": {"option": TEXT, "required": FLAG, "ask": TEXT},
-    "resources": [{"gpus": (int, str), "max_nodes": NUMBER, "queue": TEXT, "options": [TEXT]}],
-    "queues": [{"name": TEXT, "option": TEXT, "max_h": NUMBER, "max_gpus": NUMBER, "max_submit": NUMBER}],
-    "options": [TEXT],  # scheduler options of every job
-    "launcher": {"srun", "mpirun", "mpiexec", "shell"},
-    "launcher_options": [TEXT],
-    "python": {"venv", "module", "container"},
-    "modules": {"init": TEXT, "purge": FLAG, "load": [TEXT]},
-    "container": TEXT,  # command prefix, such as: apptainer exec --nv image.sif
-    "env": dict,  # exported in the job; the only place for NCCL settings
-    "requeue": {"method": {"scontrol", "exit99", "resubmit", "none"}, "lead_s": NUMBER, "max": NUMBER},
-    "poll_s": NUMBER,  # the scheduler is asked no more often
-    "login_hosts": [TEXT],  # regular expressions of login nodes' host names
-    "cost": {"unit": TEXT, "per_gpu_hour": NUMBER},
-    "sources": dict,  # name -> {url or what, seen}
-    "confidence": dict,  # key of this file -> [mark, source]
-    "verified": TEXT,  # who ran a job there, and when; null: nobody on the project
-}  # fmt: skip
-DEFAULTS: dict[str, Any] = {
-    "node_local": None,
-    "home_writable": True,
-    "gpu": None,
-    "job": {},
-    "account": None,
-    "resources": [],
-    "queues": [],
-    "options": [],
-    "launcher": "srun",
-    "launcher_options": [],
-    "python": "venv",
-    "modules": None,
-    "container": None,
-    "env": {},
-    "requeue": {"method": "none", "lead_s": 120, "max": 50},
-    "poll_s": 30,
-    "login_hosts": [],
-    "cost": None,
-    "sources": {},
-    "confidence": {},
-    "verified": None,
+NO_LIMIT = float("inf")
+ENTRIES: dict[str, dict[str, Any]] = {  # of the lists of sections
+    "resources": {"gpus": None, "max_nodes": NO_LIMIT, "queue": "", "options": []},
+    "queues": {"name": "", "option": "", "max_h": NO_LIMIT, "max_gpus": NO_LIMIT, "max_submit": NO_LIMIT},
 }
-JOB_DEFAULTS = {"gpus": None, "time": "02:00:00", "cpus_per_task": None, "cpus_per_gpu": None, "mem_per_gpu": None}
+CHOICES = {
+    "scheduler": ("slurm", "pbs", "gridengine", "pjm", "local"),
+    "launcher": ("srun", "mpirun", "mpiexec", "shell"),
+    "python": ("venv", "module", "container"),
+    "method": ("scontrol", "exit99", "resubmit", "none"),
+}
 
 
 @dataclass(frozen=True)
 class Site:
-    """One profile: `values` with every key of SCHEMA, `text` as it stands in the file, for the record."""
+    """One profile: `values` with every key, `text` as it stands in the file, for the record."""
 
     name: str
     path: Path
@@ -80,61 +39,50 @@ class Site:
     def __getitem__(self, key: str) -> Any:
         return self.values[key]
 
-    @property
-    def default_gpus(self) -> int:
-        asked = self["job"]["gpus"]
-        return int(asked) if asked is not None else int(self["gpu"] is not None)
-
 
 def load_site(project: Project, name: str, values: dict[str, Any] | None = None) -> Site:
     """The profile `name`, from the first place of `project.site_directories` that has it; with `values` instead of
     the file's where a configuration has composed them.
 
     Raises:
-        LabError: no such profile, or one that breaks the schema; the message names file and key.
+        LabError: no such profile, or one that breaks the rules; the message names file and key.
     """
     path = project.site_file(name)
     values = read_yaml(path) if values is None else values
-    check(values, SCHEMA, str(path))
-    missing = [key for key in SCHEMA if key not in values and key not in DEFAULTS]
-    if missing:
-        raise LabError(f"{path} has no {', '.join(missing)}. See a shipped profile: lab site show slurm")
-    merged = DEFAULTS | values
-    merged["job"] = JOB_DEFAULTS | merged["job"]
-    merged["requeue"] = DEFAULTS["requeue"] | merged["requeue"]
-    return Site(name, path, path.read_text(encoding="utf-8"), merged)
+    return Site(name, path, path.read_text(encoding="utf-8"), checked(values, str(path)))
 
 
-def check(value: Any, schema: Any, where: str, key: str = "") -> None:
-    """Compares a profile with SCHEMA, and raises a LabError at the first difference."""
-    if isinstance(schema, dict) and value is not None:
-        if not isinstance(value, dict):
-            raise LabError(f"{where}: {key} must hold `key: value` lines with {', '.join(schema)}; it is {value!r}")
-        for name, item in value.items():
-            if name not in schema:
-                raise LabError(
-                    f"{where}: unknown key {key + str(name)!r}{nearest(str(name), schema)}. Keys: {', '.join(schema)}"
-                )
-            check(item, schema[name], where, f"{key}{name}.")
-    elif isinstance(schema, list):
-        if not isinstance(value, list):
-            raise LabError(f"{where}: {key[:-1]} must be a list; it is {value!r}")
-        for i, item in enumerate(value):
-            check(item, schema[0], where, f"{key[:-1]}[{i}].")
-    elif isinstance(schema, set):
-        if value not in schema:
+def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """A profile with its defaults filled in.
+
+    Raises:
+        LabError: at the first key or value that may not be there.
+    """
+    defaults = read_yaml(LAB / "conf" / "lab.yaml")["site"]
+    given = _without_nulls(values)
+    check_keys(given, defaults, "", where)
+    profile = {
+        key: default | given.get(key, {}) if isinstance(default, dict) else given.get(key, default)
+        for key, default in defaults.items()
+    }
+    for key, default in ENTRIES.items():
+        for i, entry in enumerate(profile[key]):
+            if not isinstance(entry, dict):
+                raise LabError(f"{where}: {key}[{i}] must be a section with {', '.join(default)}, but it is {entry!r}")
+            check_keys(entry, default, "", where, f"{key}[{i}].")
+        profile[key] = [default | entry for entry in profile[key]]
+    for key, allowed in CHOICES.items():
+        if (value := (profile | profile["requeue"])[key]) not in allowed:
             raise LabError(
-                f"{where}: {key[:-1]} is {value!r}{nearest(str(value), schema)}. It is one of {', '.join(sorted(schema))}"
+                f"{where}: {key} is {value!r}{nearest(str(value), allowed)}. It is one of {', '.join(allowed)}"
             )
-    elif not isinstance(schema, dict) and not (
-        isinstance(value, schema) and (bool in _flat(schema) or value is not True)
-    ):
-        names = ", ".join("null" if kind is type(None) else kind.__name__ for kind in _flat(schema))
-        raise LabError(f"{where}: {key[:-1]} is {value!r}, which is not of the type it should be ({names})")
+    return profile
 
 
-def _flat(schema: type | tuple[type, ...]) -> tuple[type, ...]:
-    return schema if isinstance(schema, tuple) else (schema,)
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def site_of_host(project: Project, host: str | None = None) -> str | None:
@@ -149,14 +97,7 @@ def site_of_host(project: Project, host: str | None = None) -> str | None:
 
 def account_of(site: Site) -> str | None:
     """The user's account at a site, from accounts.yaml in the user's configuration directory, never from a repository."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    path = home / "lab" / "accounts.yaml"
+    path = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "lab" / "accounts.yaml"
     accounts = read_yaml(path) if path.is_file() else {}
     found = accounts.get(site.name) or accounts.get(site.name.rpartition("_")[0])  # jean_zay serves jean_zay_h100
     return None if found is None else str(found)
-
-
-@cache
-def words_of(scheduler: str) -> dict[str, Any]:
-    """How a scheduler spells options, variables and reasons (job/schedulers.yaml)."""
-    return read_yaml(Path(__file__).parent / "job" / "schedulers.yaml")[scheduler]

@@ -6,34 +6,34 @@ overrides ─ points ─ compose ─ snapshot ─ check on the frozen tree ─ r
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..config.compose import Composition, compose
-from ..config.layers import trials
-from ..config.overrides import parse
+from ..config.compose import Composition, resolved
+from ..config.overrides import SettingsParser
+from ..config.recorded import identity, read_recorded
 from ..errors import Failed, LabError, Refused
-from ..project import LAB, Project, read_yaml
+from ..project import Project
+from ..record import reproduce
+from ..record.attempt import status
 from ..record.bundle import STORE, freeze, materialise
-from ..record.run import Run
-from .frozen_check import check_frozen, rule
-from .local import scheduler_of
-from .points import existing, expand
-from .request import Request, complete
-from .script import Job, render
-from .site import Site, load_site, site_of_host, words_of
-from .status import asker
+from ..record.files import read_json
+from ..record.rows import run_directories
+from ..record.run import Run, find
+from .frozen import check_frozen, refuse_lacking
+from .jobs import live
+from .plan import Plan, plan_of, prepare, render, script_of
+from .request import clock
+from .scheduler import scheduler_of, words_of
 
 TRIAL_OF_COMMANDS = "command"  # runs/command/…: what `lab submit -- CMD` ran
 
@@ -46,19 +46,6 @@ class Submitted:
     job_id: str
     run_dir: str
     log: str
-
-
-@dataclass
-class Plan:
-    """Everything that is known before anything is written."""
-
-    site: Site
-    request: Request
-    points: list[Composition]
-    command: list[str]
-    throttle: int
-    runs: Path
-    trains: bool
 
 
 def submit(
@@ -81,214 +68,193 @@ def submit(
     Raises:
         LabError: the settings, the frozen code or the site say no; nothing was sent.
     """
-    project = project or Project.find()
-    return submit_plan(
-        project, prepare(project, list(overrides), command), why=why, batch=batch and not command, allow=allow
-    )
+    plan = prepare(project or Project.find(), list(overrides), command)
+    return submit_plan(plan, why=why, batch=batch, allow=allow)
 
 
-def submit_plan(project: Project, plan: Plan, *, why: str | None, batch: bool, allow: bool = False) -> list[Submitted]:
-    """Freezes, checks and sends what `prepare` has prepared."""
-    code = freeze(project, plan.runs, plan.points[0].trial, **_freezing(plan.points[0], allow))
-    if not code["complete"]:
-        raise Refused(f"nothing was sent: the code cannot be frozen: {code['reason']}")
-    already = existing(plan.runs, code["tree"], asker(project)) if plan.trains else {}
-    plan.points = _holes(plan, already)
+def submit_plan(
+    plan: Plan, why: str | None = None, batch: bool = True, allow: bool = False, original: Run | None = None
+) -> list[Submitted]:
+    """Freezes, checks and sends what `prepare` has prepared; with `original`, the code of that run, as it is."""
+    if original:
+        codes = {original.trial: original.record["code"]}
+    else:
+        codes = {point.trial: _freeze(plan, point, allow) for point in plan.points}
+    code = codes[plan.points[0].trial]
+    if len({code["commit"] for code in codes.values()}) > 1:
+        raise Refused("the code was edited while it was frozen, and nothing was sent. Type the same again.")
+    if plan.trains and not original:
+        plan.points = _holes(plan, code)
     if not plan.points:
         print("every point of this list is queued, running or finished; nothing to send", file=sys.stderr)
         return []
-    archive = _archive(project, plan, code, batch)
-    runs = [_create(project, plan, point, why, allow) for point in plan.points]
-    if any(run.record["code"]["commit"] != code["commit"] for run in runs):
-        for run in runs:
-            shutil.rmtree(run.dir)
-        raise Refused("the code was edited while it was checked, and nothing was sent. Type the same again.")
-    return send(project, plan, runs, archive, code)
-
-
-def prepare(project: Project, overrides: list[str], command: list[str] | None) -> Plan:
-    """Composes every point and completes the request; writes nothing."""
-    typed = parse(overrides, one_run=False)
-    if command is not None and typed.trial is None:
-        known = trials(project)
-        if not known:
-            raise LabError("a job needs the settings of some trial, and there is none. Make one: lab trials new NAME")
-        overrides = [f"trial={known[0]}", *overrides]
-    if "site" not in typed.groups and (found := _site_here(project)):
-        print(f"lab: this is a login node of {found}, so site={found}", file=sys.stderr)
-        overrides = [*overrides, f"site={found}"]
-    points = [compose(project, point) for point in expand(overrides)]
-    config = points[0].config
-    site = load_site(project, Path(points[0].origin["site.scheduler"]).stem, OmegaConf.to_container(config.site))
-    job = OmegaConf.to_container(config.job)
-    throttle = int(job.pop("throttle"))
-    if command is not None and job.get("tasks_per_node") is None:
-        job["tasks_per_node"] = 1
-    name = job.pop("name") or (points[0].trial.replace("/", "+") if command is None else Path(command[0]).name)
-    request = complete(site, job, name, len(points))
-    python = {
-        "venv": [sys.executable],
-        "module": ["python3"],
-        "container": [*shlex.split(site["container"] or ""), "python3"],
-    }
-    start = [*python[site["python"]], "-m", f"{project.package}.lab", "rank", *(["--", *command] if command else [])]
-    return Plan(site, request, points, start, throttle, Path(config.paths.runs), command is None)
-
-
-def prepare_nodes(project: Project, overrides: list[str]) -> Plan:
-    """The plan of `lab doctor --nodes`: its program on every rank, ten minutes at most."""
-    limit = [] if any(word.startswith("job.time=") for word in overrides) else ["job.time=00:10:00"]
-    if not any(word.startswith("trial=") for word in overrides):
-        overrides = [f"trial={(trials(project) or ['baseline'])[0]}", *overrides]
-    plan = prepare(project, [*overrides, "job.name=doctor", *limit], None)
-    plan.command = [*plan.command[:-2], f"{project.package}.lab.cluster.nodes"]
-    plan.trains = False
-    return plan
-
-
-def send(project: Project, plan: Plan, runs: list[Run], archive: Path, code: dict[str, Any]) -> list[Submitted]:
-    """Writes the script of these runs, gives it to the scheduler, and notes the answer in their records."""
-    job = Job(
-        title=f"Run {runs[0].id} of trial {runs[0].trial}" + (f", and {len(runs) - 1} more" if len(runs) > 1 else ""),
-        run_dirs=[run.dir for run in runs],
-        project=project.root,
-        code=archive,
-        commit=code["commit"],
-        prefix=code["prefix"],
-        command=plan.command,
-        package=project.package,
-        throttle=plan.throttle,
-        scratch=Path(path) if (path := plan.points[0].config.paths.scratch) else None,
-    )
-    job.script.write_text(render(plan.site, plan.request, job), encoding="utf-8")
-    job.script.chmod(0o755)
-    (runs[0].dir / "site.yaml").write_text(plan.site.text, encoding="utf-8")
-    if len(runs) > 1:
-        _link_logs(plan.site, runs)
-    scheduler = scheduler_of(plan.site["scheduler"])
-    try:
-        job_ids = scheduler.submit(plan.request, job.script, len(runs))
-    except Failed as error:
-        for run in runs:
-            run.update(job={"site": plan.site.name, "refused": str(error)})
-        raise Failed(f"{error}\nNothing runs; the record and the script are kept: {job.script}") from error
-    sent = []
-    for run, job_id in zip(runs, job_ids, strict=True):
-        facts = {"scheduler": plan.site["scheduler"], "site": plan.site.name, "id": job_id, "script": str(job.script)}
-        asked = {"nodes": plan.request.nodes, "gpus": plan.request.gpus, "time_s": plan.request.time_s}
-        run.update(job=facts | asked)
-        sent.append(Submitted(run.id, job_id, str(run.dir), str(run.dir / "job.log")))
-    return sent
-
-
-def _site_here(project: Project) -> str | None:
-    """The site of this login node, when the project's settings have chosen no cluster."""
-    layers = (read_yaml(project.source / "conf" / "config.yaml"), read_yaml(LAB / "conf" / "lab.yaml"))
-    chosen = [
-        entry["site"]
-        for layer in layers
-        for entry in layer.get("defaults", [])
-        if isinstance(entry, dict) and "site" in entry
-    ]
-    return site_of_host(project) if chosen[:1] in ([], ["workstation"]) else None
-
-
-def _freezing(point: Composition, allow: bool) -> dict[str, Any]:
-    return {"dirty": point.config.record.dirty, "max_file_mb": point.config.record.max_file_mb, "allow": allow}
-
-
-def _holes(plan: Plan, already: dict[str, tuple[str, str]]) -> list[Composition]:
-    """The points without a run; a single run that exists is sent again, with a warning."""
-    hashes = [hashlib.sha256(point.yaml.encode()).hexdigest() for point in plan.points]
-    filled = [already[key] for key in hashes if key in already]
-    if len(plan.points) == 1 and filled:
-        print(
-            f"lab: run {filled[0][0]} has the same code and settings, and is {filled[0][1]}; sending another",
-            file=sys.stderr,
-        )
-        return plan.points
-    if filled:
-        print(
-            f"lab: {len(filled)} of {len(plan.points)} points are queued, running or finished; filling the rest",
-            file=sys.stderr,
-        )
-    return [point for point, key in zip(plan.points, hashes, strict=True) if key not in already]
-
-
-def _archive(project: Project, plan: Plan, code: dict[str, Any], batch: bool) -> Path:
-    """The frozen tree as <runs>/.code/<commit>.tar, after its check; nodes unpack it without git."""
     archive = plan.runs / STORE / f"{code['commit']}.tar"
-    archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-submit-") as temporary:
         frozen = Path(temporary).resolve() / "code"
-        materialise(code, project.root, plan.runs / STORE, frozen)
-        _check_files(project, code, frozen, plan.points)
-        if batch:
-            tried: set[str] = set()
-            for point in plan.points:
-                if point.trial not in tried:
-                    tried.add(point.trial)
-                    parameters = check_frozen(project, code, frozen, point.overrides, sys.executable)
-                    _check_space(point, parameters)
+        materialise(code, plan.project.root, original.dir if original else plan.runs / STORE, frozen)
+        if not original:
+            refuse_lacking(
+                plan.project, code, frozen, [name for point in plan.points for name in point.origin.values()]
+            )
+            if batch and plan.trains:
+                for point in {point.trial: point for point in plan.points}.values():
+                    check_frozen(plan.project, code, frozen, point)
         if not archive.exists():
-            aside = archive.with_suffix(f".{os.getpid()}.tmp")
-            try:
-                subprocess.run(["tar", "-cf", str(aside), "-C", str(frozen), "."], check=True, capture_output=True)
-                os.replace(aside, archive)
-            except (subprocess.CalledProcessError, OSError) as error:
-                raise Failed(f"the frozen code cannot be written to {archive}: {error}. Is the disk full?") from error
-            finally:
-                aside.unlink(missing_ok=True)
-    return archive
+            _pack(frozen, archive)
+    parent = original.id if original else None
+    return _send(
+        plan, [_create(plan, point, codes[point.trial], why, allow, parent) for point in plan.points], archive, code
+    )
 
 
-def _check_files(project: Project, code: dict[str, Any], frozen: Path, points: list[Composition]) -> None:
-    """Every settings file that the composition read must be in the snapshot; needs no torch."""
-    for point in points:
-        for name in sorted(set(point.origin.values())):
-            inside = (project.root / name).is_file() and not Path(name).is_absolute()
-            if inside and not (frozen / code["prefix"] / name).exists():
-                raise Refused(f"nothing was sent: the snapshot lacks {name}: {rule(project, code, name)}")
+def _freeze(plan: Plan, point: Composition, allow: bool) -> dict[str, Any]:
+    rules = point.config.record
+    code = freeze(plan.project, plan.runs, point.trial, dirty=rules.dirty, max_file_mb=rules.max_file_mb, allow=allow)
+    if not code["complete"]:
+        raise Refused(f"nothing was sent: the code cannot be frozen: {code['reason']}")
+    return code
 
 
-def _check_space(point: Composition, parameters: int | None) -> None:
-    """Two checkpoints (weights and two moments of the optimizer, 4 bytes each) must fit on the disk.
+def _holes(plan: Plan, code: dict[str, Any]) -> list[Composition]:
+    """The points of which no run is queued, running or finished; a single run is sent again, with a warning."""
+    known, ask = {}, live()
+    for directory in map(Path, run_directories(plan.runs)):
+        record = read_json(directory / "run.json") or {}
+        if (record.get("code") or {}).get("tree") == code["tree"]:
+            state = status(directory, ask, record)
+            if state in ("queued", "running", "finished"):
+                known[identity((directory / "config.yaml").read_text(encoding="utf-8"))] = (record["run_id"], state)
+    holes = [point for point in plan.points if identity(point.yaml) not in known]
+    if len(plan.points) == 1 and not holes:
+        run_id, state = known[identity(plan.points[0].yaml)]
+        print(f"lab: run {run_id} has the same code and settings, and is {state}; sending another", file=sys.stderr)
+        return plan.points
+    if len(holes) < len(plan.points):
+        filled = f"{len(plan.points) - len(holes)} of {len(plan.points)}"
+        print(f"lab: {filled} points are queued, running or finished; filling the rest", file=sys.stderr)
+    return holes
 
-    Raises:
-        Refused: they do not; with how much is needed and where.
-    """
-    place = Path(point.config.paths.checkpoints or point.config.paths.runs)
-    while not place.exists():
-        place = place.parent
-    need_MB, free_MB = 2 * 12 * (parameters or 0) / 1e6, shutil.disk_usage(place).free / 1e6
-    if free_MB < need_MB:
-        raise Refused(
-            f"two checkpoints of about {need_MB / 2:,.0f} MB do not fit on the disk of {place} ({free_MB:,.0f} MB free).\n"
-            "Make space (lab runs prune), or set paths.checkpoints to a larger disk."
-        )
+
+def _pack(frozen: Path, archive: Path) -> None:
+    """The frozen tree as <runs>/.code/<commit>.tar; nodes unpack it without git."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    aside = archive.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        subprocess.run(["tar", "-cf", str(aside), "-C", str(frozen), "."], check=True, capture_output=True)
+        os.replace(aside, archive)
+    except (subprocess.CalledProcessError, OSError) as error:
+        raise Failed(f"the frozen code cannot be written to {archive}: {error}. Is the disk full?") from error
+    finally:
+        aside.unlink(missing_ok=True)
 
 
-def _create(project: Project, plan: Plan, point: Composition, why: str | None, allow: bool) -> Run:
-    config = point.config
+def _create(
+    plan: Plan, point: Composition, code: dict[str, Any], why: str | None, allow: bool, parent: str | None
+) -> Run:
     return Run.create(
-        project,
-        Path(config.paths.runs),
+        plan.project,
+        plan.runs,
         trial=point.trial if plan.trains else TRIAL_OF_COMMANDS,
         config_yaml=point.yaml,
         overrides=point.overrides,
         argv=sys.argv,
-        seed=config.seed,
+        seed=point.config.seed,
         why=why,
-        checkpoints=Path(config.paths.checkpoints) if config.paths.checkpoints else None,
+        parent=parent,
+        allow=allow,
+        max_file_mb=point.config.record.max_file_mb,
+        checkpoints=Path(path) if (path := point.config.paths.checkpoints) else None,
+        code=code,
         job={"site": plan.site.name, "sending": True},
-        **_freezing(point, allow),
     )
 
 
-def _link_logs(site: Site, runs: list[Run]) -> None:
-    """array/<index>.log in the first run leads to every run's own job.log, since a scheduler knows one pattern only."""
-    folder = runs[0].dir / "array"
-    folder.mkdir()
-    for index, run in enumerate(runs, start=words_of(site["scheduler"]).get("first_index", 0)):
-        with suppress(FileExistsError):
-            (folder / f"{index}.log").symlink_to(os.path.relpath(run.dir / "job.log", folder))
+def _send(plan: Plan, runs: list[Run], archive: Path, code: dict[str, Any]) -> list[Submitted]:
+    """Writes the script of these runs, gives it to the scheduler, and notes the answer in their records."""
+    request, scheduler, run_dirs = plan.request, plan.site["scheduler"], [run.dir for run in runs]
+    script = script_of(run_dirs)
+    script.write_text(render(plan, run_dirs, archive, code), encoding="utf-8")
+    script.chmod(0o755)
+    (script.parent / "site.yaml").write_text(plan.site.text, encoding="utf-8")
+    if len(runs) > 1:  # a scheduler knows one pattern for logs only: <first run>/array/<index>.log leads to each run's
+        (script.parent / "array").mkdir()
+        for index, folder in enumerate(run_dirs, start=words_of(scheduler).get("first_index", 0)):
+            (script.parent / "array" / f"{index}.log").symlink_to(
+                os.path.relpath(folder / "job.log", script.parent / "array")
+            )
+    try:
+        job_ids = scheduler_of(scheduler).send(request, script, len(runs))
+    except LabError as error:
+        for run in runs:
+            run.update(job={"site": plan.site.name, "refused": str(error)})
+        raise type(error)(f"{error}\nNothing runs; the record and the script are kept: {script}") from error
+    asked = {"nodes": request.nodes, "gpus": request.gpus, "time_s": request.time_s, "script": str(script)}
+    for run, job_id in zip(runs, job_ids, strict=True):
+        run.update(job={"scheduler": scheduler, "site": plan.site.name, "id": job_id, **asked})
+    return [Submitted(run.id, run.record["job"]["id"], str(run.dir), str(run.dir / "job.log")) for run in runs]
+
+
+def submit_command(project: Project, args: list[str]) -> None:
+    parser = SettingsParser(
+        "lab submit",
+        "Freezes the code, writes a job script, sends it and returns. Lists (seed=0,1,2) make one job array, a run per "
+        "point; the same list again fills its holes. `lab submit … -- COMMAND` freezes and sends any command.",
+    )
+    parser.add_argument("--why", metavar="TEXT", help="what this run is for; kept in its record")
+    parser.add_argument("--dry-run", action="store_true", help="print the job script and how it would be sent")
+    parser.add_argument("--no-batch", action="store_true", help="check keys, targets and files only; nothing slow")
+    parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
+    parser.add_argument("--json", action="store_true", help="for scripts: run_id, job_id, run_dir, log")
+    place = args.index("--") if "--" in args else len(args)
+    chosen, command = parser.read(args[:place]), args[place + 1 :] if "--" in args else None
+    if command == []:
+        raise LabError("nothing after --; type the command there: lab submit job.gpus=0 -- lab data pack raw/")
+    plan = prepare(project, chosen.overrides, command)
+    if chosen.dry_run:
+        return print(dry_run(plan))
+    sent = submit_plan(plan, why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow)
+    if not chosen.json:
+        return tell(plan, sent)
+    found = [asdict(one) for one in sent]
+    print(json.dumps(found[0] if len(found) == 1 else found))
+
+
+def dry_run(plan: Plan) -> str:
+    """The script and the command, with <run id> where the run would be claimed."""
+    request, n = plan.request, len(plan.points)
+    folder = plan.runs / (plan.points[0].trial.replace("/", "+") if plan.trains else TRIAL_OF_COMMANDS)
+    run_dirs = [folder / (f"<run id {i + 1}>" if n > 1 else "<run id>") for i in range(n)]
+    text = render(plan, run_dirs, plan.runs / STORE / "<commit>.tar", {"commit": "'<commit>'", "prefix": ""})
+    hours = (
+        f", at most {n * request.nodes * request.gpus * request.time_s / 3600:,.1f} GPU-hours" if request.gpus else ""
+    )
+    size = f"{n} x [{request.nodes} node(s) x {request.gpus} GPUs for {clock(request.time_s)}]{hours}"
+    send = shlex.join(scheduler_of(plan.site["scheduler"]).send_command(request, script_of(run_dirs)))
+    return f"{text}\n# {plan.site.name}: {size}\n# would be sent with: {send}"
+
+
+def tell(plan: Plan, sent: list[Submitted]) -> None:
+    for one in sent[:10]:
+        print(f"job {one.job_id}  run {one.run_id}  log {one.log}")
+    if len(sent) > 10:
+        print(f"and {len(sent) - 10} more")
+    if sent:
+        start = scheduler_of(plan.site["scheduler"]).start_estimate(sent[0].job_id)
+        print((f"expected start: {start}\n" if start else "") + "look: lab queue    follow: lab logs @last -f")
+
+
+def reproduce_command(project: Project, args: list[str]) -> int | None:
+    """`lab runs reproduce RUN site=NAME job.…` sends the repetition as a job; without settings it runs here."""
+    overrides = [word for word in args if "=" in word and not word.startswith("-")]
+    words = [word for word in args if word not in overrides]
+    if not overrides or len(words) != 1 or words[0].startswith("-"):
+        return reproduce.reproduce_command(project, args)
+    original = find(project.paths["runs"], words[0])
+    reproduce.look_at_data(original)
+    there = prepare(project, overrides, command=["reproduce"]).points[0]  # whose site and job are taken
+    config = OmegaConf.merge(read_recorded(original.dir / "config.yaml"), {})
+    config.site, config.job = there.config.site, there.config.job
+    point = replace(there, config=resolved(config), yaml=OmegaConf.to_yaml(config), trial=original.trial)
+    sent = submit_plan(plan := plan_of(project, [point]), why=f"repeats {original.id}", original=original)
+    tell(plan, sent)
+    print(f"when it has ended: lab runs verify {original.id} {sent[0].run_id}")

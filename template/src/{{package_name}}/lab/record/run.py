@@ -51,6 +51,7 @@ class Run:
         allow: bool = False,
         max_file_mb: float = 10,
         checkpoints: Path | None = None,
+        code: dict | None = None,
         **fields: object,
     ) -> "Run":
         """Freezes the code, claims runs/<trial>/<run_id>/ and writes the record there.
@@ -65,6 +66,7 @@ class Run:
             allow: record also what looks like a token.
             max_file_mb: files that git does not track are skipped above this size (10**6 bytes).
             checkpoints: root for checkpoints when they shall lie elsewhere than in the run directory.
+            code: what `freeze` gave, when that was done before.
             fields: further entries of run.json, such as `job`.
 
         Raises:
@@ -74,7 +76,7 @@ class Run:
         texts = {"command line": " ".join(argv), "overrides": "\n".join(overrides), "configuration": config_yaml}
         if not allow:
             refuse([hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)])
-        code = freeze(project, runs, trial, dirty=dirty, max_file_mb=max_file_mb, allow=allow)
+        code = code or freeze(project, runs, trial, dirty=dirty, max_file_mb=max_file_mb, allow=allow)
         tell(code)
         installed = packages()
         folder = runs / trial.replace("/", "+")

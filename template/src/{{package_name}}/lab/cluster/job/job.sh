@@ -1,3 +1,8 @@
+#!/bin/bash
+@@{directives}
+# @@{title}
+# Again by hand, continuing the same run: @@{by_hand}
+
 # ---- what runs: the code as it was at submit, whatever became of the project since
 RUNS=(@@{runs})
 LAB_INDEX=${LAB_INDEX:-@@{index}}
@@ -6,8 +11,9 @@ PROJECT=@@{project}
 CODE=@@{code}
 COMMAND=(@@{command})
 SCRIPT=@@{script}
-TASKS_PER_NODE=@@{tasks} CPUS_PER_TASK=@@{cpus}
+NODES=@@{nodes} TASKS_PER_NODE=@@{tasks_per_node} CPUS_PER_TASK=@@{cpus_per_task} MAX_REQUEUES=@@{max_requeues}
 JOB=${LAB_JOB:-@@{job_id}}
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: @@{by_hand}" >&2 && exit 2; fi
 NODE_DIR="@@{node_local}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
 # ---- the environment; what the launcher passes on is not made twice
@@ -70,3 +76,22 @@ LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && ech
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
 
+@@{scheduler}
+
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+trap 'on_every_node clean || true' EXIT
+on_every_node prepare
+launch "$TASKS_PER_NODE" rank &
+STEP=$!
+clock &
+CLOCK=$!
+code=0
+await_step || code=$?
+stop_helper "$CLOCK"
+if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
+  if [ "$MAX_REQUEUES" = 0 ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; else go_on; fi
+fi
+echo "ended with code $code, $(date '+%F %T')"
+exit "$code"
