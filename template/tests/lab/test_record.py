@@ -181,7 +181,7 @@ def test_status_of_a_job_follows_the_scheduler(project):
     assert status(run.dir, scheduler=lambda job: "running") == "running"
     assert status(run.dir, scheduler=lambda job: None) == "lost"
     run.begin(project)
-    assert status(run.dir, scheduler=lambda job: "queued" if job["id"] == 7 else None) == "queued"
+    assert status(run.dir, scheduler=lambda record: "queued" if record["job"]["id"] == 7 else None) == "queued"
     assert status(run.dir, scheduler=lambda job: None) == "lost"
 
 

@@ -34,8 +34,7 @@ def own(tmp_path):
 
 def call(project, words, *args):
     """Runs a command in this process, as cli.py does, and returns its exit code."""
-    commands = {entry[0]: entry[2] for entry in module("commands").COMMANDS}
-    name, function = commands[words].split(":")
+    name, function = module(".cli").all_commands()[words][1].split(":")
     return getattr(module(name), function)(project, [str(arg) for arg in args]) or 0
 
 

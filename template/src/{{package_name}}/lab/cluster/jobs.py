@@ -1,91 +1,143 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab queue`, `lab logs`, `lab cancel`, `lab shell`: everyday work with jobs, by run instead of by job id."""
+"""Jobs by run instead of by job id: what the schedulers say of them, and `lab queue`, `logs`, `cancel`, `shell`."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import re
 import shlex
 import subprocess
-import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from ..errors import LabError, Refused
+from ..errors import Failed, LabError, Refused
 from ..project import Project, read_yaml
+from ..record import listing, overview, show
+from ..record.attempt import alive, status
+from ..record.environment import user
 from ..record.files import read_json
 from ..record.rows import run_directories
-from ..record.run import find
-from .local import scheduler_of
-from .scheduler import JobState
-from .status import live_jobs
+from ..record.run import Run, find
+from .scheduler import JobState, scheduler_of
+
+JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "PJM_JOBID", "JOB_ID")  # set inside a job
+
+
+def asker() -> Callable[[dict], JobState | None]:
+    """A function from a run's record to the state of its job: queued or running, "unknown" when it cannot be told here
+    (and why), None when it is over. Each scheduler is asked at most once, and not before the first question."""
+
+    @cache
+    def jobs(scheduler: str) -> dict[str, JobState] | str:
+        try:
+            return scheduler_of(scheduler).jobs()
+        except Failed as error:
+            return str(error)
+
+    def ask(record: dict) -> JobState | None:
+        job = record.get("job")
+        if not job:
+            return None
+        if "id" not in job:
+            sends = job.get("sending") and alive(record["process"]) is not False
+            return JobState("unknown", "being sent") if sends else None
+        if record["who"] != user():
+            return JobState("unknown", f"it is {record['who']}'s")
+        if job["scheduler"] == "local" and record["host"] != platform.node():
+            return JobState("unknown", f"it is on {record['host']}")
+        known = jobs(job["scheduler"])
+        return JobState("unknown", known) if isinstance(known, str) else known.get(job["id"])
+
+    return ask
+
+
+def live() -> Callable[[dict], str | None]:
+    """For lab.record, which asks no scheduler itself: a record -> queued, running, unknown, or None when it is over."""
+    ask = asker()
+    return lambda record: getattr(ask(record), "state", None)
+
+
+def list_command(project: Project, args: list[str]) -> None:
+    listing.list_command(project, args, live())
+
+
+def show_command(project: Project, args: list[str]) -> None:
+    show.show_command(project, args, live())
+
+
+def news_command(project: Project, args: list[str]) -> None:
+    overview.news_command(project, args, live())
 
 
 @dataclass(frozen=True)
-class Row:
-    """A run whose job the scheduler knows."""
+class Job:
+    """A run whose job is queued or running, for `seconds`; `why` it waits, or cannot be told more of."""
 
     run_id: str
     trial: str
     job_id: str
-    state: JobState
-    gpus: int
+    site: str
+    state: str
+    why: str
+    seconds: int
+    gpu_hours: float
 
-    @property
-    def gpu_hours(self) -> float:
-        return self.gpus * self.state.elapsed_s / 3600
 
-
-def queue(project: Project | None = None) -> list[Row]:
+def queue(project: Project | None = None) -> list[Job]:
     """Runs of this project that are queued or running, newest first."""
-    project = project or Project.find()
-    states = live_jobs()
-    rows = []
-    for directory in run_directories(project.paths["runs"]):
-        record = read_json(Path(directory) / "run.json") or {}
-        job = record.get("job") or {}
-        if "id" in job and (found := (states(job["scheduler"]) or {}).get(job["id"])):
-            rows.append(Row(record["run_id"], record["trial"], job["id"], found, job["nodes"] * job["gpus"]))
-    return sorted(rows, key=lambda row: row.run_id, reverse=True)
+    project, ask, found = project or Project.find(), asker(), []
+    for directory in map(Path, run_directories(project.paths["runs"])):
+        if (directory / "summary.json").exists() and not (directory / "requeue").exists():
+            continue
+        record = read_json(directory / "run.json") or {}
+        told, job = ask(record), record.get("job")
+        if told is None or record["who"] != user():
+            continue
+        state = told.state if told.state != "unknown" else status(directory, None, record)
+        if state in ("queued", "running"):
+            waited_s = time.time() - (directory / "run.json").stat().st_mtime
+            seconds = told.elapsed_s if state == "running" else round(waited_s)
+            gpu_hours = job.get("nodes", 0) * job.get("gpus", 0) * told.elapsed_s / 3600
+            about = (record["run_id"], record["trial"], job.get("id", "-"), job["site"], state, told.reason)
+            found.append(Job(*about, seconds, gpu_hours))
+    return sorted(found, key=lambda job: job.run_id, reverse=True)
 
 
 def queue_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        prog="lab queue", description="Your jobs: run, trial, state, why it waits, age, GPU-hours so far."
-    )
+    parser = argparse.ArgumentParser(prog="lab queue", description="Your jobs: run, state, for how long, GPU-hours.")
     parser.add_argument(
-        "--watch", action="store_true", help="again and again, no faster than the site allows, until none is left"
+        "--watch", action="store_true", help="again and again until none is left, as often as sites allow"
     )
     options = parser.parse_args(args)
     while True:
-        rows = queue(project)
-        print(table(rows), flush=True)
-        if not options.watch or not rows:
+        jobs = queue(project)
+        print(table(jobs), flush=True)
+        if not options.watch or not jobs:
             return
-        time.sleep(poll_s(project, rows))
+        time.sleep(max(poll_s(project, job.site) for job in jobs))
+        print()
 
 
-def poll_s(project: Project, rows: list[Row]) -> float:
-    """Seconds between two questions to the schedulers: the slowest that a site of these runs allows."""
-    names = {(find(project.paths["runs"], row.run_id).record["job"] or {})["site"] for row in rows}
-    return max(max(2.0, float(read_yaml(project.site_file(name)).get("poll_s") or 30)) for name in names)
+def poll_s(project: Project, site: str) -> float:
+    """Seconds between two questions to the scheduler of a site; never less than 2."""
+    return max(2.0, float(read_yaml(project.site_file(site)).get("poll_s") or 30))
 
 
-def table(rows: list[Row]) -> str:
-    if not rows:
+def table(jobs: list[Job]) -> str:
+    """A line per job, and below it why it waits, where it does."""
+    if not jobs:
         return "no jobs"
-    cells = [("run", "trial", "job", "state", "age", "GPU-h", "")]
-    for row in rows:
-        age = f"{row.state.elapsed_s // 3600}:{row.state.elapsed_s // 60 % 60:02d}:{row.state.elapsed_s % 60:02d}"
-        cells.append(
-            (row.run_id, row.trial, row.job_id, row.state.state, age, f"{row.gpu_hours:.1f}", row.state.reason)
-        )
-    widths = [max(len(line[column]) for line in cells) for column in range(7)]
-    return "\n".join(
-        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in cells
-    )
+    lines = [f"{'run':<22}  {'trial':<14}  {'job':<13}  {'state':<7}  {'for':>9}  GPU-h"]
+    for job in jobs:
+        lasted = f"{job.seconds // 3600}:{job.seconds // 60 % 60:02}:{job.seconds % 60:02}"
+        line = f"{job.run_id:<22}  {job.trial:<14.14}  {job.job_id:<13}  {job.state:<7}  {lasted:>9}"
+        lines += [f"{line}  {job.gpu_hours:>5.1f}", *([f"    {job.why}"] if job.why else [])]
+    return "\n".join(lines)
 
 
 def logs_command(project: Project, args: list[str]) -> int:
@@ -95,32 +147,23 @@ def logs_command(project: Project, args: list[str]) -> int:
     parser.add_argument("--rank", type=int, metavar="N", help="only what rank N printed (and what the job script says)")
     options = parser.parse_args(args)
     run = find(project.paths["runs"], options.run)
-    log = run.dir / "job.log"
-    job = run.record.get("job") or {}
-    states = live_jobs()
-    if not log.exists() and not (options.follow and "id" in job):
-        told = states(job["scheduler"]) if "id" in job else None
-        known = (told or {}).get(job.get("id", ""))
-        why = (
-            f"the job is {known.state}{f' ({known.reason})' if known and known.reason else ''}"
-            if known
-            else "no job wrote one"
-        )
-        raise LabError(f"{run.id} has no log yet: {why}.")
-    position, asked_s, living = 0, 0.0, True
+    log, job = run.dir / "job.log", with_job(run)
+    state = status(run.dir, live())
+    if not log.exists() and not (options.follow and state in ("queued", "running")):
+        raise LabError(f"{run.id} has no log yet; it is {state}. Why it waits: lab queue")
+    position, rest, asked_s = 0, "", time.monotonic()
     while True:
+        if options.follow and time.monotonic() - asked_s > poll_s(project, job["site"]):
+            state, asked_s = status(run.dir, live()), time.monotonic()
         if log.exists():
             with open(log, errors="replace") as file:
                 file.seek(position)
-                text = file.read()
+                *lines, rest = (rest + file.read()).split("\n")
                 position = file.tell()
-            sys.stdout.writelines(line for line in text.splitlines(keepends=True) if of_rank(line, options.rank))
-            sys.stdout.flush()
-        if not options.follow or not living:
+            print(*[f"{line}\n" for line in lines if of_rank(line, options.rank)], sep="", end="", flush=True)
+        if not options.follow or state not in ("queued", "running"):
+            print(rest, end="")
             return 0
-        if time.monotonic() - asked_s > 30:
-            states, asked_s = live_jobs(), time.monotonic()
-            living = "id" in job and job["id"] in (states(job["scheduler"]) or {job["id"]: None})
         time.sleep(0.5)
 
 
@@ -130,20 +173,28 @@ def of_rank(line: str, rank: int | None) -> bool:
     return rank is None or label is None or int(label[1]) == rank
 
 
+def with_job(run: Run) -> dict:
+    """The job of a run's record.
+
+    Raises:
+        LabError: it has none.
+    """
+    if "id" in (run.record.get("job") or {}):
+        return run.record["job"]
+    raise LabError(f"{run.id} has no job: it was trained in a terminal, or never sent. lab runs show {run.id}")
+
+
 def cancel_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        prog="lab cancel", description="Ends the job of a run, or takes it out of the queue."
-    )
+    parser = argparse.ArgumentParser(prog="lab cancel", description="Ends the jobs of runs; those that run save first.")
     parser.add_argument("run", nargs="+", help="an id or its beginning, a tag, @last")
-    options = parser.parse_args(args)
-    for word in options.run:
-        run = find(project.paths["runs"], word)
-        job = run.record.get("job") or {}
-        if "id" not in job:
-            raise LabError(f"{run.id} has no job; it was trained in a terminal (Ctrl-C there ends it).")
-        known = live_jobs()(job["scheduler"])
-        if known is not None and job["id"] not in known:
+    ask = asker()
+    for run in [find(project.paths["runs"], word) for word in parser.parse_args(args).run]:
+        job = with_job(run)
+        state = ask(run.record)
+        if state is None:
             raise LabError(f"{run.id}: job {job['id']} is over already. lab runs show {run.id}")
+        if state.state == "unknown":
+            raise LabError(f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}")
         (run.dir / "cancelled").touch()  # so that it saves but does not ask to go on
         scheduler_of(job["scheduler"]).cancel(job["id"])
         print(f"cancelled job {job['id']} of run {run.id}")
@@ -151,7 +202,7 @@ def cancel_command(project: Project, args: list[str]) -> None:
 
 def shell_command(project: Project, args: list[str]) -> int:
     from ..config.overrides import SettingsParser
-    from .submit import prepare
+    from .plan import prepare
 
     parser = SettingsParser("lab shell", "An interactive shell on a node of the site, with job.* as for lab submit.")
     parser.add_argument("--dry-run", action="store_true", help="print the command only")
@@ -161,6 +212,6 @@ def shell_command(project: Project, args: list[str]) -> int:
     print(shlex.join(command), flush=True)
     if chosen.dry_run:
         return 0
-    if any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_JOBID", "PJM_JOBID")):
+    if any(name in os.environ for name in JOB_VARIABLES):
         raise Refused("this shell is inside a job already; leave it first, or use the nodes you have.")
     return subprocess.run(command).returncode

@@ -158,22 +158,28 @@ def hashes(checkpoints: Path) -> dict[str, dict]:
 STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
 SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
 
-Scheduler = Callable[[dict], str | None]  # the record's `job` -> "queued", "running", or None when it is over
+Scheduler = Callable[
+    [dict], str | None
+]  # a run's record -> its job is "queued", "running", "unknown"; None: it is over
 
 
 def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict | None = None) -> str:
     """One of STATES. `scheduler` answers for runs that have a job; without it their heartbeat counts alone."""
     summary = read_json(run_dir / "summary.json")
-    if summary is not None:
+    preempted = summary and summary["status"] == "interrupted" and (run_dir / "requeue").exists()  # may be queued again
+    if summary is not None and not preempted:
         return summary["status"]
     record = record or read_json(run_dir / "run.json") or {}
     job = record.get("job")
-    says = scheduler(job) if scheduler and job else None
+    says = scheduler(record) if scheduler and job else "unknown"
+    scheduler = None if says == "unknown" else scheduler
     numbers = attempt_numbers(run_dir)
     folder = run_dir / "attempts" / str(numbers[-1]) if numbers else None
     end = read_json(folder / "end.json") if folder else None
-    if says:
+    if scheduler and says:
         return says
+    if preempted and job and not scheduler:
+        return "queued"
     if end is not None:  # killed between end.json and summary.json
         return end["status"]
     start = read_json(folder / "start.json") if folder else None

@@ -34,7 +34,7 @@ def remembered(runs: Path, directories: list[str], read: Callable[[str], dict]) 
                     texts.append(entry[1])
                 else:
                     found.append(read(directory))
-                    if key:
+                    if key and found[-1]["status"] not in ("queued", "running"):
                         fresh.append((directory, key, json.dumps(found[-1])))
             database.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", fresh)
             database.executemany("DELETE FROM rows WHERE path = ?", [(path,) for path in known])

@@ -3,15 +3,11 @@
 
 COMMANDS = [
     ("snapshot", "freeze the working tree, print the commit", "snapshot:snapshot_command"),
-    ("runs list", "list runs, newest first", "listing:list_command"),
-    ("runs show", "one run: what ran, how it went, where it is", "show:show_command"),
     ("runs diff", "what two runs have different", "verify:diff_command"),
     ("runs code", "write the frozen code of a run", "reproduce:code_command"),
-    ("runs reproduce", "run a run again, from its frozen code", "reproduce:reproduce_command"),
     ("runs verify", "is a run as recorded, or two runs the same?", "verify:verify_command"),
     ("runs note", "add a note to a run", "keeping:note_command"),
     ("runs tag", "tag a run", "keeping:tag_command"),
     ("runs prune", "delete runs that nobody needs", "keeping:prune_command"),
     ("runs cost", "hours, GPU-hours and energy of all runs", "overview:cost_command"),
-    ("", "what finished, failed or continued since you last looked", "overview:news_command"),
 ]

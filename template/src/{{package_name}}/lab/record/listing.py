@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import Project
-from .attempt import STATES
+from .attempt import STATES, Scheduler
 from .rows import lower_is_better, rows
 
 PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
@@ -28,7 +28,7 @@ FILTERS = """Filters, all of which must hold: trial=wide (or a pattern), status=
 since=2026-11-01, before=2026-12-01, and metrics such as 'val/loss<0.3' (quoted, because of the shell)."""
 
 
-def list_command(project: Project, args: list[str]) -> None:
+def list_command(project: Project, args: list[str], scheduler: Scheduler | None = None) -> None:
     parser = argparse.ArgumentParser(prog="lab runs list", description="Lists runs, newest first. " + FILTERS)
     parser.add_argument("where", nargs="*", metavar="FILTER", help="for example: status=finished 'val/acc>0.9'")
     parser.add_argument("--sort", metavar="KEY", help="a metric (best first), trial, status, seconds or created")
@@ -37,7 +37,7 @@ def list_command(project: Project, args: list[str]) -> None:
     output.add_argument("--csv", action="store_true", help="a line per run, a column per metric")
     options = parser.parse_args(args)
     wanted = [parsed(text) for text in options.where]
-    known = rows(project.paths["runs"])
+    known = rows(project.paths["runs"], scheduler)
     found = [row for row in known if all(holds(row, *expression) for expression in wanted)]
     check_metrics(known, [key for key, _, _ in wanted if key not in FIELDS])
     found = ordered(found, options.sort)

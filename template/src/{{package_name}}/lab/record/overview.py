@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from ..project import Project
+from .attempt import Scheduler
 from .environment import user
 from .files import read_json, write_json
 from .listing import shown
@@ -20,12 +21,12 @@ KEYS = {
 }
 
 
-def news_command(project: Project, args: list[str]) -> None:
+def news_command(project: Project, args: list[str], scheduler: Scheduler | None = None) -> None:
     runs = project.paths["runs"]
     looked = runs / ".looked" / f"{user()}.json"
     before = read_json(looked) or {"unix_s": 0, "open": []}
     now_unix_s = time.time()
-    known = rows(runs)
+    known = rows(runs, scheduler)
     unended = [row["run_id"] for row in known if row["status"] in ("running", "queued")]
     print("\n".join(news(known, before)))
     try:

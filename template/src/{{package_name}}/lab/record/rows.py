@@ -57,7 +57,7 @@ def row(directory: str, scheduler: Scheduler | None = None) -> dict:
     """The row of one run: from summary.json alone when it has ended, else from what there is."""
     folder = Path(directory)
     summary = read_json(folder / "summary.json")
-    if summary is None:
+    if summary is None or summary["status"] == "interrupted":
         record = read_json(folder / "run.json") or {}
         summary = summarise(record, folder) | {"status": status(folder, scheduler, record)}
     trial, run_id = directory.rsplit("/", 2)[1:]

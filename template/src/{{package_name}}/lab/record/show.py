@@ -7,32 +7,31 @@ from datetime import timedelta
 from typing import Any
 
 from ..project import Project
-from .attempt import read_attempts
+from .attempt import Scheduler, read_attempts
 from .listing import shown
 from .metrics import read_metrics
 from .rows import notes, row
 from .run import Run, find
 
 
-def show_command(project: Project, args: list[str]) -> None:
+def show_command(project: Project, args: list[str], scheduler: Scheduler | None = None) -> None:
     parser = argparse.ArgumentParser(prog="lab runs show", description="What ran, on what, how it went, where it is.")
     parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
     parser.add_argument("--json", action="store_true", help="the whole record with status, run_dir and metrics")
     options = parser.parse_args(args)
     run = find(project.paths["runs"], options.run)
-    print(json.dumps(whole(run), indent=1) if options.json else screen(run))
+    overview = row(str(run.dir), scheduler)
+    print(json.dumps(whole(run, overview), indent=1) if options.json else screen(run, overview))
 
 
-def whole(run: Run) -> dict:
+def whole(run: Run, overview: dict) -> dict:
     """Everything that is known of a run, as plain data."""
-    overview = row(str(run.dir))
     taken = ("status", "run_dir", "metrics", "tags", "n_attempts", "seconds", "gpu_seconds", "energy_j")
     return run.record | {key: overview[key] for key in taken} | {"attempts": read_attempts(run.dir)}
 
 
-def screen(run: Run) -> str:
-    record, overview = run.record, row(str(run.dir))
-    attempts = read_attempts(run.dir)
+def screen(run: Run, overview: dict) -> str:
+    record, attempts = run.record, read_attempts(run.dir)
     lines = [f"{run.id}  {overview['status']}  trial {run.trial}  seed {record['seed']}"]
 
     def say(key: str, value: Any) -> None:
