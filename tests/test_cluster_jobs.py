@@ -30,6 +30,7 @@ def lab(module, monkeypatch, tmp_path):
         "cluster.site",
         "errors",
         "project",
+        "speed.gpus",
     )
     lab = SimpleNamespace(**{name.rpartition(".")[2]: module(name) for name in names})
     lab.here = lab.project.Project(WORK, "myproj")
@@ -120,7 +121,7 @@ def test_every_job_key_reaches_slurm(job_text):
         ("workstation", {"nodes": 2}, "one machine"),
         ("workstation", {"mail": "a@b.org"}, "no counterpart"),
         ("slurm", {"time": "soon"}, "is no time"),
-        ("slurm", {"tasks_per_node": 2}, "one GPU"),
+        ("slurm", {"tasks_per_node": 2}, "share a GPU"),
         ("slurm", {"nodes": 0}, "at least 1"),
         ("slurm", {"cpus_per_task": "many"}, "whole number"),
     ],
@@ -233,7 +234,7 @@ def test_the_emptiest_gpus_are_taken_and_a_full_one_refused(lab):
     def there(*fields):
         return [["0", "100", "1000"], ["1", "900", "1000"], ["2", "800", "1000"]]
 
-    emptiest = lab.scheduler.emptiest
+    emptiest = lab.gpus.emptiest
     assert emptiest(2, asked=there) == ["1", "2"]
     assert emptiest(3, 0, asked=there) == ["1", "2", "0"]
     with pytest.raises(lab.errors.Refused, match="GPU 0 is the emptiest left"):

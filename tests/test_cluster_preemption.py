@@ -7,6 +7,7 @@ Needs root; `make test-cluster` runs it.
 import json
 import os
 import signal
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -25,6 +26,7 @@ from slurm_jobs import (  # noqa: F401
     needs_root,
     reference,
     restarted,
+    rows,
     slurm,
     submit,
     training,
@@ -115,3 +117,34 @@ def test_a_plain_scancel_is_not_requeued_either(lab):
     ended(sent, "CANCELLED")
     time.sleep(5)
     assert job(sent["job_id"])["JobState"] == "CANCELLED"
+
+
+def test_offline_wandb_goes_on_under_one_id(lab):
+    words = training(0.3, "trainer.max_epochs=2", "job.gpus=0", "logger=wandb")
+    sent = submit(lab, *words)
+    at_step(sent, 8)
+    slurm("scancel", "--batch", "--signal=USR2", sent["job_id"])
+    ended(sent)
+    files = sorted(Path(sent["run_dir"]).glob("wandb/offline-run-*/*.wandb"))
+    assert [file.name for file in files] == [f"run-{sent['run_id']}.wandb"] * 2
+    before, after = (logged_steps(file) for file in files)
+    assert before
+    assert after
+    assert before + after == sorted(row["step"] for row in rows(sent) if "train/loss" in row)
+
+
+def logged_steps(file):
+    """The optimizer steps of the rows with a training loss in an offline W&B file, which is a LevelDB log."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    content, at, parts, steps = file.read_bytes(), 7, b"", []
+    while at + 7 <= len(content):
+        at += -at % 32768 if -at % 32768 < 7 else 0  # a header never crosses blocks of 32 KiB
+        length, kind = struct.unpack("<HB", content[at + 4 : at + 7])
+        parts += content[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # whole, or the last part
+            record, parts = Record.FromString(parts), b""
+            row = {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+            steps += [row["trainer/global_step"] + 1] if "train/loss" in row else []
+    return steps

@@ -57,18 +57,19 @@ def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(lab, r
 
 
 def test_an_array_runs_each_point_once_and_the_same_list_fills_only_holes(lab):
-    words = training(0.0, "trainer.max_epochs=1", "seed=0,1,2", "job.throttle=2")
+    words = training(0.0, "trainer.max_epochs=1", "seed=1,2,3", "job.throttle=2")
     sent = submit(lab, *words)
     assert [one["job_id"].partition("_")[2] for one in sent] == ["0", "1", "2"]
     for one in sent:
         ended(one)
     assert all("ended with code 0" in Path(one["log"]).read_text() for one in sent)
     seeds = [json.loads((Path(one["run_dir"]) / "run.json").read_text())["seed"] for one in sent]
-    assert seeds == [0, 1, 2]
+    assert seeds == [1, 2, 3]
     assert submit(lab, *words) == []
+    assert submit(lab, *words, "job.cpus_per_task=2", "job.mem=500M") == []  # asked for otherwise, but the same runs
     shutil.rmtree(sent[1]["run_dir"])
     again = submit(lab, *words)
-    assert json.loads((Path(again["run_dir"]) / "run.json").read_text())["seed"] == 1
+    assert json.loads((Path(again["run_dir"]) / "run.json").read_text())["seed"] == 2
     ended(again)
 
 
@@ -125,7 +126,7 @@ def test_a_file_that_git_ignores_is_refused_with_the_rule(lab):
         helper.write_text("answer = 42\n")
         ignore.write_text(rules + "helper.py\n")
         model.write_text(text + "\nfrom ...helper import answer  # noqa: E402, F401\n")
-        said = lab("submit", "trial=baseline", "site=slurm", "trainer=cpu", rc=2)
+        said = lab("submit", "trial=baseline", "site=slurm", "trainer=cpu", rc=4)
     finally:
         helper.unlink()
         ignore.write_text(rules)
@@ -135,9 +136,18 @@ def test_a_file_that_git_ignores_is_refused_with_the_rule(lab):
     assert re.search(r"ignored by 'helper.py'", said)
 
 
+def test_a_run_is_reproduced_by_a_job_from_its_own_code(lab, reference):
+    said = lab("runs", "reproduce", reference["run_id"], "site=slurm", "job.nodes=2", "job.gpus=0", "job.time=00:20:00")
+    repeated = json.loads(lab("runs", "show", "@last", "--json"))
+    assert repeated["parent"] == reference["run_id"]
+    assert f"lab runs verify {reference['run_id']} {repeated['run_id']}" in said
+    ended({"job_id": repeated["job"]["id"], "log": f"{repeated['run_dir']}/job.log"})
+    assert "bitwise" in lab("runs", "verify", reference["run_id"], repeated["run_id"])
+
+
 def test_submit_warns_of_a_run_with_the_same_code_and_settings(lab, reference):
     said = lab(
         "submit", "trial=baseline", "site=slurm", "job.time=00:20:00", *training(0.0, "job.nodes=2"), "--no-batch"
     )
-    assert f"run {reference['run_id']} has the same code and settings" in said
+    assert re.search(r"run [\w-]+ has the same code and settings, and is finished; sending another", said)
     lab("cancel", "@last")

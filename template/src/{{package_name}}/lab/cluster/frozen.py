@@ -66,13 +66,8 @@ def refuse_lacking(project: Project, code: dict[str, Any], frozen: Path, names: 
     Raises:
         Refused: the project has some that the snapshot lacks; with the rule that left each out.
     """
-    lacking = [
-        name
-        for name in sorted(set(names))
-        if (project.root / name).is_file()
-        and not (frozen / code["prefix"] / name).exists()
-        and not NOT_CODE.match(name)
-    ]
+    here = [name for name in sorted(set(names)) if not NOT_CODE.match(name) and (project.root / name).is_file()]
+    lacking = [name for name in here if not (frozen / code["prefix"] / name).exists()]
     if lacking:
         rules = "\n".join(f"  {name}: {rule(project, code, name)}" for name in lacking)
         raise Refused(f"nothing was sent: the snapshot lacks files that the job needs:\n{rules}")
@@ -90,7 +85,7 @@ def rule(project: Project, code: dict[str, Any], name: str) -> str:
     return "it lies outside what the snapshot holds"
 
 
-def main(overrides: list[str]) -> int:
+def main(overrides: list[str]) -> None:
     """The check; its last line is JSON: the error, the number of parameters, and the files and modules it wanted."""
     wanted: set[str] = set()
 
@@ -114,7 +109,6 @@ def main(overrides: list[str]) -> int:
     names = {name.removeprefix(roots[0]).removeprefix(roots[1]) for name in set(wanted)}
     inside = sorted(name for name in names if not name.startswith(("/", "..")))
     print(json.dumps({"error": error, "parameters": parameters, "wanted": inside}))
-    return 0
 
 
 def rank_command(project: Project, args: list[str]) -> int:
@@ -167,4 +161,4 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -25,7 +25,6 @@ from .request import Request, complete
 from .scheduler import words_of
 from .site import Site, load_site, site_of_host
 
-TEMPLATES = Path(__file__).parent / "job"
 OFFLINE = ("HF_HUB_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "WANDB_MODE=offline", "UV_OFFLINE=1", "PIP_NO_INDEX=1")
 IDLE_GUARD = '"${{COMMAND[0]}}" -m {package}.lab.speed.gpus $$ & # stops a job whose GPUs do nothing\n  '
 
@@ -80,11 +79,8 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
 
 def prepare_nodes(project: Project, overrides: list[str]) -> Plan:
     """The plan of `lab doctor --nodes`: its program on every rank, ten minutes at most."""
-    usual = {"job.time": "00:10:00", "trial": _any_trial(project)}
-    usual = [
-        f"{key}={value}" for key, value in usual.items() if not any(word.startswith(f"{key}=") for word in overrides)
-    ]
-    plan = prepare(project, [*overrides, "job.name=doctor", *usual])
+    usual = [f"trial={_any_trial(project)}", "job.time=00:10:00", "job.name=doctor"]
+    plan = prepare(project, [*usual, *overrides])
     plan.command, plan.trains = [*plan.command[:-2], f"{project.package}.lab.speed.nodes"], False
     return plan
 
@@ -113,30 +109,27 @@ def render(plan: Plan, run_dirs: list[Path], archive: Path, code: dict[str, Any]
         "exit99": "exit 99 # Grid Engine's code for: start this job again",
         "resubmit": f'{by_hand if n == 1 else words.get("resubmit_array")} "$SCRIPT" >"$RUN_DIR/resubmitted" && exit 0',
     }
-    values = (
-        words
-        | vars(request)
-        | {
-            "title": f"Run {run_dirs[0].name} of {run_dirs[0].parent.name}" + (f", and {n - 1} more" if n > 1 else ""),
-            "directives": "\n".join(words["prefix"] + _quoted(option) for option in options),
-            "by_hand": f"{by_hand} {script}",
-            "runs": listed[0] if n == 1 else "\n" + "".join(f"  {path}\n" for path in listed),
-            "project": shlex.quote(str(plan.project.root)),
-            "code": shlex.quote(str(archive)),
-            "prefix": code["prefix"],
-            "commit": code["commit"],
-            "command": shlex.join(plan.command),
-            "script": script,
-            "warn_after_s": request.time_s - request.lead_s,
-            "again": again[site["requeue"]["method"]],
-            "max_requeues": site["requeue"]["max"] if site["requeue"]["method"] != "none" else 0,
-            "node_local": _node_local(site["node_local"]),
-            "environment": "\n".join(f"  {line}" for line in environment(site, plan.scratch)) or "  :",
-            "launcher": site["launcher"],
-            "launcher_options": "".join(f" {option}" for option in [*label, *site["launcher_options"]]),
-            "idle_guard": IDLE_GUARD.format(package=plan.project.package) if request.gpus else "",
-        }
-    )
+    values = words | vars(request)
+    values |= {
+        "title": f"Run {run_dirs[0].name} of {run_dirs[0].parent.name}" + (f", and {n - 1} more" if n > 1 else ""),
+        "directives": "\n".join(words["prefix"] + _quoted(option) for option in options),
+        "by_hand": f"{by_hand} {script}",
+        "runs": listed[0] if n == 1 else "\n" + "".join(f"  {path}\n" for path in listed),
+        "project": shlex.quote(str(plan.project.root)),
+        "code": shlex.quote(str(archive)),
+        "prefix": code["prefix"],
+        "commit": code["commit"],
+        "command": shlex.join(plan.command),
+        "script": script,
+        "warn_after_s": request.time_s - request.lead_s,
+        "again": again[site["requeue"]["method"]],
+        "max_requeues": site["requeue"]["max"] if site["requeue"]["method"] != "none" else 0,
+        "node_local": _node_local(site["node_local"]),
+        "environment": "\n".join(f"  {line}" for line in environment(site, plan.scratch)) or "  :",
+        "launcher": site["launcher"],
+        "launcher_options": "".join(f" {option}" for option in [*label, *site["launcher_options"]]),
+        "idle_guard": IDLE_GUARD.format(package=plan.project.package) if request.gpus else "",
+    }
     values["scheduler"] = _filled(words["template"], values)
     return _filled("job.sh", values) + "\n"
 
@@ -162,7 +155,8 @@ class JobTemplate(string.Template):
 
 
 def _filled(part: str, values: dict[str, Any]) -> str:
-    return JobTemplate((TEMPLATES / part).read_text(encoding="utf-8").rstrip()).substitute(values)
+    text = (Path(__file__).parent / "job" / part).read_text(encoding="utf-8")
+    return JobTemplate(text.rstrip()).substitute(values)
 
 
 def _quoted(option: str) -> str:

@@ -88,8 +88,7 @@ def complete(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Req
         options += words["asked"][key] if key in job else []
     options = [option.format(**values) for option in options] + [str(option) for option in job["extra"]]
     memory_MB = megabytes(job["mem"]) if "mem" in job else None
-    sizes = (job[key] for key in LEAST)
-    return Request(name, *sizes, time_s, lead_s, options, at_submit, memory_MB)
+    return Request(name, *(job[key] for key in LEAST), time_s, lead_s, options, at_submit, memory_MB)
 
 
 def _with_defaults(site: Site, given: dict[str, Any]) -> dict[str, Any]:
@@ -120,13 +119,9 @@ def _check_size(site: Site, job: dict[str, Any], time_s: int) -> None:
             f"Ask for several nodes: job.gpus={per_node} job.nodes={-(-n_gpus // per_node)}"
         )
     if n_gpus and tasks > n_gpus:
-        raise LabError(
-            f"job.tasks_per_node={tasks} on job.gpus={n_gpus}: two tasks cannot train on one GPU. Leave it out."
-        )
+        raise LabError(f"job.tasks_per_node={tasks} on job.gpus={n_gpus}: two tasks cannot share a GPU. Leave it out.")
     if site["scheduler"] == "local" and job["nodes"] > 1:
-        raise LabError(
-            f"job.nodes={job['nodes']}, but {site.name} is one machine without a scheduler. Leave job.nodes out."
-        )
+        raise LabError(f"job.nodes={job['nodes']}, but {site.name} is one machine without a scheduler. Leave it out.")
 
 
 def _resource(site: Site, nodes: int, n_gpus: int) -> dict[str, Any]:

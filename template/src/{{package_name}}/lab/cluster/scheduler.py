@@ -12,17 +12,17 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from ..errors import Failed, Refused
+from ..errors import Failed
 from ..project import read_yaml
 from ..record.environment import pid_started
-from ..speed.gpus import gpus
+from ..speed.gpus import emptiest
 
 if TYPE_CHECKING:
     from .request import Request
@@ -73,9 +73,7 @@ class Scheduler:
         """
         number = re.search(r"[1-9]\d*", call(*self.send_command(request, script), cwd=script.parent))
         if not number:  # some sites' limits make sbatch --parsable succeed without a job
-            raise Failed(
-                f"{self.words['send'][0]} took nothing and gave no reason; a limit on submitted jobs is the usual one."
-            )
+            raise Failed(f"{self.words['send'][0]} took nothing and gave no reason; usually a limit on submitted jobs")
         indices = range(self.words.get("first_index", 0), self.words.get("first_index", 0) + n)
         return [number[0]] if n == 1 else [self.words["array_id"].format(number=number[0], index=i) for i in indices]
 
@@ -100,12 +98,8 @@ class Scheduler:
         """The command that opens an interactive shell with the resources of `request`."""
         shell = self.words["shell"]
         options = [option for option in request.options if not option.startswith(tuple(shell["without"]))]
-        return [
-            *shell["start"],
-            *request.submit_options,
-            *(word for option in options for word in split(option)),
-            *shell["end"],
-        ]
+        words = [word for option in options for word in split(option)]
+        return [*shell["start"], *request.submit_options, *words, *shell["end"]]
 
     def _filled(self, command: str, **values: str) -> list[str]:
         return [word.format(**values) for word in self.words[command]]
@@ -166,9 +160,7 @@ def call(*command: str, cwd: Path | None = None, timeout_s: float = 60) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, **options)
     except FileNotFoundError as error:
-        raise Failed(
-            f"{command[0]} is not installed here. Is this a login node of the site? lab doctor tells."
-        ) from error
+        raise Failed(f"{command[0]} is not installed here. Is this a login node? lab doctor tells.") from error
     except subprocess.TimeoutExpired as error:
         raise Failed(f"{' '.join(command)} did not answer within {timeout_s:.0f} s; is the scheduler down?") from error
     if done.returncode:
@@ -209,23 +201,3 @@ class Local(Scheduler):
         pid = int(job_id.partition("-")[0])
         if f"{pid}-{pid_started(pid)}" == job_id:
             os.kill(pid, signal.SIGTERM)
-
-
-def emptiest(n: int, need_MB: int | None = None, asked: Callable = gpus) -> list[str]:
-    """Indices of the n GPUs with the most free memory.
-
-    Raises:
-        Refused: there are fewer, or one of them has less free memory than `need_MB` (None: half of its own).
-    """
-    rows = asked("index", "memory.free", "memory.total")
-    there = sorted(((index, int(free), int(total)) for index, free, total in rows), key=lambda gpu: -gpu[1])
-    if len(there) < n:
-        raise Refused(f"job.gpus={n}, but this machine has {len(there)} NVIDIA GPUs. Without one: job.gpus=0")
-    for index, free_MB, total_MB in there[:n]:
-        need = total_MB // 2 if need_MB is None else need_MB
-        if free_MB < need:
-            raise Refused(
-                f"GPU {index} is the emptiest left, with {free_MB} of {total_MB} MB free; {need} MB are needed.\n"
-                "Somebody works there: nvidia-smi. Wait for them, or insist: job.mem=0"
-            )
-    return [index for index, _, _ in there[:n]]

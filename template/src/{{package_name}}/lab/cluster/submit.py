@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,18 +94,16 @@ def submit_plan(
         frozen = Path(temporary).resolve() / "code"
         materialise(code, plan.project.root, original.dir if original else plan.runs / STORE, frozen)
         if not original:
-            refuse_lacking(
-                plan.project, code, frozen, [name for point in plan.points for name in point.origin.values()]
-            )
+            settings = {name for point in plan.points for name in point.origin.values()}
+            refuse_lacking(plan.project, code, frozen, settings)
             if batch and plan.trains:
                 for point in {point.trial: point for point in plan.points}.values():
                     check_frozen(plan.project, code, frozen, point)
         if not archive.exists():
             _pack(frozen, archive)
     parent = original.id if original else None
-    return _send(
-        plan, [_create(plan, point, codes[point.trial], why, allow, parent) for point in plan.points], archive, code
-    )
+    runs = [_create(plan, point, codes[point.trial], why, allow, parent) for point in plan.points]
+    return _send(plan, runs, archive, code)
 
 
 def _freeze(plan: Plan, point: Composition, allow: bool) -> dict[str, Any]:
@@ -225,10 +224,10 @@ def dry_run(plan: Plan) -> str:
     folder = plan.runs / (plan.points[0].trial.replace("/", "+") if plan.trains else TRIAL_OF_COMMANDS)
     run_dirs = [folder / (f"<run id {i + 1}>" if n > 1 else "<run id>") for i in range(n)]
     text = render(plan, run_dirs, plan.runs / STORE / "<commit>.tar", {"commit": "'<commit>'", "prefix": ""})
-    hours = (
-        f", at most {n * request.nodes * request.gpus * request.time_s / 3600:,.1f} GPU-hours" if request.gpus else ""
+    gpu_hours = n * request.nodes * request.gpus * request.time_s / 3600
+    size = (
+        f"{n} x [{request.nodes} node(s) x {request.gpus} GPUs for {clock(request.time_s)}], {gpu_hours:,.1f} GPU-hours"
     )
-    size = f"{n} x [{request.nodes} node(s) x {request.gpus} GPUs for {clock(request.time_s)}]{hours}"
     send = shlex.join(scheduler_of(plan.site["scheduler"]).send_command(request, script_of(run_dirs)))
     return f"{text}\n# {plan.site.name}: {size}\n# would be sent with: {send}"
 
@@ -239,8 +238,10 @@ def tell(plan: Plan, sent: list[Submitted]) -> None:
     if len(sent) > 10:
         print(f"and {len(sent) - 10} more")
     if sent:
-        start = scheduler_of(plan.site["scheduler"]).start_estimate(sent[0].job_id)
-        print((f"expected start: {start}\n" if start else "") + "look: lab queue    follow: lab logs @last -f")
+        with suppress(Failed):  # it was sent, whatever the scheduler says next
+            if start := scheduler_of(plan.site["scheduler"]).start_estimate(sent[0].job_id):
+                print(f"expected start: {start}")
+        print("look: lab queue    follow: lab logs @last -f")
 
 
 def reproduce_command(project: Project, args: list[str]) -> int | None:
@@ -252,7 +253,7 @@ def reproduce_command(project: Project, args: list[str]) -> int | None:
     original = find(project.paths["runs"], words[0])
     reproduce.look_at_data(original)
     there = prepare(project, overrides, command=["reproduce"]).points[0]  # whose site and job are taken
-    config = OmegaConf.merge(read_recorded(original.dir / "config.yaml"), {})
+    config = read_recorded(original.dir / "config.yaml")
     config.site, config.job = there.config.site, there.config.job
     point = replace(there, config=resolved(config), yaml=OmegaConf.to_yaml(config), trial=original.trial)
     sent = submit_plan(plan := plan_of(project, [point]), why=f"repeats {original.id}", original=original)

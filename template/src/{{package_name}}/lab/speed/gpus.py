@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What the GPUs of this machine are doing, and the guard that ends a job which holds some and does not use them.
+"""What the GPUs of this machine are doing: the emptiest ones, and the guard that ends a job which does not use its own.
 
 A job without a scheduler starts it: python -m <package>.lab.speed.gpus PID (of the job script, which passes signals on)
 """
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+
+from ..errors import Refused
 
 EVERY_S = 30
 IDLE_MIN = 30  # minutes at 0 % on all of the job's GPUs
@@ -26,6 +28,26 @@ def gpus(*fields: str) -> list[list[str]]:
         return []
     rows = [[word.strip() for word in line.split(",")] for line in said.splitlines()]
     return [row for row in rows if len(row) == len(fields)]
+
+
+def emptiest(n: int, need_MB: int | None = None, asked: Callable = gpus) -> list[str]:
+    """Indices of the n GPUs with the most free memory.
+
+    Raises:
+        Refused: there are fewer, or one of them has less free memory than `need_MB` (None: half of its own).
+    """
+    rows = asked("index", "memory.free", "memory.total")
+    there = sorted(((index, int(free), int(total)) for index, free, total in rows), key=lambda gpu: -gpu[1])
+    if len(there) < n:
+        raise Refused(f"job.gpus={n}, but this machine has {len(there)} NVIDIA GPUs. Without one: job.gpus=0")
+    for index, free_MB, total_MB in there[:n]:
+        need = total_MB // 2 if need_MB is None else need_MB
+        if free_MB < need:
+            raise Refused(
+                f"GPU {index} is the emptiest left, with {free_MB} of {total_MB} MB free; {need} MB are needed.\n"
+                "Somebody works there: nvidia-smi. Wait for them, or insist: job.mem=0"
+            )
+    return [index for index, _, _ in there[:n]]
 
 
 def guard(pid: int, mine: set[str], *, asked: Callable = gpus, clock=time.monotonic, sleep=time.sleep) -> bool:
