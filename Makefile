@@ -1,4 +1,4 @@
-# demo: a project in build/myproj, set up, trained, shown    test: the whole suite    bench: the measurements
+# demo: a project in build/myproj, set up, trained, shown    test: the whole suite    test-cluster: jobs on real schedulers (root)    bench: the measurements
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
 PYTHON ?= python3
 UV := $(shell command -v uv)
@@ -19,7 +19,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test bench
+.PHONY: demo test test-cluster bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -37,6 +37,10 @@ demo: build/copier/ready
 
 test: .venv/ready
 	@.venv/bin/python -m pytest
+
+test-cluster: .venv/ready
+	@if [ "$$(id -u)" = 0 ]; then .venv/bin/python -m pytest -m cluster; \
+	else echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; fi
 
 bench: .venv/ready
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; .venv/bin/python "$$file"; done

@@ -1,5 +1,6 @@
 """Renders are shared between tests; projects run in the environment of the tests, without being installed."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -55,6 +56,14 @@ def render(template):
 def project(render, tmp_path_factory):
     """The project of the default answers. Shared: read it, do not change it."""
     return render(tmp_path_factory.mktemp("default") / "myproj")
+
+
+@pytest.fixture(scope="session")
+def module(project):
+    """module("cluster.site"): a module of the default project's lab, in this process."""
+    sys.path.insert(0, str(project / "src"))
+    yield lambda name: importlib.import_module(f"myproj.lab.{name}")
+    sys.path.remove(str(project / "src"))
 
 
 @pytest.fixture

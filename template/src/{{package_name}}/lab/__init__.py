@@ -1,18 +1,20 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The template's machinery, one folder per capability. For notebooks: `from <package>.lab import load`."""
+"""The template's machinery, one folder per capability. For notebooks: `from <package>.lab import load, submit, queue`."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cluster.jobs import queue
+    from .cluster.submit import submit
     from .fit.load import load
 
-__all__ = ["load"]
+__all__ = ["load", "queue", "submit"]
+HOME = {"load": ".fit.load", "queue": ".cluster.jobs", "submit": ".cluster.submit"}
 
 
 def __getattr__(name: str) -> Any:
     """Imports what a notebook asks for only then: torch takes seconds."""
-    if name == "load":
-        from .fit.load import load
-
-        return load
+    if name in HOME:
+        return getattr(import_module(HOME[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

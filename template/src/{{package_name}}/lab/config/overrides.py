@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -58,6 +59,25 @@ def parse(arguments: list[str], one_run: bool = True) -> Typed:
         else:
             typed.settings.append(override)
     return typed
+
+
+def points(arguments: list[str]) -> list[list[str]]:
+    """The overrides of every point: comma lists and range(...) taken apart, in the order they were typed.
+
+    Raises:
+        LabError: as `parse`, or a sweep without a list of values.
+    """
+    parse(arguments, one_run=False)
+    choices = []
+    for text in arguments:
+        override = OverridesParser.create().parse_override(text)
+        if not override.is_sweep_override():
+            choices.append([text])
+        elif override.is_discrete_sweep():
+            choices.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
+        else:
+            raise LabError(f"{text!r} has no list of values; that is for lab sweep. Here: key=a,b,c or key=range(0,5)")
+    return [list(point) for point in product(*choices)]
 
 
 def legal_settings(settings: list[Override], values: dict[str, Any], trial: str) -> list[str]:

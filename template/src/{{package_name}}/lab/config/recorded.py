@@ -3,18 +3,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
 from .legal import check_type, dotted
 from .overrides import SOURCE, SettingsParser, parse
 
+PLACE = ("job", "site", "paths")
+
 
 def read_recorded(path: Path) -> DictConfig:
     """config.yaml of a run or an attempt, as recorded: values of .env are still ${oc.env:NAME}."""
     return OmegaConf.load(path)
+
+
+def identity(text: str) -> str:
+    """What tells two runs apart: a recorded configuration without the sections that say where and how it runs."""
+    config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    kept = json.dumps({key: value for key, value in config.items() if key not in PLACE}, sort_keys=True, default=str)
+    return kept.replace(json.dumps(config["paths"]["data"]), "paths.data")  # where data is searched for
 
 
 def run_and_settings(parser: SettingsParser, words: list[str]) -> tuple[str, list[str]]:

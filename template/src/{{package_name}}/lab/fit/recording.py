@@ -45,7 +45,8 @@ def recorded(run: Run, project: Project, env: str, secrets: list[str], **facts: 
     """
     joined = os.environ.get("LAB_ATTEMPT")
     if joined:  # another process of this attempt, started by the first
-        yield Recording(None, int(joined), read_attempts(run.dir)[0]["start"])
+        begun = read_attempts(run.dir)  # still empty when this rank is faster than the first attempt's first rank
+        yield Recording(None, int(joined), begun[0]["start"] if begun else {})
         return
     attempt = run.begin(project, env=env, **facts)
     os.environ.update(LAB_RUN_DIR=str(run.dir), LAB_ATTEMPT=str(attempt.n))

@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 
 from ..errors import LabError
 from ..machine.affinity import cores
+from ..machine.ranks import discover
 
 GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")  # set in a job that was given some
 
@@ -34,12 +35,16 @@ def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
             raise LabError(no_gpu("this job has GPUs"))
     elif trainer.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
         raise LabError(no_gpu(f"trainer.accelerator={trainer.accelerator}"))
-    if trainer.devices == "auto":
+    ranks = discover()
+    if ranks.world_size > 1:  # the launcher has decided
+        trainer.devices = ranks.local_size
+    elif trainer.devices == "auto":
         trainer.devices = 1
     if trainer.precision == "auto":
         trainer.precision = earlier.get("precision") or auto_precision(trainer.accelerator)
     if trainer.threads == "auto":
-        trainer.threads = max(1, cores() // int(trainer.devices))
+        share = max(1, cores() // int(trainer.devices))
+        trainer.threads = min(cores(), int(os.environ["OMP_NUM_THREADS"])) if "LAB_JOB" in os.environ else share
     torch.set_num_threads(int(trainer.threads))
     torch.set_float32_matmul_precision(trainer.matmul_precision)
     L.seed_everything(config.seed, workers=True, verbose=False)

@@ -12,8 +12,10 @@ from lightning.pytorch.strategies import DDPStrategy
 from omegaconf import DictConfig
 
 from ..hdf5 import H5DataModule
+from ..machine.ranks import discover
 from ..record.run import Run
 from .checkpoint import AtomicCheckpointIO, Checkpoints
+from .environment import cluster_environment
 from .loggers import build_loggers
 from .metrics import BuffersAgree, LogMeans
 from .parts import build_callbacks
@@ -34,7 +36,7 @@ def build_trainer(
         run: its directory takes metrics and checkpoints.
         attempt: number of the attempt, for the rows of metrics.jsonl.
     """
-    keep = config.checkpoint
+    keep, ranks = config.checkpoint, discover()
     return plain_trainer(
         config,
         data,
@@ -49,7 +51,8 @@ def build_trainer(
             PreemptionCallback(run.dir),
             Checkpoints(run.checkpoints, every_min=keep.every_min, monitor=keep.monitor, mode=keep.mode),
         ],
-        plugins=[AtomicCheckpointIO()],
+        plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
+        num_nodes=ranks.n_nodes,
     )
 
 
@@ -73,7 +76,7 @@ def plain_trainer(
     settings = {key: value for key, value in config.trainer.items() if key not in OURS}
     if not task.automatic_optimization:
         settings |= {"gradient_clip_val": None, "accumulate_grad_batches": 1}
-    several = int(config.trainer.devices) > 1
+    several = int(config.trainer.devices) > 1 or more.get("num_nodes", 1) > 1
     return L.Trainer(
         **settings,
         strategy=DDPStrategy() if several else "auto",

@@ -1,0 +1,97 @@
+#!/bin/bash
+@@{directives}
+# @@{title}
+# Again by hand, continuing the same run: @@{by_hand}
+
+# ---- what runs: the code as it was at submit, whatever became of the project since
+RUNS=(@@{runs})
+LAB_INDEX=${LAB_INDEX:-@@{index}}
+RUN_DIR=${RUNS[LAB_INDEX]}
+PROJECT=@@{project}
+CODE=@@{code}
+COMMAND=(@@{command})
+SCRIPT=@@{script}
+NODES=@@{nodes} TASKS_PER_NODE=@@{tasks_per_node} CPUS_PER_TASK=@@{cpus_per_task} MAX_REQUEUES=@@{max_requeues}
+JOB=${LAB_JOB:-@@{job_id}}
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: @@{by_hand}" >&2 && exit 2; fi
+NODE_DIR="@@{node_local}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
+
+# ---- the environment; what the launcher passes on is not made twice
+if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
+  export LAB_ENVIRONMENT_READY=1
+@@{environment}
+fi
+set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
+export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
+export LAB_SNAPSHOT_COMMIT=@@{commit}
+export PYTHONPATH=$LAB_FROZEN/@@{prefix}src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
+
+# ---- the three things that happen on a node; the script calls itself for them
+prepare() { # once per node: away with what killed jobs left, then the frozen code
+  local old
+  for old in "@@{node_local}"/lab-*-"$(id -un)-$(hostname -s)"; do
+    case " ${RUNNING_JOBS:-} " in "  " | *" $(basename "$old" | cut -d- -f2) "*) ;; *) rm -rf "$old" ;; esac
+  done
+  rm -rf "$NODE_DIR"
+  mkdir -p "$LAB_FROZEN"
+  tar -xmf "$CODE" -C "$LAB_FROZEN"
+  for shared in data runs; do # so that relative paths to what is large and not frozen still hold
+    [ -e "$LAB_FROZEN/@@{prefix}$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/@@{prefix}$shared"
+  done
+}
+rank() { # one process per task; until Python listens it ignores the signals, which are repeated
+  trap '' USR1 USR2 TERM
+  cd "$LAB_FROZEN/@@{prefix}"
+  exec "${COMMAND[@]}"
+}
+clean() { rm -rf "$NODE_DIR"; }
+case ${1:-} in
+  prepare) prepare; exit ;;
+  rank) rank ;;
+  clean) clean; exit ;;
+esac
+
+# ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save, and end by themselves
+STEP="" REPEATER="" ASKED=""
+signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
+forward() {
+  ASKED=1
+  [ -n "$STEP" ] || return 0
+  signal_ranks || true
+  [ -n "$REPEATER" ] || { (while sleep 10 && signal_ranks; do :; done) & REPEATER=$!; }
+}
+stop_helper() { [ -z "$1" ] || { pkill -P "$1" || true; kill "$1" 2>/dev/null || true; }; }
+await_step() { # the step's exit code, not that of a signal that interrupts the waiting
+  local code=0
+  [ -z "$ASKED" ] || forward
+  while kill -0 "$STEP" 2>/dev/null; do wait "$STEP" || true; done
+  wait "$STEP" || code=$?
+  stop_helper "$REPEATER"
+  return "$code"
+}
+trap forward USR2 USR1 TERM
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+export LAB_NEXT_ATTEMPT
+rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
+
+@@{scheduler}
+
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+trap 'on_every_node clean || true' EXIT
+on_every_node prepare
+launch "$TASKS_PER_NODE" rank &
+STEP=$!
+clock &
+CLOCK=$!
+code=0
+await_step || code=$?
+stop_helper "$CLOCK"
+if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
+  if [ "$MAX_REQUEUES" = 0 ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; else go_on; fi
+fi
+echo "ended with code $code, $(date '+%F %T')"
+exit "$code"

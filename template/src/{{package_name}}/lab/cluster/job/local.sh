@@ -1,0 +1,20 @@
+# ---- this machine, without a scheduler
+if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
+  exec 9>"$SCRIPT.lock"
+  flock 9
+fi
+if [ -e "$RUN_DIR/cancelled" ]; then exit 130; fi
+exec >>"$RUN_DIR/job.log" 2>&1
+HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
+
+if [ "$TASKS_PER_NODE" -gt 1 ]; then
+  signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would die of it
+  COMMAND=("${COMMAND[0]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${COMMAND[@]:1}")
+fi
+launch() { rank; }
+clock() { # the time limit, which nobody else keeps
+  @@{idle_guard}sleep @@{warn_after_s} && kill -USR2 $$ && sleep @@{lead_s} && {
+    pkill -KILL -P "$STEP" || true
+    kill -KILL "$STEP"
+  }
+}

@@ -1,0 +1,150 @@
+#!/bin/bash
+#SBATCH --gres=gpu:1
+#SBATCH --constraint=h100
+#SBATCH --hint=nomultithread
+#SBATCH --account=abc@h100
+#SBATCH --qos=qos_gpu_h100-dev
+#SBATCH --job-name=wide
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=24
+#SBATCH --time=02:00:00
+#SBATCH --signal=B:USR2@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=/work/ann/myproj/runs/wide/20261120-190000-abcdef/array/%a.log
+#SBATCH --array=0-2%2
+# Run 20261120-190000-abcdef of wide, and 2 more
+# Again by hand, continuing the same run: sbatch /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+
+# ---- what runs: the code as it was at submit, whatever became of the project since
+RUNS=(
+  /work/ann/myproj/runs/wide/20261120-190000-abcdef
+  /work/ann/myproj/runs/wide/20261120-190001-abcdef
+  /work/ann/myproj/runs/wide/20261120-190002-abcdef
+)
+LAB_INDEX=${LAB_INDEX:-${SLURM_ARRAY_TASK_ID:-0}}
+RUN_DIR=${RUNS[LAB_INDEX]}
+PROJECT=/work/ann/myproj
+CODE=/work/ann/myproj/runs/.code/c0ffee.tar
+COMMAND=(/work/ann/myproj/.venv/bin/python -m myproj.lab rank)
+SCRIPT=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+NODES=1 TASKS_PER_NODE=1 CPUS_PER_TASK=24 MAX_REQUEUES=50
+JOB=${LAB_JOB:-$SLURM_JOB_ID}
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: sbatch /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
+NODE_DIR="${JOBSCRATCH:-/dev/shm}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
+
+# ---- the environment; what the launcher passes on is not made twice
+if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
+  export LAB_ENVIRONMENT_READY=1
+  # shellcheck source=/dev/null
+  command -v module >/dev/null || source /etc/profile # not a login shell
+  module purge
+  module load arch/h100
+  export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
+fi
+set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
+export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
+export LAB_SNAPSHOT_COMMIT=c0ffee
+export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
+
+# ---- the three things that happen on a node; the script calls itself for them
+prepare() { # once per node: away with what killed jobs left, then the frozen code
+  local old
+  for old in "${JOBSCRATCH:-/dev/shm}"/lab-*-"$(id -un)-$(hostname -s)"; do
+    case " ${RUNNING_JOBS:-} " in "  " | *" $(basename "$old" | cut -d- -f2) "*) ;; *) rm -rf "$old" ;; esac
+  done
+  rm -rf "$NODE_DIR"
+  mkdir -p "$LAB_FROZEN"
+  tar -xmf "$CODE" -C "$LAB_FROZEN"
+  for shared in data runs; do # so that relative paths to what is large and not frozen still hold
+    [ -e "$LAB_FROZEN/$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/$shared"
+  done
+}
+rank() { # one process per task; until Python listens it ignores the signals, which are repeated
+  trap '' USR1 USR2 TERM
+  cd "$LAB_FROZEN/"
+  exec "${COMMAND[@]}"
+}
+clean() { rm -rf "$NODE_DIR"; }
+case ${1:-} in
+  prepare) prepare; exit ;;
+  rank) rank ;;
+  clean) clean; exit ;;
+esac
+
+# ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save, and end by themselves
+STEP="" REPEATER="" ASKED=""
+signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
+forward() {
+  ASKED=1
+  [ -n "$STEP" ] || return 0
+  signal_ranks || true
+  [ -n "$REPEATER" ] || { (while sleep 10 && signal_ranks; do :; done) & REPEATER=$!; }
+}
+stop_helper() { [ -z "$1" ] || { pkill -P "$1" || true; kill "$1" 2>/dev/null || true; }; }
+await_step() { # the step's exit code, not that of a signal that interrupts the waiting
+  local code=0
+  [ -z "$ASKED" ] || forward
+  while kill -0 "$STEP" 2>/dev/null; do wait "$STEP" || true; done
+  wait "$STEP" || code=$?
+  stop_helper "$REPEATER"
+  return "$code"
+}
+trap forward USR2 USR1 TERM
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+export LAB_NEXT_ATTEMPT
+rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
+
+# ---- Slurm
+RESTART=${SLURM_RESTART_COUNT:-0} # unset on the first start
+if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then echo "requeued more than $MAX_REQUEUES times; stopping" && exit 1; fi
+HOSTS=$SLURM_JOB_NODELIST
+# rendezvous: the first node; a port below the ephemeral ones, different for jobs that share a node
+MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)
+MASTER_PORT=$((20000 + (SLURM_JOB_ID * 7 + RESTART) % 10000))
+RUNNING_JOBS=$(squeue --noheader --me --format=%A 2>/dev/null | tr '\n' ' ') || RUNNING_JOBS=""
+export MASTER_ADDR MASTER_PORT RUNNING_JOBS
+export SRUN_CPUS_PER_TASK=$CPUS_PER_TASK # since Slurm 22.05 srun no longer takes it from sbatch
+
+launch() { # launch TASKS_PER_NODE prepare|rank|clean; replaces the shell it runs in
+  local step=(srun "--nodes=$NODES" "--ntasks=$((NODES * $1))" "--ntasks-per-node=$1")
+  step+=(--export=ALL) # or it would inherit an --export=NONE
+  case $2 in
+    rank) step+=(--kill-on-bad-exit=1 "--cpus-per-task=$CPUS_PER_TASK") ;;
+    prepare) step=(timeout 600 "${step[@]}" --overlap --mem=0 --gres=none --cpus-per-task=1) ;;
+    clean) step=(timeout 20 "${step[@]}" --overlap --mem=0 --gres=none --cpus-per-task=1) ;;
+  esac
+  exec "${step[@]}" bash "$SCRIPT" "$2"
+}
+clock() { :; } # Slurm itself warns this shell before the time limit: --signal
+go_on() {
+  local id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+  id=${id:-$SLURM_JOB_ID}
+  scontrol show job "$id" | grep -q JobState=RUNNING || return 0 # it was cancelled
+  echo "saved; going on after a requeue, $(date '+%F %T')"
+  on_every_node clean || true
+  trap '' TERM
+  trap - EXIT ERR
+  scontrol requeue "$id" && sleep 120 # which ends this shell
+}
+
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+trap 'on_every_node clean || true' EXIT
+on_every_node prepare
+launch "$TASKS_PER_NODE" rank &
+STEP=$!
+clock &
+CLOCK=$!
+code=0
+await_step || code=$?
+stop_helper "$CLOCK"
+if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
+  if [ "$MAX_REQUEUES" = 0 ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; else go_on; fi
+fi
+echo "ended with code $code, $(date '+%F %T')"
+exit "$code"

@@ -1,0 +1,196 @@
+"""A project on a real Slurm of two nodes, which tests/cluster/slurm_up.sh starts, and how tests speak to both."""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, call, equip
+
+SCRIPTS = ROOT / "tests/cluster"
+FOLDER = Path(tempfile.gettempdir()) / "lab-test-cluster"
+WAIT_S = 300  # for anything on a loaded machine
+STEPS = 72  # 6 epochs of 12 steps on two ranks
+needs_root = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root; run: sudo make test-cluster"),
+]
+
+SLOW = '''"""A step that takes a while, and says which code it is."""
+
+import time
+
+import lightning.pytorch as L
+
+
+class Slow(L.Callback):
+    def __init__(self, step_s):
+        self.step_s = step_s
+
+    def on_train_start(self, trainer, pl_module):
+        print("this is the code as submitted", flush=True)
+
+    def on_train_batch_end(self, *_):
+        time.sleep(self.step_s)
+'''
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes, up for this module; one user of it at a time."""
+    with open(f"{FOLDER}.lock", "w") as lock:
+        deadline_s = time.monotonic() + 1500
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < deadline_s, "another test run uses the cluster"
+                time.sleep(2)
+        done = subprocess.run([SCRIPTS / "slurm_up.sh", FOLDER], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        os.environ["SLURM_CONF"] = str(FOLDER / "slurm.conf")
+        yield
+        subprocess.run([SCRIPTS / "slurm_down.sh", FOLDER], timeout=120, check=True)
+        del os.environ["SLURM_CONF"]
+        shutil.rmtree(FOLDER)
+
+
+@pytest.fixture(scope="module")
+def lab(cluster, project, tmp_path_factory):
+    """lab(*words) runs a command in a project with data; `lab.folder` is the project."""
+    folder = shutil.copytree(project, tmp_path_factory.mktemp("cluster") / "myproj")
+    (folder / "src/myproj/slow.py").write_text(SLOW)
+    equip(folder)
+
+    def lab(*words, **options):
+        return call(folder, "lab", *words, **options)
+
+    lab("data", "pack", "digits")
+    lab.folder = folder
+    return lab
+
+
+def submit(lab, *words, batch=False):
+    """Submits, and returns what --json says."""
+    options = ["--json"] if batch else ["--json", "--no-batch"]
+    said = (
+        lab("submit", "trial=baseline", "site=slurm", "job.time=00:20:00", *words[:], *options)
+        if "--" not in words
+        else None
+    )
+    if said is None:
+        place = words.index("--")
+        said = lab("submit", "site=slurm", "job.time=00:20:00", *words[:place], *options, *words[place:])
+    return json.loads(next(line for line in said.splitlines() if line.startswith(("{", "["))))
+
+
+def training(step_s, *words):
+    slow = ["callbacks.slow._target_=myproj.slow.Slow", f"callbacks.slow.step_s={step_s}"]
+    return ["trainer=cpu", "trainer.max_epochs=6", "log.every_n_steps=4", "trainer.threads=1", *slow, *words]
+
+
+def wait_until(condition, what, timeout_s=WAIT_S):
+    end_s = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < end_s, f"{what}: not within {timeout_s} s"
+        time.sleep(0.3)
+    return found
+
+
+def slurm(*words):
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def job(job_id):
+    said = slurm("scontrol", "show", "job", job_id)
+    return dict(re.findall(r"(\w+)=(\S+)", said))
+
+
+def ended(sent, state="COMPLETED"):
+    """Waits until the job is over, and returns its log; a requeued job is not kept waiting for two minutes."""
+
+    def over():
+        now = job(sent["job_id"])
+        if now["JobState"] == "PENDING" and now["Reason"] == "BeginTime":
+            time.sleep(3)  # started at once, its old credential would be refused
+            slurm("scontrol", "update", f"JobId={sent['job_id']}", "StartTime=now")
+        return (
+            now["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED") and now["JobState"]
+        )
+
+    found = wait_until(over, f"job {sent['job_id']} over")
+    log = Path(sent["log"]).read_text() if Path(sent["log"]).exists() else ""
+    assert found == state, log
+    return log
+
+
+def rows(sent):
+    file = Path(sent["run_dir"]) / "metrics.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def at_step(sent, step, attempt=1):
+    wait_until(lambda: any(row["step"] >= step and row["attempt"] >= attempt for row in rows(sent)), f"step {step}")
+
+
+def restarted(sent, attempt):
+    """Waits until the requeued job trains again."""
+
+    def again():
+        now = job(sent["job_id"])
+        if now["JobState"] == "PENDING" and now["Reason"] == "BeginTime":
+            time.sleep(3)
+            slurm("scontrol", "update", f"JobId={sent['job_id']}", "StartTime=now")
+        return (Path(sent["run_dir"]) / f"attempts/{attempt}/start.json").exists()
+
+    wait_until(again, f"attempt {attempt}")
+
+
+def weights(sent):
+    import torch
+
+    state = torch.load(Path(sent["run_dir"]) / "checkpoints/last.ckpt", weights_only=True)
+    assert state["global_step"] == STEPS
+    return {name: tensor.numpy().tobytes() for name, tensor in state["state_dict"].items()}
+
+
+def curve(sent):
+    """Rows as a reader shows them: the last attempt's per step and names, without when and by which attempt."""
+    kept = {}
+    for row in rows(sent):
+        names = tuple(sorted(row.keys() - {"attempt", "time_unix_s"}))
+        kept[(row["step"], names)] = {name: row[name] for name in names}
+    return [kept[key] for key in sorted(kept)]
+
+
+def in_node(node, *command):
+    """Runs a command in a node's namespaces."""
+    outside = (FOLDER / f"pid/node-{node}").read_text().strip()
+    inside = Path(f"/proc/{outside}/task/{outside}/children").read_text().split()[0]
+    return subprocess.run(
+        ["nsenter", "-t", inside, "-m", "-p", "-n", *command], capture_output=True, text=True, timeout=60
+    )
+
+
+def left_in_memory():
+    return [
+        name
+        for node in ("c1", "c2")
+        for name in in_node(node, "ls", "/dev/shm").stdout.split()
+        if name.startswith("lab-")
+    ]
+
+
+@pytest.fixture(scope="module")
+def reference(lab):
+    """A run on two nodes that nothing interrupted."""
+    sent = submit(lab, *training(0.0, "job.nodes=2"))
+    ended(sent)
+    return sent

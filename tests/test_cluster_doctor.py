@@ -1,0 +1,216 @@
+# ruff: noqa: F811 (fixtures are imported by name)
+"""What is wrong with a machine or a node, and what a cluster says of itself; the answers of others' tools are recorded."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT, call
+from recorded_answers import lab  # noqa: F401
+
+sys.path.insert(0, str(ROOT / "template/src"))
+LAB = "{{package_name}}.lab."  # plain Python: it runs as it lies in the template
+gpus, nodes = (importlib.import_module(LAB + name) for name in ("speed.gpus", "speed.nodes"))
+
+SINFO = """\
+prepost|up|20:00:00|(null)|48
+gpu_p13*|up|4-04:00:00|gpu:v100:4(S:0-1)|40
+gpu_p13*|up|4-04:00:00|gpu:v100:4|40+
+short|up|30:00|gpu:a100:8|64
+old|down|1-00:00:00|gpu:k80:2|24
+unlimited|up|infinite|(null)|48
+"""
+CONFIG = """\
+Configuration data as of 2026-11-20T10:00:00
+AccountingStorageEnforce = associations,limits,qos
+PreemptMode             = REQUEUE
+SelectType              = select/cons_tres
+SLURM_VERSION           = 23.11.4
+"""
+
+
+def remedies(said):
+    """Every finding of a level other than ok, with what to do; fails where that is missing."""
+    blocks = re.findall(r"^  (ok|note|wrong) +((?:.*\n)(?: {9}.*\n)*)", said, re.M)
+    assert blocks
+    found = {}
+    for level, text in blocks:
+        finding, arrow, advice = " ".join(text.split()).partition("-> ")
+        assert (level == "ok") != bool(arrow and advice), text
+        if level != "ok":
+            found[finding.strip()] = advice
+    return found
+
+
+def test_the_doctor_examines_this_machine(lab):
+    code = 1 if "  wrong" in lab_any(lab, "doctor") else 0
+    said = lab("doctor", rc=code)
+    remedies(said)
+    assert max(map(len, said.splitlines())) <= 80
+    titles = re.findall(r"^(\S.*)$", said, re.M)
+    assert titles == ["machine", "numerics", "gpu health", "disks", "python", "repository", "tracking", "scheduler"]
+    for fact in ("cores", "torch", "MKL", "NumPy", "HDF5", "on ", "files free", "Python", "git:", "W&B:"):
+        assert fact in said
+
+
+def lab_any(lab, *words):
+    """What a command says, whatever its exit code."""
+    tools = lab.folder.parent / "myproj-bin/lab"
+    return subprocess.run([tools, *words], cwd=lab.folder, capture_output=True, text=True, timeout=300).stdout
+
+
+def test_the_doctor_finds_what_is_broken(lab):
+    query = (
+        '#!/bin/sh\ncase "$*" in *name*) echo "0, NVIDIA A100, 88, 10, 3" ;; *event*) echo "Field is not valid" ;;\n'
+    )
+    query += '*throttle*) echo "0, Active" ;; *topo*) printf "GPU0 X SYS\\nGPU1 SYS X\\nLegend: SYS ...\\n" ;; esac\n'
+    tools = lab.folder.parent / "myproj-bin"
+    (tools / "nvidia-smi").write_text(query)
+    (tools / "nvidia-smi").chmod(0o755)
+    lab.fake("sbatch")
+    lab.fake("scontrol", "Slurmctld(primary) at c0 is DOWN", rc=1)
+    lab.fake("quota", "Disk quotas for user ann:\n  Filesystem space quota\n  /dev/sda 11G* 10G 10G\n")
+    (lab.folder / ".git").rename(lab.folder / ".gone")
+    settings = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4096", "SBATCH_PARTITION": "x", "PYTHONUSERBASE": ""}
+    one_core = ["taskset", "-c", min(os.sched_getaffinity(0)), "lab", "doctor"]
+    said = call(lab.folder, *one_core, rc=1, OMP_NUM_THREADS="2", **settings)
+    found = remedies(said)
+    for finding, advice in {
+        "4096 CPUs per task": "srun --cpus-per-task",
+        "threads on 1 cores": "OMP_NUM_THREADS=",
+        "3 uncorrected memory errors": "help desk",
+        "slows itself down": "help desk",
+        "through the CPUs": "measure",
+        "11G* 10G": "lab runs prune",
+        "cannot record their code": "git init",
+        "Slurm does not answer": "help desk",
+        "SBATCH_PARTITION would change": "unset",
+    }.items():
+        assert [text for text in found if finding in text and advice in found[text]], (finding, found)
+    assert "in job 7" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_a_profile_is_drafted_from_what_slurm_says(lab):
+    lab.fake("sbatch")
+    lab.fake("sinfo", SINFO)
+    lab.fake("scontrol", CONFIG)
+    lab.fake("sacctmgr", "abc@v100|qos_gpu-t3,qos_gpu-t4\n")
+    said = lab("site", "init", "ours", SCRATCH="/scratch/ann", WORK="/work/ann")
+    file = lab.folder / "src/myproj/conf/site/ours.yaml"
+    assert file.read_text() in said
+    draft = yaml.safe_load(file.read_text())
+    assert {queue["name"]: (queue.get("max_h"), queue.get("max_gpus")) for queue in draft["queues"]} == {
+        "gpu_p13": (100, None), "prepost": (20, 0), "short": (0.5, None), "unlimited": (None, 0),
+    }  # fmt: skip
+    assert draft["queues"][0]["name"] == "gpu_p13"  # the default partition
+    assert draft["gpu"] == {"name": "a100/v100", "per_node": 8}
+    assert draft["paths"]["scratch"] == "$SCRATCH"
+    assert draft["confidence"]["queues"][0] == "V"
+    assert draft["confidence"]["internet"][0] == "?"
+    for note in ("SLURM_VERSION           = 23.11.4", "abc@v100|qos_gpu-t3", "disk WORK=/work/ann"):
+        assert f"# {note}" in file.read_text() or note in file.read_text()
+    script = lab("submit", "--dry-run", "trial=baseline", "site=ours", "job.gpus=4", SCRATCH="/scratch/ann")
+    assert "#SBATCH --partition=gpu_p13\n" in script
+    assert "#SBATCH --cpus-per-task=8\n" in script
+    assert "#SBATCH --partition=prepost\n" in lab("submit", "--dry-run", "trial=baseline", "site=ours", "job.gpus=0",
+                                                  "job.queue=prepost", SCRATCH="/scratch/ann")  # fmt: skip
+    assert "exists" in lab("site", "init", "ours", rc=4)
+
+
+def test_sites_are_listed_and_a_mistyped_one_is_told(lab):
+    assert re.search(r"^lanta +src/myproj/lab/conf/site/lanta.yaml$", lab("site", "show"), re.M)
+    assert "verified: null" in lab("site", "show", "lanta")
+    assert "did you mean: lanta" in lab("site", "show", "lantta", rc=2)
+
+
+def test_a_draft_needs_a_cluster(lab):
+    if not any(Path(folder, "sbatch").exists() for folder in ("/usr/bin", "/usr/local/bin")):
+        assert "no scheduler is installed" in lab("site", "init", rc=2)
+    lab.fake("sbatch")
+    lab.fake("sinfo", "sinfo: fatal: Could not establish a configuration source", rc=1)
+    assert "Could not establish" in lab("site", "init", rc=1)
+    assert not (lab.folder / "src/myproj/conf/site").exists()
+
+
+def test_the_guard_asks_a_process_with_idle_gpus_to_stop_and_leaves_a_busy_one(capfd):
+    def watch(percent):
+        process, now = subprocess.Popen(["sleep", "600"]), [0.0]
+
+        def sleep(seconds):
+            now[0] += seconds
+            if now[0] > 5000:
+                process.kill()
+                process.wait()
+
+        answer = lambda *fields: [["0", "99"], *percent(now[0])]  # noqa: E731
+        stopped = gpus.guard(process.pid, {"1"}, asked=answer, clock=lambda: now[0], sleep=sleep)
+        return stopped, process.wait(timeout=30)
+
+    assert watch(lambda now_s: [["1", "0"]]) == (True, -12)  # SIGUSR2
+    assert "did nothing for 30 minutes" in capfd.readouterr().out
+    assert watch(lambda now_s: [["1", "50" if now_s % 1200 < 60 else "0"]]) == (False, -9)
+    assert watch(lambda now_s: []) == (False, -9)  # no answer is not idleness
+    assert watch(lambda now_s: [["1", "[N/A]"]]) == (False, -9)
+
+
+def test_a_node_that_computes_otherwise_is_named():
+    rows = [
+        {"rank": rank, "host": f"n{rank}", "device": "x", "gflops": 10.0, "n_products": 9, "n_wrong": 0, "uuid": str(rank),
+         "exchange_GB_s": 1.0, "done": True}
+        for rank in range(6)
+    ]  # fmt: skip
+    assert nodes.bad_nodes(rows) == {}
+    assert max(map(len, nodes.table(rows).splitlines())) <= 80
+    rows[1] |= {"n_wrong": 1}
+    rows[2] |= {"gflops": 5.0}
+    rows[4] |= {"uuid": "3"}
+    bad = nodes.bad_nodes(rows)
+    assert list(bad) == ["n1", "n2", "n3", "n4"]
+    assert bad["n1"] == ["rank 1: 1 of 9 products were wrong"]
+    assert bad["n2"] == ["rank 2: 5 GFLOP/s where the median is 10"]
+    assert bad["n4"] == ["rank 4: another rank uses the same GPU"]
+
+
+def test_only_the_rank_that_hangs_is_named():
+    good = {"device": "x", "gflops": 10.0, "n_products": 9, "n_wrong": 0}
+    rows = [{"rank": 0, "host": "n0"} | good, {"rank": 1, "host": "n1", "cores": 4}, {"rank": 2, "host": "?"}]
+    assert nodes.bad_nodes(rows) == {
+        "n1": ["rank 1: never got through its products"],
+        "?": ["rank 2: never got through its products"],
+    }
+    assert nodes.bad_nodes(rows[:1]) == {"n0": ["rank 0: never came back from the all-reduce"]}
+
+
+def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(nodes, "BURN_S", 0.2)
+    right = nodes.burn(torch.device("cpu"))
+    assert right["n_wrong"] == 0
+    assert right["n_products"] > 0
+    multiply = torch.Tensor.__matmul__
+
+    def flip(left, other):
+        product = multiply(left, other)
+        if product.dtype == torch.float32:
+            product[3, 5] += 1
+        return product
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", flip)
+    wrong = nodes.burn(torch.device("cpu"))
+    assert wrong["n_wrong"] == wrong["n_products"] > 0
+
+
+def test_every_rank_of_a_short_job_is_examined(lab):
+    said = lab("doctor", "--nodes", "site=workstation", "job.gpus=0", "job.tasks_per_node=2", timeout_s=600)
+    lines = said.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("rank  host"))
+    assert [line.split()[0] for line in lines[head + 1 : head + 3]] == ["0", "1"]
+    assert all(float(line.split()[-1]) > 0 for line in lines[head + 1 : head + 3])  # the all-reduce
+    assert said.endswith("all nodes compute alike\n")
+    assert max(map(len, lines[head:])) <= 80

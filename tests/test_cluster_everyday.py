@@ -1,0 +1,169 @@
+# ruff: noqa: F811 (fixtures are imported by name)
+"""Jobs by run: their state in every listing, queue, logs, cancel, sync, prefetch; the schedulers' answers are recorded."""
+
+import importlib.util
+import json
+import re
+import resource
+import sys
+import threading
+import time
+
+from conftest import call
+from recorded_answers import SQUEUE, lab, make_run  # noqa: F401
+
+
+def states(lab):
+    return {row["run_id"][14]: row["status"] for row in json.loads(lab("runs", "list", "--json"))}
+
+
+def test_a_run_is_what_its_scheduler_says(lab):
+    lab.fake("squeue", SQUEUE)
+    make_run(lab, 1, {"id": "11"}, starts=True)
+    make_run(lab, 2, {"id": "12"})
+    make_run(lab, 3, {"id": "13_4"}, ends="interrupted", requeue=True)  # preempted, and queued again
+    make_run(lab, 4, {"id": "14"}, starts=True)  # killed: the scheduler has forgotten it, it never said how it ended
+    make_run(lab, 5, {"id": "15"})
+    make_run(lab, 6, {"id": "16"}, ends="interrupted", requeue=True)  # preempted, then cancelled in the queue
+    make_run(lab, 7, {"id": "17"}, ends="finished")
+    expected = {
+        "1": "running",
+        "2": "queued",
+        "3": "queued",
+        "4": "lost",
+        "5": "lost",
+        "6": "interrupted",
+        "7": "finished",
+    }
+    assert states(lab) == expected
+    assert lab.asked.read_text().count("squeue") == 1
+    assert json.loads(lab("runs", "show", "20261120-190004", "--json"))["status"] == "lost"
+    assert "  lost  " in lab("runs", "show", "20261120-190004").splitlines()[0]
+    news = lab()
+    assert re.search(r"running:\n  20261120-190001.*\nqueued:\n  20261120-190003.*\n  20261120-190002", news)
+    assert re.search(r"lost:\n  20261120-190005.*\n  20261120-190004", news)
+
+
+def test_no_scheduler_is_asked_about_runs_that_have_ended_or_have_no_job(lab):
+    lab.fake("squeue", SQUEUE)
+    make_run(lab, 1, {"id": "11"}, ends="finished")
+    make_run(lab, 2, {"id": "12"}, ends="interrupted")
+    make_run(lab, 3, None, starts=True)
+    make_run(lab, 4, {"id": "11"}, who="somebody else")
+    assert states(lab) == {"1": "finished", "2": "interrupted", "3": "running", "4": "queued"}
+    lab()
+    lab("runs", "show", "@last")
+    lab("sync", "--dry-run")
+    assert lab.asked.read_text() == ""
+
+
+def test_without_an_answer_the_heartbeat_counts(lab):
+    lab.fake("squeue", "slurm_load_jobs error: Unable to contact slurm controller", rc=1)
+    make_run(lab, 1, {"id": "11"}, starts=True)
+    make_run(lab, 2, {"id": "12"})
+    make_run(lab, 3, {"id": "13"}, ends="interrupted", requeue=True)
+    elsewhere = {"scheduler": "local", "site": "workstation", "id": "1-1"}
+    make_run(lab, 4, elsewhere, starts=True, host="the other workstation")
+    assert states(lab) == {"1": "running", "2": "queued", "3": "queued", "4": "running"}
+    said = lab("queue")
+    assert said.count("Unable to contact") == 3
+    assert "it is on the other workstation" in said
+    assert "cannot be cancelled from here" in lab("cancel", "20261120-190004", rc=2)
+
+
+def test_a_cold_listing_with_a_job_to_ask_about_imports_nothing_heavy(lab):
+    lab.fake("squeue", SQUEUE)
+    make_run(lab, 1, {"id": "11"}, starts=True)
+    heavy = "{'torch', 'lightning', 'hydra', 'omegaconf', 'numpy', 'h5py', 'sqlite3'}"
+    code = f"import sys; from myproj.lab.cli import main; main(); print(sorted({heavy} & set(sys.modules)))"
+    for words in ([], ["runs", "list"], ["runs", "show", "@last"], ["queue"]):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        said = call(lab.folder, sys.executable, "-c", code, *words)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert said.splitlines()[-1] == "[]"
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.6  # 0.1 s on an idle machine
+
+
+def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
+    lab.fake("squeue", SQUEUE)
+    make_run(lab, 1, {"id": "11"}, starts=True, trial="a_trial_with_a_long_name")
+    make_run(lab, 2, {"id": "12"})
+    make_run(lab, 3, {"id": "14"}, starts=True)  # over
+    said = lab("queue").splitlines()
+    assert len(said) == 4
+    assert re.fullmatch(r"20261120-190002-abcdef  baseline +12 +queued +\d+:\d\d:\d\d +0\.0", said[1])
+    assert said[2] == "    the job it depends on failed, so it will never start; lab cancel it"
+    assert re.fullmatch(r"20261120-190001-abcdef  a_trial_with_a +11 +running +25:00:05 +200\.0", said[3])
+    assert max(map(len, said)) <= 80
+
+
+def test_a_watched_queue_asks_no_faster_than_the_site_allows_and_ends(lab):
+    folder = lab.folder / "src/myproj/conf/site"
+    folder.mkdir()
+    (folder / "ours.yaml").write_text("poll_s: 0.1\n")  # below the least that any scheduler is asked
+    make_run(lab, 1, {"id": "11", "site": "ours"}, starts=True)
+    lab.fake("squeue", SQUEUE)
+    started_s = time.monotonic()
+    over = threading.Timer(5, lab.fake, ["squeue"])
+    over.start()
+    said = lab("queue", "--watch")
+    over.join()
+    assert said.endswith("\n\nno jobs\n")
+    assert 2 <= lab.asked.read_text().count("squeue") <= 2 + (time.monotonic() - started_s) / 2
+
+
+def test_logs_of_one_rank_and_why_there_are_none(lab):
+    lab.fake("squeue", SQUEUE)
+    directory = make_run(lab, 1, {"id": "11"}, ends="finished")
+    (directory / "job.log").write_text("prepared\n0: loss 1\n1: loss 2\n10: loss 3\nended")
+    assert lab("logs", "@last") == "prepared\n0: loss 1\n1: loss 2\n10: loss 3\nended"
+    assert lab("logs", "@last", "--rank", "1", "-f") == "prepared\n1: loss 2\nended"
+    make_run(lab, 2, {"id": "12"})
+    assert "it is queued" in lab("logs", "@last", rc=2)
+    make_run(lab, 3, None, ends="finished")
+    assert "trained in a terminal" in lab("logs", "@last", rc=2)
+    assert "did you mean" in lab("logs", "20261120-190009-abcdef", rc=2)
+
+
+def test_cancel_ends_the_job_of_a_run_and_refuses_one_that_is_over(lab):
+    lab.fake("squeue", SQUEUE)
+    lab.fake("scancel")
+    directory = make_run(lab, 1, {"id": "11"}, starts=True)
+    make_run(lab, 2, {"id": "19"}, starts=True)
+    assert "is over already" in lab("cancel", "20261120-190002", rc=2)
+    assert "cancelled job 11 of run 20261120-190001-abcdef" in lab("cancel", "20261120-190001")
+    assert "scancel 11" in lab.asked.read_text()
+    assert (directory / "cancelled").exists()
+
+
+def test_only_offline_runs_that_ended_are_uploaded_and_each_once(lab):
+    lab.fake("squeue", SQUEUE)
+    folders = []
+    for n, run in enumerate([{"ends": "finished"}, {"starts": True}], start=1):
+        folders.append(make_run(lab, n, None, **run) / "wandb/offline-run-1")
+    folders.append(make_run(lab, 3, {"id": "11"}, ends="interrupted", requeue=True) / "wandb/offline-run-2")
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "run.wandb").touch()
+    assert lab("sync", "--dry-run").split() == [str(folders[0])]
+    if importlib.util.find_spec("wandb"):
+        assert "API key" in lab("sync", rc=1, WANDB_API_KEY="", NETRC="/nowhere")
+    assert not (folders[0] / "run.wandb.synced").exists()
+    lab.fake("wandb")
+    tools = lab.folder.parent / "myproj-bin"
+    uploads = (
+        f"import sys; sys.executable = '{tools}/python'; from myproj.lab.cli import main; sys.exit(main(['sync']))"
+    )
+    call(lab.folder, sys.executable, "-c", uploads)  # with the wandb of the fakes beside it
+    assert f"wandb sync {folders[0]}" in lab.asked.read_text()
+    assert (folders[0] / "run.wandb.synced").exists()
+    assert lab("sync") == ""
+
+
+def test_prefetch_proves_that_a_training_needs_no_network(lab):
+    lab("data", "pack", "digits")
+    assert "everything is there" in lab("prefetch", "trial=baseline", "trainer=cpu")
+    model = lab.folder / "src/myproj/trials/baseline/model.py"
+    probe = "import os\nassert os.environ.get('HF_HUB_OFFLINE') != '1', 'weights are fetched here'\n"
+    model.write_text(model.read_text().replace("import torch\n", probe + "import torch\n", 1))
+    assert "without the network it fails" in lab("prefetch", "trial=baseline", "trainer=cpu", rc=1)

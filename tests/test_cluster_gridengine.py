@@ -1,0 +1,134 @@
+"""Jobs on a real Grid Engine of one node, which tests/cluster/gridengine_up.sh starts. Needs root; `make test-cluster`."""
+
+import fcntl
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, call, equip
+from slurm_jobs import SLOW, WAIT_S, needs_root, wait_until
+
+SCRIPTS = ROOT / "tests/cluster"
+FOLDER = Path(tempfile.gettempdir()) / "lab-test-gridengine"
+SITE = """\
+scheduler: gridengine
+internet: false
+paths: {runs: runs, checkpoints: null, data: [data], scratch: null, environment: .venv}
+job: {gpus: 0, time: "00:10:00"}
+launcher: mpirun
+requeue: {method: exit99, lead_s: 60, max: 5}
+"""
+pytestmark = needs_root
+
+
+@pytest.fixture(scope="module")
+def lab(project, tmp_path_factory):
+    """lab(*words) runs a command on the node, in a project with data; `lab.folder` is the project."""
+    with open(f"{FOLDER}.lock", "w") as lock:
+        deadline_s = time.monotonic() + 1500
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < deadline_s, "another test run uses the cluster"
+                time.sleep(2)
+        done = subprocess.run([SCRIPTS / "gridengine_up.sh", FOLDER], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        folder = shutil.copytree(project, tmp_path_factory.mktemp("gridengine") / "myproj")
+        (folder / "src/myproj/slow.py").write_text(SLOW)
+        (folder / "src/myproj/conf/site").mkdir()
+        (folder / "src/myproj/conf/site/ge.yaml").write_text(SITE)
+        equip(folder)
+
+        def lab(*words, **options):
+            return call(folder, SCRIPTS / "gridengine_in.sh", FOLDER, "lab", *words, **options)
+
+        lab("data", "pack", "digits")
+        lab.folder = folder
+        yield lab
+        subprocess.run([SCRIPTS / "gridengine_down.sh", FOLDER], timeout=60, check=True)
+        shutil.rmtree(FOLDER)
+
+
+def submit(lab, *words):
+    place = words.index("--") if "--" in words else len(words)
+    said = lab("submit", "trial=baseline", "site=ge", *words[:place], "--no-batch", "--json", *words[place:])
+    return json.loads(next(line for line in said.splitlines() if line.startswith(("{", "["))))
+
+
+def training(step_s, *words):
+    slow = ["callbacks.slow._target_=myproj.slow.Slow", f"callbacks.slow.step_s={step_s}"]
+    return ["trainer=cpu", "trainer.max_epochs=3", "log.every_n_steps=4", "trainer.threads=1", *slow, *words]
+
+
+def inside(*command):
+    return subprocess.run(
+        [SCRIPTS / "gridengine_in.sh", FOLDER, *command], capture_output=True, text=True, timeout=60
+    ).stdout
+
+
+def ended(lab, sent):
+    """Waits until Grid Engine no longer knows the job, and returns its log."""
+    wait_until(lambda: sent["job_id"].partition(".")[0] not in inside("qstat", "-u", "*"), f"job {sent['job_id']} over")
+    return Path(sent["log"]).read_text()
+
+
+def status(sent):
+    return json.loads((Path(sent["run_dir"]) / "summary.json").read_text())["status"]
+
+
+def test_a_job_runs_and_cleans_up(lab):
+    sent = submit(lab, *training(0.0))
+    assert sent["run_id"] in lab("queue")
+    assert "ended with code 0" in ended(lab, sent)
+    assert status(sent) == "finished"
+    assert lab("queue").strip() == "no jobs"
+    assert not [name for name in inside("ls", "/dev/shm").split() if name.startswith("lab-")]
+
+
+def test_an_array_runs_every_point(lab):
+    sent = submit(lab, *training(0.0, "seed=0,1,2", "job.throttle=2"))
+    assert [one["job_id"].partition(".")[2] for one in sent] == ["1", "2", "3"]
+    for one in sent:
+        assert "ended with code 0" in ended(lab, one)
+        assert status(one) == "finished"
+    seeds = [json.loads((Path(one["run_dir"]) / "run.json").read_text())["seed"] for one in sent]
+    assert seeds == [0, 1, 2]
+
+
+def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):
+    import torch
+
+    whole = submit(lab, *training(0.0))
+    ended(lab, whole)
+    sent = submit(lab, *training(1.6, "job.time=00:02:00"))  # 66 steps take longer than the 90 s before the warning
+    log = ended(lab, sent)
+    assert "saved; going on after requeue 1" in log
+    assert sorted(path.name for path in (Path(sent["run_dir"]) / "attempts").iterdir()) == ["1", "2"]
+    states = [
+        torch.load(Path(one["run_dir"]) / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+        for one in (whole, sent)
+    ]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_cancelled_job_saves_and_is_not_started_again(lab):
+    sent = submit(lab, *training(0.5))
+    metrics = Path(sent["run_dir"]) / "metrics.jsonl"
+    wait_until(metrics.exists, "training", WAIT_S)
+    lab("cancel", sent["run_id"])
+    ended(lab, sent)
+    assert status(sent) == "interrupted"
+    assert (Path(sent["run_dir"]) / "checkpoints/last.ckpt").exists()
+    assert lab("queue").strip() == "no jobs"
+
+
+def test_a_command_keeps_its_exit_code(lab):
+    sent = submit(lab, "--", "bash", "-c", "exit 7")
+    assert "ended with code 7" in ended(lab, sent)
+    assert status(sent) == "failed"

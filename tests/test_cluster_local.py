@@ -1,0 +1,73 @@
+"""A machine without a scheduler: the same commands, a detached process, a time limit."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from conftest import call
+from slurm_jobs import SLOW, wait_until
+
+
+@pytest.fixture
+def lab(own_project, module):
+    """lab(*words) in a project with data and a training that can be slow."""
+    (own_project / "src/myproj/slow.py").write_text(SLOW)
+
+    def lab(*words, **options):
+        return call(own_project, "lab", *words, **options)
+
+    lab("data", "pack", "digits")
+    lab.folder = own_project
+    yield lab
+    for record in own_project.glob("runs/*/*/run.json"):  # nothing is left running, whatever the test found
+        job = json.loads(record.read_text()).get("job") or {}
+        if "id" in job and job["id"] in module("cluster.scheduler").scheduler_of("local").jobs():
+            os.killpg(int(job["id"].partition("-")[0]), 9)
+
+
+def submit(lab, *words):
+    place = words.index("--") if "--" in words else len(words)
+    start = ["submit", "trial=baseline", "site=workstation", "job.gpus=0", "trainer=cpu", "trainer.max_epochs=2"]
+    said = lab(*start, *words[:place], "--no-batch", "--json", *words[place:])
+    return json.loads(next(line for line in said.splitlines() if line.startswith(("{", "["))))
+
+
+def slow(step_s):
+    return ["callbacks.slow._target_=myproj.slow.Slow", f"callbacks.slow.step_s={step_s}", "log.every_n_steps=2"]
+
+
+def status(sent):
+    file = Path(sent["run_dir"]) / "summary.json"
+    return json.loads(file.read_text())["status"] if file.exists() else None
+
+
+def test_a_detached_job_can_be_seen_and_cancelled(lab):
+    sent = submit(lab, *slow(0.5))
+    assert sent["run_id"] in lab("queue")
+    wait_until((Path(sent["run_dir"]) / "metrics.jsonl").exists, "training")
+    lab("cancel", sent["run_id"])
+    wait_until(lambda: status(sent) == "interrupted", "the end")
+    assert (Path(sent["run_dir"]) / "checkpoints/last.ckpt").exists()
+    wait_until(lambda: lab("queue").strip() == "no jobs", "an empty queue")
+    assert "as submitted" in lab("logs", sent["run_id"])
+
+
+def test_the_runs_of_an_array_go_one_after_the_other(lab):
+    sent = submit(lab, "seed=0,1", "--", "bash", "-c", "date +%s.%N; sleep 1; date +%s.%N")
+    wait_until(lambda: all(status(one) == "finished" for one in sent), "both runs")
+    times = []
+    for one in sent:
+        lines = Path(one["log"]).read_text().splitlines()
+        times.append(tuple(float(line) for line in lines if line.replace(".", "").isdigit()))
+    (start_1, end_1), (start_2, end_2) = times
+    assert start_2 >= end_1 or start_1 >= end_2
+
+
+def test_the_time_limit_ends_a_job(lab):
+    sent = submit(lab, "job.time=00:01:00", "--", "sleep", "600")
+    started_s = time.monotonic()
+    wait_until(lambda: status(sent), "the time limit", 120)
+    assert status(sent) != "finished"
+    assert time.monotonic() - started_s < 100

@@ -1,0 +1,153 @@
+# ruff: noqa: F811 (fixtures are imported by name)
+"""Jobs on a real Slurm: what was submitted runs, with its own exit code, and leaves nothing behind.
+
+Needs root; `make test-cluster` runs it.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from slurm_jobs import (  # noqa: F401
+    SLOW,
+    WAIT_S,
+    cluster,
+    curve,
+    ended,
+    job,
+    lab,
+    left_in_memory,
+    needs_root,
+    reference,
+    slurm,
+    submit,
+    training,
+    weights,
+)
+
+pytestmark = needs_root
+
+
+def test_the_submitted_code_runs_however_the_tree_is_edited(lab):
+    sent = submit(lab, *training(0.0, "trainer.max_epochs=1", "job.extra=[--hold]"), batch=True)
+    file = lab.folder / "src/myproj/slow.py"
+    try:
+        file.write_text(SLOW.replace("as submitted", "as edited"))
+        (lab.folder / "src/myproj/task.py").rename(lab.folder / "task.py")
+        slurm("scontrol", "release", sent["job_id"])
+        log = ended(sent)
+    finally:
+        file.write_text(SLOW)
+        (lab.folder / "task.py").rename(lab.folder / "src/myproj/task.py")
+    assert "as submitted" in log
+    assert "as edited" not in log
+    assert json.loads((Path(sent["run_dir"]) / "summary.json").read_text())["status"] == "finished"
+    assert (Path(sent["run_dir"]) / "site.yaml").read_text().startswith("# Any Slurm cluster")
+
+
+def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(lab, reference):
+    sent = submit(lab, *training(0.0, "job.gpus=2", 'job.extra=["--export=NONE"]'))
+    ended(sent)
+    assert weights(sent) == weights(reference)
+    assert curve(sent) == curve(reference)
+    assert json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())["world_size"] == 2
+    assert left_in_memory() == []
+
+
+def test_an_array_runs_each_point_once_and_the_same_list_fills_only_holes(lab):
+    words = training(0.0, "trainer.max_epochs=1", "seed=1,2,3", "job.throttle=2")
+    sent = submit(lab, *words)
+    assert [one["job_id"].partition("_")[2] for one in sent] == ["0", "1", "2"]
+    for one in sent:
+        ended(one)
+    assert all("ended with code 0" in Path(one["log"]).read_text() for one in sent)
+    seeds = [json.loads((Path(one["run_dir"]) / "run.json").read_text())["seed"] for one in sent]
+    assert seeds == [1, 2, 3]
+    assert submit(lab, *words) == []
+    assert submit(lab, *words, "job.cpus_per_task=2", "job.mem=500M") == []  # asked for otherwise, but the same runs
+    shutil.rmtree(sent[1]["run_dir"])
+    again = submit(lab, *words)
+    assert json.loads((Path(again["run_dir"]) / "run.json").read_text())["seed"] == 2
+    ended(again)
+
+
+def test_any_command_runs_frozen_with_its_own_exit_code_and_without_a_network(lab):
+    probe = "import os, socket; print(os.environ['WANDB_MODE'], os.environ['HF_HUB_OFFLINE'], flush=True); "
+    probe += "socket.create_connection(('192.0.2.1', 80), 5)"
+    sent = submit(lab, "job.gpus=0", "--", "python", "-c", probe)
+    log = ended(sent, "FAILED")
+    assert "offline 1" in log
+    assert "Network is unreachable" in log
+    sent = submit(lab, "job.gpus=0", "--", "bash", "-c", "ls src/myproj/task.py data/digits.h5; exit 7")
+    log = ended(sent, "FAILED")
+    assert "src/myproj/task.py" in log
+    assert job(sent["job_id"])["ExitCode"] == "7:0"
+    listed = json.loads(lab("runs", "show", sent["run_id"], "--json"))
+    assert listed["status"] == "failed"
+
+
+def test_a_failing_rank_ends_the_job_with_a_failure(lab):
+    sent = submit(lab, *training("oops", "job.nodes=2"))
+    log = ended(sent, "FAILED")
+    assert "ended with code" in log
+    assert json.loads((Path(sent["run_dir"]) / "summary.json").read_text())["status"] == "failed"
+    assert left_in_memory() == []
+
+
+def test_a_job_can_submit_a_job(lab):
+    settings = "trial=baseline site=slurm trainer=cpu trainer.max_epochs=1 job.time=00:10:00"
+    inner = f"python -m myproj.lab submit {settings} --no-batch --json"
+    sent = submit(lab, "job.gpus=0", "job.cpus_per_task=2", "--", "bash", "-c", inner)
+    log = ended(sent)
+    second = json.loads(next(line for line in log.splitlines() if line.startswith("{")))
+    ended(second)
+    first, other = (json.loads((Path(one["run_dir"]) / "run.json").read_text()) for one in (sent, second))
+    assert first["code"]["commit"] == other["code"]["commit"]
+    assert job(second["job_id"])["NumCPUs"] == "1"  # not the two of the job it was sent from
+
+
+def test_a_bare_process_in_an_allocation_of_two_tasks_is_told_to_use_srun(lab):
+    python = f"cd {lab.folder} && PYTHONPATH=src .venv/bin/python -m myproj.lab train trial=baseline trainer=cpu"
+    salloc = ["salloc", "-J", "two", "-N2", "-n2", "bash", "-c", python]
+    done = subprocess.run(salloc, capture_output=True, text=True, timeout=WAIT_S)
+    assert "2 tasks" in done.stderr
+    assert "srun" in done.stderr
+    assert done.returncode == 2
+
+
+def test_a_file_that_git_ignores_is_refused_with_the_rule(lab):
+    helper, model = lab.folder / "src/myproj/helper.py", lab.folder / "src/myproj/trials/baseline/model.py"
+    text = model.read_text()
+    ignore = lab.folder / ".gitignore"
+    rules = ignore.read_text()
+    try:
+        helper.write_text("answer = 42\n")
+        ignore.write_text(rules + "helper.py\n")
+        model.write_text(text + "\nfrom ...helper import answer  # noqa: E402, F401\n")
+        said = lab("submit", "trial=baseline", "site=slurm", "trainer=cpu", rc=4)
+    finally:
+        helper.unlink()
+        ignore.write_text(rules)
+        model.write_text(text)
+    assert "helper.py" in said
+    assert ".gitignore" in said
+    assert re.search(r"ignored by 'helper.py'", said)
+
+
+def test_a_run_is_reproduced_by_a_job_from_its_own_code(lab, reference):
+    said = lab("runs", "reproduce", reference["run_id"], "site=slurm", "job.nodes=2", "job.gpus=0", "job.time=00:20:00")
+    repeated = json.loads(lab("runs", "show", "@last", "--json"))
+    assert repeated["parent"] == reference["run_id"]
+    assert f"lab runs verify {reference['run_id']} {repeated['run_id']}" in said
+    ended({"job_id": repeated["job"]["id"], "log": f"{repeated['run_dir']}/job.log"})
+    assert "bitwise" in lab("runs", "verify", reference["run_id"], repeated["run_id"])
+
+
+def test_submit_warns_of_a_run_with_the_same_code_and_settings(lab, reference):
+    said = lab(
+        "submit", "trial=baseline", "site=slurm", "job.time=00:20:00", *training(0.0, "job.nodes=2"), "--no-batch"
+    )
+    assert re.search(r"run [\w-]+ has the same code and settings, and is finished; sending another", said)
+    lab("cancel", "@last")
