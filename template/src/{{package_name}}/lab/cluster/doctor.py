@@ -13,9 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..machine.affinity import cores
-from ..machine.filesystem import filesystem_type, stripes
-from ..machine.memory import limit_bytes
+from ..machine.node import cores, filesystem_type, limit_bytes, stripes
 from ..project import Project
 from .site import site_of_host
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Failed
-from ..machine.affinity import cores
+from ..machine.node import cores
 from ..machine.ranks import Ranks, discover
 from ..project import Project
 from ..record.run import Run
@@ -136,7 +136,7 @@ def main() -> int:
         torch.distributed.destroy_process_group()
     else:
         rows = [mine]
-    if ranks.is_master:
+    if ranks.rank == 0:
         target = Path(os.environ["LAB_RUN_DIR"]) / "nodes.json"
         aside = target.with_suffix(".tmp")
         aside.write_text(json.dumps({"ranks": rows, "bad": bad_nodes(rows)}, indent=1), encoding="utf-8")

@@ -1,17 +1,18 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """What was typed after the command: options, and settings parsed with Hydra's grammar and checked before anything is
-composed."""
+composed, or changed in what a run has recorded."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
 from .layers import GROUPS
@@ -128,3 +129,33 @@ class SettingsParser(argparse.ArgumentParser):
                 "-m is Hydra's way to start many runs. Here lab submit (one job array) and lab sweep (a search) do that."
             )
         return self.parse_intermixed_args(args)
+
+
+def read_recorded(path: Path) -> DictConfig:
+    """config.yaml of a run or an attempt, as recorded: values of .env are still ${oc.env:NAME}."""
+    return OmegaConf.load(path)
+
+
+def run_and_settings(parser: SettingsParser, words: list[str]) -> tuple[str, list[str]]:
+    """The run that was named first, and the settings after it."""
+    if not words or "=" in words[0]:
+        raise LabError(
+            f"name the run first: {parser.prog} RUN [key=value ...]. Runs: lab runs list; the last one is @last"
+        )
+    return words[0], words[1:]
+
+
+def with_settings(config: DictConfig, overrides: list[str], may_change: tuple[str, ...], otherwise: str) -> DictConfig:
+    """`config` with the settings that were typed; only keys that begin with one of `may_change` are accepted.
+
+    Raises:
+        LabError: an unknown key, a value of another type, or a key that may not change, with `otherwise` as the advice.
+    """
+    known = [key for key in dotted(OmegaConf.to_container(config, resolve=False)) if key.startswith(may_change)]
+    for override in parse(overrides).settings:
+        key, value = override.key_or_group, override.value()
+        if key not in known:
+            raise LabError(f"{key} cannot be set here{nearest(key, known)}. {otherwise}")
+        check_type(key, value, OmegaConf.select(config, key), SOURCE)
+        OmegaConf.update(config, key, value)
+    return config

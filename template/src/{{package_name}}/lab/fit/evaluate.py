@@ -9,8 +9,7 @@ import time
 from omegaconf import DictConfig
 
 from ..config.compose import load_dotenv, resolved
-from ..config.overrides import SettingsParser
-from ..config.recorded import read_recorded, run_and_settings, with_settings
+from ..config.overrides import SettingsParser, read_recorded, run_and_settings, with_settings
 from ..project import Project
 from ..record.run import Run, find
 

@@ -12,7 +12,7 @@ import torch
 from omegaconf import DictConfig
 
 from ..errors import LabError
-from ..machine.affinity import cores
+from ..machine.node import cores
 from ..machine.ranks import discover
 
 GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")  # set in a job that was given some

@@ -110,7 +110,7 @@ class PreemptionCallback(L.Callback):
         if requeue and trainer.is_global_zero:
             self.marker.write_text(f"step {trainer.global_step}\n", encoding="utf-8")
         trainer.strategy.barrier("stopped")  # no rank leaves before the marker is there
-        STOP.clear()
+        STOP.signum = 0
         raise Stopped(step=trainer.global_step, requeue=requeue)
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from ..config.compose import Composition, compose, load_dotenv, resolved, telling
-from ..config.overrides import SettingsParser
-from ..config.recorded import read_recorded, run_and_settings, with_settings
+from ..config.overrides import SettingsParser, read_recorded, run_and_settings, with_settings
 from ..project import PACKAGE, Project
 from ..record.files import write
 from ..record.run import Run, find

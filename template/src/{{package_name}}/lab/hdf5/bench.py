@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..machine.filesystem import filesystem_type, node_local
+from ..machine.node import filesystem_type, node_local
 from ..project import Project
 from .file_layout import Layout, layout
 from .info import NAME, data_file

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..machine.filesystem import filesystem_type, stripes
-from ..machine.memory import limit_bytes, taken_bytes
+from ..machine.node import filesystem_type, limit_bytes, stripes, taken_bytes
 from ..project import Project
 from .checksum import remember, verify
 from .file_layout import DataFileError, Layout, find, layout

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.affinity import in_order
+from ..machine.node import in_order
 from .dataset import Size, crop, decode
 from .file_layout import DataFileError, require
 

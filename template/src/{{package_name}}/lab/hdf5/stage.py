@@ -16,8 +16,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from ..machine.filesystem import filesystem_type, node_local
-from ..machine.memory import limit_bytes, taken_bytes
+from ..machine.node import filesystem_type, limit_bytes, node_local, taken_bytes
 from .checksum import verify
 from .file_layout import DataFileError, require
 from .writer import BLOCK_BYTES, FULL

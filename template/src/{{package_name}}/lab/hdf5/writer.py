@@ -20,7 +20,7 @@ import h5py
 import numpy as np
 from tqdm import tqdm
 
-from ..machine.filesystem import stripe
+from ..machine.node import stripe
 from .file_layout import FORMAT, OFFSETS, VERSION, DataFileError, require
 
 BLOCK_BYTES = 8 << 20
