@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
 from .layers import GROUPS
-from .legal import INSTANTIATE, absolute_target, check_type, dotted, legal_arguments
+from .legal import INSTANTIATE, absolute_target, check_type, dotted, legal_arguments, unknown
 
 SOURCE = "command line"
 
@@ -85,10 +85,10 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
             raise LabError(
                 f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. If {target} takes it, write +{key}=..."
             )
-    elif name not in node and node:  # an empty section, such as callbacks: {}, takes any key
-        _unknown(key, values)
+    elif name not in node and (node or parts[0] in GROUPS):  # an empty section, such as callbacks: {}, takes any key
+        raise unknown(key, dotted(values), SOURCE)
     if name in node and depth < len(parts) - 1:  # a part of something that has no parts
-        _unknown(key, values)
+        raise unknown(key, dotted(values), SOURCE)
     if override.type is OverrideType.DEL:
         return override.input_line
     value = _plain(override.value())
@@ -102,12 +102,6 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
 def _plain(value: Any) -> Any:
     """A parsed value as plain Python: Hydra's quoted strings become str."""
     return OmegaConf.to_container(OmegaConf.create({"v": value}), resolve=False)["v"]
-
-
-def _unknown(key: str, values: dict[str, Any]) -> None:
-    raise LabError(
-        f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. All settings: lab config trial=NAME"
-    )
 
 
 class SettingsParser(argparse.ArgumentParser):
