@@ -87,7 +87,7 @@ def main(overrides: list[str]) -> int:
     sys.addaudithook(
         lambda event, values: opened.add(values[0]) if event == "open" and isinstance(values[0], str) else None
     )
-    from ..fit.check import check
+    from ..fit.start import check
 
     code, missing = 0, []
     try:

@@ -8,6 +8,7 @@ import netrc
 import os
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from lightning.fabric.utilities.rank_zero import rank_zero_only
@@ -73,10 +74,9 @@ def wandb_mode(wanted: str, site_has_internet: bool) -> str:
 def wandb_key() -> bool:
     if os.environ.get("WANDB_API_KEY"):
         return True
-    try:
+    with suppress(OSError, netrc.NetrcParseError):
         return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai") is not None
-    except (OSError, netrc.NetrcParseError):
-        return False
+    return False
 
 
 def reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:
@@ -84,13 +84,10 @@ def reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:
     answers: list[bool] = []
 
     def connect() -> None:
-        try:
-            socket.create_connection((host, port), timeout=timeout_s).close()
+        with suppress(OSError), socket.create_connection((host, port), timeout=timeout_s):
             answers.append(True)
-        except OSError:
-            answers.append(False)
 
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
     thread.join(timeout_s)
-    return bool(answers and answers[0])
+    return bool(answers)

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What `auto` means on this machine: device, precision, threads. Chosen once, recorded, kept by later attempts."""
+"""What `auto` means on this machine: device, precision, threads, ranks. Chosen once, recorded, kept by later attempts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import lightning.pytorch as L
 import torch
+from lightning.fabric.plugins.environments import ClusterEnvironment, LightningEnvironment
 from omegaconf import DictConfig
 
 from ..errors import LabError
 from ..machine.node import cores
-from ..machine.ranks import discover
+from ..machine.ranks import Ranks, discover
 
 GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")  # set in a job that was given some
 
@@ -53,16 +54,9 @@ def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
     if trainer.precision == "16-mixed" and trainer.gradient_clip_val and config.get("optimizer", {}).get("fused"):
         config.optimizer.fused = False  # torch cannot clip what a fused optimizer unscales itself
         print("optimizer.fused is off: torch refuses it with 16-mixed precision and gradient clipping", flush=True)
-    on_gpu = trainer.accelerator in ("gpu", "cuda")
-    return {
-        "accelerator": trainer.accelerator,
-        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
-        "devices": trainer.devices,
-        "precision": trainer.precision,
-        "threads": trainer.threads,
-        "matmul_precision": trainer.matmul_precision,
-        "deterministic": config.record.deterministic,
-    }
+    chosen = {name: trainer[name] for name in ("accelerator", "devices", "precision", "threads", "matmul_precision")}
+    device = torch.cuda.get_device_name() if trainer.accelerator in ("gpu", "cuda") else "cpu"
+    return chosen | {"device": device, "deterministic": config.record.deterministic}
 
 
 def auto_precision(accelerator: str) -> str:
@@ -91,3 +85,51 @@ def no_gpu(why: str) -> str:
         f"{why}, but torch sees none.\n  driver: {found}\n  torch:  {torch.__version__} ({build})\n"
         f"{remedy}\nWithout a GPU: trainer=cpu"
     )
+
+
+def cluster_environment(ranks: Ranks) -> ClusterEnvironment:
+    """For `Trainer(plugins=…)`, with `devices=ranks.local_size` and `num_nodes=ranks.n_nodes`.
+
+    A process alone gets Lightning's own environment, which starts further processes for `trainer.devices=2`.
+    """
+    return LightningEnvironment() if ranks.world_size == 1 else RanksEnvironment(ranks)
+
+
+class RanksEnvironment(ClusterEnvironment):
+    """Processes that a launcher has started; see `lab.machine.ranks`."""
+
+    creates_processes_externally, main_address, main_port = True, "", 0
+
+    def __init__(self, ranks: Ranks) -> None:
+        if not ranks.even:
+            raise LabError(
+                f"{ranks.world_size} processes on {ranks.n_nodes} nodes, {ranks.local_size} of them here: the nodes are "
+                "uneven.\nTraining needs the same number on every node: srun --ntasks-per-node=N, or mpirun -npernode N"
+            )
+        self.ranks, self.main_address, self.main_port = ranks, ranks.main_address, ranks.main_port
+
+    @staticmethod
+    def detect() -> bool:
+        return False  # never chosen by guessing
+
+    def world_size(self) -> int:
+        return self.ranks.world_size
+
+    def global_rank(self) -> int:
+        return self.ranks.rank
+
+    def local_rank(self) -> int:
+        return self.ranks.local_rank
+
+    def node_rank(self) -> int:
+        return self.ranks.node_rank
+
+    def set_world_size(self, size: int) -> None:
+        if size != self.ranks.world_size:
+            raise LabError(
+                f"the Trainer was told of {size} processes, but {self.ranks.world_size} were started by "
+                f"{self.ranks.source}. Leave trainer.devices and trainer.num_nodes to the launcher."
+            )
+
+    def set_global_rank(self, rank: int) -> None:
+        pass  # known since the start

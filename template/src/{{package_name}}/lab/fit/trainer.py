@@ -15,11 +15,11 @@ from ..hdf5 import H5DataModule
 from ..machine.ranks import discover
 from ..record.run import Run
 from .checkpoint import AtomicCheckpointIO, Checkpoints
-from .environment import cluster_environment
 from .loggers import build_loggers
 from .metrics import BuffersAgree, LogMeans
 from .parts import build_callbacks
 from .progress import Progress
+from .settings import cluster_environment
 from .signals import PreemptionCallback
 
 OURS = ("matmul_precision", "threads", "test_after_fit")  # keys of `trainer` that Lightning's Trainer does not take
