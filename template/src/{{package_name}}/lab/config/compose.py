@@ -21,7 +21,7 @@ from ..errors import LabError
 from ..project import LAB, Project, resolve_paths
 from .layers import GROUPS, Layer, option_file, read_layer, trial_layers, trials
 from .legal import absolute_target, check_keys, dotted
-from .overrides import SettingsParser, legal_settings, parse
+from .overrides import SettingsParser, legal_settings, parse, read_recorded
 
 
 @dataclass
@@ -78,6 +78,13 @@ def compose(project: Project, overrides: list[str]) -> Composition:
         overrides=overrides,
         origin=origins(layers, project, typed.settings),
     )
+
+
+def composed_before(project: Project, path: Path) -> Composition:
+    """The configuration in `path`, as another run recorded it."""
+    load_dotenv(project)
+    config = read_recorded(path)
+    return Composition(resolved(config), path.read_text(encoding="utf-8"), config.trial, [], {})
 
 
 def group_layers(project: Project, group: str, choice: Any) -> list[Layer]:

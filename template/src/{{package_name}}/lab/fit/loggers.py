@@ -24,41 +24,34 @@ from .metrics import RunFiles
 def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
     """metrics.jsonl always; `logger=tensorboard`, `logger=wandb` or `logger=[tensorboard,wandb]` beside it."""
     loggers: list[Logger] = [RunFiles(run.dir, attempt)]
+    for name in config.logger:
+        if importlib.util.find_spec(name) is None:
+            raise LabError(f"logger={name} needs the package {name}: pip install '{name}' (or uv add {name})")
     if "tensorboard" in config.logger:
-        needs("tensorboard")
         loggers.append(TensorBoardLogger(run.dir, name="tensorboard", version="", **config.logger.tensorboard))
     if "wandb" in config.logger:
-        needs("wandb")
         loggers.append(wandb_logger(config, run))
     return loggers
 
 
-def needs(package: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise LabError(f"logger={package} needs the package {package}: pip install '{package}' (or uv add {package})")
-
-
 def wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
     """One W&B run per run id, also across attempts; offline unless a key and a network are there; its code saving off."""
-    settings, code = config.logger.wandb, run.record["code"]
-    mode = wandb_mode(settings.mode, bool(config.site.get("internet", True)))
+    settings, code = OmegaConf.to_container(config.logger.wandb), run.record["code"]
+    mode = wandb_mode(settings.pop("mode"), bool(config.site.get("internet", True)))
     os.environ |= {"WANDB_MODE": mode, "WANDB_DIR": str(run.dir)}
     os.environ |= {"WANDB_DISABLE_CODE": "true", "WANDB_DISABLE_GIT": "true", "WANDB_SILENT": "true"}
     if rank_zero_only.rank == 0:
         later = f"; upload later: wandb sync {run.dir}/wandb/offline-run-*" if mode == "offline" else ""
         print(f"W&B: {mode}, run {run.id}{later}")
     return WandbLogger(
-        project=settings.project,
-        entity=settings.entity,
+        **settings,
         name=f"{run.trial} {run.id}",
         id=run.id,
         resume="allow",
         save_dir=str(run.dir),
         offline=mode == "offline",
-        tags=list(settings.tags),
         config={"run_id": run.id, "commit": code.get("commit"), "tree": code.get("tree")}
         | OmegaConf.to_container(OmegaConf.load(run.dir / "config.yaml"), resolve=False),
-        save_code=False,
     )
 
 

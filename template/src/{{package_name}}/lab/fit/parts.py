@@ -75,27 +75,22 @@ def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
         LabError: no such run or checkpoint, or weights that today's code does not fit.
     """
     found = find(Project.find().paths["runs"], str(run))
-    config = OmegaConf.load(found.dir / "config.yaml")
-    task = build_task(config)
-    load_weights(task, checkpoint_of(found, checkpoint))
+    task = build_task(OmegaConf.load(found.dir / "config.yaml"))
+    load_weights(task, found, checkpoint)
     return getattr(task, "model", task).eval()
 
 
-def checkpoint_of(run: Run, name: str) -> Path:
-    path = run.checkpoints / f"{name}.ckpt"
+def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
+    """Loads a checkpoint's weights into a task; the file holds plain types only."""
+    path = run.checkpoints / f"{checkpoint}.ckpt"
     if not path.is_file():
         there = ", ".join(sorted(p.stem for p in run.checkpoints.glob("*.ckpt"))) or "none, it stopped before its first"
-        raise LabError(f"run {run.id} has no checkpoint {name!r}. It has: {there}")
-    return path
-
-
-def load_weights(task: L.LightningModule, path: Path) -> None:
-    """Loads a checkpoint's weights into a task; the file holds plain types only."""
+        raise LabError(f"run {run.id} has no checkpoint {checkpoint!r}. It has: {there}")
     state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
     try:
         task.load_state_dict(state)
     except RuntimeError as error:
         raise LabError(
             f"{path} does not fit today's code of this trial: {str(error).splitlines()[-1].strip()}\n"
-            f"Get the code of the run: lab runs code {path.parent.parent.name}"
+            f"Get the code of the run: lab runs code {run.id}"
         ) from error

@@ -31,9 +31,7 @@ class Progress(L.Callback):
     def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
         self.started_s = time.monotonic()
         if self.wanted and trainer.is_global_zero:
-            n = trainer.num_training_batches
-            name = f"epoch {trainer.current_epoch + 1}"
-            total = n if isinstance(n, int) else None
+            name, total = f"epoch {trainer.current_epoch + 1}", trainer.num_training_batches
             self.bar = tqdm(total=total, desc=name, unit=" batches", mininterval=1.0, leave=False, dynamic_ncols=True)
 
     def on_train_batch_end(self, *_: Any) -> None:
@@ -48,13 +46,12 @@ class Progress(L.Callback):
         seconds = time.monotonic() - self.started_s
         self.say(trainer, f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({seconds:.1f} s)")
 
-    def on_exception(self, *_: Any) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def close(self, *_: Any) -> None:
         if self.bar is not None:
             self.bar.close()
             self.bar = None
+
+    on_exception = close
 
     def say(self, trainer: L.Trainer, line: str) -> None:
         if trainer.is_global_zero:

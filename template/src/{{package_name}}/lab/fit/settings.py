@@ -125,11 +125,7 @@ class RanksEnvironment(ClusterEnvironment):
         return self.ranks.node_rank
 
     def set_world_size(self, size: int) -> None:
-        if size != self.ranks.world_size:
-            raise LabError(
-                f"the Trainer was told of {size} processes, but {self.ranks.world_size} were started by "
-                f"{self.ranks.source}. Leave trainer.devices and trainer.num_nodes to the launcher."
-            )
+        pass  # as it is since the start: `settle` takes the devices from the launcher
 
     def set_global_rank(self, rank: int) -> None:
-        pass  # known since the start
+        pass

@@ -13,14 +13,15 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from ..config.compose import Composition, compose, load_dotenv, resolved, telling
+from ..config.compose import compose, composed_before, load_dotenv, resolved, telling
 from ..config.layers import trials
 from ..config.overrides import SettingsParser, read_recorded, run_and_settings, with_settings
 from ..errors import LabError
 from ..project import PACKAGE, Project
+from ..record.attempt import read_attempts
 from ..record.files import write
 from ..record.run import Run, find
-from .recording import recorded
+from .recording import Recording, recorded
 
 MAY_CHANGE = ("trainer.max_epochs", "trainer.max_steps", "job.")  # what an attempt may do differently from the first
 OTHERWISE = (
@@ -38,7 +39,7 @@ def train_command(project: Project, args: list[str]) -> int:
     chosen = parser.read(args)
     if "LAB_ATTEMPT" in os.environ:
         return join()
-    made = from_file(project, Path(chosen.config)) if chosen.config else compose(project, chosen.overrides)
+    made = composed_before(project, Path(chosen.config)) if chosen.config else compose(project, chosen.overrides)
     config = made.config
     run = Run.create(
         project,
@@ -87,16 +88,10 @@ def join() -> int:
     load_dotenv(project)
     own = run.dir / "attempts" / os.environ["LAB_ATTEMPT"] / "config.yaml"
     config = read_recorded(own if own.exists() else run.dir / "config.yaml")
-    with recorded(run, project, env="warn", secrets=[]) as recording:
-        import_module(f"{PACKAGE}.train").train(resolved(config), run, recording)
+    begun = read_attempts(run.dir)  # still empty when this rank is faster than the first attempt's first rank
+    recording = Recording(None, int(os.environ["LAB_ATTEMPT"]), begun[0]["start"] if begun else {})
+    import_module(f"{PACKAGE}.train").train(resolved(config), run, recording)
     return 0
-
-
-def from_file(project: Project, path: Path) -> Composition:
-    """A composed configuration, as another run recorded it."""
-    load_dotenv(project)
-    config = read_recorded(path)
-    return Composition(resolved(config), path.read_text(encoding="utf-8"), config.trial, [], {})
 
 
 def check_command(project: Project, args: list[str]) -> int:
@@ -161,13 +156,13 @@ def eval_command(project: Project, args: list[str]) -> int:
     config = with_settings(config, overrides, ("trainer.", "data."), "lab eval takes trainer.* and data.*")
     config = resolved(config)
     from .metrics import LogMeans  # torch, only now
-    from .parts import build_data, build_task, checkpoint_of, load_weights
+    from .parts import build_data, build_task, load_weights
     from .settings import settle
     from .trainer import plain_trainer
 
     settle(config, earlier={})
     data, task = build_data(config), build_task(config)
-    load_weights(task, checkpoint_of(run, chosen.checkpoint))
+    load_weights(task, run, chosen.checkpoint)
     trainer = plain_trainer(config, data, task, logger=False, enable_checkpointing=False, callbacks=[LogMeans()])
     trainer.test(task, datamodule=data, verbose=False)
     if trainer.is_global_zero:
