@@ -15,6 +15,8 @@ from omegaconf import DictConfig
 from ..errors import LabError
 from ..machine.node import cores
 from ..machine.ranks import Ranks, discover
+from ..record.attempt import write_node
+from ..record.run import Run
 
 GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")  # set in a job that was given some
 
@@ -127,5 +129,18 @@ class RanksEnvironment(ClusterEnvironment):
     def set_world_size(self, size: int) -> None:
         pass  # as it is since the start: `settle` takes the devices from the launcher
 
-    def set_global_rank(self, rank: int) -> None:
-        pass
+    set_global_rank = set_world_size
+
+
+class NodeFacts(L.Callback):
+    """The first process of every further node notes its host and GPUs in the attempt, once the ranks are connected: by
+    then the first rank has begun it."""
+
+    def __init__(self, run: Run, attempt: int) -> None:
+        self.run_dir, self.attempt = run.dir, attempt
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if stage == "fit" and trainer.node_rank > 0 and trainer.local_rank == 0:
+            # asks a network file system anew, which may still remember that there was no such directory
+            (self.run_dir / "attempts" / str(self.attempt)).mkdir(exist_ok=True)
+            write_node(self.run_dir, self.attempt, trainer.node_rank)

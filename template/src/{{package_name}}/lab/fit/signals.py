@@ -117,7 +117,7 @@ class PreemptionCallback(L.Callback):
         if self.agreed:  # during the last batch of an epoch; the checkpoint of the epoch's end is there already
             self._stop(trainer)
 
-    def teardown(self, *_: object) -> None:
+    def teardown(self, *_: object, stage: str = "fit") -> None:
         STOP.ignore(*self.taken)  # what a job listens to from its first line stays so until its last
         self.taken = []
 

@@ -19,7 +19,7 @@ from .loggers import build_loggers
 from .metrics import BuffersAgree, LogMeans
 from .parts import build_callbacks
 from .progress import Progress
-from .settings import cluster_environment
+from .settings import NodeFacts, cluster_environment
 from .signals import PreemptionCallback
 
 OURS = ("matmul_precision", "threads", "test_after_fit")  # keys of `trainer` that Lightning's Trainer does not take
@@ -48,6 +48,7 @@ def build_trainer(
             LogMeans(),
             Progress(config.log.progress),
             *build_callbacks(config),
+            NodeFacts(run, attempt),
             PreemptionCallback(run.dir),
             Checkpoints(run.checkpoints, every_min=keep.every_min, monitor=keep.monitor, mode=keep.mode),
         ],
