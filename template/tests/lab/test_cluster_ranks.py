@@ -59,6 +59,11 @@ TABLE = [  # name, environment, (source, rank, world, local rank, local size, no
     ("srun torchrun", STEP | TORCHRUN, ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501)),
     ("mpirun torchrun", OMPI | TORCHRUN, ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501)),
     (
+        "torchrun names its address",
+        TORCHRUN | {"MASTER_ADDR": "127.0.0.1"},
+        ("torchrun", 5, 8, 1, 4, 1, 2, "127.0.0.1", 29501),
+    ),
+    (
         "torchrun without group size",
         {k: v for k, v in TORCHRUN.items() if k != "GROUP_WORLD_SIZE"},
         ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501),

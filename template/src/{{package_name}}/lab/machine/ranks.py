@@ -148,7 +148,8 @@ def _port(environ: Mapping[str, str], n_nodes: int) -> int:
 
 def _address(environ: Mapping[str, str], hosts: list[str], n_nodes: int) -> str:
     given = environ.get("MASTER_ADDR")
-    if given and (n_nodes == 1 or given not in ("localhost", "127.0.0.1", "::1")):  # forgotten there, and wrong
+    # a forgotten MASTER_ADDR=localhost cannot be right on several nodes; torchrun sets its own
+    if given and (n_nodes == 1 or "TORCHELASTIC_RUN_ID" in environ or not re.match(r"localhost$|127\.|::1$", given)):
         return given
     if n_nodes > 1 and not hosts:
         raise LabError(
