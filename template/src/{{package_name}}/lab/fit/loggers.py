@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The optional loggers, TensorBoard and W&B, beside the run's own files. Neither can stop or block a training."""
+"""What one sees of a training: the optional loggers, TensorBoard and W&B, beside the run's own files, and a bar or plain
+lines. None of them can stop or block it."""
 
 from __future__ import annotations
 
@@ -7,14 +8,19 @@ import importlib.util
 import netrc
 import os
 import socket
+import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import lightning.pytorch as L
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 from lightning.pytorch.loggers.logger import Logger
 from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
 
 from ..errors import LabError
 from ..record.run import Run
@@ -84,3 +90,50 @@ def reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:
     thread.start()
     thread.join(timeout_s)
     return bool(answers)
+
+
+class Progress(L.Callback):
+    """Rank 0 tells of each epoch; the bar is drawn once a second at most.
+
+    Args:
+        bar: True or False; "auto" means a bar when standard error is a terminal.
+    """
+
+    def __init__(self, bar: bool | str = "auto") -> None:
+        self.wanted = sys.stderr.isatty() if bar == "auto" else bar
+        self.bar: tqdm | None = None
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        n_parameters = sum(p.numel() for p in pl_module.parameters())
+        batches = f"{trainer.num_training_batches} batches an epoch"
+        self.say(trainer, f"{type(pl_module).__name__}: {n_parameters:,} parameters, {batches}")
+        self.started_s = time.monotonic()
+
+    def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
+        self.started_s = time.monotonic()
+        if self.wanted and trainer.is_global_zero:
+            name, total = f"epoch {trainer.current_epoch + 1}", trainer.num_training_batches
+            self.bar = tqdm(total=total, desc=name, unit=" batches", mininterval=1.0, leave=False, dynamic_ncols=True)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.update()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self.close()
+        names = sorted(name for name in trainer.callback_metrics if name.startswith(("train/", "val/")))
+        shown = "  ".join(f"{name} {float(trainer.callback_metrics[name]):.4f}" for name in names)
+        last = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else "?"
+        seconds = time.monotonic() - self.started_s
+        self.say(trainer, f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({seconds:.1f} s)")
+
+    def close(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+    on_exception = close
+
+    def say(self, trainer: L.Trainer, line: str) -> None:
+        if trainer.is_global_zero:
+            print(line, flush=True)

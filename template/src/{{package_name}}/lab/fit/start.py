@@ -121,8 +121,7 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> str:
     if not batch:
         return f"ok  {composition.trial}: keys, targets and arguments"
     from .parts import build_callbacks, build_data, build_task  # torch, only now
-    from .settings import settle
-    from .trainer import plain_trainer
+    from .trainer import plain_trainer, settle
 
     config.trainer.devices = 1
     settle(config, earlier={})
@@ -152,13 +151,12 @@ def eval_command(project: Project, args: list[str]) -> int:
     word, overrides = run_and_settings(parser, chosen.overrides)
     run = find(project.paths["runs"], word)
     load_dotenv(project)
-    config = read_recorded(run.dir / "config.yaml")
-    config = with_settings(config, overrides, ("trainer.", "data."), "lab eval takes trainer.* and data.*")
+    otherwise = "lab eval takes trainer.* and data.*"
+    config = with_settings(read_recorded(run.dir / "config.yaml"), overrides, ("trainer.", "data."), otherwise)
     config = resolved(config)
     from .metrics import LogMeans  # torch, only now
     from .parts import build_data, build_task, load_weights
-    from .settings import settle
-    from .trainer import plain_trainer
+    from .trainer import plain_trainer, settle
 
     settle(config, earlier={})
     data, task = build_data(config), build_task(config)
