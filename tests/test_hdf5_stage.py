@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, file_layout, fingerprint, layout, verify, write
 from hdf5_project.lab.hdf5 import stage as stages
-from hdf5_project.lab.machine import filesystem, memory
+from hdf5_project.lab.machine import node as machine
 
 
 class Owner:
@@ -130,8 +130,8 @@ def test_a_file_that_does_not_fit_is_read_where_it_is_with_one_line(path, node, 
         usage = shutil.disk_usage(node)._replace(free=10_000)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     elif why == "memory":
-        monkeypatch.setattr(filesystem, "filesystem_type", lambda _: "tmpfs")
-        monkeypatch.setattr(filesystem, "limit_bytes", lambda: memory.taken_bytes() + 20_000)
+        monkeypatch.setattr(machine, "filesystem_type", lambda _: "tmpfs")
+        monkeypatch.setattr(machine, "limit_bytes", lambda: machine.taken_bytes() + 20_000)
     else:
 
         def copyfile(source, target):
@@ -160,7 +160,7 @@ def test_a_copy_that_differs_is_refused(path, node, monkeypatch):
 
 
 def test_a_place_that_is_not_there(path, monkeypatch):
-    for name in filesystem.NODE_LOCAL:
+    for name in machine.NODE_LOCAL:
         monkeypatch.delenv(name, raising=False)
     for where in ("tmpdir", "/nowhere"):
         with pytest.raises(DataFileError, match=r"data\.stage"):
@@ -237,7 +237,7 @@ server:/home /my\\040home nfs4 rw 0 0
 def test_the_type_of_a_file_system_is_that_of_the_longest_mount(tmp_path):
     (tmp_path / "mounts").write_text(MOUNTS)
     kinds = {"/lustre/a/b": "lustre", "/lustrous": "ext4", "/dev/shm": "tmpfs", "/my home/x": "nfs4", "/": "ext4"}
-    assert {place: filesystem.filesystem_type(place, tmp_path / "mounts") for place in kinds} == kinds
+    assert {place: machine.filesystem_type(place, tmp_path / "mounts") for place in kinds} == kinds
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def lustre(tmp_path, monkeypatch):
     )
     lfs.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setattr(filesystem, "filesystem_type", lambda *_: "lustre")
+    monkeypatch.setattr(machine, "filesystem_type", lambda *_: "lustre")
     return calls
 
 
@@ -262,11 +262,11 @@ def test_a_file_on_lustre_is_striped_before_its_first_byte(lustre, tmp_path):
     assert call.startswith("new setstripe -c 4 -S 4M ")
     assert " -i" not in call
     assert verify(path).n == 9
-    assert filesystem.stripes(path) == "4 4194304"
+    assert machine.stripes(path) == "4 4194304"
 
 
 def test_elsewhere_nothing_is_striped(lustre, tmp_path, monkeypatch):
-    monkeypatch.setattr(filesystem, "filesystem_type", lambda *_: "ext4")
+    monkeypatch.setattr(machine, "filesystem_type", lambda *_: "ext4")
     path = write(tmp_path / "a.h5", {"x": np.arange(9)}, {})
-    assert filesystem.stripes(path) is None
+    assert machine.stripes(path) is None
     assert not lustre.exists()

@@ -55,6 +55,10 @@ TYPED = {
     "trial=baseline seed=0,1": "lab submit",
     "trial=baseline model.depth={_target_: torch.nn.Linear": "not a setting",
     "trial=baseline model=resnet": "_target_",
+    "trial=baseline logger.wandb.project=x": "It comes with logger=wandb",
+    "trial=baseline +logger.wandb.project=x": "It comes with logger=wandb",
+    "trial=baseline logger=tensorboard logger.wandb.project=x": "It comes with logger=wandb",
+    "trial=baseline schedule=constant schedule.warmup_steps=3": "It comes with schedule=cosine",
 }
 
 
@@ -82,6 +86,8 @@ IN_A_TRIAL = {
     "seed: 1\nseed: 2\n": "duplicate",
     "- seed\n": "must hold `key: value` lines",
     "site:\n  paths:\n    rums: x\n": "site.paths.runs",
+    "logger:\n  wandb:\n    project: x\n": "It comes with logger=wandb",
+    "defaults:\n  - schedule: constant\nschedule:\n  warmup_steps: 3\n": "It comes with schedule=cosine",
     "defaults:\n  - optimiser: sgd\n": "did you mean: optimizer",
     "defaults:\n  - optimizer: sgdd\n": "did you mean: sgd",
     "model:\n  _target_: myproj.trials.baseline.model.CNN\n": "another trial",

@@ -90,7 +90,7 @@ def test_deterministic_kernels_can_be_asked_for(own_project):
     program = (
         "from omegaconf import OmegaConf; import torch, os;"
         "from myproj.lab.config.compose import compose; from myproj.lab.project import Project;"
-        "from myproj.lab.fit.settings import settle;"
+        "from myproj.lab.fit.trainer import settle;"
         "settle(compose(Project.find(), ['trial=baseline', 'record.deterministic=true']).config, {});"
         "print(torch.are_deterministic_algorithms_enabled(), os.environ['CUBLAS_WORKSPACE_CONFIG'])"
     )

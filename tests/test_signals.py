@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def start(tmp_path):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                start_new_session=True,
             )
             for rank in range(world)
         ]
@@ -46,8 +48,8 @@ def start(tmp_path):
 
     yield start
     for process in started:
-        if process.poll() is None:
-            process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its workers too
         process.communicate()
 
 
@@ -57,13 +59,21 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def send_when_running(processes, run_dir, signum, to):
+def send_when_running(processes, run_dir, signum, to, group=False):
+    """Sends a signal to one rank once all ranks train; with `group` to its workers too, as schedulers do."""
     end_s = time.monotonic() + 120
     while not all((run_dir / f"running-{rank}").exists() for rank in range(len(processes))):
         assert time.monotonic() < end_s, "training did not reach its third step within 120 s"
         assert all(process.poll() is None for process in processes), processes[0].communicate()[1]
         time.sleep(0.05)
-    processes[to].send_signal(signum)
+    (os.killpg if group else os.kill)(processes[to].pid, signum)
+
+
+def any_left(group):
+    with suppress(ProcessLookupError):
+        os.killpg(group, 0)
+        return True
+    return False
 
 
 def results(processes, code=0):
@@ -119,6 +129,37 @@ def test_stops_only_between_optimizer_steps(start, tmp_path):
     )
     whole = results(start(tmp_path / "whole", accumulate=4, steps=30))
     assert resumed[0]["weights"] == whole[0]["weights"]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_long_validation_is_left_and_begun_anew(start, tmp_path, world):
+    """Also with one batch more on the second rank, which alone hears the signal."""
+    run_dir, checkpoint = tmp_path / "run", tmp_path / "run" / "checkpoints" / "last.ckpt"
+    settings = {"world": world, "steps": 20, "epoch_batches": 5}
+    processes = start(run_dir, **settings, val_batches=60, val_step_s=0.5)
+    send_when_running(processes, run_dir, signal.SIGUSR2, to=world - 1)
+    sent_s = time.monotonic()
+    stopped = results(processes)
+    assert time.monotonic() - sent_s < 20, "60 batches of 0.5 s each were not waited for"
+    assert [(rank["validating"], rank["stopped"]) for rank in stopped] == [(True, 5)] * world
+    resumed = results(start(run_dir, **settings, ckpt=checkpoint))
+    whole = results(start(tmp_path / "whole", **settings))
+    assert [rank["weights"] for rank in resumed] == [rank["weights"] for rank in whole]
+    assert [rank["validated"] for rank in whole] == [4 * (2 + rank) for rank in range(world)]
+    assert [rank["validated"] for rank in resumed] == [4 * (2 + rank) for rank in range(world)], "each epoch whole"
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_a_signal_to_all_processes_leaves_the_workers_to_their_parent(start, tmp_path, how):
+    processes = start(tmp_path / "run", step_s=0.1, steps=300, epoch_batches=300, workers=how)
+    send_when_running(processes, tmp_path / "run", signal.SIGTERM, to=0, group=True)
+    (stopped,) = results(processes)
+    assert 3 <= stopped["stopped"] < 300
+    assert (tmp_path / "run" / "checkpoints" / "last.ckpt").exists()
+    end_s = time.monotonic() + 30
+    while any_left(processes[0].pid):
+        assert time.monotonic() < end_s, "a process of it is left"
+        time.sleep(0.1)
 
 
 def test_epochs_of_one_batch_stop_between_epochs(start, tmp_path):

@@ -2,12 +2,15 @@
 
 import json
 import os
+import platform
+import socket
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from conftest import call
-from trainings import SHORT, add_trial, last, rows
+from trainings import SHORT, add_trial, last, rows, start
 
 
 def test_the_baseline_reads_digits(home):
@@ -49,6 +52,26 @@ def test_two_processes_train_and_evaluate_like_one(home):
     two = json.loads(call(home, "lab", "eval", "@last", "trainer.devices=2", "--json").splitlines()[-1])
     assert one == pytest.approx(two, abs=1e-6)
     assert one == pytest.approx({name: record["metrics"][name] for name in one}, abs=1e-6)
+
+
+def test_every_further_node_is_in_the_record(home):
+    """Two processes that a launcher started, as if on two nodes."""
+    call(home, "lab", "train", "trial=baseline", *SHORT)
+    run_dir = last(home)["run_dir"]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    common = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    common |= {"GROUP_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    common |= {"LAB_RUN_DIR": run_dir, "LAB_NEXT_ATTEMPT": "2"}
+    ranks = [start(home, command="rank", until=None, **common, RANK=n, GROUP_RANK=n)[0] for n in "01"]
+    said = [process.communicate(timeout=200)[0] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0], said
+    nodes = {path.name: json.loads(path.read_text()) for path in Path(run_dir, "attempts/2").glob("node-*.json")}
+    assert list(nodes) == ["node-1.json"], "the first node is in start.json"
+    assert nodes["node-1.json"]["host"] == platform.node()
+    assert nodes["node-1.json"]["pid"] == ranks[1].pid
+    assert nodes["node-1.json"]["torch"] == torch.__version__
 
 
 GAN = '''

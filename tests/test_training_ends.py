@@ -70,6 +70,47 @@ def test_resuming_twice_equals_training_at_once(home):
     assert all(torch.equal(whole[key], parts[key]) for key in whole)
 
 
+SLOW = """
+import os, time
+import lightning.pytorch as L
+
+class Slow(L.Callback):
+    def on_validation_batch_start(self, trainer, *_):
+        if trainer.current_epoch == 1 and "SLOW" in os.environ:
+            print("validating", flush=True)
+            time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize("in_a_job", [False, True])
+def test_a_run_that_is_stopped_in_its_validation_loses_nothing(home, in_a_job):
+    """The weights are those of a run that was never stopped, although dropout draws from the random generator."""
+    name = f"slow{int(in_a_job)}"
+    net = "from torch import nn\ndef net(): return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 10))\n"
+    config = "model:\n  _target_: .model.net\ncallbacks:\n  slow:\n    _target_: .slow.Slow\n"
+    add_trial(home, name, config_yaml=config, model_py=net, slow_py=SLOW)
+    settings = (f"trial={name}", "trainer=cpu", "trainer.max_epochs=3", "trainer.threads=1")
+    call(home, "lab", "train", *settings)
+    whole = last(home)
+    job = {"LAB_JOB": "7", "OMP_NUM_THREADS": "1"} if in_a_job else {}
+    process, lines = start(home, *settings, until="validating", SLOW="1", **job)
+    os.kill(process.pid, signal.SIGTERM)
+    rest = process.communicate(timeout=120)[0]
+    assert process.returncode == 0
+    run_id = next(line for line in lines if line.startswith("run ")).split()[1]
+    assert ("the job continues it" if in_a_job else f"continue with: lab resume {run_id}") in rest
+    call(home, "lab", "resume", run_id)
+    parts = last(home)
+    assert (parts["run_id"], parts["status"]) == (run_id, "finished")
+    assert [row["attempt"] for row in rows(parts) if "val/loss" in row] == [1, 2, 2], "the validation was not finished"
+    names = ("val/loss", "val/acc", "train/loss")
+    numbers = [[row.get(name) for name in names] for row in rows(whole)]
+    assert [[row.get(name) for name in names] for row in rows(parts)] == numbers
+    weights = [torch.load(f"{r['run_dir']}/checkpoints/last.ckpt", weights_only=True) for r in (whole, parts)]
+    state, same = (content["state_dict"] for content in weights)
+    assert all(torch.equal(state[key], same[key]) for key in state)
+
+
 def test_a_run_whose_code_raises_is_recorded_as_failed(home):
     add_trial(
         home,

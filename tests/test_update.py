@@ -111,7 +111,7 @@ def test_a_project_with_a_life_of_its_own_keeps_all_of_it(old, releases):
     keys = yaml.safe_load((package / "lab/conf/lab.yaml").read_text(encoding="utf-8"))
     assert keys["seed"] == 0
     assert "matmul_precision" in keys["trainer"]
-    assert (package / "lab/machine/affinity.py").exists()
+    assert (package / "lab/machine/node.py").exists()
     assert not (package / "lab/machine/older_name.py").exists()
     assert "matmul_precision" in call(old, "lab", "config", "trial=wide")
     assert " passed" in call(old, "make", "test")

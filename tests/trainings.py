@@ -27,10 +27,13 @@ def add_trial(folder, name, **files):
         (trial / file.replace("_", ".")).write_text(text)
 
 
-def start(folder, *settings):
-    """A training in the background, in a session of its own, and its first line: `run ID DIRECTORY`."""
-    environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "myproj.lab", "train", *settings]
+def start(folder, *settings, command="train", until="epoch 2/", **variables):
+    """A training in the background, in a session of its own, and its lines up to the one that begins with `until`.
+
+    None does not wait for any.
+    """
+    environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONUNBUFFERED": "1"} | variables
+    command = [sys.executable, "-m", "myproj.lab", command, *settings]
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -40,9 +43,11 @@ def start(folder, *settings):
         text=True,
         start_new_session=True,
     )
+    if until is None:
+        return process, []
     lines = []
     for line in process.stdout:  # ends with the process
         lines.append(line)
-        if line.startswith("epoch 2/"):
+        if line.startswith(until):
             return process, lines
     raise AssertionError("".join(lines))

@@ -16,8 +16,7 @@ from omegaconf import DictConfig
 from .lab.fit.checkpoint import newest
 from .lab.fit.parts import build_data, build_task
 from .lab.fit.recording import Recording
-from .lab.fit.settings import settle
-from .lab.fit.trainer import build_trainer
+from .lab.fit.trainer import build_trainer, settle
 from .lab.record.run import Run
 from .lab.speed.lean import lean
 

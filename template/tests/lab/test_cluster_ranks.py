@@ -59,6 +59,11 @@ TABLE = [  # name, environment, (source, rank, world, local rank, local size, no
     ("srun torchrun", STEP | TORCHRUN, ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501)),
     ("mpirun torchrun", OMPI | TORCHRUN, ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501)),
     (
+        "torchrun names its address",
+        TORCHRUN | {"MASTER_ADDR": "127.0.0.1"},
+        ("torchrun", 5, 8, 1, 4, 1, 2, "127.0.0.1", 29501),
+    ),
+    (
         "torchrun without group size",
         {k: v for k, v in TORCHRUN.items() if k != "GROUP_WORLD_SIZE"},
         ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501),
@@ -145,7 +150,7 @@ def test_pbsdsh_counts_along_the_node_file(tmp_path):
         0,
         1,
     )
-    assert (found.local_size, found.n_nodes, found.hosts, found.even) == (1, 2, ("n1", "n2"), False)
+    assert (found.local_size, found.n_nodes, found.main_address, found.even) == (1, 2, "n1", False)
 
 
 def test_grid_engine_host_file_names_the_first_node(tmp_path):
@@ -174,7 +179,7 @@ def test_a_bare_process_in_an_allocation_of_several_is_told_to_use_the_launcher(
 
 
 def test_pmix_without_a_size_is_refused():
-    with pytest.raises(errors.LabError, match="PMIX_SIZE"):
+    with pytest.raises(errors.LabError, match=r"pmi.*PMIX_SIZE is not set.*\n.*mpirun -x PMIX_SIZE"):
         ranks.discover({"PMIX_RANK": "3"})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
-hooks = import_module(f"{PACKAGE}.lab.machine.hooks")
+leaks = import_module(f"{PACKAGE}.lab.machine.leaks")
 
 # Put together here, so that this file holds none.
 SECRETS = [
@@ -22,22 +22,22 @@ SECRETS = [
 @pytest.mark.parametrize("text", SECRETS)
 def test_a_secret_is_named_with_its_line(tmp_path, text, capsys):
     (tmp_path / "notes.txt").write_text(f"one\ntwo\n{text}\n")
-    assert hooks.main([str(tmp_path / "notes.txt")]) == 1
-    assert "in line 3" in capsys.readouterr().out
+    assert leaks.main([str(tmp_path / "notes.txt")]) == 1
+    assert "notes.txt:3 looks like" in capsys.readouterr().out
 
 
 def test_ordinary_text_passes(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n")
-    assert hooks.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
+    assert leaks.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_a_large_file_is_refused(tmp_path, capsys):
     (tmp_path / "scan.bin").write_bytes(bytes(1_000_001))
-    assert hooks.main([str(tmp_path / "scan.bin")]) == 1
+    assert leaks.main([str(tmp_path / "scan.bin")]) == 1
     assert "data/" in capsys.readouterr().out
     (tmp_path / "scan.bin").write_bytes(bytes(1_000_000))
-    assert hooks.main([str(tmp_path / "scan.bin")]) == 0
+    assert leaks.main([str(tmp_path / "scan.bin")]) == 0
 
 
 def test_a_trial_without_init_is_named(tmp_path):
@@ -46,4 +46,4 @@ def test_a_trial_without_init_is_named(tmp_path):
         (tmp_path / "trials" / name / "model.py").touch()
     (tmp_path / "trials/__init__.py").touch()
     (tmp_path / "trials/seen/__init__.py").touch()
-    assert hooks.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]
+    assert leaks.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]

@@ -17,9 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from ..errors import Failed
-from ..machine.affinity import cores
-from ..machine.filesystem import filesystem_type, stripes
-from ..machine.memory import limit_bytes
+from ..machine.node import cores, filesystem_type, limit_bytes, stripes
 from ..project import Project
 from ..record.attempt import status
 from ..speed.gpus import gpus

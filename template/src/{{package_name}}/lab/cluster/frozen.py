@@ -23,8 +23,8 @@ from ..errors import Failed, LabError, Refused
 from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION, STOP
 from ..project import Project
-from ..record.snapshot import Git
 from ..record.run import Run
+from ..record.snapshot import Git
 from .scheduler import clean_environment
 
 NOT_CODE = re.compile(r"(data|runs|\.venv|\.git|\.env)(/|$)|.*(__pycache__|\.egg-info|\.dist-info)/")  # never frozen
@@ -97,7 +97,7 @@ def main(overrides: list[str]) -> None:
             wanted.update((f"{module}.py", f"{module}/__init__.py"))
 
     sys.addaudithook(note)
-    from ..fit.check import check
+    from ..fit.start import check
 
     error, parameters = None, 0
     try:

@@ -20,8 +20,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..config.compose import Composition, resolved
-from ..config.overrides import SettingsParser
-from ..config.recorded import identity, read_recorded
+from ..config.overrides import SettingsParser, identity, read_recorded
 from ..errors import Failed, LabError, Refused
 from ..project import Project
 from ..record import verify

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""From files and the command line to one checked configuration, with Hydra's compose API."""
+"""From files and the command line to one checked configuration, with Hydra's compose API; `lab config` prints it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from omegaconf.errors import OmegaConfBaseException
 from ..errors import LabError
 from ..project import LAB, Project, resolve_paths
 from .layers import GROUPS, Layer, option_file, read_layer, trial_layers, trials
-from .legal import absolute_target, check_keys
-from .overrides import legal_settings, parse
+from .legal import absolute_target, check_keys, dotted
+from .overrides import SettingsParser, legal_settings, parse, read_recorded
 
 
 @dataclass
@@ -78,6 +78,13 @@ def compose(project: Project, overrides: list[str]) -> Composition:
         overrides=overrides,
         origin=origins(layers, project, typed.settings),
     )
+
+
+def composed_before(project: Project, path: Path) -> Composition:
+    """The configuration in `path`, as another run recorded it."""
+    load_dotenv(project)
+    config = read_recorded(path)
+    return Composition(resolved(config), path.read_text(encoding="utf-8"), config.trial, [], {})
 
 
 def group_layers(project: Project, group: str, choice: Any) -> list[Layer]:
@@ -193,3 +200,19 @@ def origins(layers: list[Layer], project: Project, settings: list) -> dict[str, 
     for layer in layers:
         visit(layer.values, shown(layer.path, project))
     return found | {override.key_or_group: "command line" for override in settings}
+
+
+def config_command(project: Project, args: list[str]) -> int:
+    parser = SettingsParser("lab config", "Prints the composed configuration of trial=NAME and settings.")
+    parser.add_argument("--origin", action="store_true", help="a line per key, with the file that set it")
+    chosen = parser.read(args)
+    composition = compose(project, chosen.overrides)
+    if not chosen.origin:
+        print(composition.yaml, end="")
+        return 0
+    written = OmegaConf.create(composition.yaml)
+    for key in dotted(OmegaConf.to_container(written, resolve=False)):
+        value = OmegaConf.select(written, key, throw_on_resolution_failure=False)
+        if not OmegaConf.is_dict(value):
+            print(f"{key}={value}  # {composition.origin.get(key, 'set by lab')}")
+    return 0

@@ -10,9 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import LabError, nearest
-from ..project import PACKAGE
+from ..project import LAB, PACKAGE
+from .layers import GROUPS, read_layer
 from .signature import Missing, signature
 
+KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a section",
+}
 INSTANTIATE = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")
 
 
@@ -39,13 +48,20 @@ def check_keys(values: dict[str, Any], base: dict[str, Any], trial: str, source:
         elif isinstance(old, dict) and "_target_" in old:
             check_target(value, old, trial, source, name)
         elif key not in base:
-            raise LabError(
-                f"{source}: unknown setting {name!r}{nearest(name, dotted(base, prefix))}. All settings: lab config trial=NAME"
-            )
-        elif isinstance(old, dict) and old and isinstance(value, dict):
+            raise unknown(name, dotted(base, prefix), source)
+        elif isinstance(old, dict) and isinstance(value, dict) and (old or name in GROUPS):
             check_keys(value, old, trial, source, f"{name}.")
         else:
             check_type(name, value, old, source)
+
+
+def unknown(name: str, known: list[str], source: str) -> LabError:
+    """For a setting that does not exist: the nearest one that does, or the option of its group that would bring it."""
+    group, *inside = name.split(".")
+    files = [*LAB.glob(f"conf/{group}/*.yaml"), *LAB.parent.glob(f"conf/{group}/*.yaml")] if group in GROUPS else []
+    having = [f"{group}={file.stem}" for file in files if inside and inside[0] in read_layer(file).values]
+    advice = f"It comes with {' or '.join(sorted(having))}" if having else "All settings: lab config trial=NAME"
+    return LabError(f"{source}: unknown setting {name!r}{nearest(name, known)}. {advice}")
 
 
 def check_target(value: Any, old: dict[str, Any], trial: str, source: str, name: str) -> None:
@@ -65,11 +81,8 @@ def check_target(value: Any, old: dict[str, Any], trial: str, source: str, name:
         if key in INSTANTIATE:
             continue
         if legal is not None and key not in legal:
-            inherited = (
-                ""
-                if key in value
-                else f" (it comes from the layer below: choose a group, `defaults: [- {name}: ...]`, instead)"
-            )
+            below = f" (it comes from the layer below: choose a group, `defaults: [- {name}: ...]`, instead)"
+            inherited = "" if key in value else below
             raise LabError(
                 f"{source}: {target} takes no argument {key!r}{nearest(key, legal)}{inherited}. It takes: {', '.join(legal)}"
             )
@@ -104,15 +117,7 @@ def check_type(name: str, value: Any, old: Any, source: str) -> None:
     else:
         ok = isinstance(value, type(old))
     if not ok:
-        expected = {
-            bool: "true or false",
-            int: "a whole number",
-            float: "a number",
-            str: "a text",
-            list: "a list",
-            dict: "a section",
-        }
-        raise LabError(f"{source}: {name} must be {expected[type(old)]} (like {old!r}), but it is {value!r}.")
+        raise LabError(f"{source}: {name} must be {KINDS[type(old)]} (like {old!r}), but it is {value!r}.")
 
 
 def _interpolated(value: Any) -> bool:

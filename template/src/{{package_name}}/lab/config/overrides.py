@@ -1,24 +1,28 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """What was typed after the command: options, and settings parsed with Hydra's grammar and checked before anything is
-composed."""
+composed, or changed in what a run has recorded."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
 from .layers import GROUPS
-from .legal import INSTANTIATE, absolute_target, check_type, dotted, legal_arguments
+from .legal import INSTANTIATE, absolute_target, check_type, dotted, legal_arguments, unknown
 
 SOURCE = "command line"
+PLACE = ("job", "site", "paths")  # sections that say where and how a run runs, not what
 
 
 @dataclass
@@ -104,10 +108,10 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
             raise LabError(
                 f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. If {target} takes it, write +{key}=..."
             )
-    elif name not in node and node:  # an empty section, such as callbacks: {}, takes any key
-        _unknown(key, values)
+    elif name not in node and (node or parts[0] in GROUPS):  # an empty section, such as callbacks: {}, takes any key
+        raise unknown(key, dotted(values), SOURCE)
     if name in node and depth < len(parts) - 1:  # a part of something that has no parts
-        _unknown(key, values)
+        raise unknown(key, dotted(values), SOURCE)
     if override.type is OverrideType.DEL:
         return override.input_line
     value = _plain(override.value())
@@ -121,12 +125,6 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
 def _plain(value: Any) -> Any:
     """A parsed value as plain Python: Hydra's quoted strings become str."""
     return OmegaConf.to_container(OmegaConf.create({"v": value}), resolve=False)["v"]
-
-
-def _unknown(key: str, values: dict[str, Any]) -> None:
-    raise LabError(
-        f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. All settings: lab config trial=NAME"
-    )
 
 
 class SettingsParser(argparse.ArgumentParser):
@@ -148,3 +146,40 @@ class SettingsParser(argparse.ArgumentParser):
                 "-m is Hydra's way to start many runs. Here lab submit (one job array) and lab sweep (a search) do that."
             )
         return self.parse_intermixed_args(args)
+
+
+def read_recorded(path: Path) -> DictConfig:
+    """config.yaml of a run or an attempt, as recorded: values of .env are still ${oc.env:NAME}."""
+    return OmegaConf.load(path)
+
+
+def identity(text: str) -> str:
+    """What tells two runs apart: a recorded configuration without the sections that say where and how it runs."""
+    config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    kept = json.dumps({key: value for key, value in config.items() if key not in PLACE}, sort_keys=True, default=str)
+    return kept.replace(json.dumps(config["paths"]["data"]), "paths.data")  # where data is searched for
+
+
+def run_and_settings(parser: SettingsParser, words: list[str]) -> tuple[str, list[str]]:
+    """The run that was named first, and the settings after it."""
+    if not words or "=" in words[0]:
+        raise LabError(
+            f"name the run first: {parser.prog} RUN [key=value ...]. Runs: lab runs list; the last one is @last"
+        )
+    return words[0], words[1:]
+
+
+def with_settings(config: DictConfig, overrides: list[str], may_change: tuple[str, ...], otherwise: str) -> DictConfig:
+    """`config` with the settings that were typed; only keys that begin with one of `may_change` are accepted.
+
+    Raises:
+        LabError: an unknown key, a value of another type, or a key that may not change, with `otherwise` as the advice.
+    """
+    known = [key for key in dotted(OmegaConf.to_container(config, resolve=False)) if key.startswith(may_change)]
+    for override in parse(overrides).settings:
+        key, value = override.key_or_group, override.value()
+        if key not in known:
+            raise LabError(f"{key} cannot be set here{nearest(key, known)}. {otherwise}")
+        check_type(key, value, OmegaConf.select(config, key), SOURCE)
+        OmegaConf.update(config, key, value)
+    return config

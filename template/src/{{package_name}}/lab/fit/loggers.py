@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The optional loggers, TensorBoard and W&B, beside the run's own files. Neither can stop or block a training."""
+"""What one sees of a training: the optional loggers, TensorBoard and W&B, beside the run's own files, and a bar or plain
+lines. None of them can stop or block it."""
 
 from __future__ import annotations
 
@@ -7,13 +8,19 @@ import importlib.util
 import netrc
 import os
 import socket
+import sys
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import lightning.pytorch as L
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 from lightning.pytorch.loggers.logger import Logger
 from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
 
 from ..errors import LabError
 from ..record.run import Run
@@ -23,41 +30,34 @@ from .metrics import RunFiles
 def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
     """metrics.jsonl always; `logger=tensorboard`, `logger=wandb` or `logger=[tensorboard,wandb]` beside it."""
     loggers: list[Logger] = [RunFiles(run.dir, attempt)]
+    for name in config.logger:
+        if importlib.util.find_spec(name) is None:
+            raise LabError(f"logger={name} needs the package {name}: pip install '{name}' (or uv add {name})")
     if "tensorboard" in config.logger:
-        needs("tensorboard")
         loggers.append(TensorBoardLogger(run.dir, name="tensorboard", version="", **config.logger.tensorboard))
     if "wandb" in config.logger:
-        needs("wandb")
         loggers.append(wandb_logger(config, run))
     return loggers
 
 
-def needs(package: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise LabError(f"logger={package} needs the package {package}: pip install '{package}' (or uv add {package})")
-
-
 def wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
     """One W&B run per run id, also across attempts; offline unless a key and a network are there; its code saving off."""
-    settings, code = config.logger.wandb, run.record["code"]
-    mode = wandb_mode(settings.mode, bool(config.site.get("internet", True)))
+    settings, code = OmegaConf.to_container(config.logger.wandb), run.record["code"]
+    mode = wandb_mode(settings.pop("mode"), bool(config.site.get("internet", True)))
     os.environ |= {"WANDB_MODE": mode, "WANDB_DIR": str(run.dir)}
     os.environ |= {"WANDB_DISABLE_CODE": "true", "WANDB_DISABLE_GIT": "true", "WANDB_SILENT": "true"}
     if rank_zero_only.rank == 0:
         later = f"; upload later: wandb sync {run.dir}/wandb/offline-run-*" if mode == "offline" else ""
         print(f"W&B: {mode}, run {run.id}{later}")
     return WandbLogger(
-        project=settings.project,
-        entity=settings.entity,
+        **settings,
         name=f"{run.trial} {run.id}",
         id=run.id,
         resume="allow",
         save_dir=str(run.dir),
         offline=mode == "offline",
-        tags=list(settings.tags),
         config={"run_id": run.id, "commit": code.get("commit"), "tree": code.get("tree")}
         | OmegaConf.to_container(OmegaConf.load(run.dir / "config.yaml"), resolve=False),
-        save_code=False,
     )
 
 
@@ -73,10 +73,9 @@ def wandb_mode(wanted: str, site_has_internet: bool) -> str:
 def wandb_key() -> bool:
     if os.environ.get("WANDB_API_KEY"):
         return True
-    try:
+    with suppress(OSError, netrc.NetrcParseError):
         return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai") is not None
-    except (OSError, netrc.NetrcParseError):
-        return False
+    return False
 
 
 def reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:
@@ -84,13 +83,57 @@ def reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:
     answers: list[bool] = []
 
     def connect() -> None:
-        try:
-            socket.create_connection((host, port), timeout=timeout_s).close()
+        with suppress(OSError), socket.create_connection((host, port), timeout=timeout_s):
             answers.append(True)
-        except OSError:
-            answers.append(False)
 
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
     thread.join(timeout_s)
-    return bool(answers and answers[0])
+    return bool(answers)
+
+
+class Progress(L.Callback):
+    """Rank 0 tells of each epoch; the bar is drawn once a second at most.
+
+    Args:
+        bar: True or False; "auto" means a bar when standard error is a terminal.
+    """
+
+    def __init__(self, bar: bool | str = "auto") -> None:
+        self.wanted = sys.stderr.isatty() if bar == "auto" else bar
+        self.bar: tqdm | None = None
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        n_parameters = sum(p.numel() for p in pl_module.parameters())
+        batches = f"{trainer.num_training_batches} batches an epoch"
+        self.say(trainer, f"{type(pl_module).__name__}: {n_parameters:,} parameters, {batches}")
+        self.started_s = time.monotonic()
+
+    def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
+        self.started_s = time.monotonic()
+        if self.wanted and trainer.is_global_zero:
+            name, total = f"epoch {trainer.current_epoch + 1}", trainer.num_training_batches
+            self.bar = tqdm(total=total, desc=name, unit=" batches", mininterval=1.0, leave=False, dynamic_ncols=True)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.update()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self.close()
+        names = sorted(name for name in trainer.callback_metrics if name.startswith(("train/", "val/")))
+        shown = "  ".join(f"{name} {float(trainer.callback_metrics[name]):.4f}" for name in names)
+        last = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else "?"
+        seconds = time.monotonic() - self.started_s
+        self.say(trainer, f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({seconds:.1f} s)")
+
+    def close(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+    on_exception = close
+
+    def say(self, trainer: L.Trainer, line: str) -> None:
+        if trainer.is_global_zero:
+            print(line, flush=True)

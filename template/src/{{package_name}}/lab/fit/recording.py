@@ -36,39 +36,38 @@ class Recording:
 
 @contextmanager
 def recorded(run: Run, project: Project, env: str, secrets: list[str], **facts: Any) -> Iterator[Recording]:
-    """Begins an attempt (on the first rank) and ends it: finished, interrupted or failed, with the reason.
+    """Begins an attempt and ends it: finished, interrupted or failed, with the reason.
 
     `secrets` are values that no file of the record may hold.
 
     Raises:
         Failed: the disk is full, with which one; other errors are passed on after they are recorded.
     """
-    joined = os.environ.get("LAB_ATTEMPT")
-    if joined:  # another process of this attempt, started by the first
-        begun = read_attempts(run.dir)  # still empty when this rank is faster than the first attempt's first rank
-        yield Recording(None, int(joined), begun[0]["start"] if begun else {})
-        return
     attempt = run.begin(project, env=env, **facts)
     os.environ.update(LAB_RUN_DIR=str(run.dir), LAB_ATTEMPT=str(attempt.n))
     attempt.secrets = secrets
     recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0]["start"])
-    with beating(attempt):
-        try:
-            yield recording
-        except BaseException as error:
-            status, raised = ended_by(error, run)
-            why = None if status == "interrupted" else error
-            attempt.end(status, recording.metrics, exception=why, **recording.measured)
-            if status == "interrupted":
-                print(f"interrupted; continue with: lab resume {run.id}")
-            if raised is error:
-                raise
-            raise raised from error
-        else:
-            attempt.end("finished", recording.metrics, **recording.measured)
-        finally:
-            for name in ("LAB_RUN_DIR", "LAB_ATTEMPT"):
-                os.environ.pop(name, None)
+    stop = threading.Event()
+    threading.Thread(target=beat, args=(attempt, stop), daemon=True).start()
+    try:
+        yield recording
+    except BaseException as error:
+        status, raised = ended_by(error, run)
+        why = None if status == "interrupted" else error
+        attempt.end(status, recording.metrics, exception=why, **recording.measured)
+        if status == "interrupted":
+            job = run.record.get("job") or {}  # without a scheduler nothing starts again by itself
+            again = "LAB_JOB" in os.environ and job.get("scheduler") != "local" and (run.dir / "requeue").exists()
+            print("interrupted; " + ("the job continues it" if again else f"continue with: lab resume {run.id}"))
+        if raised is error:
+            raise
+        raise raised from error
+    else:
+        attempt.end("finished", recording.metrics, **recording.measured)
+    finally:
+        stop.set()
+        for name in ("LAB_RUN_DIR", "LAB_ATTEMPT"):
+            os.environ.pop(name, None)
 
 
 def ended_by(error: BaseException, run: Run) -> tuple[str, BaseException]:
@@ -90,20 +89,8 @@ def ended_by(error: BaseException, run: Run) -> tuple[str, BaseException]:
     return "failed", Failed(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}; recorded in {run.dir}")
 
 
-@contextmanager
-def beating(attempt: Attempt) -> Iterator[None]:
-    """Touches the heartbeat while the block runs, from a thread, so that a long step does not look dead."""
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(BEAT_S):
-            with suppress(OSError):  # a full disk: the step that writes will tell
-                attempt.beat()
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+def beat(attempt: Attempt, stop: threading.Event) -> None:
+    """Touches the heartbeat, from a thread, so that a long step does not look dead."""
+    while not stop.wait(BEAT_S):
+        with suppress(OSError):  # a full disk: the step that writes will tell
+            attempt.beat()

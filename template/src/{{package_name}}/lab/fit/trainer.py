@@ -1,25 +1,31 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The Trainer: Lightning's, with our checkpoints, metrics, signals and progress, and nothing else."""
+"""The Trainer: Lightning's, with our checkpoints, metrics, signals and progress, and nothing else; and below it, what
+`auto` means on this machine (device, precision, threads), and which ranks there are."""
 
 from __future__ import annotations
 
 import logging
+import os
 import warnings
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
+import torch
+from lightning.fabric.plugins.environments import ClusterEnvironment, LightningEnvironment
 from lightning.pytorch.strategies import DDPStrategy
 from omegaconf import DictConfig
 
+from ..errors import LabError
 from ..hdf5 import H5DataModule
-from ..machine.ranks import discover
+from ..machine.node import cores
+from ..machine.ranks import Ranks, discover
+from ..record.attempt import write_node
 from ..record.run import Run
 from .checkpoint import AtomicCheckpointIO, Checkpoints
-from .environment import cluster_environment
-from .loggers import build_loggers
+from .loggers import Progress, build_loggers
 from .metrics import BuffersAgree, LogMeans
 from .parts import build_callbacks
-from .progress import Progress
 from .signals import PreemptionCallback
 
 OURS = ("matmul_precision", "threads", "test_after_fit")  # keys of `trainer` that Lightning's Trainer does not take
@@ -32,7 +38,7 @@ def build_trainer(
     """A Trainer for one attempt of a run.
 
     Args:
-        config: settled configuration (see settings.py): no `auto` left in `trainer`.
+        config: settled configuration (see `settle`): no `auto` left in `trainer`.
         run: its directory takes metrics and checkpoints.
         attempt: number of the attempt, for the rows of metrics.jsonl.
     """
@@ -48,6 +54,7 @@ def build_trainer(
             LogMeans(),
             Progress(config.log.progress),
             *build_callbacks(config),
+            NodeFacts(run, attempt),
             PreemptionCallback(run.dir),
             Checkpoints(run.checkpoints, every_min=keep.every_min, monitor=keep.monitor, mode=keep.mode),
         ],
@@ -87,3 +94,137 @@ def plain_trainer(
         enable_model_summary=False,
         **more,
     )
+
+
+GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")  # set in a job that was given some
+
+
+# ---- settings: chosen once, recorded, kept by later attempts
+
+
+def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
+    """Applies seed, threads and float32 precision to this process, and returns what was chosen.
+
+    Args:
+        config: the composed configuration; `trainer.accelerator`, `precision` and `devices` are replaced by the choice.
+        earlier: what the first attempt of this run chose, or empty; its precision is kept.
+
+    Raises:
+        LabError: a GPU was asked for, by the configuration or by the job, and none is seen.
+    """
+    trainer = config.trainer
+    if trainer.accelerator == "auto":
+        trainer.accelerator = "gpu" if torch.cuda.is_available() else "cpu"
+        if trainer.accelerator == "cpu" and any(os.environ.get(name) for name in GPU_WAS_ASKED):
+            raise LabError(no_gpu("this job has GPUs"))
+    elif trainer.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
+        raise LabError(no_gpu(f"trainer.accelerator={trainer.accelerator}"))
+    ranks = discover()
+    if ranks.world_size > 1:  # the launcher has decided
+        trainer.devices = ranks.local_size
+    elif trainer.devices == "auto":
+        trainer.devices = 1
+    if trainer.precision == "auto":
+        trainer.precision = earlier.get("precision") or auto_precision(trainer.accelerator)
+    if trainer.threads == "auto":
+        share = max(1, cores() // int(trainer.devices))
+        trainer.threads = min(cores(), int(os.environ["OMP_NUM_THREADS"])) if "LAB_JOB" in os.environ else share
+    torch.set_num_threads(int(trainer.threads))
+    torch.set_float32_matmul_precision(trainer.matmul_precision)
+    L.seed_everything(config.seed, workers=True, verbose=False)
+    if config.record.deterministic:
+        make_deterministic()
+    if trainer.precision == "16-mixed" and trainer.gradient_clip_val and config.get("optimizer", {}).get("fused"):
+        config.optimizer.fused = False  # torch cannot clip what a fused optimizer unscales itself
+        print("optimizer.fused is off: torch refuses it with 16-mixed precision and gradient clipping", flush=True)
+    chosen = {name: trainer[name] for name in ("accelerator", "devices", "precision", "threads", "matmul_precision")}
+    device = torch.cuda.get_device_name() if trainer.accelerator in ("gpu", "cuda") else "cpu"
+    return chosen | {"device": device, "deterministic": config.record.deterministic}
+
+
+def auto_precision(accelerator: str) -> str:
+    """bf16-mixed on Ampere and newer, 16-mixed on older CUDA devices, 32-true elsewhere."""
+    if accelerator not in ("gpu", "cuda"):
+        return "32-true"
+    return "bf16-mixed" if torch.cuda.get_device_capability()[0] >= 8 else "16-mixed"
+
+
+def make_deterministic() -> None:
+    """Only kernels that give the same bits each time; an operation without one raises (torch's notes on reproducibility)."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts, which is later
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+
+
+def no_gpu(why: str) -> str:
+    driver = Path("/proc/driver/nvidia/version")
+    found = driver.read_text().splitlines()[0] if driver.exists() else "no NVIDIA driver is loaded on this machine"
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
+    remedy = "Ask the scheduler for a GPU, or compare the driver with the CUDA version of this torch build."
+    if not torch.version.cuda:
+        remedy = "Install a CUDA build of torch: TORCH=cu126 make setup"
+    return (
+        f"{why}, but torch sees none.\n  driver: {found}\n  torch:  {torch.__version__} ({build})\n"
+        f"{remedy}\nWithout a GPU: trainer=cpu"
+    )
+
+
+# ---- ranks
+
+
+def cluster_environment(ranks: Ranks) -> ClusterEnvironment:
+    """For `Trainer(plugins=…)`, with `devices=ranks.local_size` and `num_nodes=ranks.n_nodes`.
+
+    A process alone gets Lightning's own environment, which starts further processes for `trainer.devices=2`.
+    """
+    return LightningEnvironment() if ranks.world_size == 1 else RanksEnvironment(ranks)
+
+
+class RanksEnvironment(ClusterEnvironment):
+    """Processes that a launcher has started; see `lab.machine.ranks`."""
+
+    creates_processes_externally, main_address, main_port = True, "", 0
+
+    def __init__(self, ranks: Ranks) -> None:
+        if not ranks.even:
+            raise LabError(
+                f"{ranks.world_size} processes on {ranks.n_nodes} nodes, {ranks.local_size} of them here: the nodes are "
+                "uneven.\nTraining needs the same number on every node: srun --ntasks-per-node=N, or mpirun -npernode N"
+            )
+        self.ranks, self.main_address, self.main_port = ranks, ranks.main_address, ranks.main_port
+
+    @staticmethod
+    def detect() -> bool:
+        return False  # never chosen by guessing
+
+    def world_size(self) -> int:
+        return self.ranks.world_size
+
+    def global_rank(self) -> int:
+        return self.ranks.rank
+
+    def local_rank(self) -> int:
+        return self.ranks.local_rank
+
+    def node_rank(self) -> int:
+        return self.ranks.node_rank
+
+    def set_world_size(self, size: int) -> None:
+        pass  # as it is since the start: `settle` takes the devices from the launcher
+
+    set_global_rank = set_world_size
+
+
+class NodeFacts(L.Callback):
+    """The first process of every further node notes its host and GPUs in the attempt, once the ranks are connected: by
+    then the first rank has begun it."""
+
+    def __init__(self, run: Run, attempt: int) -> None:
+        self.run_dir, self.attempt = run.dir, attempt
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if stage == "fit" and trainer.node_rank > 0 and trainer.local_rank == 0:
+            # asks a network file system anew, which may still remember that there was no such directory
+            (self.run_dir / "attempts" / str(self.attempt)).mkdir(exist_ok=True)
+            write_node(self.run_dir, self.attempt, trainer.node_rank)

@@ -17,8 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..errors import Failed, LabError, nearest
-from ..machine.filesystem import filesystem_type, free_bytes, stripes
-from ..machine.memory import limit_bytes, taken_bytes
+from ..machine.node import filesystem_type, free_bytes, limit_bytes, stripes, taken_bytes
 from ..project import Project, read_yaml
 from . import sources
 from .file_layout import DataFileError, Layout, fingerprint, layout, verify

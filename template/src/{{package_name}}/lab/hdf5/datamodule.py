@@ -16,7 +16,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 
 from ..errors import LabError
-from ..machine.affinity import cores
+from ..machine.node import cores
 from .dataset import H5Dataset, Transform
 from .file_layout import Layout, fingerprint, layout, require
 from .loader import Loader, Order

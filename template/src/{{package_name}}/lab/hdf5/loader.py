@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from ..errors import LabError
-from ..machine.affinity import in_order
+from ..machine.node import in_order
 from .dataset import Batch, H5Dataset, as_is
 from .file_layout import DataFileError
 from .sources import permutation

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.affinity import in_order
+from ..machine.node import in_order
 from .file_layout import DataFileError, key_of, require
 
 Size = tuple[int, int]  # height, width

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LabError, nearest
-from ..machine.filesystem import check_room, node_local
-from ..machine.memory import limit_bytes
+from ..machine.node import check_room, limit_bytes, node_local
 from ..project import Project, resolve_paths
 from .file_layout import BLOCK_BYTES, DataFileError, key_of, require, verify
 

@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 from tqdm import tqdm
 
-from ..machine.filesystem import check_room, stripe
+from ..machine.node import check_room, stripe
 from .file_layout import BLOCK_BYTES, FORMAT, OFFSETS, VERSION, DataFileError, byte_bar, check_numbers, require
 
 ALIGNMENT_BYTES = 1 << 20  # fields from this size on begin at a whole stripe

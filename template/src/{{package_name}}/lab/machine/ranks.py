@@ -9,21 +9,40 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import LabError
 
 INTERACTIVE_STEP = "4294967290"  # salloc's shell: in an allocation, but not started as its tasks
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-PMI_NAMES = (  # rank, world size, local rank, local size: MPICH and Intel MPI, MVAPICH2, PALS, PMIx
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
-    ("PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
-    ("PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE"),
+
+
+class Launcher(NamedTuple):
+    """The variables that hold its numbers. One after a "?" may be missing: it then follows from the hosts."""
+
+    name: str
+    rank: str
+    world_size: str
+    local_rank: str
+    local_size: str
+    node_rank: str = "?"
+    n_nodes: str = "?"
+
+
+OMPI, MVAPICH = "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_"
+LAUNCHERS = (
+    Launcher("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "?GROUP_WORLD_SIZE"),
+    Launcher("slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "?", "SLURM_NODEID"),
+    Launcher("openmpi", f"{OMPI}RANK", f"{OMPI}SIZE", f"?{OMPI}LOCAL_RANK", f"?{OMPI}LOCAL_SIZE"),
+    Launcher("pmi", f"{MVAPICH}RANK", f"{MVAPICH}SIZE", f"?{MVAPICH}LOCAL_RANK", f"?{MVAPICH}LOCAL_SIZE"),
+    Launcher("pmi", "PALS_RANKID", "PMI_SIZE", "?PALS_LOCAL_RANKID", "?PALS_LOCAL_SIZE"),
+    Launcher("pmi", "PMI_RANK", "PMI_SIZE", "?MPI_LOCALRANKID", "?MPI_LOCALNRANKS"),  # MPICH, Intel MPI
+    Launcher("pmi", "PMIX_RANK", "PMIX_SIZE", "?PMIX_LOCAL_RANK", "?PMIX_LOCAL_SIZE"),
+    Launcher("pbs", "PBS_VNODENUM", "?", "?", "?"),  # pbsdsh, which counts along the node file
+    Launcher("pbs", "PBS_NODENUM", "?", "?", "?"),
 )
 
 
@@ -40,11 +59,6 @@ class Ranks:
     n_nodes: int
     main_address: str
     main_port: int
-    hosts: tuple[str, ...] = ()
-
-    @property
-    def is_master(self) -> bool:
-        return self.rank == 0
 
     @property
     def even(self) -> bool:
@@ -60,99 +74,49 @@ def discover(environ: Mapping[str, str] | None = None) -> Ranks:
             where it would wait for the others for ever.
     """
     environ = os.environ if environ is None else environ
-    for source in (_torchrun, _slurm_step, _open_mpi, _pmi, _pbs):
+    for launcher in LAUNCHERS:
         try:
-            ranks = source(environ)
+            if _started(launcher, environ):
+                return _read(launcher, environ)
         except KeyError as error:
-            name = source.__name__.strip("_").replace("_", " ")
             raise LabError(
-                f"started by {name}, but its variable {error.args[0]} is not set; was env cleaned?"
+                f"started by {launcher.name}, but its variable {error.args[0]} is not set; was env cleaned?\n"
+                f"Pass it on (mpirun -x {error.args[0]}=<value>), or start with srun or torchrun."
             ) from error
-        if ranks:
-            return ranks
     _refuse_bare_process(environ)
-    return Ranks("single", 0, 1, 0, 1, 0, 1, "127.0.0.1", _port(environ, 1), (socket.gethostname(),))
+    return Ranks("single", 0, 1, 0, 1, 0, 1, "127.0.0.1", _port(environ, 1))
 
 
-def _torchrun(environ: Mapping[str, str]) -> Ranks | None:
-    if "TORCHELASTIC_RUN_ID" not in environ:
-        return None
-    rank, world, local, local_size, node = (
-        int(environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
-    )
-    n_nodes = int(environ.get("GROUP_WORLD_SIZE", -(-world // local_size)))
-    return Ranks(
-        "torchrun",
-        rank,
-        world,
-        local,
-        local_size,
-        node,
-        n_nodes,
-        environ["MASTER_ADDR"],
-        int(environ["MASTER_PORT"]),
-    )
+def _started(launcher: Launcher, environ: Mapping[str, str]) -> bool:
+    if launcher.name == "torchrun":
+        return "TORCHELASTIC_RUN_ID" in environ
+    if launcher.name == "slurm":
+        if environ.get("SLURM_STEP_ID", INTERACTIVE_STEP) == INTERACTIVE_STEP:
+            return False
+        # mpirun starts its own daemons as a step, one task per node; its processes are the ranks
+        return int(environ.get(f"{OMPI}SIZE", 0)) <= int(environ[launcher.world_size])
+    if launcher.name == "pbs" and (int(environ.get("PBS_TASKNUM", 1)) == 1 or "PBS_NODEFILE" not in environ):
+        return False  # task 1 is the job script itself
+    return launcher.rank in environ
 
 
-def _slurm_step(environ: Mapping[str, str]) -> Ranks | None:
-    if environ.get("SLURM_STEP_ID", INTERACTIVE_STEP) == INTERACTIVE_STEP:
-        return None
-    world = int(environ.get("SLURM_STEP_NUM_TASKS") or environ["SLURM_NTASKS"])
-    if int(environ.get("OMPI_COMM_WORLD_SIZE", 0)) > world:
-        return None  # mpirun starts its own daemons as a step, one task per node; its processes are the ranks
-    hosts = expand_hosts(environ.get("SLURM_STEP_NODELIST") or environ["SLURM_JOB_NODELIST"])
-    node = int(environ["SLURM_NODEID"])
-    counts = _tasks_per_node(environ["SLURM_STEP_TASKS_PER_NODE"])
-    address = _address(environ, hosts)
-    rank, local = int(environ["SLURM_PROCID"]), int(environ["SLURM_LOCALID"])
-    port = _port(environ, len(hosts))
-    return Ranks("slurm", rank, world, local, counts[node], node, len(hosts), address, port, hosts)
+def _read(launcher: Launcher, environ: Mapping[str, str]) -> Ranks:
+    def number(variable: str, otherwise: int = 0) -> int:
+        name = variable.removeprefix("?")
+        return otherwise if name != variable and name not in environ else int(environ[name])
 
-
-def _open_mpi(environ: Mapping[str, str]) -> Ranks | None:
-    prefix = "OMPI_COMM_WORLD_"
-    return _mpi("openmpi", environ, *(prefix + name for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")))
-
-
-def _pmi(environ: Mapping[str, str]) -> Ranks | None:
-    for names in PMI_NAMES:
-        if names[0] in environ and names[1] in environ:
-            return _mpi("pmi", environ, *names)
-    if "PMIX_RANK" in environ:
-        raise LabError(
-            f"PMIx says this is rank {environ['PMIX_RANK']}, but no variable says of how many.\n"
-            "Start with srun or torchrun, or pass the number: mpirun -x PMIX_SIZE=<processes> …"
-        )
-    return None
-
-
-def _mpi(
-    source: str, environ: Mapping[str, str], rank_: str, size_: str, local_: str, local_size_: str
-) -> Ranks | None:
-    if rank_ not in environ:
-        return None
-    hosts = tuple(dict.fromkeys(_node_file(environ)))
-    rank, world = int(environ[rank_]), int(environ[size_])
-    local_size = int(environ.get(local_size_, -(-world // max(1, len(hosts)))))
-    local = int(environ.get(local_, rank % local_size))
-    n_nodes = len(hosts) or -(-world // local_size)
-    node = min((rank - local) // local_size, n_nodes - 1)  # ranks fill one node after the other
-    address, port = _address(environ, hosts, n_nodes), _port(environ, n_nodes)
-    return Ranks(source, rank, world, local, local_size, node, n_nodes, address, port, hosts)
-
-
-def _pbs(environ: Mapping[str, str]) -> Ranks | None:
-    """pbsdsh: task 1 is the job script itself, the others are numbered along the node file."""
-    if int(environ.get("PBS_TASKNUM", 1)) <= 1 or "PBS_NODEFILE" not in environ:
-        return None
-    slots = _node_file(environ)
-    rank = int(environ.get("PBS_VNODENUM") or environ["PBS_NODENUM"])
-    hosts = tuple(dict.fromkeys(slots))
-    host = slots[rank]
-    local = slots[:rank].count(host)
-    address = _address(environ, hosts)
-    port = _port(environ, len(hosts))
-    return Ranks("pbs", rank, len(slots), local, slots.count(host), hosts.index(host), len(hosts), address, port, hosts)
+    slots = _step_slots(environ) if launcher.name == "slurm" else _node_file(environ)
+    hosts = list(dict.fromkeys(slots))
+    rank, world = number(launcher.rank), number(launcher.world_size, len(slots))
+    size = number(launcher.local_size, -(-world // (len(hosts) or 1)))
+    # the node of each rank: as listed, or one node filled after the other
+    nodes = [hosts.index(host) for host in slots] if len(slots) == world else [r // size for r in range(world)]
+    local_size = number(launcher.local_size, nodes.count(nodes[rank]))
+    local_rank = number(launcher.local_rank, nodes[:rank].count(nodes[rank]))
+    n_nodes = number(launcher.n_nodes, len(hosts) or -(-world // local_size))
+    node = number(launcher.node_rank, min(nodes[rank], n_nodes - 1))
+    place = _address(environ, hosts, n_nodes), _port(environ, n_nodes)
+    return Ranks(launcher.name, rank, world, local_rank, local_size, node, n_nodes, *place)
 
 
 def _refuse_bare_process(environ: Mapping[str, str]) -> None:
@@ -182,18 +146,16 @@ def _port(environ: Mapping[str, str], n_nodes: int) -> int:
     return job_port(os.getppid())  # processes on one node have the launcher as their common parent
 
 
-def _address(environ: Mapping[str, str], hosts: tuple[str, ...], n_nodes: int | None = None) -> str:
+def _address(environ: Mapping[str, str], hosts: list[str], n_nodes: int) -> str:
     given = environ.get("MASTER_ADDR")
-    several = (n_nodes or len(hosts)) > 1
-    if given and not (several and given in LOOPBACK):  # a forgotten MASTER_ADDR=localhost cannot be right there
+    # a forgotten MASTER_ADDR=localhost cannot be right on several nodes; torchrun sets its own
+    if given and (n_nodes == 1 or "TORCHELASTIC_RUN_ID" in environ or not re.match(r"localhost$|127\.|::1$", given)):
         return given
-    if hosts:
-        return hosts[0]
-    if several:
+    if n_nodes > 1 and not hosts:
         raise LabError(
             "several nodes, but nothing names the first one. Set MASTER_ADDR to its host name before mpirun."
         )
-    return "127.0.0.1"
+    return hosts[0] if hosts else "127.0.0.1"
 
 
 def _node_file(environ: Mapping[str, str]) -> list[str]:
@@ -205,13 +167,12 @@ def _node_file(environ: Mapping[str, str]) -> list[str]:
     return []
 
 
-def _tasks_per_node(text: str) -> list[int]:
-    """Slurm's "2(x3),1" as [2, 2, 2, 1]."""
-    counts = []
-    for part in text.split(","):
-        count, _, times = part.partition("(x")
-        counts += [int(count)] * int(times.rstrip(")") or 1)
-    return counts
+def _step_slots(environ: Mapping[str, str]) -> list[str]:
+    """The host of each task of a Slurm step, whose "2(x3),1" tasks per node are 2, 2, 2 and 1."""
+    groups = re.findall(r"(\d+)(?:\(x(\d+)\))?", environ["SLURM_STEP_TASKS_PER_NODE"])
+    counts = [int(count) for count, times in groups for _ in range(int(times or 1))]
+    hosts = expand_hosts(environ["SLURM_STEP_NODELIST"])
+    return [host for host, count in zip(hosts, counts, strict=True) for _ in range(count)]
 
 
 def expand_hosts(nodelist: str) -> tuple[str, ...]:

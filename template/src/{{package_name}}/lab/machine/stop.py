@@ -6,15 +6,10 @@ Standard library only, so that a job can listen before it imports torch.
 
 from __future__ import annotations
 
-import os
 import signal
 from types import FrameType
 
-PREEMPTION = (
-    signal.SIGUSR2,
-    signal.SIGUSR1,
-    signal.SIGTERM,
-)  # time limit, the user's own, the scheduler's: all alike
+PREEMPTION = (signal.SIGUSR2, signal.SIGUSR1, signal.SIGTERM)  # time limit, the user's own, the scheduler's: all alike
 
 
 class StopRequest:
@@ -22,16 +17,13 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signum = 0
-        self._pid = 0
         self._previous: dict[int, object] = {}
 
     def listen(self, *signums: int) -> list[int]:
         """Takes these signals over (main thread only) and returns those that were not listened to before."""
-        self._pid = os.getpid()
         taken = [signum for signum in signums if signum not in self._previous]
         for signum in signums:
-            previous = signal.signal(signum, self._remember)
-            self._previous.setdefault(signum, previous)
+            self._previous.setdefault(signum, signal.signal(signum, self._remember))
         return taken
 
     def ignore(self, *signums: int) -> None:
@@ -40,12 +32,7 @@ class StopRequest:
             if signum in self._previous:
                 signal.signal(signum, self._previous.pop(signum))
 
-    def clear(self) -> None:
-        self.signum = 0
-
     def _remember(self, signum: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a forked loader worker: schedulers signal every process of a step
-            return
         if signum == signal.SIGINT and self.signum:  # Ctrl-C a second time: now
             raise KeyboardInterrupt
         self.signum = self.signum or signum

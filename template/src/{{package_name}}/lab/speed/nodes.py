@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ..machine.affinity import cores
+from ..machine.node import cores
 from ..machine.ranks import discover
 from ..project import Project
 from ..record.run import Run
@@ -108,7 +108,7 @@ def main(run_dir: Path) -> None:
         file.with_suffix(".tmp").write_text(json.dumps(row), encoding="utf-8")
         os.replace(file.with_suffix(".tmp"), file)
 
-    attempt = Run.open(run_dir).begin(Project.find()) if ranks.is_master else None
+    attempt = Run.open(run_dir).begin(Project.find()) if ranks.rank == 0 else None
     note(rank=ranks.rank, host=socket.gethostname(), cores=cores())
     import torch
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..hdf5.data_commands import data_file, takes_file
 from ..hdf5.file_layout import BLOCK_BYTES, Layout, layout
-from ..machine.filesystem import filesystem_type, node_local
+from ..machine.node import filesystem_type, node_local
 from ..project import Project
 
 COPY_BYTES = 256 << 20
