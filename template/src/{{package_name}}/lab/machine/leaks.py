@@ -57,9 +57,8 @@ def refuse(found: list[str]) -> None:
     from ..errors import Refused  # here, since the hook runs this file outside its package
 
     if found:
-        places = "; ".join(found[:5])
         advice = "Move it to .env (never recorded) or out of the project; if it is no secret, insist with --allow."
-        raise Refused(f"nothing was recorded: {places}.\n{advice}")
+        raise Refused(f"nothing was recorded: {'; '.join(found[:5])}.\n{advice}")
 
 
 def without_credentials(url: str) -> str:
@@ -92,8 +91,7 @@ def main(names: list[str]) -> int:
         for trial in invisible_trials(Path(__file__).resolve().parents[2])
     ]
     if found:
-        print(*found, sep="\n")
-        print("If it is meant, name the file in `exclude:` of this hook in .pre-commit-config.yaml.")
+        print(*found, "If it is meant, name the file in `exclude:` of this hook in .pre-commit-config.yaml.", sep="\n")
     return 1 if found else 0
 
 

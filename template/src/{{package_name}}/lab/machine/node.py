@@ -104,9 +104,8 @@ def filesystem_type(path: str | Path, mounts: str | Path = "/proc/mounts") -> st
 def free_bytes(directory: str | Path) -> int:
     """Room for a file in `directory`; in /dev/shm, whose pages count against the job's memory, 0.8 of what that leaves."""
     free = shutil.disk_usage(directory).free
-    return (
-        max(0, min(free, int(0.8 * (limit_bytes() - taken_bytes())))) if filesystem_type(directory) == "tmpfs" else free
-    )
+    memory = int(0.8 * (limit_bytes() - taken_bytes()))
+    return max(0, min(free, memory)) if filesystem_type(directory) == "tmpfs" else free
 
 
 def check_room(directory: Path, needed_bytes: int) -> None:
@@ -135,8 +134,7 @@ def stripes(path: Path) -> str | None:
 
 def _lfs(place: Path, *words: str) -> str | None:
     """What Lustre's tool answers; None when `place` is not on Lustre, or it fails."""
-    lfs = shutil.which("lfs")
-    if lfs is None or filesystem_type(place) != "lustre":
+    if not shutil.which("lfs") or filesystem_type(place) != "lustre":
         return None
-    done = subprocess.run([lfs, *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["lfs", *words], capture_output=True, text=True, timeout=60)
     return done.stdout if done.returncode == 0 else None

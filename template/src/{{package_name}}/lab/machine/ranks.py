@@ -32,13 +32,11 @@ class Launcher(NamedTuple):
     n_nodes: str = "?"
 
 
-OMPI, MVAPICH = "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_"
+OMPI = "OMPI_COMM_WORLD_"
 LAUNCHERS = (
     Launcher("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "?GROUP_WORLD_SIZE"),
     Launcher("slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "?", "SLURM_NODEID"),
     Launcher("openmpi", f"{OMPI}RANK", f"{OMPI}SIZE", f"?{OMPI}LOCAL_RANK", f"?{OMPI}LOCAL_SIZE"),
-    Launcher("pmi", f"{MVAPICH}RANK", f"{MVAPICH}SIZE", f"?{MVAPICH}LOCAL_RANK", f"?{MVAPICH}LOCAL_SIZE"),
-    Launcher("pmi", "PALS_RANKID", "PMI_SIZE", "?PALS_LOCAL_RANKID", "?PALS_LOCAL_SIZE"),
     Launcher("pmi", "PMI_RANK", "PMI_SIZE", "?MPI_LOCALRANKID", "?MPI_LOCALNRANKS"),  # MPICH, Intel MPI
     Launcher("pmi", "PMIX_RANK", "PMIX_SIZE", "?PMIX_LOCAL_RANK", "?PMIX_LOCAL_SIZE"),
     Launcher("pbs", "PBS_VNODENUM", "?", "?", "?"),  # pbsdsh, which counts along the node file
@@ -152,9 +150,7 @@ def _address(environ: Mapping[str, str], hosts: list[str], n_nodes: int) -> str:
     if given and (n_nodes == 1 or "TORCHELASTIC_RUN_ID" in environ or not re.match(r"localhost$|127\.|::1$", given)):
         return given
     if n_nodes > 1 and not hosts:
-        raise LabError(
-            "several nodes, but nothing names the first one. Set MASTER_ADDR to its host name before mpirun."
-        )
+        raise LabError("several nodes, but nothing names the first one. Set MASTER_ADDR to its host name.")
     return hosts[0] if hosts else "127.0.0.1"
 
 
