@@ -64,14 +64,13 @@ class Ranks:
         return self.local_size * self.n_nodes == self.world_size
 
 
-def discover(environ: Mapping[str, str] | None = None) -> Ranks:
+def discover(environ: Mapping[str, str] = os.environ) -> Ranks:
     """The ranks of this process.
 
     Raises:
         LabError: a launcher's variables are incomplete, or one bare process stands in an allocation of several tasks,
             where it would wait for the others for ever.
     """
-    environ = os.environ if environ is None else environ
     for launcher in LAUNCHERS:
         try:
             if _started(launcher, environ):
