@@ -14,12 +14,12 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from tqdm import tqdm
 
@@ -139,6 +139,8 @@ def layout(path: str | Path) -> Layout:
         DataFileError: missing, cut short, damaged, unfinished, foreign, or stored so that it cannot be
         mapped.
     """
+    import h5py  # here, so that a mistyped command is answered without it
+
     path = Path(path)
     before = identity(path)
     try:
@@ -154,7 +156,7 @@ def layout(path: str | Path) -> Layout:
     return found
 
 
-def _plain(attrs: h5py.AttributeManager) -> dict[str, Any]:
+def _plain(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value.item() if isinstance(value, np.generic) else value for key, value in attrs.items()}
 
 
@@ -166,7 +168,7 @@ def _check_root(path: Path, attrs: dict[str, Any]) -> None:
     intact(attrs.get("complete") == 1, path, " was never finished (complete is not 1)")
 
 
-def _arrays(path: Path, group: h5py.Group, size: int) -> dict[str, Array]:
+def _arrays(path: Path, group: Mapping[str, Any], size: int) -> dict[str, Array]:
     arrays = {}
     repack = f"h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
     for name in sorted(group):

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 from tqdm import tqdm
 
@@ -88,6 +87,8 @@ def write_fields(
         provenance, attrs: attributes of the file, and of each field.
         last_check: may raise to discard all, when everything is written but nothing has its final name.
     """
+    import h5py  # here, so that a mistyped command is answered without it
+
     n = _number_of_samples(path, fields)
     order, splits = rows(n)
     columns = {}
@@ -172,7 +173,7 @@ def _checked_splits(path: Path, splits: Mapping[str, Any], n: int) -> dict[str, 
     return rows_of
 
 
-def _write_array(path: Path, file: h5py.File, name: str, column: Column, bar: tqdm) -> None:
+def _write_array(path: Path, file: Any, name: str, column: Column, bar: tqdm) -> None:
     native = column.dtype.newbyteorder("=")
     dataset = file.create_dataset(name, column.shape, native, track_times=False)
     sha256, row = hashlib.sha256(), 0
