@@ -92,13 +92,23 @@ def test_a_job_runs_and_cleans_up(lab):
 
 
 def test_an_array_runs_every_point(lab):
-    sent = submit(lab, *training(0.0, "seed=0,1,2", "job.throttle=2"))
+    sent = submit(lab, *training(0.0, "seed=1,2,3", "job.throttle=2"))
     assert [one["job_id"].partition(".")[2] for one in sent] == ["1", "2", "3"]
     for one in sent:
         assert "ended with code 0" in ended(lab, one)
         assert status(one) == "finished"
     seeds = [json.loads((Path(one["run_dir"]) / "run.json").read_text())["seed"] for one in sent]
-    assert seeds == [0, 1, 2]
+    assert seeds == [1, 2, 3]
+
+
+def test_one_run_of_an_array_can_be_cancelled(lab):
+    first, second = submit(lab, "seed=1,2", "--", "sleep", "300")
+    wait_until(lambda: "running" in lab("queue"), "the array runs")
+    lab("cancel", second["run_id"])
+    wait_until(lambda: second["run_id"] not in lab("queue"), "the second is over")
+    assert first["run_id"] in lab("queue")
+    lab("cancel", first["run_id"])
+    wait_until(lambda: lab("queue").strip() == "no jobs", "both are over")
 
 
 def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):
