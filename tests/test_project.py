@@ -80,5 +80,5 @@ def test_a_secret_is_not_committed(own_project):
     (own_project / "notes.md").write_text("key: AKIA" + "ABCDEFGHIJKLMNOP\n")
     call(own_project, "git", "add", "notes.md")
     identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
-    assert "holds an AWS key in line 1" in call(own_project, "git", *identity, "commit", "-m", "Notes", rc=1)
+    assert "notes.md:1 looks like an AWS key" in call(own_project, "git", *identity, "commit", "-m", "Notes", rc=1)
     assert call(own_project, "git", "log", "--format=%s") == "Start\n"
