@@ -117,7 +117,7 @@ trap 'on_every_node clean || true' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
-clock &
+clock 2>/dev/null &
 CLOCK=$!
 code=0
 await_step || code=$?

@@ -87,6 +87,7 @@ if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
 fi
 if [ -e "$RUN_DIR/cancelled" ]; then exit 130; fi
 exec >>"$RUN_DIR/job.log" 2>&1
+RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
 HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
 
 if [ "$TASKS_PER_NODE" -gt 1 ]; then
@@ -109,7 +110,7 @@ trap 'on_every_node clean || true' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
-clock &
+clock 2>/dev/null &
 CLOCK=$!
 code=0
 await_step || code=$?

@@ -250,6 +250,8 @@ def reproduce_command(project: Project, args: list[str]) -> int | None:
     if not overrides or len(words) != 1 or words[0].startswith("-"):
         return verify.reproduce_command(project, args)
     original = find(project.paths["runs"], words[0])
+    if original.trial == TRIAL_OF_COMMANDS:
+        raise LabError(f"{original.id} ran a command, not a training; send that again: lab submit … -- COMMAND")
     verify.look_at_data(original)
     there = prepare(project, overrides, command=["reproduce"]).points[0]  # whose site and job are taken
     config = read_recorded(original.dir / "config.yaml")

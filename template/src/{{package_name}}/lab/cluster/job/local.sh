@@ -5,6 +5,7 @@ if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
 fi
 if [ -e "$RUN_DIR/cancelled" ]; then exit 130; fi
 exec >>"$RUN_DIR/job.log" 2>&1
+RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
 HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
 
 if [ "$TASKS_PER_NODE" -gt 1 ]; then
