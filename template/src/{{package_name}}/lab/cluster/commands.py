@@ -2,7 +2,7 @@
 """The commands of this folder."""
 
 COMMANDS = [
-    ("submit", "freeze the code, and send it: lab submit trial=wide site=slurm", "submit:submit_command"),
+    ("submit", "freeze the code, send it: lab submit trial=wide site=slurm", "submit:submit_command"),
     ("queue", "your jobs: state, why they wait, for how long, GPU-hours", "jobs:queue_command"),
     ("logs", "what a run's job printed; -f follows it", "jobs:logs_command"),
     ("cancel", "end a run's job", "jobs:cancel_command"),

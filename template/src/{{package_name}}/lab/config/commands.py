@@ -2,5 +2,5 @@
 """The commands of this folder."""
 
 COMMANDS = [
-    ("config", "print the composed configuration (--origin: which file set each key)", "compose:config_command"),
+    ("config", "the composed settings (--origin: which file set each)", "compose:config_command"),
 ]

@@ -3,7 +3,7 @@
 
 COMMANDS = [
     ("train", "train a trial here, now: lab train trial=baseline", "start:train_command"),
-    ("resume", "continue a stopped run; lab resume RUN trainer.max_epochs=40 extends one", "start:resume_command"),
+    ("resume", "continue a run; trainer.max_epochs=40 extends a finished one", "start:resume_command"),
     ("eval", "evaluate a run's checkpoint on the test split", "start:eval_command"),
-    ("check", "everything that can be known to be wrong before training, one batch included", "start:check_command"),
+    ("check", "all that can be known to be wrong before training", "start:check_command"),
 ]
