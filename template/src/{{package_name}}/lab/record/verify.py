@@ -108,14 +108,19 @@ def obstacles(a: Run, b: Run) -> list[str]:
     """Why the results of two runs say nothing about each other."""
     states = {run.id: row_of(str(run.dir))["status"] for run in (a, b)}
     found = [f"{run_id} is {state}" for run_id, state in states.items() if state != "finished"]
-    settings = ({key: value for key, value in config(run).items() if key not in NO_RESULT} for run in (a, b))
-    found += [f"setting {line}" for line in changes(*settings)]
+    found += [f"setting {line}" for line in changes(settings(a), settings(b))]
     hashes = [data(run).get("sha256") for run in (a, b)]
     if hashes[0] != hashes[1]:
         found.append(f"the data differs: {hashes[0]} -> {hashes[1]}")
     if not found and not finals(a).keys() & finals(b).keys():
         found.append("they have no metric in common")
     return found
+
+
+def settings(run: Run) -> dict:
+    """The settings that may change a number: not where the data lies, since its hash is compared."""
+    kept = {key: value for key, value in config(run).items() if key not in NO_RESULT}
+    return kept | {"data": {key: kept["data"][key] for key in kept.get("data", {}) if key not in ("search", "stage")}}
 
 
 def circumstances(a: Run, b: Run) -> list[str]:
