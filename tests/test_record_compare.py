@@ -45,7 +45,7 @@ def test_bitwise(make, capsys):
 def test_where_the_data_lies_changes_no_number(make, capsys):
     here, there = ({"config": f"seed: 0\ndata: {{batch_size: 4, search: [{place}], stage: null}}\n"} for place in "ab")
     assert compare(make(**here), make(**there)) == 0
-    with pytest.raises(NotComparable, match="setting data.batch_size: 4 -> 8"):
+    with pytest.raises(NotComparable, match=r"setting data\.batch_size: 4 -> 8"):
         compare(make(**here), make(config=here["config"].replace("4", "8")))
 
 
