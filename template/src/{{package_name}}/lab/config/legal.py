@@ -58,8 +58,11 @@ def check_keys(values: dict[str, Any], base: dict[str, Any], trial: str, source:
 def unknown(name: str, known: list[str], source: str) -> LabError:
     """For a setting that does not exist: the nearest one that does, or the option of its group that would bring it."""
     group, *inside = name.split(".")
-    files = [*LAB.glob(f"conf/{group}/*.yaml"), *LAB.parent.glob(f"conf/{group}/*.yaml")] if group in GROUPS else []
-    having = [f"{group}={file.stem}" for file in files if inside and inside[0] in read_layer(file).values]
+    found = {}
+    for conf in (LAB / "conf", LAB.parent / "conf") if group in GROUPS and inside else ():
+        found |= read_layer(conf / f"{group}.yaml").values if (conf / f"{group}.yaml").is_file() else {}
+        found |= {file.stem: read_layer(file).values for file in conf.glob(f"{group}/*.yaml")}
+    having = [f"{group}={option}" for option, values in found.items() if values and inside[0] in values]
     advice = f"It comes with {' or '.join(sorted(having))}" if having else "All settings: lab config trial=NAME"
     return LabError(f"{source}: unknown setting {name!r}{nearest(name, known)}. {advice}")
 
