@@ -97,7 +97,7 @@ print(json.dumps([calls, metrics, [p.tolist() for p in task.parameters()]]))
 def test_lean_step_is_lightnings_step(project, case):
     def train(how):
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", PROGRAM, case, how],
+            [sys.executable, "-B", "-W", "ignore", "-c", PROGRAM, case, how],
             env={"PYTHONPATH": str(project / "src"), "PATH": ""},
             capture_output=True,
             text=True,
