@@ -23,7 +23,7 @@ def releases(template, tmp_path_factory):
     ignored = folder / "template/.gitignore"
     task = folder / SEED / "task.py"
     now = {path: path.read_text(encoding="utf-8") for path in (key, pyproject, ignored, task)}
-    moved = folder / LAB / "machine/affinity.py"
+    moved = folder / LAB / "machine/node.py"
     moved.rename(folder / LAB / "machine/older_name.py")
     (folder / "template/notes.md").write_text("a seed of 0.0.1 that 99.0.0 drops\n")
     key.write_text(now[key].replace("seed: 0 #", "seed: 7 #").replace("    every_n_steps", "    every_n"))
