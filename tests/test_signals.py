@@ -149,7 +149,7 @@ def test_a_long_validation_is_left_and_begun_anew(start, tmp_path, world):
     assert [rank["validated"] for rank in resumed] == [4 * (2 + rank) for rank in range(world)], "each epoch whole"
 
 
-@pytest.mark.parametrize("how", ["fork", "spawn"])
+@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
 def test_a_signal_to_all_processes_leaves_the_workers_to_their_parent(start, tmp_path, how):
     processes = start(tmp_path / "run", step_s=0.1, steps=300, epoch_batches=300, workers=how)
     send_when_running(processes, tmp_path / "run", signal.SIGTERM, to=0, group=True)

@@ -2,6 +2,7 @@
 """Which samples each rank reads, batch after batch: a function of (seed, epoch) alone, at any number of ranks. They are
 read one thread or some processes ahead, from a position that a checkpoint can hold."""
 
+import multiprocessing
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -45,8 +46,7 @@ class Order:
 
     def starts(self, position: int = 0) -> range:
         """Where the steps begin that follow after `position` samples of the epoch."""
-        needed = self.step if self.drop_last else self.world_size
-        return range(position, self.n - needed + 1, self.step)
+        return range(position, self.n - (self.step if self.drop_last else self.world_size) + 1, self.step)
 
     def batches(self, epoch: int, position: int = 0) -> Iterator[Batch]:
         """This rank's batches of `epoch` from the sample `position` on."""
@@ -117,8 +117,11 @@ class Loader:
 
     def _from_workers(self) -> Iterator[tuple[torch.Tensor, ...]]:
         if self._workers is None:
-            how = {"num_workers": self.num_workers, "persistent_workers": True, "collate_fn": as_is}
-            self._workers = DataLoader(self.dataset, batch_sampler=_Plan(self), pin_memory=self.pin_memory, **how)
+            multiprocessing.set_forkserver_preload([__name__])  # torch is imported once for all of them
+            how = {"num_workers": self.num_workers, "persistent_workers": True, "pin_memory": self.pin_memory}
+            # Python 3.11 hangs in a fork while another thread, such as one of DDP's, begins or ends
+            how["multiprocessing_context"] = multiprocessing.get_start_method(allow_none=True) or "forkserver"
+            self._workers = DataLoader(self.dataset, batch_sampler=_Plan(self), collate_fn=as_is, **how)
         try:
             yield from self._workers
         except DataFileError as error:  # torch puts the worker's traceback in front of the message
