@@ -149,6 +149,20 @@ def test_a_long_validation_is_left_and_begun_anew(start, tmp_path, world):
     assert [rank["validated"] for rank in resumed] == [4 * (2 + rank) for rank in range(world)], "each epoch whole"
 
 
+def test_the_validation_after_the_last_step_is_finished(start, tmp_path):
+    """Lightning would not begin it again; but the checkpoint is there, should the time not be enough."""
+    checkpoint = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    (process,) = start(tmp_path / "run", steps=6, epoch_batches=6, val_batches=12, val_step_s=0.5)
+    send_when_running([process], tmp_path / "run", signal.SIGUSR2, to=0)
+    end_s = time.monotonic() + 60
+    while not checkpoint.exists():
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+    assert process.poll() is None, "the checkpoint came before the end of the validation"
+    (finished,) = results([process])
+    assert (finished["stopped"], finished["step"], finished["validated"]) == (None, 6, 12)
+
+
 @pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
 def test_a_signal_to_all_processes_leaves_the_workers_to_their_parent(start, tmp_path, how):
     processes = start(tmp_path / "run", step_s=0.1, steps=300, epoch_batches=300, workers=how)

@@ -71,11 +71,10 @@ def wandb_mode(wanted: str, site_has_internet: bool) -> str:
 
 
 def wandb_key() -> bool:
-    if os.environ.get("WANDB_API_KEY"):
-        return True
     with suppress(OSError, netrc.NetrcParseError):
-        return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai") is not None
-    return False
+        if netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators("api.wandb.ai"):
+            return True
+    return bool(os.environ.get("WANDB_API_KEY"))
 
 
 def reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:

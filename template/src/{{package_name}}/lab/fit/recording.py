@@ -24,8 +24,7 @@ class Recording:
     """What a training adds to the record of its attempt. On ranks other than the first, nothing is written."""
 
     def __init__(self, attempt: Attempt | None, n: int, earlier: dict[str, Any]) -> None:
-        self.attempt, self.n = attempt, n
-        self.earlier = earlier  # start.json of the run's first attempt
+        self.attempt, self.n, self.earlier = attempt, n, earlier  # the last: start.json of the run's first attempt
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
 

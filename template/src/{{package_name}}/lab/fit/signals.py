@@ -37,8 +37,7 @@ class Stopped(LabError):
     """
 
     def __init__(self, *, step: int, requeue: bool) -> None:
-        self.step = step
-        self.requeue = requeue
+        self.step, self.requeue = step, requeue
         self.exit_code = 0 if requeue else 130
         asked = "the scheduler" if requeue else "Ctrl-C"
         super().__init__(f"stopped at step {step} with a checkpoint, as {asked} asked")
@@ -50,7 +49,8 @@ class PreemptionCallback(L.Callback):
     Between training batches the checkpoint holds the position in the epoch. During validation it holds the state before
     it, and validation begins anew when the run goes on: what was seen of it is lost, no training is. Only while gradients
     of several batches accumulate there (`val_check_interval`) the stop waits for the next optimizer step, since
-    checkpoints hold no gradients.
+    checkpoints hold no gradients. And once `max_steps` is reached the last validation goes on after the checkpoint, since
+    Lightning would not begin it again.
 
     The Trainer's checkpoint callback has `save_now(trainer)`, and saves at the end of each epoch by itself.
 
@@ -105,7 +105,10 @@ class PreemptionCallback(L.Callback):
             return
         if self.n_batches == self.next_agreement:
             self._agree(trainer)
-        if self.agreed and not loop._should_accumulate():
+        if self.agreed and trainer.global_step == trainer.max_steps:
+            self.n_common = 0
+            trainer.checkpoint_callback.save_now(trainer)
+        elif self.agreed and not loop._should_accumulate():
             _set_rng_states(self.random_states)
             # as if its first batch had begun: Lightning then validates from the start
             loop.val_loop.batch_progress.current.reset()
