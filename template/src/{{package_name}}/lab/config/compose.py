@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import LabError
 from ..project import LAB, Project, resolve_paths
-from .layers import GROUPS, Layer, option_file, read_layer, trial_layers, trials
+from .layers import GROUPS, Layer, read_layer, read_option, trial_layers, trials
 from .legal import absolute_target, check_keys
 from .overrides import legal_settings, parse
 
@@ -82,13 +82,8 @@ def compose(project: Project, overrides: list[str]) -> Composition:
 def group_layers(project: Project, group: str, choice: Any) -> list[Layer]:
     """The chosen options of one group, each under the group's key. A list (logger=[files,wandb]) takes several:
     then each option has a key of its own below the group."""
-    chosen = [str(option) for option in choice] if isinstance(choice, list) else [str(choice)]
-    layers = []
-    for option in chosen:
-        path = option_file(project, group, option)
-        values = read_layer(path).values
-        layers.append(Layer(path, {group: values}))
-    return layers
+    chosen = choice if isinstance(choice, list) else [choice]
+    return [read_option(project, group, str(option)) for option in chosen]
 
 
 def merge(layers: list[Layer]) -> dict[str, Any]:

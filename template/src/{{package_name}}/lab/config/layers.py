@@ -98,17 +98,31 @@ def trial_layers(project: Project, name: str) -> list[Layer]:
 
 
 def options(project: Project, group: str) -> dict[str, Path]:
-    """The options of a group and their files; the project's own conf/GROUP/ comes before the template's."""
-    directories = [LAB / "conf" / group, project.source / "conf" / group]
+    """The options of a group and their files: the top-level keys of conf/GROUP.yaml, and the files conf/GROUP/*.yaml.
+    The project's own come before the template's of the same name."""
     if group == "site":
-        directories = project.site_directories[::-1]
-    return {path.stem: path for directory in directories for path in sorted(directory.glob("*.yaml"))}
+        return {path.stem: path for place in project.site_directories[::-1] for path in place.glob("*.yaml")}
+    found = {}
+    for folder in (LAB / "conf", project.source / "conf"):
+        file = folder / f"{group}.yaml"
+        found |= dict.fromkeys(read_layer(file).values, file) if file.is_file() else {}
+        found |= {path.stem: path for path in (folder / group).glob("*.yaml")}
+    return found
 
 
-def option_file(project: Project, group: str, option: str) -> Path:
+def read_option(project: Project, group: str, option: str) -> Layer:
+    """The settings of one option, and the file they are in."""
     known = options(project, group)
     if option not in known:
         raise LabError(
             f"{group}={option}: no such option{nearest(str(option), known)}. Options of {group}: {', '.join(sorted(known))}"
         )
-    return known[option]
+    layer = read_layer(known[option])
+    alone = group == "site" or layer.path.parent.name == group  # a file of its own
+    values = layer.values if alone else layer.values[option]
+    if not isinstance(values, dict):
+        raise LabError(
+            f"{layer.path} must hold the options of {group} by name, each with its settings, but {option!r} is {values!r}. "
+            f"The settings of a single option go to conf/{group}/NAME.yaml"
+        )
+    return Layer(layer.path, {group: values})
