@@ -1,0 +1,170 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What makes a step faster or smaller, each behind one setting: see `batch` and `speed` in lab.yaml, and docs/speed.md."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.strategies import ModelParallelStrategy
+from omegaconf import DictConfig
+from torch import nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.utils.checkpoint import checkpoint
+
+from ..errors import LabError, nearest
+
+COMPILE = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")  # modes of torch.compile
+STRATEGIES = ("ddp", "fsdp")
+
+
+def scale(config: DictConfig) -> dict[str, Any]:
+    """Settings that follow from the number of processes, written into `config`; to be called before parts are built.
+
+    Returns:
+        What was chosen, for the record.
+
+    Raises:
+        LabError: two settings contradict each other.
+    """
+    trainer, batch, deterministic = config.trainer, config.batch, config.record.deterministic
+    n_processes, n_samples = processes(config), config.data.get("batch_size")
+    if batch["global"] is not None:
+        trainer.accumulate_grad_batches = accumulation(config)
+    for section, name in (("optimizer", "lr"), ("schedule", "max_lr")) if batch.scale_lr else ():
+        if name in config[section]:
+            config[section][name] *= n_processes
+    if deterministic and config.speed.cudnn_benchmark is True:
+        raise LabError(
+            "speed.cudnn_benchmark takes the fastest kernel, record.deterministic always the same: choose one"
+        )
+    torch.backends.cudnn.benchmark = not deterministic and config.speed.cudnn_benchmark in (True, "auto")
+    for compiler in ("TORCHINDUCTOR", "TRITON") if config.paths.scratch else ():
+        os.environ[f"{compiler}_CACHE_DIR"] = f"{config.paths.scratch}/compiled/{compiler.lower()}"
+    n_batches = trainer.accumulate_grad_batches
+    return {"accumulate_grad_batches": n_batches, "samples_per_step": n_samples and n_samples * n_processes * n_batches}
+
+
+def processes(config: DictConfig) -> int:
+    return int(config.trainer.devices)
+
+
+def accumulation(config: DictConfig) -> int:
+    """Batches per optimizer step that make batch.global samples of all processes."""
+    wanted, n_samples = config.batch["global"], config.data.get("batch_size")
+    if n_samples is None or config.trainer.accumulate_grad_batches != 1 or config.batch.scale_lr:
+        raise LabError(
+            "batch.global needs data.batch_size, and decides trainer.accumulate_grad_batches (leave it at 1); "
+            "batch.scale_lr has no meaning beside it, as more processes then make no larger batch"
+        )
+    at_once = n_samples * processes(config)
+    if not isinstance(wanted, int) or wanted < 1 or wanted % at_once:
+        how = (
+            f"data.batch_size={n_samples} times {processes(config)} processes: {at_once}, {2 * at_once}, {3 * at_once}"
+        )
+        raise LabError(f"batch.global={wanted} is no multiple of {how} ...")
+    return wanted // at_once
+
+
+def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule:
+    """Applies the section `speed` and trainer.strategy to the networks of a task, in place."""
+    speed, networks = config.speed, [child for child in task.children() if list(child.parameters())]
+    on_gpu, several = config.trainer.accelerator in ("gpu", "cuda"), processes(config) > 1
+    if config.trainer.strategy not in STRATEGIES:
+        raise LabError(f"trainer.strategy is {config.trainer.strategy!r}; it is one of: {', '.join(STRATEGIES)}")
+    if speed.sync_batchnorm and not on_gpu:
+        print("speed.sync_batchnorm is off: torch has it for CUDA only")
+    elif speed.sync_batchnorm and several:
+        nn.SyncBatchNorm.convert_sync_batchnorm(task)
+    for module in matching(task, speed.checkpoint_activations):
+        recompute(module)
+    for network in networks if speed.channels_last else ():
+        for weight in network.parameters():
+            weight.data = as_channels_last(weight.data)
+        network.register_forward_pre_hook(lambda _, inputs: tuple(map(as_channels_last, inputs)))
+    if config.trainer.strategy == "fsdp" and several:
+        task.lab_strategy = ModelParallelStrategy(processes(config), 1, save_distributed_checkpoint=False)
+        task.configure_model = partial(shard, task, networks)
+    if speed.compile:
+        compile_all(networks, speed.compile, on_gpu)
+    return task
+
+
+def as_channels_last(value: Any) -> Any:
+    """Images and their filters with the channels last in memory; anything else as it is."""
+    images = isinstance(value, torch.Tensor) and value.ndim == 4
+    return value.contiguous(memory_format=torch.channels_last) if images else value
+
+
+def compile_all(networks: list[nn.Module], mode: str, on_gpu: bool) -> None:
+    """torch.compile, in place, so that checkpoints keep their names. Without a compiler the training goes on, slower."""
+    if mode not in COMPILE:
+        raise LabError(f"speed.compile is {mode!r}{nearest(str(mode), COMPILE)}. Modes: {', '.join(COMPILE)}")
+    compiler = os.environ.get("CXX", "g++")
+    if not shutil.which(compiler) or (on_gpu and importlib.util.find_spec("triton") is None):
+        missing = "the package triton" if shutil.which(compiler) else f"the C++ compiler {compiler} (module load gcc?)"
+        print(f"speed.compile is off: it needs {missing}", flush=True)
+        return
+    torch._dynamo.config.suppress_errors = True  # what cannot be compiled runs as it is, with a warning
+    for network in networks:
+        network.forward = torch.compile(network.forward, mode=mode)
+
+
+def matching(task: L.LightningModule, patterns: list[str]) -> list[nn.Module]:
+    """The modules whose names match one of the patterns, without those inside another one that does."""
+    names, chosen = [name for name, _ in task.named_modules() if name], []
+    for pattern in patterns:
+        found = fnmatch.filter(names, pattern)
+        if not found:
+            raise LabError(f"speed.checkpoint_activations: the task has no module {pattern!r}{nearest(pattern, names)}")
+        chosen += found
+    outermost = [name for name in set(chosen) if not any(name.startswith(f"{other}.") for other in chosen)]
+    return [task.get_submodule(name) for name in outermost]
+
+
+def recompute(module: nn.Module) -> None:
+    """The module keeps no activations: backward runs its forward again (checkpointing, non-reentrant).
+
+    The second forward leaves the statistics of BatchNorm alone, so that the training is the same, bit for bit.
+    """
+    norms = [part for part in module.modules() if getattr(part, "num_batches_tracked", None) is not None]
+
+    @contextmanager
+    def counted_before() -> Iterator[None]:
+        momenta = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.momentum = 0.0
+            norm.num_batches_tracked -= 1
+        try:
+            yield
+        finally:  # torch leaves by an exception as soon as it has all it needs
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum
+
+    contexts = {"context_fn": lambda: (nullcontext(), counted_before())}
+    module.forward = partial(checkpoint, module.forward, use_reentrant=False, **contexts)
+
+
+def shard(task: L.LightningModule, networks: list[nn.Module]) -> None:
+    """FSDP2: the parameters of each block (a member of a ModuleList, or a direct child) are spread over the processes.
+
+    Raises:
+        LabError: parameters that belong to no network, which would go their own way in each process.
+    """
+    own = [name for name, _ in task.named_parameters(recurse=False)]
+    if own:
+        raise LabError(f"trainer.strategy=fsdp wants every parameter inside a module, but the task itself has {own}")
+    for network in networks:
+        if isinstance(network, FSDPModule):  # Lightning calls this again for the test
+            continue
+        parts = [m for child in network.children() for m in (child if isinstance(child, nn.ModuleList) else [child])]
+        for block in [part for part in parts if list(part.parameters())] + [network]:
+            fully_shard(block, mesh=task.device_mesh["data_parallel"])
