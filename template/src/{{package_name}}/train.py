@@ -20,6 +20,7 @@ from .lab.fit.settings import settle
 from .lab.fit.trainer import build_trainer
 from .lab.record.run import Run
 from .lab.speed.accelerate import accelerate, scale
+from .lab.speed.forecast import foreseen
 from .lab.speed.lean import lean
 from .lab.speed.observe import build_profile, watch
 
@@ -27,8 +28,8 @@ from .lab.speed.observe import build_profile, watch
 def train(config: DictConfig, run: Run, recording: Recording) -> None:
     """Trains one attempt of `run`; its record was begun before this file was imported, and is ended by the caller."""
     # 1. Settings: seed, device, precision, threads; batch and learning rate for the number of processes
+    recording.note(forecast=foreseen(config, run.record["code"].get("tree")))
     recording.note(**settle(config, recording.earlier), **scale(config))
-
     profile = build_profile(config, run.dir / "profile")
 
     # 2. Parts: what a sample is, what is learned, who trains

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dotenv import dotenv_values
@@ -63,7 +64,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
 
     below = merge(layers)
     for layer in own:
-        check_keys(layer.values, below, trial, str(layer.path.relative_to(project.root)))
+        check_keys(layer.values, below, trial, shown(layer.path, project))
         below = merge([Layer(layer.path, below), layer])
     layers += own
     settings = legal_settings(typed.settings, below, trial)
@@ -168,6 +169,11 @@ def recordable(config: DictConfig, secrets: dict[str, str]) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(clean(plain, OmegaConf.to_container(config, resolve=False))))
 
 
+def shown(path: Path, project: Project) -> str:
+    """A file of the project relative to its root; one of frozen code, or of the user's, in full."""
+    return str(path.relative_to(project.root) if path.is_relative_to(project.root) else path)
+
+
 def origins(layers: list[Layer], project: Project, settings: list) -> dict[str, str]:
     """The layer that set each leaf, by dotted key."""
     found: dict[str, str] = {}
@@ -180,6 +186,5 @@ def origins(layers: list[Layer], project: Project, settings: list) -> dict[str, 
                 found[f"{prefix}{key}"] = where
 
     for layer in layers:
-        inside = layer.path.is_relative_to(project.root)
-        visit(layer.values, str(layer.path.relative_to(project.root) if inside else layer.path))
+        visit(layer.values, shown(layer.path, project))
     return found | {override.key_or_group: "command line" for override in settings}

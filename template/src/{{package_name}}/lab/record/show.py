@@ -57,6 +57,9 @@ def screen(run: Run) -> str:
             say("", f"environment {change}")
         if exception := attempt["end"].get("exception"):
             say("", exception["line"])
+    if expected := attempts and attempts[0]["start"].get("forecast"):  # by a lab bench of the same code and settings
+        took = f", took {timedelta(seconds=round(overview['seconds']))}" if overview["seconds"] else ""
+        say("forecast", f"{timedelta(seconds=round(expected['seconds']))}{took}")
     for name, value in overview["metrics"].items():
         say(name, shown(value))
     rows_n = len(read_metrics(run.dir))
@@ -84,13 +87,9 @@ def attempt_line(attempt: dict) -> str:
 
 def advice(status: str, run: Run) -> str:
     """What one would type next."""
-    match status:
-        case "finished":
-            return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
-        case "failed" | "interrupted" | "lost":
-            return (
-                f"lab resume {run.id}"
-                if any(run.checkpoints.glob("*.ckpt"))
-                else "no checkpoint was written: train again"
-            )
-    return f"{run.dir}/metrics.jsonl grows while it runs"
+    if status == "finished":
+        return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
+    if status in ("running", "queued"):
+        return f"{run.dir}/metrics.jsonl grows while it runs"
+    there = any(run.checkpoints.glob("*.ckpt"))
+    return f"lab resume {run.id}" if there else "no checkpoint was written: train again"
