@@ -136,6 +136,8 @@ found["dtype"] = {
 clipped, witness, *_ = learn(
     "trial=linear", "trainer.limit_train_batches=1", *PLAIN_SGD, "optimizer.lr=1.0", "trainer.gradient_clip_val=0.01"
 )
+mixed = ("trainer.precision=bf16-mixed", "trainer.gradient_clip_val=1.0", "trainer.limit_train_batches=1")
+found["clipped_bf16"] = learn("trial=linear", *mixed)[3]
 found["clipped"] = float((flat(clipped) - witness.first).norm())
 found["fused"] = [
     learn("trial=linear", "trainer.limit_train_batches=1", f"optimizer.fused={fused}")[1].fused
@@ -176,7 +178,6 @@ found["refused"] = {
         "speed.compile=max-autotun",
         "speed.checkpoint_activations=[model.feature]",
         "speed.cudnn_benchmark=true record.deterministic=true",
-        "trainer.strategy=deepspeed",
     )
 }
 torch.use_deterministic_algorithms(False)

@@ -137,6 +137,7 @@ def test_precision(found):
 def test_optimizers(found):
     assert 0.0099 < found["clipped"] < 0.0101, "one step of lr 1 goes as far as the clipped gradient"
     assert found["fused"] == [True, False]
+    assert "optimizer.fused is off: it is refused with bf16-mixed" in found["clipped_bf16"]
     assert found["large_batch"] == ["LARS", "Lamb"]
     assert found["scaled"] == [0.002, 0.02]
 
@@ -166,7 +167,6 @@ REFUSED = {
     "speed.compile=max-autotun": "did you mean: max-autotune",
     "speed.checkpoint_activations=[model.feature]": "did you mean: model.features",
     "speed.cudnn_benchmark=true record.deterministic=true": "record.deterministic",
-    "trainer.strategy=deepspeed": "it is one of: ddp, fsdp",
     "acc": "train/acc is 1.97, outside of log.bounds.acc=[0,1]",
 }
 
@@ -192,14 +192,14 @@ def test_parameters_spread_over_two_processes_learn_the_same(trials):
     import torch
 
     weights = {}
-    for strategy in ("ddp", "fsdp"):
-        call(trials, "lab", "train", "trial=linear", f"trainer.strategy={strategy}", *SHORT)
+    for fsdp in ("false", "true"):
+        call(trials, "lab", "train", "trial=linear", f"speed.fsdp={fsdp}", *SHORT)
         record = last(trials)
         content = torch.load(f"{record['run_dir']}/checkpoints/last.ckpt", weights_only=True)
-        weights[strategy] = content["state_dict"]
-    assert weights["ddp"].keys() == weights["fsdp"].keys()
-    for name, value in weights["ddp"].items():
-        torch.testing.assert_close(weights["fsdp"][name], value, rtol=1e-3, atol=1e-4)
+        weights[fsdp] = content["state_dict"]
+    assert weights["false"].keys() == weights["true"].keys()
+    for name, value in weights["false"].items():
+        torch.testing.assert_close(weights["true"][name], value, rtol=1e-3, atol=1e-4)
     one = json.loads(call(trials, "lab", "eval", "@last", "trainer.devices=1", "--json").splitlines()[-1])
     assert one == pytest.approx({name: record["metrics"][name] for name in one}, abs=1e-5)
     assert "finished" in call(trials, "lab", "resume", "@last", "trainer.max_epochs=3")

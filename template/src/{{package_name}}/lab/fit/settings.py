@@ -45,9 +45,9 @@ def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
     L.seed_everything(config.seed, workers=True, verbose=False)
     if config.record.deterministic:
         make_deterministic()
-    if trainer.precision == "16-mixed" and trainer.gradient_clip_val and config.get("optimizer", {}).get("fused"):
-        config.optimizer.fused = False  # torch cannot clip what a fused optimizer unscales itself
-        print("optimizer.fused is off: torch refuses it with 16-mixed precision and gradient clipping", flush=True)
+    if "mixed" in str(trainer.precision) and trainer.gradient_clip_val and config.get("optimizer", {}).get("fused"):
+        config.optimizer.fused = False  # it unscales gradients itself, too late for clipping; refused for bf16 too
+        print(f"optimizer.fused is off: it is refused with {trainer.precision} and gradient clipping", flush=True)
     on_gpu = trainer.accelerator in ("gpu", "cuda")
     return {
         "accelerator": trainer.accelerator,

@@ -20,7 +20,7 @@ from .parts import build_callbacks
 from .progress import Progress
 from .signals import PreemptionCallback
 
-OURS = ("matmul_precision", "strategy", "threads", "test_after_fit")  # of `trainer`, but not Lightning's
+OURS = ("matmul_precision", "threads", "test_after_fit")  # keys of `trainer` that Lightning's Trainer does not take
 NOTICES = ("does not have many workers", "logging interval", "isinstance.treespec", "srun", "heckpoint directory")
 
 
@@ -76,7 +76,7 @@ def plain_trainer(
     several = int(config.trainer.devices) > 1
     return L.Trainer(
         **settings,
-        strategy=vars(task).get("lab_strategy", DDPStrategy()) if several else "auto",  # set by trainer.strategy=fsdp
+        strategy=vars(task).get("lab_strategy", DDPStrategy()) if several else "auto",  # set by speed.fsdp
         use_distributed_sampler=not isinstance(data, H5DataModule),
         callbacks=[*([BuffersAgree()] if several else []), *callbacks],
         num_sanity_val_steps=0,

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What makes a step faster or smaller, each behind one setting: see `batch` and `speed` in lab.yaml, and docs/speed.md."""
+"""What makes a step faster or smaller, each behind one setting: see `batch` and `speed` in lab.yaml, and docs/profile.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import LabError, nearest
 
 COMPILE = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")  # modes of torch.compile
-STRATEGIES = ("ddp", "fsdp")
 
 
 def scale(config: DictConfig) -> dict[str, Any]:
@@ -75,11 +74,9 @@ def accumulation(config: DictConfig) -> int:
 
 
 def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule:
-    """Applies the section `speed` and trainer.strategy to the networks of a task, in place."""
+    """Applies the section `speed` to the networks of a task, in place."""
     speed, networks = config.speed, [child for child in task.children() if list(child.parameters())]
     on_gpu, several = config.trainer.accelerator in ("gpu", "cuda"), processes(config) > 1
-    if config.trainer.strategy not in STRATEGIES:
-        raise LabError(f"trainer.strategy is {config.trainer.strategy!r}; it is one of: {', '.join(STRATEGIES)}")
     if speed.sync_batchnorm and not on_gpu:
         print("speed.sync_batchnorm is off: torch has it for CUDA only")
     elif speed.sync_batchnorm and several:
@@ -87,10 +84,9 @@ def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule
     for module in matching(task, speed.checkpoint_activations):
         recompute(module)
     for network in networks if speed.channels_last else ():
-        for weight in network.parameters():
-            weight.data = as_channels_last(weight.data)
+        network.to(memory_format=torch.channels_last)
         network.register_forward_pre_hook(lambda _, inputs: tuple(map(as_channels_last, inputs)))
-    if config.trainer.strategy == "fsdp" and several:
+    if speed.fsdp and several:
         task.lab_strategy = ModelParallelStrategy(processes(config), 1, save_distributed_checkpoint=False)
         task.configure_model = partial(shard, task, networks)
     if speed.compile:
@@ -99,7 +95,7 @@ def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule
 
 
 def as_channels_last(value: Any) -> Any:
-    """Images and their filters with the channels last in memory; anything else as it is."""
+    """Images with their channels last in memory; anything else as it is."""
     images = isinstance(value, torch.Tensor) and value.ndim == 4
     return value.contiguous(memory_format=torch.channels_last) if images else value
 
@@ -120,14 +116,12 @@ def compile_all(networks: list[nn.Module], mode: str, on_gpu: bool) -> None:
 
 def matching(task: L.LightningModule, patterns: list[str]) -> list[nn.Module]:
     """The modules whose names match one of the patterns, without those inside another one that does."""
-    names, chosen = [name for name, _ in task.named_modules() if name], []
+    names = [name for name, _ in task.named_modules() if name]
     for pattern in patterns:
-        found = fnmatch.filter(names, pattern)
-        if not found:
+        if not fnmatch.filter(names, pattern):
             raise LabError(f"speed.checkpoint_activations: the task has no module {pattern!r}{nearest(pattern, names)}")
-        chosen += found
-    outermost = [name for name in set(chosen) if not any(name.startswith(f"{other}.") for other in chosen)]
-    return [task.get_submodule(name) for name in outermost]
+    chosen = {name for pattern in patterns for name in fnmatch.filter(names, pattern)}
+    return [task.get_submodule(name) for name in chosen if not any(name.startswith(f"{other}.") for other in chosen)]
 
 
 def recompute(module: nn.Module) -> None:
@@ -161,7 +155,7 @@ def shard(task: L.LightningModule, networks: list[nn.Module]) -> None:
     """
     own = [name for name, _ in task.named_parameters(recurse=False)]
     if own:
-        raise LabError(f"trainer.strategy=fsdp wants every parameter inside a module, but the task itself has {own}")
+        raise LabError(f"speed.fsdp wants every parameter inside a module, but the task itself has {own}")
     for network in networks:
         if isinstance(network, FSDPModule):  # Lightning calls this again for the test
             continue

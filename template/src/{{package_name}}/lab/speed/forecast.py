@@ -158,7 +158,7 @@ def verdict(bench: dict[str, Any], config: DictConfig) -> list[dict[str, str]]:
     ]  # fmt: skip
     further = [
         (fullness > 0.9, "memory nearly full", f"{fullness:.0%} of the device's",
-         ("data.batch_size", "trainer.accumulate_grad_batches", "speed.checkpoint_activations", "trainer.strategy")),
+         ("data.batch_size", "trainer.accumulate_grad_batches", "speed.checkpoint_activations", "speed.fsdp")),
         (gpu and "32" in bench["precision"], "precision not used", "tensor cores are fastest in half precision",
          ("trainer.precision",)),
         (gpu and uneven, "dimensions not multiples of 8", f"tensor cores idle in {', '.join(uneven[:3])}", ("model",)),

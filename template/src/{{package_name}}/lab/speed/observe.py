@@ -10,7 +10,7 @@ import json
 import resource
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class Health(L.Callback):
     """
 
     def __init__(self, folder: Path, bounds: dict[str, Any]) -> None:
-        self.file, self.bounds, self.n_rows, self.told = folder / "speed.jsonl", bounds, 0, False
+        self.file, self.bounds, self.warm, self.told = folder / "speed.jsonl", bounds, False, False
 
     def begin(self, *_: Any) -> None:
         self.since_s, self.since_j, self.wait_s, self.n_samples = time.perf_counter(), energy_j(), 0.0, 0
@@ -63,40 +63,34 @@ class Health(L.Callback):
         loop = trainer.fit_loop.epoch_loop
         step = loop._batches_that_stepped + 1
         if step % trainer.log_every_n_steps == 0 and not loop._should_accumulate():
-            self.report(trainer, step)
+            if trainer.is_global_zero:
+                self.report(trainer, step)
             self.check(trainer)
-            self.begin()
-
-    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self.check(trainer)
-        self.begin()
 
     def report(self, trainer: L.Trainer, step: int) -> None:
-        if not trainer.is_global_zero:
-            return
         seconds, device = time.perf_counter() - self.since_s, trainer.strategy.root_device
-        values = {"speed/samples_per_s": self.n_samples * trainer.world_size / seconds}
-        values |= {"speed/data_wait": self.wait_s / seconds}
-        values |= {"speed/memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9}
-        if device.type == "cuda":
-            values["speed/memory_gb"] = torch.cuda.max_memory_reserved(device) / 1e9
-            with suppress(ModuleNotFoundError, RuntimeError):  # NVML does not answer
-                values["speed/gpu_use"] = torch.cuda.utilization(device)
-            if self.since_j is not None:
-                values["speed/power_w"] = (energy_j() - self.since_j) / seconds
-        row = {"step": step, "epoch": trainer.current_epoch, "time_unix_s": time.time()} | values
+        on_gpu = device.type == "cuda"
+        n_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        values = {"samples_per_s": self.n_samples * trainer.world_size / seconds, "data_wait": self.wait_s / seconds}
+        values["memory_gb"] = (torch.cuda.max_memory_reserved(device) if on_gpu else n_bytes) / 1e9
+        with suppress(ModuleNotFoundError, RuntimeError):  # NVML does not answer
+            values |= {"gpu_use": torch.cuda.utilization(device)} if on_gpu else {}
+        if self.since_j is not None:
+            values["power_w"] = (energy_j() - self.since_j) / seconds
+        values = {f"speed/{name}": round(value, 4) for name, value in values.items()}
+        row = {"step": step, "epoch": trainer.current_epoch, "time_unix_s": round(time.time(), 3)} | values
         with open(self.file, "a", encoding="utf-8") as file:  # not metrics.jsonl, which repeats bit for bit
-            file.write(json.dumps({name: round(value, 4) for name, value in row.items()}) + "\n")
+            file.write(json.dumps(row) + "\n")
         for logger in trainer.loggers[1:]:
             logger.log_metrics(values, step=step - 1)
-        self.n_rows += 1
         wait, use = values["speed/data_wait"], values.get("speed/gpu_use", 100)
-        if self.n_rows > 1 and not self.told and (wait > WAITS or use < UNUSED):  # the first interval warms up
-            self.told = True
-            gpu = f", the GPU is used {use:.0f} %" if use < 100 else ""
+        if self.warm and not self.told and (wait > WAITS or use < UNUSED):
+            gpu = f", the GPU is used {use:.0f} %" if on_gpu else ""
             print(f"speed: {wait:.0%} of the time goes by waiting for data{gpu} (step {step}). What is slow: lab bench")
+            self.told = True
+        self.warm = True
 
-    def check(self, trainer: L.Trainer) -> None:
+    def check(self, trainer: L.Trainer, *_: Any) -> None:
         for name, value in trainer.callback_metrics.items():
             short = name.rpartition("/")[2]
             low, high = self.bounds.get(short) or (-torch.inf, torch.inf)
@@ -106,6 +100,9 @@ class Health(L.Callback):
                     "sum was made instead of a mean. Return the value from the step, or self.log(..., sync_dist=True). "
                     f"If it has another scale: log.bounds.{short}=[0,100]"
                 )
+        self.begin()
+
+    on_validation_end = check
 
 
 class Profile(L.Callback):
@@ -127,7 +124,8 @@ class Profile(L.Callback):
             profiler, ending, how = KINDS[self.kind]
             file = self.folder / f"{self.kind}-rank{trainer.global_rank}{ending}"
             self.running.callback(tell, file, how)
-            self.step = self.running.enter_context(profiler(file, trainer, self.settings))
+            entered = self.running.enter_context(profiler(file, trainer, self.settings))
+            self.step = getattr(entered, "step", None)
 
     def on_train_batch_end(self, *_: Any) -> None:
         if self.step:
@@ -141,8 +139,8 @@ class Profile(L.Callback):
 
 
 def tell(file: Path, how: str) -> None:
-    if file.exists():
-        print(f"profile: {file}\n  open it: {how.format(file)}", flush=True)
+    missing = "profile: nothing was recorded, the training ended too soon; lower profile.wait_steps"
+    print(f"profile: {file}\n  open it: {how.format(file)}" if file.exists() else missing, flush=True)
 
 
 @contextmanager
@@ -153,14 +151,10 @@ def simple(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[Non
     trainer.profiler = before
 
 
-@contextmanager
-def operations(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[Callable[[], None]]:
+def operations(file: Path, trainer: L.Trainer, settings: DictConfig) -> torch.profiler.profile:
     wait, warmup, active = settings.wait_steps, settings.warmup_steps, settings.active_steps
     schedule = torch.profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=1)
-    with torch.profiler.profile(schedule=schedule, on_trace_ready=partial(write_trace, file)) as profiler:
-        yield profiler.step
-    if profiler.step_num < wait + warmup + active:
-        print(f"profile: the training ended before batch {wait + warmup + active}; lower profile.wait_steps")
+    return torch.profiler.profile(schedule=schedule, on_trace_ready=partial(write_trace, file))
 
 
 def write_trace(file: Path, profiler: torch.profiler.profile) -> None:
@@ -168,11 +162,10 @@ def write_trace(file: Path, profiler: torch.profiler.profile) -> None:
     profiler.export_chrome_trace(str(file))
     events = profiler.key_averages()
     clock = "device" if any(event.self_device_time_total for event in events) else "cpu"
-    spent = {event: getattr(event, f"self_{clock}_time_total") for event in events}
-    print(f"{'operation':<44} {'calls':>7} {clock + ' ms':>10} {'share':>6}")
+    print(f"{'operation':<48} {'calls':>7} {clock + ' ms':>10}")
+    spent = {event: getattr(event, f"self_{clock}_time_total") / 1000 for event in events}
     for event in sorted(spent, key=spent.get, reverse=True)[:12]:
-        share = spent[event] / max(1, sum(spent.values()))
-        print(f"{event.key[:44]:<44} {event.count:>7} {spent[event] / 1000:>10.2f} {share:>6.1%}")
+        print(f"{event.key[:48]:<48} {event.count:>7} {spent[event]:>10.2f}")
 
 
 @contextmanager
@@ -193,12 +186,10 @@ def lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None
         profiler.print_stats(stream=stream, stripzeros=True)
 
 
-@contextmanager
-def allocations(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+def allocations(file: Path, trainer: L.Trainer, settings: DictConfig) -> AbstractContextManager:
     import memray
 
-    with memray.Tracker(destination=memray.FileDestination(file, overwrite=True)):
-        yield
+    return memray.Tracker(destination=memray.FileDestination(file, overwrite=True))
 
 
 @contextmanager
