@@ -106,13 +106,13 @@ def test_a_step_of_several_batches_is_timed_as_one(slow):
 
 
 def test_a_slow_data_path_is_called_so_and_names_the_setting(slow):
-    said = call(slow, "lab", "bench", *SLOW, "data.load_s=0.1", "--steps=3", "--plot=parts.svg")
+    said = call(slow, "lab", "bench", *SLOW, "data.load_s=0.1", "--steps=30", "--plot=parts.svg")
     assert "data-bound" in said
     assert "data.num_workers" in said
     assert all(len(line) <= 80 for line in said.splitlines())
     assert len(ET.parse(slow / "parts.svg").findall("{*}polyline")) == len(PARTS)
     (slow / "parts.svg").unlink()
-    assert "compute-bound" in call(slow, "lab", "bench", *SLOW, "model.forward_s=0.1", "--steps=3")
+    assert "compute-bound" in call(slow, "lab", "bench", *SLOW, "model.forward_s=0.1", "--steps=30")
 
 
 def test_a_sweep_finds_the_knee_and_the_largest_batch_that_fits(slow):
