@@ -101,7 +101,7 @@ def test_a_profile_is_drafted_from_what_slurm_says(lab):
     lab.fake("sinfo", SINFO)
     lab.fake("scontrol", CONFIG)
     lab.fake("sacctmgr", "abc@v100|qos_gpu-t3,qos_gpu-t4\n")
-    said = lab("site", "init", "ours", SCRATCH="/scratch/ann", WORK="/work/ann")
+    said = lab("site", "init", "ours", SCRATCH="/scratch/ann", WORK="/home/ann")
     file = lab.folder / "src/myproj/conf/site/ours.yaml"
     assert file.read_text() in said
     draft = yaml.safe_load(file.read_text())
@@ -113,7 +113,7 @@ def test_a_profile_is_drafted_from_what_slurm_says(lab):
     assert draft["paths"]["scratch"] == "$SCRATCH"
     assert draft["confidence"]["queues"][0] == "V"
     assert draft["confidence"]["internet"][0] == "?"
-    for note in ("SLURM_VERSION           = 23.11.4", "abc@v100|qos_gpu-t3", "disk WORK=/work/ann"):
+    for note in ("SLURM_VERSION           = 23.11.4", "abc@v100|qos_gpu-t3", "disk WORK=/home/ann"):
         assert f"# {note}" in file.read_text() or note in file.read_text()
     script = lab("submit", "--dry-run", "trial=baseline", "site=ours", "job.gpus=4", SCRATCH="/scratch/ann")
     assert "#SBATCH --partition=gpu_p13\n" in script

@@ -14,7 +14,7 @@ from conftest import ROOT
 GOLDEN = ROOT / "tests/golden/jobs"
 SITES = sorted(path.stem for path in (ROOT / "template/src/{{package_name}}/lab/conf/site").glob("*.yaml"))
 SHAPES = {"1gpu": (1, 1, 1), "1node": (1, None, 1), "2nodes": (2, None, 1), "array": (1, 1, 3)}
-WORK = Path("/work/ann/myproj")
+WORK = Path("/home/ann/myproj")
 
 
 @pytest.fixture

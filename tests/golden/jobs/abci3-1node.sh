@@ -8,21 +8,21 @@
 #PBS -j oe
 #PBS -k oed
 #PBS -r y
-#PBS -o /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
+#PBS -o /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
 # Run 20261120-190000-abcdef of wide
-# Again by hand, continuing the same run: qsub /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+# Again by hand, continuing the same run: qsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 
 # ---- what runs: the code as it was at submit, whatever became of the project since
-RUNS=(/work/ann/myproj/runs/wide/20261120-190000-abcdef)
+RUNS=(/home/ann/myproj/runs/wide/20261120-190000-abcdef)
 LAB_INDEX=${LAB_INDEX:-${PBS_ARRAY_INDEX:-0}}
 RUN_DIR=${RUNS[LAB_INDEX]}
-PROJECT=/work/ann/myproj
-CODE=/work/ann/myproj/runs/.code/c0ffee.tar
-COMMAND=(/work/ann/myproj/.venv/bin/python -m myproj.lab rank)
-SCRIPT=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+PROJECT=/home/ann/myproj
+CODE=/home/ann/myproj/runs/.code/c0ffee.tar
+COMMAND=(/home/ann/myproj/.venv/bin/python -m myproj.lab rank)
+SCRIPT=/home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 NODES=1 TASKS_PER_NODE=8 CPUS_PER_TASK=12 MAX_REQUEUES=50
 JOB=${LAB_JOB:-$(echo "${PBS_JOBID%%.*}" | tr -d ']' | tr '[' _)}
-if [ -z "$JOB" ]; then echo "this script runs inside a job; type: qsub /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: qsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
 NODE_DIR="${PBS_LOCALDIR:-/dev/shm}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
 # ---- the environment; what the launcher passes on is not made twice

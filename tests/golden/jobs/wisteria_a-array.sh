@@ -5,33 +5,33 @@
 #PJM -N wide
 #PJM -L elapse=02:00:00
 #PJM -j
-#PJM -o /work/ann/myproj/runs/wide/20261120-190000-abcdef/array/%b.log
+#PJM -o /home/ann/myproj/runs/wide/20261120-190000-abcdef/array/%b.log
 #PJM --bulk --sparam 0-2
 # Run 20261120-190000-abcdef of wide, and 2 more
-# Again by hand, continuing the same run: pjsub /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+# Again by hand, continuing the same run: pjsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 
 # ---- what runs: the code as it was at submit, whatever became of the project since
 RUNS=(
-  /work/ann/myproj/runs/wide/20261120-190000-abcdef
-  /work/ann/myproj/runs/wide/20261120-190001-abcdef
-  /work/ann/myproj/runs/wide/20261120-190002-abcdef
+  /home/ann/myproj/runs/wide/20261120-190000-abcdef
+  /home/ann/myproj/runs/wide/20261120-190001-abcdef
+  /home/ann/myproj/runs/wide/20261120-190002-abcdef
 )
 LAB_INDEX=${LAB_INDEX:-${PJM_BULKNUM:-0}}
 RUN_DIR=${RUNS[LAB_INDEX]}
-PROJECT=/work/ann/myproj
-CODE=/work/ann/myproj/runs/.code/c0ffee.tar
-COMMAND=(/work/ann/myproj/.venv/bin/python -m myproj.lab rank)
-SCRIPT=/work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+PROJECT=/home/ann/myproj
+CODE=/home/ann/myproj/runs/.code/c0ffee.tar
+COMMAND=(/home/ann/myproj/.venv/bin/python -m myproj.lab rank)
+SCRIPT=/home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 NODES=1 TASKS_PER_NODE=1 CPUS_PER_TASK=9 MAX_REQUEUES=50
 JOB=${LAB_JOB:-${PJM_JOBID:+${PJM_JOBID}_$LAB_INDEX}}
-if [ -z "$JOB" ]; then echo "this script runs inside a job; type: pjsub /work/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
+if [ -z "$JOB" ]; then echo "this script runs inside a job; type: pjsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2 && exit 2; fi
 NODE_DIR="/dev/shm/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
 # ---- the environment; what the launcher passes on is not made twice
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   export LAB_ENVIRONMENT_READY=1
   export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
-  export HOME=/work/ann/myproj/.home # the real one cannot be written in jobs
+  export HOME=/home/ann/myproj/.home # the real one cannot be written in jobs
   mkdir -p "$HOME"
 fi
 set -euo pipefail
