@@ -131,6 +131,10 @@ def test_cancel_ends_the_job_of_a_run_and_refuses_one_that_is_over(lab):
     directory = make_run(lab, 1, {"id": "11"}, starts=True)
     make_run(lab, 2, {"id": "19"}, starts=True)
     assert "is over already" in lab("cancel", "20261120-190002", rc=2)
+    lab.fake("scancel", rc=1)
+    assert "scancel 11 failed" in lab("cancel", "20261120-190001", rc=1)
+    assert not (directory / "cancelled").exists(), "it would not go on after a preemption"
+    lab.fake("scancel")
     assert "cancelled job 11 of run 20261120-190001-abcdef" in lab("cancel", "20261120-190001")
     assert "scancel 11" in lab.asked.read_text()
     assert (directory / "cancelled").exists()

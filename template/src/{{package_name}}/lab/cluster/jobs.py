@@ -196,7 +196,11 @@ def cancel_command(project: Project, args: list[str]) -> None:
         if state.state == "unknown":
             raise LabError(f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}")
         (run.dir / "cancelled").touch()  # so that it saves but does not ask to go on
-        scheduler_of(job["scheduler"]).cancel(job["id"])
+        try:
+            scheduler_of(job["scheduler"]).cancel(job["id"])
+        except Failed:  # it runs on, and shall go on after a preemption as before
+            (run.dir / "cancelled").unlink()
+            raise
         print(f"cancelled job {job['id']} of run {run.id}")
 
 
