@@ -85,7 +85,10 @@ if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
   exec 9>"$SCRIPT.lock"
   flock 9
 fi
-if [ -e "$RUN_DIR/cancelled" ]; then exit 130; fi
+if [ -e "$RUN_DIR/cancelled" ]; then
+  echo "this run was cancelled; continue it with: lab resume $(basename "$RUN_DIR")" >&2
+  exit 130
+fi
 exec >>"$RUN_DIR/job.log" 2>&1
 RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
 HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
