@@ -9,7 +9,7 @@ import torch
 from omegaconf import OmegaConf
 from recorder.lab.errors import LabError, Refused
 from recorder.lab.speed import chronometer
-from recorder.lab.speed.forecast import bench_path, forecast, forecast_for, peak_tflops, told, verdict
+from recorder.lab.speed.forecast import announce, bench_path, forecast, foreseen, peak_tflops, told, verdict
 
 BENCH = {
     "device": "NVIDIA A100-SXM4-40GB", "accelerator": "gpu", "precision": "bf16-mixed", "matmul_precision": "high",
@@ -66,20 +66,27 @@ def test_a_forecast_above_the_budget_is_refused_unless_meant(tmp_path, capsys):
     config = settings(gpu_hours=0.5)
     more = {"trial": "wide/low", "paths": {"runs": str(tmp_path)}, "optimizer": {"_target_": "x.Y", "lr": 0.1}}
     config = OmegaConf.merge(config, more)
-    assert forecast_for(config, "f" * 40) is None, "not benched"
-    path = bench_path(config, "f" * 40)
+    tree, day_s = "f" * 40, 86400
+    announce([config], tree, day_s)
+    assert foreseen(config, tree) is None, "not benched"
+    path = bench_path(config, tree)
     path.parent.mkdir()
     path.write_text(json.dumps(BENCH | {"schema": 1}))
     assert path.parent.name == "wide+low"
-    assert forecast_for(config, "f" * 40)["gpu_hours"] < 0.5
-    assert "0:18:28 on 1 x NVIDIA A100" in capsys.readouterr().err
-    with pytest.raises(Refused, match="--yes"):
-        forecast_for(config, "f" * 40, n_runs=2)
-    assert forecast_for(config, "f" * 40, n_runs=2, yes=True)
+    assert capsys.readouterr().err == ""
+    announce([config], tree, day_s)
+    assert foreseen(config, tree)["gpu_hours"] < 0.5
+    assert capsys.readouterr().err.startswith("forecast: 0:18:28 on 1 x NVIDIA A100")
+    announce([config], tree, limit_s=600)
+    assert "that is longer than job.time: 0:10:00" in capsys.readouterr().err
+    with pytest.raises(Refused, match=r"0\.616 GPU-hours; budget.gpu_hours is 0\.5.*--yes"):
+        announce([config] * 2, tree, day_s)
+    announce([config] * 2, tree, day_s, yes=True)
+    assert "the longest of 2 runs; all: 0.616 GPU-hours" in capsys.readouterr().err
     config.optimizer.lr, config.trainer.max_epochs = 0.2, 100
-    assert bench_path(config, "f" * 40) == path, "neither changes the time of a step"
+    assert bench_path(config, tree) == path, "neither changes the time of a step"
     config.optimizer["_target_"] = "x.Z"
-    assert bench_path(config, "f" * 40) != path
+    assert bench_path(config, tree) != path
 
 
 @pytest.mark.parametrize(

@@ -98,10 +98,9 @@ def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule
     return task
 
 
-def as_channels_last(value: Any) -> Any:
+def as_channels_last(x: Any) -> Any:
     """Images with their channels last in memory; anything else as it is."""
-    images = isinstance(value, torch.Tensor) and value.ndim == 4
-    return value.contiguous(memory_format=torch.channels_last) if images else value
+    return x.contiguous(memory_format=torch.channels_last) if isinstance(x, Tensor) and x.ndim == 4 else x
 
 
 def compile_all(networks: list[nn.Module], mode: str, on_gpu: bool) -> None:

@@ -176,6 +176,4 @@ def verdict(bench: dict[str, Any], config: DictConfig) -> list[dict[str, str]]:
 def changeable(config: DictConfig, keys: tuple[str, ...]) -> str:
     """The settings that exist, with the value that they have."""
     values = {key: OmegaConf.select(config, key, default="") for key in keys}
-    return ", ".join(
-        f"{key} (now {value})" if not isinstance(value, dict | DictConfig) else key for key, value in values.items()
-    )
+    return ", ".join(key if isinstance(now, DictConfig) else f"{key} (now {now})" for key, now in values.items())
