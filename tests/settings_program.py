@@ -14,11 +14,9 @@ from myproj.lab.config.compose import compose
 from myproj.lab.errors import LabError
 from myproj.lab.fit.metrics import LogMeans
 from myproj.lab.fit.parts import build_data, build_task
-from myproj.lab.fit.settings import settle
-from myproj.lab.fit.trainer import plain_trainer
+from myproj.lab.fit.trainer import plain_trainer, settle
 from myproj.lab.project import Project
-from myproj.lab.speed.accelerate import accelerate, scale
-from myproj.lab.speed.lean import lean
+from myproj.lab.speed.accelerate import accelerate, lean, scale
 from myproj.lab.speed.observe import watch
 from torch import nn
 
@@ -104,7 +102,7 @@ kept, seen, *_ = learn(*few)
 again, twice, *_ = learn(*few, "speed.checkpoint_activations=[model.features,model.features.*]")
 found["recomputed"] = {"difference": difference(kept, again), "calls": [seen.calls, twice.calls]}
 
-wide = ("trial=wide", "trainer.limit_train_batches=3")
+wide = ("trial=tinted", "trainer.limit_train_batches=3")
 usual, seen, *_ = learn(*wide)
 last, seen_last, *_ = learn(*wide, "speed.channels_last=true")
 found["channels_last"] = {
@@ -191,7 +189,7 @@ def summed(task):
 found["refused"]["acc"] = refused("trial=linear", "log.every_n_steps=5", watched=True, change=summed)
 speed_file = Path("speed.jsonl")
 speed_file.unlink(missing_ok=True)
-*_, said = learn("trial=slow", "log.every_n_steps=5", "trainer.limit_train_batches=15", watched=True)
+*_, said = learn("trial=late", "log.every_n_steps=5", "trainer.limit_train_batches=15", watched=True)
 rows = [json.loads(line) for line in speed_file.read_text().splitlines()]
 found["health"] = {"rows": rows, "said": said, "at": time.time()}
 print("FOUND" + json.dumps(found))

@@ -1,7 +1,6 @@
 """lab bench: what it measures is what was put in, its forecast follows from it, and nothing of it stays but its result."""
 
 import json
-import xml.etree.ElementTree as ET
 
 import pytest
 from conftest import call
@@ -106,47 +105,42 @@ def test_a_step_of_several_batches_is_timed_as_one(slow):
 
 
 def test_a_slow_data_path_is_called_so_and_names_the_setting(slow):
-    said = call(slow, "lab", "bench", *SLOW, "data.load_s=0.1", "--steps=30", "--plot=parts.svg")
+    said = call(slow, "lab", "bench", *SLOW, "data.load_s=0.1", "--steps=20", "--plot=parts.svg")
     assert "data-bound" in said
     assert "data.num_workers" in said
     assert all(len(line) <= 80 for line in said.splitlines())
-    assert len(ET.parse(slow / "parts.svg").findall("{*}polyline")) == len(PARTS)
+    drawn = (slow / "parts.svg").read_text()
+    assert all(f"<!-- {part} -->" in drawn for part in PARTS), "the words of the legend"
     (slow / "parts.svg").unlink()
-    assert "compute-bound" in call(slow, "lab", "bench", *SLOW, "model.forward_s=0.1", "--steps=30")
+    assert "compute-bound" in call(slow, "lab", "bench", *SLOW, "model.forward_s=0.1", "--steps=20")
 
 
 def test_a_sweep_finds_the_knee_and_the_largest_batch_that_fits(slow):
-    model = ("model.forward_s=0.16", "model.sample_s=0.01", "model.largest=40")
+    model = ("model.forward_s=0.16", "model.sample_s=0.01", "model.largest=30")
     found = bench(slow, *SLOW, *model, "--sweep=batch=8..64", "--steps=2")
     assert found["key"] == "data.batch_size"
     assert found["knee"] == 16
-    assert found["largest"] == 40
-    assert found["refused"] == 48
-    assert set(found["samples_per_s"]) == {"8", "16", "32", "40"}
+    assert found["largest"] == 24
+    assert found["refused"] == 32, "what lies between them is less than 8 more"
+    assert set(found["samples_per_s"]) == {"8", "16", "24"}
 
 
-def test_two_trials_are_compared_in_turns(slow):
-    said = call(
-        slow, "lab", "bench", "data=late", *CPU, "model.backward_s=0.02", "--compare", "slow", "slower", "--steps=2"
-    )
+def test_a_commit_is_compared_with_a_trial_in_turns(slow):
+    said = call(slow, "lab", "bench", "trial=baseline", *CPU, "--compare", "HEAD", "slower", "--steps=2")
     assert [line.split()[0] for line in said.splitlines() if "samples/s" in line] == ["A", "B"] * 3
     ratio = float(said.split("slower takes ")[1].split()[0])
-    assert 2 < ratio < 4.2, "0.08 s against 0.02 s, and what both need besides"
-
-
-def test_a_commit_is_compared_with_the_code_as_it_is(slow):
-    found = bench(slow, "trial=baseline", *CPU, "--compare", "HEAD", ".", "--steps=2")
-    assert len(found["ratios"]) == 3
-    trees = {path.name.split("-")[1] for path in slow.glob("runs/baseline/bench-*.json")}
+    assert ratio > 2, "each step of the other sleeps for 60 ms"
+    trees = {path.name.split("-")[1] for path in slow.glob("runs/*/bench-*.json")}
     assert len(trees) >= 2, "HEAD is without the trials of these tests"
 
 
 def test_two_processes_are_measured_against_one(slow):
-    found = bench(slow, *SLOW, "model.forward_s=0.05", "--scaling=1,2", "--steps=4", "--plot=scaling.svg")
+    found = bench(slow, *SLOW, "model.forward_s=0.05", "--scaling=1,2", "--steps=4", "--plot=scaling.png")
     assert set(found["efficiency"]) == {"1", "2"}
     assert found["efficiency"]["1"] == 1
     assert 0.4 < found["efficiency"]["2"] <= 1.2, "sleeping scales, on any number of cores"
-    (slow / "scaling.svg").unlink()
+    assert (slow / "scaling.png").read_bytes().startswith(b"\x89PNG")
+    (slow / "scaling.png").unlink()
     kept = [json.loads(path.read_text()) for path in slow.glob("runs/slow/bench-*.json")]
     assert [one["scaling"] for one in kept if "scaling" in one] == [found["samples_per_s"]]
 
@@ -177,7 +171,7 @@ def test_a_run_shows_its_forecast_beside_what_it_took(slow):
     [
         (["trial=baselin"], "did you mean: baseline"),
         (["trial=baseline", "--steps=1"], "--steps takes 2 or more"),
-        (["trial=baseline", "--plot=x.png"], "ends with .svg"),
+        (["trial=baseline", "--plot=x.jpg"], "ends with .png or .svg"),
         (["trial=baseline", "--sweep=batch=64..8"], "batch=8..1024"),
         (["trial=baseline", "--sweep=batch"], "batch=8..1024"),
         (["trial=baseline", "--scaling=0,1"], "such as 1,2,4"),

@@ -89,8 +89,8 @@ def trials(home):
         (package / f"conf/data/{name.lower()}.yaml").write_text(text.replace("data.Digits", f"more_data.{name}"))
     model = "model:\n  _target_: .model."
     add_trial(home, "linear", config_yaml=f"{model}Linear\n", model_py=LINEAR)
-    add_trial(home, "wide", config_yaml=f"defaults:\n  - data: colour\n{model}Wide\n", model_py=WIDE)
-    add_trial(home, "slow", config_yaml=f"defaults:\n  - data: slow\n{model}Linear\n", model_py=LINEAR)
+    add_trial(home, "tinted", config_yaml=f"defaults:\n  - data: colour\n{model}Wide\n", model_py=WIDE)
+    add_trial(home, "late", config_yaml=f"defaults:\n  - data: slow\n{model}Linear\n", model_py=LINEAR)
     return home
 
 
