@@ -1,6 +1,7 @@
 """lab bench: what it measures is what was put in, its forecast follows from it, and nothing of it stays but its result."""
 
 import json
+import pstats
 
 import pytest
 from conftest import call
@@ -98,10 +99,13 @@ def test_each_part_is_what_it_took(slow):
 
 
 def test_a_step_of_several_batches_is_timed_as_one(slow):
-    found = bench(slow, *SLOW, "model.forward_s=0.03", "trainer.accumulate_grad_batches=3", "--steps=3")
+    accumulated = ("trainer.accumulate_grad_batches=3", "profile=cprofile")
+    found = bench(slow, *SLOW, "model.forward_s=0.03", *accumulated, "--steps=3")
     assert 0.09 <= found["parts_s"]["forward"]["median"] < 0.13
     assert found["samples_per_step"] == 48
     assert found["parts_s"]["optimizer"]["min"] > 0
+    functions = pstats.Stats(str(slow / "runs/slow/profile/cprofile-rank0.prof")).stats
+    assert "training_step" in {name for _, _, name in functions}
 
 
 def test_a_slow_data_path_is_called_so_and_names_the_setting(slow):

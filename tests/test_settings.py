@@ -176,6 +176,13 @@ def test_wrong_use(found, typed):
     assert REFUSED[typed] in found["refused"][typed]
 
 
+def test_wrong_use_is_found_before_the_queue(trials):
+    said = call(
+        trials, "lab", "check", "trial=linear", "trainer=cpu", "speed.checkpoint_activations=[model.head1]", rc=2
+    )
+    assert "did you mean: model.head" in said
+
+
 def test_health_tells_of_slow_data(found):
     rows = found["health"]["rows"]
     assert [row["step"] for row in rows] == [5, 10, 15]
