@@ -30,9 +30,6 @@ from torch.utils.data import DataLoader, TensorDataset
 LIMIT, OURS, WITH_THREAD = "NumPy in RAM", "this, DataLoader", "this, with its thread"
 WORKERS, IN_RAM, NAIVE = "this, 2 workers", "TensorDataset in RAM", "naive h5py"
 ROUND_S = 1.0
-# glibc's malloc keeps what is freed. By default it decides from what was freed before, hence by the order of the rounds,
-# whether each copy of 150 KB is made in new pages, and their faults take LMDB 40 % of its rate.
-KEEPS = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 30)}
 
 
 @dataclass
@@ -233,8 +230,6 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--scratch", type=Path, help="where the files go for the time (default: the system's)")
     options = parser.parse_args()
-    if not KEEPS.items() <= os.environ.items():  # read by malloc when a process starts
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | KEEPS)
     torch.set_num_threads(1)
     hdf5, results = package(), {}
     for k, case in enumerate(CASES):
