@@ -103,7 +103,7 @@ def read_lmdb(directory: Path, case) -> Iterator[int]:
     def get(i):
         with base.begin(write=False) as view:  # as torchvision's LSUN does
             value = view.get(f"{i:07}".encode())
-        return tensor(value[8:], case), int.from_bytes(value[:8], "little")
+        return tensor(memoryview(value)[8:], case), int.from_bytes(value[:8], "little")
 
     return items(base.stat()["entries"], get, case)
 

@@ -3,8 +3,9 @@
     python benchmarks/step_overhead.py [ROUNDS]
 
 The case that templates of this field are compared on: MLP 784-64-128-64-10 with batch norm, in-memory batches of 128,
-Adam, one thread; in `lab train` logging, checkpoints and metrics are on. One process per contender and round, interleaved;
-a ratio is the median over rounds of the same round's two times. Needs the packages of constraints.txt.
+Adam, one thread; in `lab train` logging, checkpoints, metrics and health are on. The same network, wider, has steps of about
+50 ms. One process per contender and round, interleaved; a ratio is the median over rounds of the same round's two times.
+Needs the packages of constraints.txt.
 """
 
 import json
@@ -16,21 +17,23 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-EPOCHS, BATCHES = 4, 469  # the first epoch warms up
+EPOCHS = 4  # the first warms up
+SMALL, WIDE = "1 469", "14 40"  # width of the network, batches of an epoch
 
 CASE = """
-import time, json, torch
+import json, os, time, torch
 from torch import nn
 from torch.nn import functional as F
 torch.set_num_threads(1)
-EPOCHS, BATCHES = {epochs}, {batches}
+EPOCHS = {epochs}
+WIDTH, BATCHES = map(int, os.environ["CASE"].split())
 
 class MLP(nn.Module):
     def __init__(self):
         super().__init__()
-        sizes = [784, 64, 128, 64]
+        sizes = [784, 64 * WIDTH, 128 * WIDTH, 64 * WIDTH]
         layers = [m for a, b in zip(sizes, sizes[1:]) for m in (nn.Linear(a, b), nn.BatchNorm1d(b), nn.ReLU())]
-        self.layers = nn.Sequential(*layers, nn.Linear(64, 10))
+        self.layers = nn.Sequential(*layers, nn.Linear(64 * WIDTH, 10))
     def forward(self, x):
         return self.layers(x)
 
@@ -95,16 +98,23 @@ class Clock(L.Callback):
     def on_fit_end(self, trainer, task):
         with open("step_s.json", "w") as file:
             json.dump((time.process_time() - self.start) / (BATCHES * (EPOCHS - 1)), file)
+class Timed(L.Callback):
+    def setup(self, trainer, task, stage):
+        from myproj.lab.speed.chronometer import Chronometer
+        trainer.profiler = Chronometer(trainer, 10**9, 1)
+class Unwatched(L.Callback):
+    def setup(self, trainer, task, stage):
+        trainer.callbacks = [one for one in trainer.callbacks if type(one).__name__ != "Health"]
 """
 TRIAL = "model:\n  _target_: case.MLP\n"
 DATA = "_target_: modules.Batches\n"
 
 
-def run(command: list[str], folder: Path, path: str) -> str:
+def run(command: list[str], folder: Path, path: str, case: str) -> str:
     done = subprocess.run(
         command,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": path},
+        env=os.environ | {"PYTHONPATH": path, "CASE": case},
         capture_output=True,
         text=True,
         timeout=600,
@@ -118,75 +128,59 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python, project = sys.executable, folder / "myproj"
-        subprocess.run(
-            ["git", "clone", "--quiet", str(ROOT), str(folder / "template")], check=True
-        )  # what is committed
-        copy = [
-            "copier",
-            "copy",
-            "--defaults",
-            "--quiet",
-            "--vcs-ref",
-            "HEAD",
-            str(folder / "template"),
-            str(project),
-        ]
+        python, project, committed = sys.executable, folder / "myproj", str(folder / "template")
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), committed], check=True)
+        copy = ["copier", "copy", "--defaults", "--quiet", "--vcs-ref", "HEAD", committed, str(project)]
         subprocess.run([python, "-m", *copy], check=True)
-        for file, text in {
-            "case": CASE.format(epochs=EPOCHS, batches=BATCHES),
-            "loop": LOOP,
-            "bare": LIGHTNING,
-            "modules": MODULES,
-        }.items():
+        texts = {"case": CASE.format(epochs=EPOCHS), "loop": LOOP, "bare": LIGHTNING, "modules": MODULES}
+        for file, text in texts.items():
             (folder / f"{file}.py").write_text(text)
         trial = project / "src/myproj/trials/mlp"
         trial.mkdir()
         (trial / "config.yaml").write_text(TRIAL)
         (project / "src/myproj/conf/data/memory.yaml").write_text(DATA)
         path = f"{project}/src:{folder}"
-        lab = [
-            python,
-            "-m",
-            "myproj.lab",
-            "train",
-            "trial=mlp",
-            "data=memory",
-            "optimizer=adam",
-            "schedule=constant",
-            "trainer=cpu",
-        ]
-        lab += [
-            f"trainer.max_epochs={EPOCHS}",
-            "trainer.threads=1",
-            "trainer.test_after_fit=false",
-            "callbacks.clock={_target_: modules.Clock}",
-        ]
+        lab = [python, "-m", "myproj.lab", "train", "trial=mlp", "data=memory", "optimizer=adam", "schedule=constant"]
+        lab += ["trainer=cpu", f"trainer.max_epochs={EPOCHS}", "trainer.threads=1", "trainer.test_after_fit=false"]
+        lab += ["callbacks.clock={_target_: modules.Clock}"]
 
-        def shipped() -> float:
-            run(lab, project, path)
+        def alone(program: str, case: str) -> float:
+            return json.loads(run([python, *program.split()], folder, path, case).splitlines()[-1])
+
+        def shipped(case: str, *more: str) -> float:
+            run([*lab, *more], project, path, case)
             return json.loads((project / "step_s.json").read_text())
 
-        cases = {
-            "loop, Adam": lambda: json.loads(run([python, "loop.py", "default"], folder, path)),
-            "loop, fused Adam": lambda: json.loads(run([python, "loop.py", "fused"], folder, path)),
-            "Lightning, everything off": lambda: json.loads(run([python, "bare.py"], folder, path).splitlines()[-1]),
-            "lab train as shipped": shipped,
+        contenders = {
+            "loop, Adam": lambda: alone("loop.py default", SMALL),
+            "loop, fused Adam": lambda: alone("loop.py fused", SMALL),
+            "Lightning, everything off": lambda: alone("bare.py", SMALL),
+            "lab train as shipped": lambda: shipped(SMALL),
+            "the same without health": lambda: shipped(SMALL, "callbacks.unwatched={_target_: modules.Unwatched}"),
+            "the same, chronometer on": lambda: shipped(SMALL, "callbacks.timed={_target_: modules.Timed}"),
+            "wide loop, fused Adam": lambda: alone("loop.py fused", WIDE),
+            "wide, lab train as shipped": lambda: shipped(WIDE),
         }
-        step_s: dict[str, list[float]] = {name: [] for name in cases}
+        step_s: dict[str, list[float]] = {name: [] for name in contenders}
         for _ in range(rounds):
-            for name, measure in cases.items():
+            for name, measure in contenders.items():
                 step_s[name].append(measure())
+
+    def ratio(name: str, other: str) -> float:
+        return statistics.median(a / b for a, b in zip(step_s[name], step_s[other], strict=True))
+
     for name, values in step_s.items():
-        ratios = [
-            statistics.median(a / b for a, b in zip(values, step_s[other], strict=True))
-            for other in ("loop, fused Adam", "loop, Adam")
-        ]
-        print(
-            f"{name:<28} {1e6 * statistics.median(values):7.0f} us   "
-            f"{ratios[0]:5.2f} of fused loop   {ratios[1]:5.2f} of plain loop"
-        )
-    print("limits for lab train: 1.35 of the loop with the same optimizer, 1.15 of the plain loop")
+        print(f"{name:<28} {1e6 * statistics.median(values):7.0f} us")
+    for name, other, limit in (
+        ("Lightning, everything off", "loop, fused Adam", None),
+        ("Lightning, everything off", "loop, Adam", None),
+        ("lab train as shipped", "loop, fused Adam", 1.35),
+        ("lab train as shipped", "loop, Adam", 1.15),
+        ("lab train as shipped", "the same without health", 1.01),
+        ("the same, chronometer on", "lab train as shipped", 1.05),
+        ("wide, lab train as shipped", "wide loop, fused Adam", 1.01),
+    ):
+        print(f"{name:<28} {ratio(name, other):6.3f} of {other}" + (f"; limit {limit}" if limit else ""))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from recorded_answers import lab  # noqa: F401
 
 sys.path.insert(0, str(ROOT / "template/src"))
 LAB = "{{package_name}}.lab."  # plain Python: it runs as it lies in the template
-gpus, nodes = (importlib.import_module(LAB + name) for name in ("speed.gpus", "speed.nodes"))
+nodes = importlib.import_module(LAB + "speed.nodes")
 
 SINFO = """\
 prepost|up|20:00:00|(null)|48
@@ -149,7 +149,7 @@ def test_the_guard_asks_a_process_with_idle_gpus_to_stop_and_leaves_a_busy_one(c
                 process.wait()
 
         answer = lambda *fields: [["0", "99"], *percent(now[0])]  # noqa: E731
-        stopped = gpus.guard(process.pid, {"1"}, asked=answer, clock=lambda: now[0], sleep=sleep)
+        stopped = nodes.guard(process.pid, {"1"}, asked=answer, clock=lambda: now[0], sleep=sleep)
         return stopped, process.wait(timeout=30)
 
     assert watch(lambda now_s: [["1", "0"]]) == (True, -12)  # SIGUSR2

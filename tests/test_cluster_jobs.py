@@ -30,7 +30,7 @@ def lab(module, monkeypatch, tmp_path):
         "cluster.site",
         "errors",
         "project",
-        "speed.gpus",
+        "speed.nodes",
     )
     lab = SimpleNamespace(**{name.rpartition(".")[2]: module(name) for name in names})
     lab.here = lab.project.Project(WORK, "myproj")
@@ -234,7 +234,7 @@ def test_the_emptiest_gpus_are_taken_and_a_full_one_refused(lab):
     def there(*fields):
         return [["0", "100", "1000"], ["1", "900", "1000"], ["2", "800", "1000"]]
 
-    emptiest = lab.gpus.emptiest
+    emptiest = lab.nodes.emptiest
     assert emptiest(2, asked=there) == ["1", "2"]
     assert emptiest(3, 0, asked=there) == ["1", "2", "0"]
     with pytest.raises(lab.errors.Refused, match="GPU 0 is the emptiest left"):

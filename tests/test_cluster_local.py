@@ -4,6 +4,7 @@ import getpass
 import json
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -76,3 +77,24 @@ def test_the_time_limit_ends_a_job(lab):
     wait_until(lambda: status(sent), "the time limit", 120)
     assert status(sent) != "finished"
     assert time.monotonic() - started_s < 100
+
+
+def test_a_forecast_above_the_budget_is_not_sent_unless_meant(lab):
+    settings = ["trial=baseline", "trainer=cpu", "trainer.max_epochs=2"]
+    sent = submit(lab, "--", sys.executable, "-m", "myproj.lab", "bench", *settings, "--steps=2")
+    wait_until(lambda: status(sent), "the bench as a job", 120)
+    (file,) = lab.folder.glob("runs/baseline/bench-*.json")
+    bench = json.loads(file.read_text())
+    assert bench["code"]["tree"] == json.loads((Path(sent["run_dir"]) / "run.json").read_text())["code"]["tree"]
+    bench["times_s"]["step"] = 60  # as if it had been measured on a GPU that takes a minute for each of the 46 steps
+    file.write_text(json.dumps(bench | {"accelerator": "gpu", "device": "NVIDIA A100"}))
+    words = ["submit", *settings, "site=workstation", "job.gpus=0", "budget.gpu_hours=0.5", "job.time=00:10:00"]
+    said = lab(*words, "--no-batch", rc=4)
+    assert "forecast: 0:46:" in said
+    assert "longer than job.time: 0:10:00" in said
+    assert "this takes 0.76" in said
+    assert "budget.gpu_hours is 0.5. If you mean it, add: --yes" in said
+    assert not list(lab.folder.glob("runs/baseline/*/run.json")), "nothing was sent"
+    sent = submit(lab, "budget.gpu_hours=0.5", "--yes")
+    wait_until(lambda: status(sent), "the end", 120)
+    assert "forecast    0:46:" in lab("runs", "show", sent["run_id"])

@@ -56,6 +56,20 @@ def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(lab, r
     assert left_in_memory() == []
 
 
+def test_a_bench_on_two_nodes_is_a_forecast_for_what_is_submitted_next(lab):
+    settings = ["trial=baseline", *training(0.0, "trainer.max_epochs=1")]
+    sent = submit(lab, "job.nodes=2", "job.gpus=0", "--", "python", "-m", "myproj.lab", "bench", *settings, "--steps=5")
+    assert "whole training" in ended(sent)
+    (bench,) = [json.loads(path.read_text()) for path in lab.folder.glob("runs/baseline/bench-*.json")]
+    assert bench["world_size"] == 2
+    assert bench["samples_per_step"] == 2 * 64
+    job = ["site=slurm", "job.nodes=2", "job.gpus=0", "job.time=00:20:00", "job.extra=[--hold]"]
+    said = lab("submit", *settings, *job, "--no-batch")
+    assert "forecast: 0:0" in said
+    assert "on 2 x cpu" in said
+    lab("cancel", re.search(r"run (\S+)", said)[1])
+
+
 def test_an_array_runs_each_point_once_and_the_same_list_fills_only_holes(lab):
     words = training(0.0, "trainer.max_epochs=1", "seed=1,2,3", "job.throttle=2")
     sent = submit(lab, *words)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hdf5_project.lab.errors import LabError
 from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, H5Dataset, as_is, write
-from hdf5_project.lab.hdf5.loader import Loader, Order
+from hdf5_project.lab.hdf5.loader import AHEAD, SMALL_BYTES, TOGETHER, Loader, Order
 from hdf5_project.lab.hdf5.sources import permutation
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,6 +91,67 @@ def test_a_loaded_position_goes_on_without_lightning(path, expected, num_workers
     assert all(type(value) is int for value in first.state_dict().values())  # torch.load(weights_only=True)
     first.close()
     second.close()
+
+
+def small_batches(path, **options):
+    dataset = H5Dataset(path, "train", ("x", "wav", "y"), shapes={"wav": 20}, crop="random")
+    return Loader(dataset, Order(N, 2, seed=3, shuffle=True), **options)
+
+
+def test_small_batches_read_together_are_what_each_is_alone(path):
+    one = small_batches(path)
+    planned = list(one.order.batches(0))
+    given = []
+    for batch, plan in zip(one, planned, strict=True):
+        assert one.position == plan.end  # a checkpoint during a batch includes it, and none of those read already
+        given.append(batch)
+    assert bytes_of(given) == bytes_of(map(one.dataset.__getitems__, planned))
+    for stop in (1, 6, 17, len(planned) - 1):
+        resumed = small_batches(path)
+        resumed.load_state_dict(one.state_dict() | {"position": planned[stop - 1].end})
+        assert bytes_of(resumed) == bytes_of(given[stop:])
+    left = small_batches(path)
+    for _ in range(2):  # read ahead when it is left, which must not show in the next epoch
+        for i, _ in enumerate(left):
+            if i == 20:
+                break
+    assert bytes_of(left) == bytes_of(map(one.dataset.__getitems__, one.order.batches(2)))
+
+
+@pytest.mark.parametrize("bad", [0, 1, 20, 51])
+def test_an_error_comes_after_the_batches_before_it(path, monkeypatch, bad):
+    one, planned = small_batches(path), list(small_batches(path).order.batches(0))
+    read = H5Dataset.__getitems__
+
+    def fails(self, batch):
+        if batch.end == planned[bad].end:
+            raise DataFileError("damaged")
+        return read(self, batch)
+
+    monkeypatch.setattr(H5Dataset, "__getitems__", fails)
+    given = []
+    with pytest.raises(DataFileError, match="damaged"):
+        given += one
+    ends = [batch.end for batch in planned[:bad]]
+    assert (len(given), one.position) == (bad, ends[-1] if ends else 0)
+
+
+def test_only_small_batches_without_a_transform_are_read_together(path, tmp_path):
+    def turns(dataset, batch_size):
+        one, lengths = Loader(dataset, Order(len(dataset), batch_size)), []
+        read = one._read
+        one._read = lambda batches: lengths.append(len(batches)) or read(batches)
+        assert sum(len(x) for x, *_ in one) == len(dataset)
+        return lengths
+
+    small = turns(H5Dataset(path, "train", ("x", "y")), 2)
+    assert small[:AHEAD] == [1] * AHEAD
+    assert max(small) == TOGETHER
+    assert sum(small) == -(-N // 2)
+    slow = H5Dataset(path, "train", ("x", "y"), transform=lambda batch, rng: batch)
+    assert set(turns(slow, 2)) == {1}
+    large = write(tmp_path / "large.h5", {"x": np.zeros((40, SMALL_BYTES), np.uint8)}, {"train": range(40)})
+    assert set(turns(H5Dataset(large, "train", ("x",)), 2)) == {1}
 
 
 def test_a_position_in_other_data_is_refused(path):

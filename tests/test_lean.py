@@ -11,7 +11,7 @@ import json, sys
 import lightning.pytorch as L
 import torch
 from torch import nn
-from myproj.lab.speed.lean import lean
+from myproj.lab.speed.accelerate import lean
 
 case = sys.argv[1]
 calls = []

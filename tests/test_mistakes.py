@@ -123,6 +123,7 @@ COMMANDS = {
     ("trials", "new", "Wide"): "lower-case",
     ("trials", "new", "wide", "--from", "baselin"): "did you mean: baseline",
     ("data", "pack", "digit"): "did you mean: digits",
+    ("submit", "trial=baseline", "site=slurm", "job.gpus=4", "batch.global=100"): "times 4 processes: 256, 512, 768",
 }
 
 

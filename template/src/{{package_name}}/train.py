@@ -18,18 +18,23 @@ from .lab.fit.parts import build_data, build_task
 from .lab.fit.recording import Recording
 from .lab.fit.trainer import build_trainer, settle
 from .lab.record.run import Run
-from .lab.speed.lean import lean
+from .lab.speed.accelerate import accelerate, lean, scale
+from .lab.speed.forecast import foreseen
+from .lab.speed.observe import build_profile, watch
 
 
 def train(config: DictConfig, run: Run, recording: Recording) -> None:
     """Trains one attempt of `run`; its record was begun before this file was imported, and is ended by the caller."""
-    # 1. Settings: seed, device, precision, threads
-    recording.note(**settle(config, recording.earlier))
+    # 1. Settings: seed, device, precision, threads; batch and learning rate for the number of processes
+    recording.note(forecast=foreseen(config, run.record["code"].get("tree")))
+    recording.note(**settle(config, recording.earlier), **scale(config))
+    profile = build_profile(config, run.dir / "profile")
 
     # 2. Parts: what a sample is, what is learned, who trains
     data = build_data(config)
-    task = build_task(config)
-    trainer = lean(build_trainer(config, run, recording.n, data, task))
+    task = accelerate(build_task(config), config)
+    trainer = build_trainer(config, run, recording.n, data, task)
+    trainer = lean(watch(trainer, config, profile, run.dir))
     recording.note(world_size=trainer.world_size, data=data.fingerprint() if hasattr(data, "fingerprint") else None)
 
     # 3. Fit: from the newest checkpoint of the run, or from the start

@@ -99,7 +99,7 @@ if [ "$TASKS_PER_NODE" -gt 1 ]; then
 fi
 launch() { rank; }
 clock() { # the time limit, which nobody else keeps
-  "${COMMAND[0]}" -m myproj.lab.speed.gpus $$ & # stops a job whose GPUs do nothing
+  "${COMMAND[0]}" -m myproj.lab.speed.nodes $$ & # stops a job whose GPUs do nothing
   sleep 86340 && kill -USR2 $$ && sleep 60 && {
     pkill -KILL -P "$STEP" || true
     kill -KILL "$STEP"

@@ -20,7 +20,7 @@ from ..errors import Failed
 from ..machine.node import cores, filesystem_type, limit_bytes, stripes
 from ..project import Project
 from ..record.attempt import status
-from ..speed.gpus import gpus
+from ..speed.nodes import bad_nodes, gpus, table
 from .jobs import JOB_VARIABLES, live, poll_s
 from .scheduler import call
 
@@ -195,7 +195,6 @@ def examine_nodes(project: Project, overrides: list[str]) -> int:
     Raises:
         Failed: the job is not over within half an hour, or left nothing.
     """
-    from ..speed.nodes import bad_nodes, table
     from .plan import prepare_nodes
     from .submit import submit_plan
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from ..config.compose import Composition
 from ..errors import Failed, LabError, Refused
+from ..machine.node import PREEMPTION, STOP
 from ..machine.ranks import discover
-from ..machine.stop import PREEMPTION, STOP
 from ..project import Project
 from ..record.run import Run
 from ..record.snapshot import Git

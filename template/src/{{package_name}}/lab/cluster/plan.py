@@ -15,7 +15,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..config.compose import Composition, compose
+from ..config.compose import Composition, accumulation, compose
 from ..config.layers import trials
 from ..config.overrides import parse
 from ..config.overrides import points as points_of
@@ -26,7 +26,7 @@ from .scheduler import words_of
 from .site import Site, load_site, site_of_host
 
 OFFLINE = ("HF_HUB_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "WANDB_MODE=offline", "UV_OFFLINE=1", "PIP_NO_INDEX=1")
-IDLE_GUARD = '"${{COMMAND[0]}}" -m {package}.lab.speed.gpus $$ & # stops a job whose GPUs do nothing\n  '
+IDLE_GUARD = '"${{COMMAND[0]}}" -m {package}.lab.speed.nodes $$ & # stops a job whose GPUs do nothing\n  '
 
 
 @dataclass
@@ -73,6 +73,9 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
     }
     rank = [*start[site["python"]], "-m", f"{project.package}.lab", "rank", *(["--", *command] if command else [])]
     request = complete(site, job, name, len(points))
+    for point in points if command is None else ():
+        if point.config.batch["global"] is not None:
+            accumulation(point.config, request.nodes * request.tasks_per_node)
     runs, scratch = Path(paths["runs"]), Path(paths["scratch"] or project.root)
     return Plan(project, site, request, points, rank, throttle, runs, scratch, command is None)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LabError
-from ..speed.gpus import gpus
+from ..speed.nodes import gpus
 from .scheduler import words_of
 from .site import NO_LIMIT, Site, account_of
 

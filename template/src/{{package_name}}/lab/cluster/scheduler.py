@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 from ..errors import Failed
 from ..project import read_yaml
 from ..record.environment import pid_started
-from ..speed.gpus import emptiest
+from ..speed.nodes import emptiest
 
 if TYPE_CHECKING:
     from .request import Request

@@ -29,6 +29,7 @@ from ..record.bundle import STORE, freeze, materialise
 from ..record.files import read_json
 from ..record.rows import run_directories
 from ..record.run import Run, find
+from ..speed.forecast import announce
 from .frozen import check_frozen, refuse_lacking
 from .jobs import live
 from .plan import Plan, plan_of, prepare, render, script_of
@@ -55,6 +56,7 @@ def submit(
     why: str | None = None,
     batch: bool = True,
     allow: bool = False,
+    yes: bool = False,
 ) -> list[Submitted]:
     """Freezes and sends the run of these settings, or one run per point of a list; returns at once.
 
@@ -64,16 +66,22 @@ def submit(
         why: kept in the record.
         batch: train one batch of the frozen code before sending; False checks keys, targets and files only.
         allow: record also what looks like a secret.
+        yes: send also what will take more than budget.gpu_hours, by the forecast of a bench of the same code.
 
     Raises:
-        LabError: the settings, the frozen code or the site say no; nothing was sent.
+        LabError: the settings, the frozen code, the budget or the site say no; nothing was sent.
     """
     plan = prepare(project or Project.find(), list(overrides), command)
-    return submit_plan(plan, why=why, batch=batch, allow=allow)
+    return submit_plan(plan, why=why, batch=batch, allow=allow, yes=yes)
 
 
 def submit_plan(
-    plan: Plan, why: str | None = None, batch: bool = True, allow: bool = False, original: Run | None = None
+    plan: Plan,
+    why: str | None = None,
+    batch: bool = True,
+    allow: bool = False,
+    yes: bool = False,
+    original: Run | None = None,
 ) -> list[Submitted]:
     """Freezes, checks and sends what `prepare` has prepared; with `original`, the code of that run, as it is."""
     if original:
@@ -88,6 +96,8 @@ def submit_plan(
     if not plan.points:
         print("every point of this list is queued, running or finished; nothing to send", file=sys.stderr)
         return []
+    if plan.trains:
+        announce([point.config for point in plan.points], code["tree"], plan.request.time_s, yes)
     archive = plan.runs / STORE / f"{code['commit']}.tar"
     with tempfile.TemporaryDirectory(prefix="lab-submit-") as temporary:
         frozen = Path(temporary).resolve() / "code"
@@ -202,6 +212,7 @@ def submit_command(project: Project, args: list[str]) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the job script and how it would be sent")
     parser.add_argument("--no-batch", action="store_true", help="check keys, targets and files only; nothing slow")
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
+    parser.add_argument("--yes", action="store_true", help="send it though its forecast is above budget.gpu_hours")
     parser.add_argument("--json", action="store_true", help="for scripts: run_id, job_id, run_dir, log")
     place = args.index("--") if "--" in args else len(args)
     chosen, command = parser.read(args[:place]), args[place + 1 :] if "--" in args else None
@@ -210,7 +221,7 @@ def submit_command(project: Project, args: list[str]) -> None:
     plan = prepare(project, chosen.overrides, command)
     if chosen.dry_run:
         return print(dry_run(plan))
-    sent = submit_plan(plan, why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow)
+    sent = submit_plan(plan, chosen.why, not chosen.no_batch, chosen.allow, chosen.yes)
     if not chosen.json:
         return tell(plan, sent)
     found = [asdict(one) for one in sent]

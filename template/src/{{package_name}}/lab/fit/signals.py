@@ -23,7 +23,7 @@ from lightning.pytorch.loops.training_epoch_loop import _TrainingEpochLoop
 from torch.utils.data.dataloader import DataLoader, _MultiProcessingDataLoaderIter
 
 from ..errors import LabError
-from ..machine.stop import PREEMPTION, STOP
+from ..machine.node import PREEMPTION, STOP
 
 INTERRUPT, REQUEUE = 1, 2  # what was asked for; ranks agree on the largest
 start_workers = _MultiProcessingDataLoaderIter.__init__

@@ -123,9 +123,9 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> str:
     from .parts import build_callbacks, build_data, build_task  # torch, only now
     from .trainer import plain_trainer, settle
 
-    config.trainer.devices = 1
-    settle(config, earlier={})
-    data, task, callbacks = build_data(config), build_task(config), build_callbacks(config)
+    config.trainer.devices, train = 1, import_module(f"{PACKAGE}.train")
+    settle(config, earlier={}), train.scale(config)
+    data, task, callbacks = build_data(config), train.accelerate(build_task(config), config), build_callbacks(config)
     started_s = time.monotonic()
     one_batch = [callback for callback in callbacks if not hasattr(callback, "monitor")]  # no metric to monitor yet
     trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=one_batch)

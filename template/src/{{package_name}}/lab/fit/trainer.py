@@ -86,7 +86,7 @@ def plain_trainer(
     several = int(config.trainer.devices) > 1 or more.get("num_nodes", 1) > 1
     return L.Trainer(
         **settings,
-        strategy=DDPStrategy() if several else "auto",
+        strategy=vars(task).get("lab_strategy", DDPStrategy()) if several else "auto",  # set by speed.fsdp
         use_distributed_sampler=not isinstance(data, H5DataModule),
         callbacks=[*([BuffersAgree()] if several else []), *callbacks],
         num_sanity_val_steps=0,
@@ -134,9 +134,9 @@ def settle(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
     L.seed_everything(config.seed, workers=True, verbose=False)
     if config.record.deterministic:
         make_deterministic()
-    if trainer.precision == "16-mixed" and trainer.gradient_clip_val and config.get("optimizer", {}).get("fused"):
-        config.optimizer.fused = False  # torch cannot clip what a fused optimizer unscales itself
-        print("optimizer.fused is off: torch refuses it with 16-mixed precision and gradient clipping", flush=True)
+    if "mixed" in str(trainer.precision) and trainer.gradient_clip_val and config.get("optimizer", {}).get("fused"):
+        config.optimizer.fused = False  # it unscales gradients itself, too late for clipping; refused for bf16 too
+        print(f"optimizer.fused is off: it is refused with {trainer.precision} and gradient clipping", flush=True)
     chosen = {name: trainer[name] for name in ("accelerator", "devices", "precision", "threads", "matmul_precision")}
     device = torch.cuda.get_device_name() if trainer.accelerator in ("gpu", "cuda") else "cpu"
     return chosen | {"device": device, "deterministic": config.record.deterministic}

@@ -8,9 +8,8 @@ module has the name of a function here: importing it would take the function's p
 from importlib import import_module
 from typing import Any
 
-HOME = {"H5DataModule": "datamodule", "H5Dataset": "dataset", "as_is": "dataset"}
-HOME |= {"DataFileError": "file_layout", "layout": "file_layout"}
-HOME |= {"fingerprint": "file_layout", "verify": "file_layout", "write": "writer"}
+HOME = {"H5DataModule": "datamodule", "H5Dataset": "dataset", "as_is": "dataset", "write": "writer"}
+HOME |= {name: "file_layout" for name in ("DataFileError", "fingerprint", "layout", "verify")}
 __all__ = ["DataFileError", "H5DataModule", "H5Dataset", "as_is", "fingerprint", "layout", "verify", "write"]
 
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,7 @@ def pack_command(project: Project, args: list[str]) -> None:
     add("--as", dest="kind", choices=[*sources.READERS, "arrays"], help="the source; encoded: images as their bytes")
     add("--size", nargs=2, type=int, metavar=("H", "W"), help="of images: scaled to cover it, then cropped")
     add("--label", help="column of a table that becomes y")
-    add(
-        "--columns",
-        type=lambda text: text.split(","),
-        default=[],
-        help="of a table that become x (default: the others)",
-    )
+    add("--columns", type=lambda text: text.split(","), default=[], help="of a table that become x (default: others)")
     add("--split", default="train=0.8,val=0.1,test=0.1", help="shares (default: %(default)s)")
     add("--split-file", type=Path, help="lines `sample,split`; sample: path below the source, or row number")
     add("--group", help="keeps a group on one side: a column of a table, or an expression found in each path")
@@ -111,11 +106,10 @@ def data_config(project: Project, name: str) -> dict[str, Any]:
 
 def load_class(config: dict[str, Any]) -> Any:
     """The class that `_target_` names."""
-    module, name = config["_target_"].rsplit(".", 1)
     try:
-        return getattr(import_module(module), name)
+        return resolve_name(config["_target_"])
     except (ImportError, AttributeError) as error:
-        raise LabError(f"_target_: {module}.{name} cannot be loaded: {error}") from error
+        raise LabError(f"_target_: {config['_target_']} cannot be loaded: {error}") from error
 
 
 def writable_place(project: Project) -> Path:
@@ -143,8 +137,7 @@ def data_file(project: Project, name: str) -> Path:
 
 def info_command(project: Project, args: list[str]) -> None:
     """Fields, shapes, bytes, splits, class counts, provenance, striping, and where the file fits."""
-    name = takes_file("info", "what a data file holds, and where it fits").parse_args(args).name
-    found = layout(data_file(project, name))
+    found = layout(data_file(project, takes_file("info", "what a file holds, and where it fits").parse_args(args).name))
     tell_content(found)
     if (label := found.fields.get("y")) and label.dtype.kind in "iu" and len(label.shape) == 1:
         names = json.loads(label.attrs.get("classes", "{}"))

@@ -88,8 +88,7 @@ class H5DataModule(L.LightningDataModule):
             warm(self.file)
 
     def train_dataloader(self) -> Loader:
-        overfits = self.trainer is not None and self.trainer.overfit_batches > 0
-        return self.loader("train", shuffle=not overfits)
+        return self.loader("train", shuffle=not (self.trainer and self.trainer.overfit_batches))
 
     def val_dataloader(self) -> Loader | list:
         return self.loader("val") if "val" in self.layout.splits else []

@@ -82,8 +82,7 @@ class Ragged(FieldReader):
         if self.crop == "random" and (spare := np.maximum(lengths - length, 0)).any():
             first = first + batch.rng.integers(0, spare, endpoint=True)
         out = np.zeros((len(rows), length), self.values.dtype)
-        sizes = np.minimum(lengths, length).tolist()
-        for row, start, size in zip(out, first.tolist(), sizes, strict=True):
+        for row, start, size in zip(out, first.tolist(), np.minimum(lengths, length).tolist(), strict=True):
             row[:size] = self.values[start : start + size]
         return out
 

@@ -281,8 +281,7 @@ def fingerprint(path: str | Path, verified: Layout | None = None) -> dict[str, A
         with suppress(OSError, ValueError):
             return json.loads(note.read_text(encoding="utf-8")) | version
         verified = verify(path)
-    arrays = sorted(verified.every.items())
-    lines = [f"{name} {array.dtype.str} {array.shape} {array.sha256}" for name, array in arrays]
+    lines = [f"{name} {array.dtype.str} {array.shape} {array.sha256}" for name, array in sorted(verified.every.items())]
     known = {"sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(), "n": verified.n} | version
     with suppress(OSError):  # a full or read-only home costs the next run a second reading, nothing else
         cache.mkdir(parents=True, exist_ok=True)

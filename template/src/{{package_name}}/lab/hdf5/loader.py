@@ -7,6 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from .dataset import Batch, H5Dataset, as_is
 from .file_layout import DataFileError
 from .sources import permutation
 
-AHEAD = 4  # batches read before they are asked for
+AHEAD = 4  # turns of the thread before their batches are asked for: of one batch each, or of
+TOGETHER, SMALL_BYTES = 8, 128 << 10  # several so small that handing each over would take longer than reading it
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,8 @@ class Order:
         """This rank's batches of `epoch` from the sample `position` on."""
         order = permutation(self.n, self.seed, epoch) if self.shuffle else np.arange(self.n)
         starts = self.starts(position)
-        for step, start in enumerate(starts):
-            last = step == len(starts) - 1 and not self.drop_last
-            end = self.n if last else start + starts.step
+        for start in starts:
+            end = self.n if start == starts[-1] and not self.drop_last else start + starts.step
             low, high = (start + (end - start) * k // self.world_size for k in (self.rank, self.rank + 1))
             yield Batch(order[low:high], end, (self.seed, epoch, start, self.rank))
 
@@ -93,8 +94,7 @@ class Loader:
         return len(self.order.starts())
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
-        ahead = self._from_workers() if self.num_workers else in_order(self._read, self._plan(), 1, AHEAD)
-        for batch in ahead:
+        for batch in self._from_workers() if self.num_workers else self._from_thread():
             self.position = self._ends.popleft()  # before the yield: a checkpoint during this batch includes it
             yield batch
 
@@ -111,9 +111,25 @@ class Loader:
             self._ends.append(batch.end)
             yield batch
 
-    def _read(self, batch: Batch) -> tuple[torch.Tensor, ...]:
-        tensors = self.dataset.__getitems__(batch)
-        return tuple(tensor.pin_memory() for tensor in tensors) if self.pin_memory else tensors
+    def _from_thread(self) -> Iterator[tuple[torch.Tensor, ...]]:
+        plan, n_batches = self._plan(), 1  # alone, the first batch is there soonest
+        turns = iter(lambda: list(islice(plan, n_batches)), [])
+        for read, error in in_order(self._read, turns, 1, AHEAD):
+            yield from read
+            if error:
+                raise error
+            n_batches = 1 if self.dataset.transform or sum(x.nbytes for x in read[0]) > SMALL_BYTES else TOGETHER
+
+    def _read(self, batches: list[Batch]) -> tuple[list[tuple[torch.Tensor, ...]], Exception | None]:
+        """What the thread does in one turn; an error comes with the batches that were read before it."""
+        read = []
+        try:
+            for batch in batches:
+                tensors = self.dataset.__getitems__(batch)
+                read.append(tuple(tensor.pin_memory() for tensor in tensors) if self.pin_memory else tensors)
+        except Exception as error:
+            return read, error
+        return read, None
 
     def _from_workers(self) -> Iterator[tuple[torch.Tensor, ...]]:
         if self._workers is None:

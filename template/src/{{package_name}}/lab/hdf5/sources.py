@@ -292,8 +292,7 @@ def read_split_file(path: Path) -> dict[str, str]:
     """
     given: dict[str, str] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        key, comma, split = line.rpartition(",")
-        fine = comma and split.strip() and key.strip() not in given
-        require(fine, f"{path}:{number}: expected `sample,split`, each sample once; found {line!r}")
-        given[key.strip()] = split.strip()
+        key, _, split = map(str.strip, line.rpartition(","))
+        require(key and split and key not in given, f"{path}:{number}: expected a new `sample,split`, found {line!r}")
+        given[key] = split
     return given

@@ -56,7 +56,7 @@ def stage(path: Path, where: str, owner: Any, keep: bool = False) -> Path:
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
         with _alone(directory):
-            _clear(directory)
+            _remove_unused(*directory.iterdir())
             handle = _use(copy, path)
             if keep:
                 copy.chmod(0o400)  # read-only: kept without a user
@@ -73,7 +73,7 @@ def unstage(directory: Path, path: Path) -> None:
         with _alone(directory):
             for copy in directory.glob(f"*-{glob.escape(path.name)}"):
                 copy.chmod(0o600)
-            _clear(directory)
+            _remove_unused(*directory.iterdir())
 
 
 def place(where: str) -> Path:
@@ -133,16 +133,12 @@ def _leave(copy: Path, handle: int, pid: int) -> None:
         _remove_unused(copy)
 
 
-def _clear(directory: Path) -> None:
-    for copy in directory.iterdir():
-        _remove_unused(copy)
-
-
-def _remove_unused(copy: Path) -> None:
-    with suppress(FileNotFoundError, BlockingIOError), open(copy, "rb") as file:  # gone, or in use
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(file.fileno()).st_mode & 0o200:
-            copy.unlink()
+def _remove_unused(*copies: Path) -> None:
+    for copy in copies:
+        with suppress(FileNotFoundError, BlockingIOError), open(copy, "rb") as file:  # gone, or in use
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(file.fileno()).st_mode & 0o200:
+                copy.unlink()
 
 
 def warm(path: Path) -> None:

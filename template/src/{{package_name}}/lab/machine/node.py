@@ -1,19 +1,22 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What this job has of its node: processor cores, memory, and disks of which kind."""
+"""What this job has of its node: processor cores, memory, disks of which kind; and the request to give it back."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
+import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 CGROUPS = Path("/sys/fs/cgroup")
+PREEMPTION = (signal.SIGUSR2, signal.SIGUSR1, signal.SIGTERM)  # time limit, the user's own, the scheduler's: all alike
 NODE_LOCAL = ("SLURM_TMPDIR", "PBS_LOCALDIR", "T4TMPDIR", "JOBSCRATCH", "TMPDIR")
 Item, Result = TypeVar("Item"), TypeVar("Result")
 
@@ -138,3 +141,35 @@ def _lfs(place: Path, *words: str) -> str | None:
         return None
     done = subprocess.run(["lfs", *words], capture_output=True, text=True, timeout=60)
     return done.stdout if done.returncode == 0 else None
+
+
+# ---- the request to stop: a signal only sets a flag, the program decides when
+
+
+class StopRequest:
+    """Remembers the first signal that asked this process to stop; `signum` is 0 until then."""
+
+    def __init__(self) -> None:
+        self.signum = 0
+        self._previous: dict[int, object] = {}
+
+    def listen(self, *signums: int) -> list[int]:
+        """Takes these signals over (main thread only) and returns those that were not listened to before."""
+        taken = [signum for signum in signums if signum not in self._previous]
+        for signum in signums:
+            self._previous.setdefault(signum, signal.signal(signum, self._remember))
+        return taken
+
+    def ignore(self, *signums: int) -> None:
+        """Gives these signals back to who had them before `listen`."""
+        for signum in signums:
+            if signum in self._previous:
+                signal.signal(signum, self._previous.pop(signum))
+
+    def _remember(self, signum: int, frame: FrameType | None) -> None:
+        if signum == signal.SIGINT and self.signum:  # Ctrl-C a second time: now
+            raise KeyboardInterrupt
+        self.signum = self.signum or signum
+
+
+STOP = StopRequest()

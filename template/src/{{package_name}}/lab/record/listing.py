@@ -200,6 +200,9 @@ def screen(run: Run, overview: dict) -> str:
             say("", f"environment {change}")
         if exception := attempt["end"].get("exception"):
             say("", exception["line"])
+    if expected := attempts and attempts[0]["start"].get("forecast"):  # by a lab bench of the same code and settings
+        took = f", took {timedelta(seconds=round(overview['seconds']))}" if overview["seconds"] else ""
+        say("forecast", f"{timedelta(seconds=round(expected['seconds']))}{took}")
     for name, value in overview["metrics"].items():
         say(name, shown(value))
     say("directory", run.dir)
