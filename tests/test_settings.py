@@ -3,9 +3,11 @@
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import call
 from trainings import add_trial, last
 
@@ -94,13 +96,33 @@ def trials(home):
     return home
 
 
+SHORT = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=2", "trainer.devices=2")
+
+
+def sharded(trials):
+    """The records of a training without and with speed.fsdp, what lab eval says of the second, and its resumption."""
+    records = []
+    for fsdp in ("false", "true"):
+        call(trials, "lab", "train", "trial=linear", f"speed.fsdp={fsdp}", *SHORT)
+        records.append(last(trials))
+    one = json.loads(call(trials, "lab", "eval", "@last", "trainer.devices=1", "--json").splitlines()[-1])
+    states = [torch.load(f"{r['run_dir']}/checkpoints/last.ckpt", weights_only=True)["state_dict"] for r in records]
+    return records, states, one, call(trials, "lab", "resume", "@last", "trainer.max_epochs=3")
+
+
 @pytest.fixture(scope="module")
-def found(trials):
-    """What each setting changed; one process trains with all of them."""
+def started(trials):
+    """Two things at a time: one process that trains with every setting, and what takes two processes."""
     compiler = ["--compile"] if shutil.which("g++") else []
-    program = Path(__file__).with_name("settings_program.py")
-    said = call(trials, sys.executable, "-W", "ignore", program, *compiler, timeout_s=500)
-    return json.loads(said.split("FOUND")[1].splitlines()[0])
+    program = [sys.executable, "-W", "ignore", Path(__file__).with_name("settings_program.py"), *compiler]
+    with ThreadPoolExecutor(2) as threads:
+        yield threads.submit(call, trials, *program, timeout_s=500), threads.submit(sharded, trials)
+
+
+@pytest.fixture(scope="module")
+def found(started):
+    """What each setting changed."""
+    return json.loads(started[0].result().split("FOUND")[1].splitlines()[0])
 
 
 def test_the_global_batch_is_made_of_smaller_ones(found):
@@ -192,21 +214,10 @@ def test_health_tells_of_slow_data(found):
     assert found["health"]["said"].count("goes by waiting for data") == 1
 
 
-SHORT = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=2", "trainer.devices=2")
-
-
-def test_parameters_spread_over_two_processes_learn_the_same(trials):
-    import torch
-
-    weights = {}
-    for fsdp in ("false", "true"):
-        call(trials, "lab", "train", "trial=linear", f"speed.fsdp={fsdp}", *SHORT)
-        record = last(trials)
-        content = torch.load(f"{record['run_dir']}/checkpoints/last.ckpt", weights_only=True)
-        weights[fsdp] = content["state_dict"]
-    assert weights["false"].keys() == weights["true"].keys()
-    for name, value in weights["false"].items():
-        torch.testing.assert_close(weights["true"][name], value, rtol=1e-3, atol=1e-4)
-    one = json.loads(call(trials, "lab", "eval", "@last", "trainer.devices=1", "--json").splitlines()[-1])
+def test_parameters_spread_over_two_processes_learn_the_same(started):
+    (_, record), (whole, spread), one, resumed = started[1].result()
+    assert whole.keys() == spread.keys()
+    for name, value in whole.items():
+        torch.testing.assert_close(spread[name], value, rtol=1e-3, atol=1e-4)
     assert one == pytest.approx({name: record["metrics"][name] for name in one}, abs=1e-5)
-    assert "finished" in call(trials, "lab", "resume", "@last", "trainer.max_epochs=3")
+    assert "finished" in resumed

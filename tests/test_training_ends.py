@@ -130,16 +130,27 @@ def test_a_run_whose_code_raises_is_recorded_as_failed(home):
     assert "Traceback" not in said
 
 
+ONE_AFTER_THE_OTHER = """
+import sys
+from myproj.lab.cli import main
+sys.stderr = sys.stdout
+for command in sys.argv[1:]:
+    print("CODE", main(command.split()), flush=True)
+"""
+
+
 def test_what_is_found_only_after_importing(home):
     add_trial(home, "absent", config_yaml="model:\n  _target_: torch.nn.Lineal\n  in_features: 3\n")
-    assert "Lineal" in call(home, "lab", "train", "trial=absent", *SHORT, rc=2)
     (home / "data/half.h5").write_bytes((home / "data/digits.h5").read_bytes()[:5000])
     (home / "data/foreign.h5").write_bytes(b"not HDF5 at all")
-    for name in ("half.h5", "foreign.h5", "nowhere.h5"):
-        said = call(home, "lab", "train", "trial=baseline", *SHORT, f"data.path={name}", rc=2)
-        assert name in said
-        assert "Traceback" not in said
-        assert name in call(home, "lab", "check", "trial=baseline", f"data.path={name}", rc=2)
+    files = ("half.h5", "foreign.h5", "nowhere.h5")
+    wrong = ["trial=absent", *(f"trial=baseline data.path={file}" for file in files)]
+    commands = [f"{command} {settings} {' '.join(SHORT)}" for settings in wrong for command in ("train", "check")]
+    said = call(home, sys.executable, "-B", "-c", ONE_AFTER_THE_OTHER, *commands).split("CODE")
+    assert [part.split("\n")[0] for part in said[1:]] == [" 2"] * len(commands)
+    for part, name in zip(said, ["Lineal"] * 2 + [file for file in files for _ in range(2)], strict=False):
+        assert name in part
+        assert "Traceback" not in part
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(home):
