@@ -88,8 +88,8 @@ def forecast(bench: dict, config: DictConfig, n_devices: int | None = None, gpu:
     if gpu:
         peaks = [peak_tflops(name, bench["precision"], bench["matmul_precision"]) for name in (bench["device"], gpu)]
         if None in peaks:
-            known = f"{nearest(gpu, PEAKS)}: {', '.join(PEAKS)}"
-            raise LabError(f"the peak of {bench['device']} or {gpu} is not known{known}")
+            unknown = gpu if peaks[0] else bench["device"]
+            raise LabError(f"no peak is known of {unknown}{nearest(unknown, PEAKS)}, only of: {', '.join(PEAKS)}")
         step_s *= bench["shares"]["load"] + (1 - bench["shares"]["load"]) * peaks[0] / peaks[1]
     seconds = times_s["startup"] + min(ends) * step_s + n_epochs * (times_s["epoch"] + times_s["checkpoint"])
     seconds += n_epochs // trainer.check_val_every_n_epoch * times_s["val"] * world_size / n_devices

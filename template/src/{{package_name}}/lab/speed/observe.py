@@ -7,6 +7,7 @@ import cProfile
 import importlib.util
 import inspect
 import json
+import os
 import resource
 import time
 from collections.abc import Callable, Iterator
@@ -122,8 +123,7 @@ class Profile(L.Callback):
             profiler, ending, how = KINDS[self.kind]
             file = self.folder / f"{self.kind}-rank{trainer.global_rank}{ending}"
             self.running.callback(tell, file, how)
-            entered = self.running.enter_context(profiler(file, trainer, self.settings))
-            self.step = getattr(entered, "step", None)
+            self.step = getattr(self.running.enter_context(profiler(file, trainer, self.settings)), "step", None)
 
     def on_train_batch_end(self, *_: Any) -> None:
         if self.step:
@@ -151,6 +151,7 @@ def simple(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[Non
 
 def operations(file: Path, trainer: L.Trainer, settings: DictConfig) -> torch.profiler.profile:
     wait, warmup, active = settings.wait_steps, settings.warmup_steps, settings.active_steps
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would print lines of its own
     schedule = torch.profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=1)
     return torch.profiler.profile(schedule=schedule, on_trace_ready=partial(write_trace, file))
 
