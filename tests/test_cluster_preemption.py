@@ -91,9 +91,7 @@ def test_a_killed_node_costs_no_more_than_the_last_checkpoint(lab, reference):
         lambda: job(sent["job_id"])["JobState"] in ("PENDING", "COMPLETING", "REQUEUED"), "the dead node noticed"
     )
     subprocess.run([SCRIPTS / "slurm_node_start.sh", FOLDER, "c2"], check=True, timeout=60)
-    slurm("scontrol", "update", "NodeName=c2", "State=RESUME") if "down" in slurm(
-        "sinfo", "-h", "-n", "c2", "-o", "%T"
-    ) else None
+    wait_until(lambda: "down" not in slurm("sinfo", "-h", "-n", "c2", "-o", "%T"), "the node back by itself")
     ended(sent)
     assert weights(sent) == weights(reference)
     assert curve(sent) == curve(reference)
