@@ -97,7 +97,8 @@ def submit_plan(
         print("every point of this list is queued, running or finished; nothing to send", file=sys.stderr)
         return []
     if plan.trains:
-        announce([point.config for point in plan.points], code["tree"], plan.request.time_s, yes)
+        meant = yes or original is not None  # its hours are known from the first time
+        announce([point.config for point in plan.points], code["tree"], plan.request.time_s, meant)
     archive = plan.runs / STORE / f"{code['commit']}.tar"
     with tempfile.TemporaryDirectory(prefix="lab-submit-") as temporary:
         frozen = Path(temporary).resolve() / "code"
@@ -221,7 +222,7 @@ def submit_command(project: Project, args: list[str]) -> None:
     plan = prepare(project, chosen.overrides, command)
     if chosen.dry_run:
         return print(dry_run(plan))
-    sent = submit_plan(plan, chosen.why, not chosen.no_batch, chosen.allow, chosen.yes)
+    sent = submit_plan(plan, why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes)
     if not chosen.json:
         return tell(plan, sent)
     found = [asdict(one) for one in sent]
