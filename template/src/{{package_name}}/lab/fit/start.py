@@ -124,7 +124,8 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> str:
     from .trainer import plain_trainer, settle
 
     config.trainer.devices, train = 1, import_module(f"{PACKAGE}.train")
-    settle(config, earlier={}), train.scale(config)
+    settle(config, earlier={})
+    train.scale(config)  # as train.py itself does it
     data, task, callbacks = build_data(config), train.accelerate(build_task(config), config), build_callbacks(config)
     started_s = time.monotonic()
     one_batch = [callback for callback in callbacks if not hasattr(callback, "monitor")]  # no metric to monitor yet
@@ -151,9 +152,8 @@ def eval_command(project: Project, args: list[str]) -> int:
     word, overrides = run_and_settings(parser, chosen.overrides)
     run = find(project.paths["runs"], word)
     load_dotenv(project)
-    otherwise = "lab eval takes trainer.* and data.*"
-    config = with_settings(read_recorded(run.dir / "config.yaml"), overrides, ("trainer.", "data."), otherwise)
-    config = resolved(config)
+    may, otherwise = ("trainer.", "data."), "lab eval takes trainer.* and data.*"
+    config = resolved(with_settings(read_recorded(run.dir / "config.yaml"), overrides, may, otherwise))
     from .metrics import LogMeans  # torch, only now
     from .parts import build_data, build_task, load_weights
     from .trainer import plain_trainer, settle
