@@ -277,11 +277,19 @@ def memory(task: L.LightningModule, trainer: L.Trainer, clock: Chronometer) -> d
 
 
 def lr_curve(config: DictConfig, n_steps: int) -> dict[str, Any]:
-    """Smoothed losses at learning rates from 1e-7 to 1, and the rate at which they fall fastest per decade."""
+    """Smoothed losses at learning rates from 1e-7 to 1, and the rate at which they fall fastest per decade.
+
+    Lightning's lr_find does the same for a rate that is an attribute of the task; here it belongs to the optimizer.
+
+    Raises:
+        LabError: the task calls its optimizers by itself, so no loss comes back from its step.
+    """
     watch = Watch([10 ** (7 * i / (n_steps - 1) - 7) for i in range(n_steps)])
     config.trainer.update(devices=1, accumulate_grad_batches=1)
     with tempfile.TemporaryDirectory() as temporary:
         _, trainer, task, data = build(config, temporary, [watch])
+        if not task.automatic_optimization:
+            raise LabError("--lr needs the loss that training_step returns; this task steps its optimizers by itself")
         trainer.fit(task, datamodule=data)
     losses, mean = [], 0.0
     for i, loss in enumerate(torch.stack(watch.losses).tolist()):
