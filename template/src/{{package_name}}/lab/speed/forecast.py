@@ -26,7 +26,7 @@ PEAKS = {  # dense TFLOP/s of one GPU (float32, TF32, half precision with tensor
 NO_MATTER = (  # to the time of a step
     "seed", "log", "checkpoint", "record", "paths", "job", "site", "budget", "callbacks", "logger", "profile", "schedule",
 )  # fmt: skip
-LENGTH = ("max_epochs", "max_steps", "check_val_every_n_epoch", "devices", "threads", "test_after_fit")
+LENGTH = ("max_epochs", "max_steps", "check_val_every_n_epoch", "devices", "test_after_fit")
 
 
 class OutOfMemory(Failed):
@@ -39,7 +39,8 @@ def bench_path(config: DictConfig, tree: str | None) -> Path:
     plain = OmegaConf.to_container(config, resolve=True)
     taken = {key: value for key, value in plain.items() if key not in NO_MATTER}
     taken["trainer"] = {key: value for key, value in plain["trainer"].items() if key not in LENGTH}
-    taken["optimizer"] = {key: value for key, value in plain["optimizer"].items() if not isinstance(value, int | float)}
+    # nor do the numbers of the optimizer; its switches do
+    taken["optimizer"] = {key: one for key, one in plain["optimizer"].items() if type(one) not in (int, float)}
     settings = hashlib.sha256(json.dumps(taken, sort_keys=True, default=str).encode()).hexdigest()[:6]
     name = f"bench-{(tree or 'unrecorded')[:12]}-{settings}.json"
     return Path(config.paths.runs, config.trial.replace("/", "+"), name)
