@@ -14,7 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from rendered import copy_command, run
+
 FIRST_STEP = """
 import os, resource, lightning.pytorch as L
 class FirstStep(L.Callback):
@@ -40,10 +41,7 @@ trainer.fit(task, datamodule=Digits(path="digits.h5", search=["data"], batch_siz
 def cpu_s(command: list[str], folder: Path, path: str) -> float:
     """User + system seconds of a command and everything it started."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = os.environ | {"PYTHONPATH": path}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
+    run(command, folder, path)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -53,21 +51,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python, project = sys.executable, folder / "myproj"
-        copy = [
-            python,
-            "-m",
-            "copier",
-            "copy",
-            "--defaults",
-            "--quiet",
-            "--vcs-ref",
-            "HEAD",
-            str(folder / "template"),
-        ]
-        subprocess.run(
-            ["git", "clone", "--quiet", str(ROOT), str(folder / "template")], check=True
-        )  # what is committed
-        subprocess.run([*copy, str(project)], check=True)
+        subprocess.run([*(copy := copy_command(folder)), str(project)], check=True)
         (folder / "first_step.py").write_text(FIRST_STEP)
         (folder / "bare.py").write_text(BARE)
         path = f"{project}/src:{folder}"

@@ -8,14 +8,13 @@ with small images, to try the program itself. Without a GPU it says so and measu
 """
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from rendered import project_with, run
+
 LIMIT = 1.03
 CASE = """
 import json, os, time, torch
@@ -23,7 +22,7 @@ from torch import nn
 from torch.nn import functional as F
 ON_GPU = os.environ["DEVICE"] == "gpu"
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
-EPOCHS, BATCHES, SIZE, BATCH = (3, 100, 224, 128) if ON_GPU else (2, 4, 32, 8)  # the first epoch compiles
+EPOCHS, BATCHES, SIZE, BATCH = 3, *((100, 224, 128) if ON_GPU else (4, 32, 8))  # the first epoch compiles
 
 class Block(nn.Module):
     def __init__(self, n_in, n_out, stride):
@@ -97,16 +96,9 @@ class Clock(L.Callback):
 """
 SETTINGS = (
     "trial=resnet", "data=memory", "optimizer=adamw", "schedule=constant", "trainer.precision=bf16-mixed",
-    "speed.channels_last=true", "speed.compile=default", "trainer.test_after_fit=false",
+    "speed.channels_last=true", "speed.compile=default", "trainer.max_epochs=3",
+    "trainer.test_after_fit=false",
 )  # fmt: skip
-
-
-def run(command: list[str], folder: Path, path: str, device: str) -> str:
-    variables = os.environ | {"PYTHONPATH": path, "DEVICE": device}
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=1800)
-    if done.returncode:
-        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def main() -> None:
@@ -119,22 +111,15 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python, project, committed = sys.executable, folder / "myproj", str(folder / "template")
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), committed], check=True)
-        copy = ["copier", "copy", "--defaults", "--quiet", "--vcs-ref", "HEAD", committed, str(project)]
-        subprocess.run([python, "-m", *copy], check=True)
-        for file, text in {"case": CASE, "loop": LOOP, "modules": MODULES}.items():
-            (folder / f"{file}.py").write_text(text)
-        (trial := project / "src/myproj/trials/resnet").mkdir()
-        (trial / "config.yaml").write_text("model:\n  _target_: case.ResNet18\n")
-        (project / "src/myproj/conf/data/memory.yaml").write_text("_target_: modules.Batches\n")
-        path = f"{project}/src:{folder}"
-        n_epochs = 3 if device == "gpu" else 2
-        lab = [python, "-m", "myproj.lab", "train", *SETTINGS, f"trainer={device}", f"trainer.max_epochs={n_epochs}"]
+        project = project_with(folder, {"case": CASE, "loop": LOOP, "modules": MODULES}, "resnet", "case.ResNet18")
+        python, path = sys.executable, f"{project}/src:{folder}"
+        lab = [python, "-m", "myproj.lab", "train", *SETTINGS, f"trainer={device}"]
+        lab += ["callbacks.clock={_target_: modules.Clock}"]
         step_s: dict[str, list[float]] = {"loop by hand": [], "lab train": []}
         for _ in range(rounds):
-            step_s["loop by hand"].append(json.loads(run([python, "loop.py"], folder, path, device).splitlines()[-1]))
-            run([*lab, "callbacks.clock={_target_: modules.Clock}"], project, path, device)
+            said = run([python, "loop.py"], folder, path, DEVICE=device)
+            step_s["loop by hand"].append(json.loads(said.splitlines()[-1]))
+            run(lab, project, path, DEVICE=device)
             step_s["lab train"].append(json.loads((project / "step_s.json").read_text()))
     for name, values in step_s.items():
         print(f"{name:<14} {1e3 * statistics.median(values):8.3f} ms a step")

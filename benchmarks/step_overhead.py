@@ -9,14 +9,13 @@ Needs the packages of constraints.txt.
 """
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from rendered import project_with, run
+
 EPOCHS = 4  # the first warms up
 SMALL, WIDE = "1 469", "14 40"  # width of the network, batches of an epoch
 
@@ -106,49 +105,24 @@ class Unwatched(L.Callback):
     def setup(self, trainer, task, stage):
         trainer.callbacks = [one for one in trainer.callbacks if type(one).__name__ != "Health"]
 """
-TRIAL = "model:\n  _target_: case.MLP\n"
-DATA = "_target_: modules.Batches\n"
-
-
-def run(command: list[str], folder: Path, path: str, case: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": path, "CASE": case},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    if done.returncode:
-        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python, project, committed = sys.executable, folder / "myproj", str(folder / "template")
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), committed], check=True)
-        copy = ["copier", "copy", "--defaults", "--quiet", "--vcs-ref", "HEAD", committed, str(project)]
-        subprocess.run([python, "-m", *copy], check=True)
-        texts = {"case": CASE.format(epochs=EPOCHS), "loop": LOOP, "bare": LIGHTNING, "modules": MODULES}
-        for file, text in texts.items():
-            (folder / f"{file}.py").write_text(text)
-        trial = project / "src/myproj/trials/mlp"
-        trial.mkdir()
-        (trial / "config.yaml").write_text(TRIAL)
-        (project / "src/myproj/conf/data/memory.yaml").write_text(DATA)
-        path = f"{project}/src:{folder}"
+        programs = {"case": CASE.format(epochs=EPOCHS), "loop": LOOP, "bare": LIGHTNING, "modules": MODULES}
+        project = project_with(folder, programs, "mlp", "case.MLP")
+        python, path = sys.executable, f"{project}/src:{folder}"
         lab = [python, "-m", "myproj.lab", "train", "trial=mlp", "data=memory", "optimizer=adam", "schedule=constant"]
         lab += ["trainer=cpu", f"trainer.max_epochs={EPOCHS}", "trainer.threads=1", "trainer.test_after_fit=false"]
         lab += ["callbacks.clock={_target_: modules.Clock}"]
 
         def alone(program: str, case: str) -> float:
-            return json.loads(run([python, *program.split()], folder, path, case).splitlines()[-1])
+            return json.loads(run([python, *program.split()], folder, path, CASE=case).splitlines()[-1])
 
         def shipped(case: str, *more: str) -> float:
-            run([*lab, *more], project, path, case)
+            run([*lab, *more], project, path, CASE=case)
             return json.loads((project / "step_s.json").read_text())
 
         contenders = {
