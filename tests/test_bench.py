@@ -5,7 +5,7 @@ import pstats
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import call
+from conftest import call, commit
 from trainings import add_trial, last
 
 MODEL = """
@@ -56,11 +56,13 @@ SLOW = ("trial=slow", "data=late", *CPU)
 
 @pytest.fixture(scope="module")
 def slow(home):
-    """The shared project with two trials and a data path that sleep."""
-    for name, forward_s in {"slow": 0.0, "slower": 0.06}.items():
-        add_trial(home, name, model_py=MODEL, config_yaml=TRIAL.format(forward_s=forward_s))
+    """The shared project with two trials and a data path that sleep; one trial was edited since its commit."""
     (home / "src/myproj/late.py").write_text(DATA)
     (home / "src/myproj/conf/data/late.yaml").write_text(LATE)
+    for name, forward_s in {"slow": 0.0, "edited": 0.02}.items():
+        add_trial(home, name, model_py=MODEL, config_yaml=TRIAL.format(forward_s=forward_s))
+    commit(home, "Sleep")
+    (home / "src/myproj/trials/edited/config.yaml").write_text(TRIAL.format(forward_s=0.08))
     return home
 
 
@@ -127,14 +129,15 @@ def test_a_slow_data_path_is_called_so_and_names_the_setting(slow):
 @pytest.fixture(scope="module")
 def several(slow):
     """What the commands that make several benches say; at the same time, as they mostly sleep or import."""
-    model = ("model.forward_s=0.08", "model.sample_s=0.01", "model.largest=30")
+    model = ("model.forward_s=0.08", "model.sample_s=0.01", "model.largest=40")
     commands = {
         "sweep": (*SLOW, *model, "--sweep=batch=8..64", "--json"),
-        "compare": ("trial=baseline", *CPU, "--compare", "HEAD", "slower"),
+        "compare": ("trial=edited", "data=late", *CPU, "--compare", "HEAD", "."),
         "scaling": (*SLOW, "model.forward_s=0.05", "--scaling=1,2", "--plot=scaling.png", "--json"),
     }
+    few = ("--steps=2", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1")
     with ThreadPoolExecutor(len(commands)) as threads:
-        said = {key: threads.submit(call, slow, "lab", "bench", *words, "--steps=2") for key, words in commands.items()}
+        said = {key: threads.submit(call, slow, "lab", "bench", *words, *few) for key, words in commands.items()}
     return {key: future.result() for key, future in said.items()}
 
 
@@ -142,18 +145,23 @@ def test_a_sweep_finds_the_knee_and_the_largest_batch_that_fits(several):
     found = result(several["sweep"])
     assert found["key"] == "data.batch_size"
     assert found["knee"] == 16
-    assert found["largest"] == 24
-    assert found["refused"] == 32, "what lies between them is less than 8 more"
-    assert set(found["samples_per_s"]) == {"8", "16", "24"}
+    assert found["largest"] == 40
+    assert found["refused"] == 48, "what lies between them is not more than 8"
+    assert set(found["samples_per_s"]) == {"8", "16", "32", "40"}
 
 
-def test_a_commit_is_compared_with_a_trial_in_turns(slow, several):
+def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
     said = several["compare"]
     assert [line.split()[0] for line in said.splitlines() if "samples/s" in line] == ["A", "B"] * 3
-    ratio = float(said.split("slower takes ")[1].split()[0])
-    assert ratio > 1.2, "each step of the other sleeps for 60 ms"
-    trees = {path.name.split("-")[1] for path in slow.glob("runs/*/bench-*.json")}
-    assert len(trees) >= 2, "HEAD is without the trials of these tests"
+    ratio = float(said.split(". takes ")[1].split()[0])
+    assert 2 < ratio < 4.2, "0.08 s against 0.02 s, and what both need besides"
+    trees = {path.name.split("-")[1] for path in slow.glob("runs/edited/bench-*.json")}
+    assert len(trees) >= 2, "HEAD is without the edit"
+
+
+def test_a_trial_is_a_side_of_a_comparison(project, module, tmp_path):
+    here = module("project").Project.find(project)
+    assert module("tree.bench").side(here, "baseline", ["seed=1"], tmp_path) == (["seed=1", "trial=baseline"], {})
 
 
 def test_two_processes_are_measured_against_one(slow, several):
