@@ -181,12 +181,16 @@ found["refused"] = {
 torch.use_deterministic_algorithms(False)
 
 
-def summed(task):
-    step = task.training_step
-    task.training_step = lambda batch, batch_idx: step(batch, batch_idx) | {"acc": torch.tensor(1.97)}
+def scoring(acc):
+    def change(task):
+        step = task.training_step
+        task.training_step = lambda batch, batch_idx: step(batch, batch_idx) | {"acc": torch.tensor(acc)}
+
+    return change
 
 
-found["refused"]["acc"] = refused("trial=linear", "log.every_n_steps=5", watched=True, change=summed)
+for name, acc in {"acc": 1.97, "rounded": 1.000001}.items():
+    found["refused"][name] = refused("trial=linear", "log.every_n_steps=5", watched=True, change=scoring(acc))
 speed_file = Path("speed.jsonl")
 speed_file.unlink(missing_ok=True)
 *_, said = learn("trial=late", "log.every_n_steps=5", "trainer.limit_train_batches=15", watched=True)

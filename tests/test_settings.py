@@ -189,7 +189,8 @@ REFUSED = {
     "speed.compile=max-autotun": "did you mean: max-autotune",
     "speed.checkpoint_activations=[model.feature]": "did you mean: model.features",
     "speed.cudnn_benchmark=true record.deterministic=true": "record.deterministic",
-    "acc": "train/acc is 1.97, outside of log.bounds.acc=[0,1]",
+    "acc": "train/acc is 1.97, outside of log.bounds.acc=[0,1]: a sum was made for a mean",
+    "rounded": "accepted",
 }
 
 

@@ -135,6 +135,7 @@ def test_several_optimizers_stepped_by_hand(home):
     call(home, "lab", "resume", "@last", "trainer.max_epochs=3")
     states = torch.load(f"{record['run_dir']}/checkpoints/last.ckpt", weights_only=True)["optimizer_states"]
     assert len(states) == 2
+    assert "this task steps its optimizers by itself" in call(home, "lab", "bench", "trial=gan", "--lr", rc=2)
     assert "gan's arguments" not in call(home, "lab", "train", "trial=gan", "task.n_latnt=3", rc=2)
 
 
