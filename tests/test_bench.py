@@ -59,10 +59,10 @@ def slow(home):
     """The shared project with two trials and a data path that sleep; one trial was edited since its commit."""
     (home / "src/myproj/late.py").write_text(DATA)
     (home / "src/myproj/conf/data/late.yaml").write_text(LATE)
-    for name, forward_s in {"slow": 0.0, "edited": 0.02}.items():
+    for name, forward_s in {"slow": 0.0, "edited": 0.05}.items():
         add_trial(home, name, model_py=MODEL, config_yaml=TRIAL.format(forward_s=forward_s))
     commit(home, "Sleep")
-    (home / "src/myproj/trials/edited/config.yaml").write_text(TRIAL.format(forward_s=0.08))
+    (home / "src/myproj/trials/edited/config.yaml").write_text(TRIAL.format(forward_s=0.2))
     return home
 
 
@@ -129,13 +129,13 @@ def test_a_slow_data_path_is_called_so_and_names_the_setting(slow):
 @pytest.fixture(scope="module")
 def several(slow):
     """What the commands that make several benches say; at the same time, as they mostly sleep or import."""
-    model = ("model.forward_s=0.08", "model.sample_s=0.01", "model.largest=40")
+    model = ("model.forward_s=0.16", "model.sample_s=0.02", "model.largest=40")
     commands = {
         "sweep": (*SLOW, *model, "--sweep=batch=8..64", "--json"),
         "compare": ("trial=edited", "data=late", *CPU, "--compare", "HEAD", "."),
-        "scaling": (*SLOW, "model.forward_s=0.05", "--scaling=1,2", "--plot=scaling.png", "--json"),
+        "scaling": (*SLOW, "model.forward_s=0.2", "--scaling=1,2", "--plot=scaling.png", "--json"),
     }
-    few = ("--steps=2", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1")
+    few = ("--steps=4", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1")
     with ThreadPoolExecutor(len(commands)) as threads:
         said = {key: threads.submit(call, slow, "lab", "bench", *words, *few) for key, words in commands.items()}
     return {key: future.result() for key, future in said.items()}
@@ -154,7 +154,7 @@ def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
     said = several["compare"]
     assert [line.split()[0] for line in said.splitlines() if "samples/s" in line] == ["A", "B"] * 3
     ratio = float(said.split(". takes ")[1].split()[0])
-    assert 2 < ratio < 4.2, "0.08 s against 0.02 s, and what both need besides"
+    assert 2 < ratio < 4.2, "0.2 s against 0.05 s, and what both need besides"
     trees = {path.name.split("-")[1] for path in slow.glob("runs/edited/bench-*.json")}
     assert len(trees) >= 2, "HEAD is without the edit"
 
