@@ -98,3 +98,5 @@ def test_a_forecast_above_the_budget_is_not_sent_unless_meant(lab):
     sent = submit(lab, "budget.gpu_hours=0.5", "--yes")
     wait_until(lambda: status(sent), "the end", 120)
     assert "forecast    0:46:" in lab("runs", "show", sent["run_id"])
+    again = lab("runs", "reproduce", sent["run_id"], "site=workstation", "job.gpus=0", "job.time=00:10:00")
+    assert "forecast: 0:46:" in again, "told, but not refused: who repeats a run knows what it takes"
