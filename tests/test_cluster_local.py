@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,16 @@ def lab(own_project, module):
     lab("data", "pack", "digits")
     lab.folder = own_project
     yield lab
-    for record in own_project.glob("runs/*/*/run.json"):  # nothing is left running, whatever the test found
-        job = json.loads(record.read_text()).get("job") or {}
-        if "id" in job and job["id"] in module("cluster.scheduler").scheduler_of("local").jobs():
-            os.killpg(int(job["id"].partition("-")[0]), 9)
+    records = [json.loads(file.read_text()) for file in own_project.glob("runs/*/*/run.json")]
+    own = {(record.get("job") or {}).get("id") for record in records}
+
+    def running():
+        return own & set(module("cluster.scheduler").scheduler_of("local").jobs())
+
+    with suppress(AssertionError):  # a job removes its copy of the code after its run has finished
+        wait_until(lambda: not running(), "the jobs over", 30)
+    for job in running():  # nothing is left running, whatever the test found
+        os.killpg(int(job.partition("-")[0]), 9)
 
 
 def submit(lab, *words):
