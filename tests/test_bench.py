@@ -107,7 +107,8 @@ def test_each_part_is_what_it_took(slow):
 
 def test_a_step_of_several_batches_is_timed_as_one(slow):
     accumulated = ("trainer.accumulate_grad_batches=3", "profile=cprofile")
-    found = bench(slow, *SLOW, "model.forward_s=0.03", *accumulated, "--steps=3")
+    monitor = "callbacks.lr={_target_: lightning.pytorch.callbacks.LearningRateMonitor}"  # wants a logger
+    found = bench(slow, *SLOW, "model.forward_s=0.03", *accumulated, monitor, "--steps=3")
     assert 0.09 <= found["parts_s"]["forward"]["median"] < 0.13
     assert found["samples_per_step"] == 48
     assert found["parts_s"]["optimizer"]["min"] > 0

@@ -196,9 +196,10 @@ def build(config: DictConfig, directory: str, callbacks: list[L.Callback]) -> tu
     callbacks = [*build_profile(config, Path(directory).parent / "profile"), *callbacks]
     config.trainer.update(max_epochs=10**6, max_steps=-1, check_val_every_n_epoch=10**6)
     data, task = build_data(config), accelerate(build_task(config), config)
-    ranks, how = discover(), {"logger": False, "enable_checkpointing": False, "default_root_dir": directory}
+    ranks, how = discover(), {"enable_checkpointing": False, "default_root_dir": directory}
     how |= {"log_every_n_steps": config.log.every_n_steps, "num_nodes": ranks.n_nodes}
-    how["plugins"] = [AtomicCheckpointIO(), cluster_environment(ranks)]
+    # some callbacks refuse to be without a logger
+    how |= {"logger": L.loggers.logger.DummyLogger(), "plugins": [AtomicCheckpointIO(), cluster_environment(ranks)]}
     return settled, lean(plain_trainer(config, data, task, callbacks=callbacks, **how)), task, data
 
 
