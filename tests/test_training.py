@@ -117,7 +117,8 @@ def test_several_optimizers_stepped_by_hand(home):
         config_yaml="task:\n  _target_: .task.GAN\n  n_latent: 6\ncheckpoint:\n  monitor: null\n",
         task_py=GAN,
     )
-    assert "ok  gan" in call(home, "lab", "check", "trial=gan")
+    bar = "callbacks.bar={_target_: lightning.pytorch.callbacks.TQDMProgressBar}"  # Lightning wants to be told of one
+    assert "ok  gan" in call(home, "lab", "check", "trial=gan", bar)
     call(
         home,
         "lab",

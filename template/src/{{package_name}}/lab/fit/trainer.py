@@ -29,7 +29,7 @@ from .parts import build_callbacks
 from .signals import PreemptionCallback
 
 OURS = ("matmul_precision", "threads", "test_after_fit")  # keys of `trainer` that Lightning's Trainer does not take
-NOTICES = ("does not have many workers", "logging interval", "isinstance.treespec", "srun", "heckpoint directory")
+NOTICES = ("many workers", "logging interval", "isinstance.treespec", "srun", "heckpoint directory", "`tensorboardX`")
 
 
 def build_trainer(
@@ -90,7 +90,7 @@ def plain_trainer(
         use_distributed_sampler=not isinstance(data, H5DataModule),
         callbacks=[*([BuffersAgree()] if several else []), *callbacks],
         num_sanity_val_steps=0,
-        enable_progress_bar=False,
+        enable_progress_bar=any(isinstance(one, L.callbacks.ProgressBar) for one in callbacks),
         enable_model_summary=False,
         **more,
     )
