@@ -189,7 +189,8 @@ class Watch(L.Callback):
 
 
 def build(config: DictConfig, directory: str, callbacks: list[L.Callback]) -> tuple[dict, L.Trainer, Any, Any]:
-    """The parts of a training as train.py builds them, without logger and checkpoints, and without an end."""
+    """The parts of a training as train.py builds them, without checkpoints and an end; its logger, which some callbacks
+    want, writes nothing."""
     settled = settle(config, earlier={}) | scale(config)
     if config.profile.get("kind") == "simple":
         raise LabError("profile=simple would take the place of the chronometer of lab bench; leave it out")
@@ -198,7 +199,6 @@ def build(config: DictConfig, directory: str, callbacks: list[L.Callback]) -> tu
     data, task = build_data(config), accelerate(build_task(config), config)
     ranks, how = discover(), {"enable_checkpointing": False, "default_root_dir": directory}
     how |= {"log_every_n_steps": config.log.every_n_steps, "num_nodes": ranks.n_nodes}
-    # some callbacks refuse to be without a logger
     how |= {"logger": L.loggers.logger.DummyLogger(), "plugins": [AtomicCheckpointIO(), cluster_environment(ranks)]}
     return settled, lean(plain_trainer(config, data, task, callbacks=callbacks, **how)), task, data
 
@@ -278,9 +278,8 @@ def memory(task: L.LightningModule, trainer: L.Trainer, clock: Chronometer) -> d
 
 
 def lr_curve(config: DictConfig, n_steps: int) -> dict[str, Any]:
-    """Smoothed losses at learning rates from 1e-7 to 1, and the rate at which they fall fastest per decade.
-
-    Lightning's lr_find does the same for a rate that is an attribute of the task; here it belongs to the optimizer.
+    """Smoothed losses at learning rates from 1e-7 to 1, and the rate at which they fall fastest per decade. Lightning's
+    lr_find does the same for a rate that is an attribute of the task; here it belongs to the optimizer.
 
     Raises:
         LabError: the task calls its optimizers by itself, so no loss comes back from its step.
