@@ -137,9 +137,10 @@ def several(slow):
         "scaling": (*SLOW, "model.forward_s=0.2", "--scaling=1,2", "--plot=scaling.png", "--json"),
     }
     few = ("--steps=4", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1")
+    alone = bench(slow, *SLOW, "model.forward_s=0.2", *few)
     with ThreadPoolExecutor(len(commands)) as threads:
         said = {key: threads.submit(call, slow, "lab", "bench", *words, *few) for key, words in commands.items()}
-    return {key: future.result() for key, future in said.items()}
+    return {key: future.result() for key, future in said.items()} | {"alone": alone}
 
 
 def test_a_sweep_finds_the_knee_and_the_largest_batch_that_fits(several):
@@ -173,7 +174,8 @@ def test_two_processes_are_measured_against_one(slow, several):
     assert (slow / "scaling.png").read_bytes().startswith(b"\x89PNG")
     (slow / "scaling.png").unlink()
     kept = [json.loads(path.read_text()) for path in slow.glob("runs/slow/bench-*.json")]
-    assert [one["scaling"] for one in kept if "scaling" in one] == [found["samples_per_s"]]
+    (scaled,) = [one for one in kept if "scaling" in one]
+    assert scaled == several["alone"] | {"scaling": found["samples_per_s"]}, "beside what was measured before"
 
 
 def test_the_learning_rate_curve_changes_nothing(slow):
