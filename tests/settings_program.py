@@ -193,7 +193,8 @@ for name, acc in {"acc": 1.97, "rounded": 1.000001}.items():
     found["refused"][name] = refused("trial=linear", "log.every_n_steps=5", watched=True, change=scoring(acc))
 speed_file = Path("speed.jsonl")
 speed_file.unlink(missing_ok=True)
-*_, said = learn("trial=late", "log.every_n_steps=5", "trainer.limit_train_batches=15", watched=True)
+short = ("data.batch_size=16", "trainer.limit_train_batches=45", "log.every_n_steps=15")
+*_, said = learn("trial=late", *short, watched=True)
 rows = [json.loads(line) for line in speed_file.read_text().splitlines()]
 found["health"] = {"rows": rows, "said": said, "at": time.time()}
 print("FOUND" + json.dumps(found))
