@@ -134,7 +134,7 @@ def several(slow):
     commands = {
         "sweep": (*SLOW, *model, "--sweep=batch=8..64", "--json"),
         "compare": ("trial=edited", "data=late", *CPU, "--compare", "HEAD", "."),
-        "scaling": (*SLOW, "model.forward_s=0.2", "--scaling=1,2", "--plot=scaling.png", "--json"),
+        "scaling": (*SLOW, "model.forward_s=0.2", "--scaling=1,2", "--plot=runs/drawn/scaling.png", "--json"),
     }
     few = ("--steps=4", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1")
     alone = bench(slow, *SLOW, "model.forward_s=0.2", *few)
@@ -171,8 +171,7 @@ def test_two_processes_are_measured_against_one(slow, several):
     assert set(found["efficiency"]) == {"1", "2"}
     assert found["efficiency"]["1"] == 1
     assert 0.4 < found["efficiency"]["2"] <= 1.2, "sleeping scales, on any number of cores"
-    assert (slow / "scaling.png").read_bytes().startswith(b"\x89PNG")
-    (slow / "scaling.png").unlink()
+    assert (slow / "runs/drawn/scaling.png").read_bytes().startswith(b"\x89PNG")
     kept = [json.loads(path.read_text()) for path in slow.glob("runs/slow/bench-*.json")]
     (scaled,) = [one for one in kept if "scaling" in one]
     assert scaled == several["alone"] | {"scaling": found["samples_per_s"]}, "beside what was measured before"
@@ -205,6 +204,7 @@ def test_a_run_shows_its_forecast_beside_what_it_took(slow):
         (["trial=baselin"], "did you mean: baseline"),
         (["trial=baseline", "--steps=1"], "--steps takes 2 or more"),
         (["trial=baseline", "--plot=x.jpg"], "ends with .png or .svg"),
+        (["trial=baseline", "--plot=pyproject.toml/x.png"], "--plot=pyproject.toml/x.png: "),
         (["trial=baseline", "--sweep=batch=64..8"], "batch=8..1024"),
         (["trial=baseline", "--sweep=batch"], "batch=8..1024"),
         (["trial=baseline", "--scaling=0,1"], "such as 1,2,4"),

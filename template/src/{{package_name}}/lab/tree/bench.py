@@ -54,6 +54,11 @@ def bench_command(project: Project, args: list[str]) -> None:
         raise LabError("--steps takes 2 or more, and --plot the name of a file that ends with .png or .svg")
     if options.plot and importlib.util.find_spec("matplotlib") is None:
         raise LabError("--plot needs the package matplotlib: uv add matplotlib, or pip install matplotlib")
+    try:
+        if options.plot:
+            options.plot.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"--plot={options.plot}: {error.strerror}: {error.filename}; draw into runs/") from error
     how = {"sweep": sweep, "scaling": scaling, "compare": compare, "lr": lr}
     function = next((function for name, function in how.items() if getattr(options, name)), one)
     found, text, picture = function(project, options)
