@@ -29,7 +29,7 @@ from .parts import build_callbacks
 from .signals import PreemptionCallback
 
 OURS = ("matmul_precision", "threads", "test_after_fit")  # keys of `trainer` that Lightning's Trainer does not take
-NOTICES = ("many workers", "logging interval", "isinstance.treespec", "srun", "heckpoint directory", "`tensorboardX`")
+NOTICES = ("many workers", "logging interval", "isinstance.treespec", "srun", "heckpoint directory")
 
 
 def build_trainer(
@@ -92,7 +92,7 @@ def plain_trainer(
         num_sanity_val_steps=0,
         enable_progress_bar=any(isinstance(one, L.callbacks.ProgressBar) for one in callbacks),
         enable_model_summary=False,
-        **more,
+        **({"logger": L.loggers.logger.DummyLogger()} | more),  # some callbacks want one
     )
 
 

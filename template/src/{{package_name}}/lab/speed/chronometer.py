@@ -189,8 +189,7 @@ class Watch(L.Callback):
 
 
 def build(config: DictConfig, directory: str, callbacks: list[L.Callback]) -> tuple[dict, L.Trainer, Any, Any]:
-    """The parts of a training as train.py builds them, without checkpoints and an end; its logger, which some callbacks
-    want, writes nothing."""
+    """The parts of a training as train.py builds them, without logger and checkpoints, and without an end."""
     settled = settle(config, earlier={}) | scale(config)
     if config.profile.get("kind") == "simple":
         raise LabError("profile=simple would take the place of the chronometer of lab bench; leave it out")
@@ -199,7 +198,7 @@ def build(config: DictConfig, directory: str, callbacks: list[L.Callback]) -> tu
     data, task = build_data(config), accelerate(build_task(config), config)
     ranks, how = discover(), {"enable_checkpointing": False, "default_root_dir": directory}
     how |= {"log_every_n_steps": config.log.every_n_steps, "num_nodes": ranks.n_nodes}
-    how |= {"logger": L.loggers.logger.DummyLogger(), "plugins": [AtomicCheckpointIO(), cluster_environment(ranks)]}
+    how["plugins"] = [AtomicCheckpointIO(), cluster_environment(ranks)]
     return settled, lean(plain_trainer(config, data, task, callbacks=callbacks, **how)), task, data
 
 
