@@ -59,11 +59,25 @@ def main() -> None:
         for command in (["git", "init", "-q"], ["git", "add", "-A"]):
             subprocess.run(command, cwd=project, check=True)
         subprocess.run(
-            ["git", "-c", "user.name=B", "-c", "user.email=b@example.org", "commit", "-qm", "Start"],
+            [
+                "git",
+                "-c",
+                "user.name=B",
+                "-c",
+                "user.email=b@example.org",
+                "commit",
+                "-qm",
+                "Start",
+            ],
             cwd=project,
             check=True,
         )
-        subprocess.run([*lab, "data", "pack", "digits"], cwd=project, env=os.environ | {"PYTHONPATH": path}, check=True)
+        subprocess.run(
+            [*lab, "data", "pack", "digits"],
+            cwd=project,
+            env=os.environ | {"PYTHONPATH": path},
+            check=True,
+        )
         train = [
             *lab,
             "train",
@@ -88,9 +102,15 @@ def main() -> None:
                     seconds[name].append(value)
     median = {name: statistics.median(values) for name, values in seconds.items()}
     for name, value in median.items():
-        print(f"{name:<16} {value:6.2f} s CPU   ({min(seconds[name]):.2f} to {max(seconds[name]):.2f})")
-    train_over = statistics.median(a - b for a, b in zip(seconds["lab train"], seconds["bare"], strict=True))
-    copy_over = statistics.median(a - b for a, b in zip(seconds["copier copy"], seconds["import copier"], strict=True))
+        print(
+            f"{name:<16} {value:6.2f} s CPU   ({min(seconds[name]):.2f} to {max(seconds[name]):.2f})"
+        )
+    train_over = statistics.median(
+        a - b for a, b in zip(seconds["lab train"], seconds["bare"], strict=True)
+    )
+    copy_over = statistics.median(
+        a - b for a, b in zip(seconds["copier copy"], seconds["import copier"], strict=True)
+    )
     print(f"lab train over bare         {train_over:5.2f} s   limit 1.2")
     print(f"copier copy over its import {copy_over:5.2f} s   limit 1.0")
     print(f"lab --help                  {median['lab --help']:5.2f} s   limit 0.15")

@@ -49,7 +49,11 @@ def contenders(hdf5, directory: Path, ours: str) -> dict[str, Iterator[int]]:
         start = start_of(i)
         return torch.from_numpy(groups[f"{i}/wav"][start : start + RATE_HZ]), int(labels[i])
 
-    ways = {"WAV files": from_file, "variable-length HDF5": from_flexible, "group per sample (HDF5)": from_group}
+    ways = {
+        "WAV files": from_file,
+        "variable-length HDF5": from_flexible,
+        "group per sample (HDF5)": from_group,
+    }
     common = {"batch_size": BATCH_SIZE, "shuffle": True}
     found = {ours: epochs(DataLoader(dataset, collate_fn=hdf5.as_is, **common))}
     return found | {name: epochs(DataLoader(Items(N, get), **common)) for name, get in ways.items()}

@@ -101,7 +101,9 @@ def contenders(hdf5, case: Case, directory: Path) -> dict[str, Iterator[int]]:
         LIMIT: _numpy(x, y, case.batch_size),
         OURS: epochs(DataLoader(dataset, collate_fn=hdf5.as_is, **common)),
         WITH_THREAD: epochs(Loader(dataset, Order(case.n, case.batch_size, shuffle=True))),
-        IN_RAM: epochs(DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), **common)),
+        IN_RAM: epochs(
+            DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), **common)
+        ),
         NAIVE: items(case.n, lambda i: (torch.from_numpy(naive_x[i]), int(naive_y[i])), case),
     }
     common |= {"num_workers": 2, "persistent_workers": True}
@@ -115,7 +117,9 @@ def contenders(hdf5, case: Case, directory: Path) -> dict[str, Iterator[int]]:
             found[name] = read(directory, case)
         except ImportError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
-    for _ in range(case.n // case.batch_size):  # the first touch of a page costs a fault: once per run
+    for _ in range(
+        case.n // case.batch_size
+    ):  # the first touch of a page costs a fault: once per run
         next(found[OURS])
     return found
 
@@ -165,14 +169,22 @@ def ratio(rates: dict[str, list[float]], name: str, to: str) -> float:
 
 def table(title: str, rates: dict[str, list[float]], least: dict[str, float | None]) -> list[str]:
     """One case as lines of Markdown: samples per CPU-second, ours over theirs, expected, whether it holds."""
-    ways = [name for name in (OURS, WITH_THREAD) if name in rates]  # a user's two ways to read; the faster counts
+    ways = [
+        name for name in (OURS, WITH_THREAD) if name in rates
+    ]  # a user's two ways to read; the faster counts
     ours = max(ways, key=lambda name: statistics.median(rates[name]))
     lines = [f"\n### {title}\n", f"| | samples per CPU-s | {ours} is faster by | expected | |"]
     lines.append("|---|---:|---:|---:|---|")
     for name in sorted(rates, key=lambda name: -statistics.median(rates[name])):
         faster, expected = ratio(rates, ours, name), least.get(name)
         verdict = "" if expected is None else "holds" if faster >= expected else "MISSED"
-        told = "" if name in (OURS, WITH_THREAD) else f"{faster:.2f}" if faster < 10 else f"{faster:.0f}"
+        told = (
+            ""
+            if name in (OURS, WITH_THREAD)
+            else f"{faster:.2f}"
+            if faster < 10
+            else f"{faster:.0f}"
+        )
         middle = f"{statistics.median(rates[name]):,.0f} | {told} | {expected or ''}"
         lines.append(f"| {name} | {middle} | {verdict} |")
     return lines
@@ -182,7 +194,10 @@ def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
     """Mean milliseconds that a loop with steps of 10 ms waits for a batch."""
     from project.lab.hdf5.loader import Loader, Order
 
-    waits, stream = ([], epochs(Loader(hdf5.H5Dataset(file, "train"), Order(case.n, case.batch_size, shuffle=True))))
+    waits, stream = (
+        [],
+        epochs(Loader(hdf5.H5Dataset(file, "train"), Order(case.n, case.batch_size, shuffle=True))),
+    )
     for _ in range(200):
         started_s = time.perf_counter()
         next(stream)
@@ -196,9 +211,13 @@ def packing_MB_per_cpu_s(hdf5, directory: Path) -> float:
     from project.lab.hdf5.sources import Splitter
     from project.lab.hdf5.writer import write_fields
 
-    np.save(directory / "x.npy", np.random.default_rng(0).integers(0, 255, (20000, 12288), np.uint8))
+    np.save(
+        directory / "x.npy", np.random.default_rng(0).integers(0, 255, (20000, 12288), np.uint8)
+    )
     rates = []
-    for _ in range(9):  # memory that a virtual machine touches for the first time costs its guest CPU time
+    for _ in range(
+        9
+    ):  # memory that a virtual machine touches for the first time costs its guest CPU time
         x, started_s = np.load(directory / "x.npy", mmap_mode="r"), time.process_time()
         write_fields(directory / "packed.h5", {"x": x}, Splitter({"train": 1.0}).rows, {}, {})
         rates.append(x.nbytes / 1e6 / (time.process_time() - started_s))
@@ -216,8 +235,14 @@ def figure(path: Path, results: dict[str, dict[str, list[float]]]) -> None:
     names = [*list(LEAST)[:0:-1], WITH_THREAD, OURS, LIMIT]
     for axis, (case, rates) in zip(axes, results.items(), strict=True):
         values = [ratio(rates, name, LIMIT) if name in rates else np.nan for name in names]
-        axis.barh(names, values, color=["tab:orange" if "this" in name else "tab:gray" for name in names])
-        axis.set(xscale="log", title=f"{case} a sample", xlabel="samples per CPU-second, NumPy in RAM = 1")
+        axis.barh(
+            names, values, color=["tab:orange" if "this" in name else "tab:gray" for name in names]
+        )
+        axis.set(
+            xscale="log",
+            title=f"{case} a sample",
+            xlabel="samples per CPU-second, NumPy in RAM = 1",
+        )
         axis.grid(axis="x", alpha=0.3)
     path.parent.mkdir(parents=True, exist_ok=True)
     picture.savefig(path)
@@ -228,7 +253,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--figure", type=Path)
-    parser.add_argument("--scratch", type=Path, help="where the files go for the time (default: the system's)")
+    parser.add_argument(
+        "--scratch", type=Path, help="where the files go for the time (default: the system's)"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     hdf5, results = package(), {}
@@ -247,7 +274,9 @@ def main() -> None:
         streams = data_audio.contenders(hdf5, Path(directory), OURS)
         rates = measure(streams, options.rounds)
         print("\n".join(table("Audio, crops of 1 s out of 1-10 s", rates, data_audio.LEAST)))
-        print(f"\nPacking arrays: {packing_MB_per_cpu_s(hdf5, Path(directory)):.0f} MB per CPU-second")
+        print(
+            f"\nPacking arrays: {packing_MB_per_cpu_s(hdf5, Path(directory)):.0f} MB per CPU-second"
+        )
     if options.figure:
         figure(options.figure, results)
 

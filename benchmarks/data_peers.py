@@ -81,7 +81,9 @@ def read_litdata(directory: Path, case) -> Iterator[int]:
             item = super().__getitem__(index)
             return {"x": tensor(item["x"], case), "y": item["y"]}
 
-    loader = StreamingDataLoader(Stream(str(directory / "lit"), shuffle=True), batch_size=case.batch_size)
+    loader = StreamingDataLoader(
+        Stream(str(directory / "lit"), shuffle=True), batch_size=case.batch_size
+    )
     while True:
         for batch in loader:
             yield len(batch["x"])
@@ -90,7 +92,10 @@ def read_litdata(directory: Path, case) -> Iterator[int]:
 def write_lmdb(directory: Path, x, y) -> None:
     import lmdb
 
-    with lmdb.open(str(directory / "lmdb"), map_size=x.nbytes * 3 + (1 << 28)) as base, base.begin(write=True) as out:
+    with (
+        lmdb.open(str(directory / "lmdb"), map_size=x.nbytes * 3 + (1 << 28)) as base,
+        base.begin(write=True) as out,
+    ):
         for i in range(len(x)):
             out.put(f"{i:07}".encode(), int(y[i]).to_bytes(8, "little") + x[i].tobytes())
 
@@ -112,7 +117,9 @@ def write_webdataset(directory: Path, x, y) -> None:
     import webdataset
 
     per_shard = max(1, (32 << 20) // x[0].nbytes)
-    with webdataset.ShardWriter(str(directory / "web-%04d.tar"), maxcount=per_shard, verbose=0) as out:
+    with webdataset.ShardWriter(
+        str(directory / "web-%04d.tar"), maxcount=per_shard, verbose=0
+    ) as out:
         for i in range(len(x)):
             out.write({"__key__": f"{i:07}", "x.npy": x[i], "y.cls": int(y[i])})
 
@@ -122,14 +129,22 @@ def read_webdataset(directory: Path, case) -> Iterator[int]:
 
     shards = sorted(str(path) for path in directory.glob("web-*.tar"))
     samples = webdataset.WebDataset(shards, shardshuffle=len(shards)).shuffle(1000).decode()
-    return epochs(webdataset.WebLoader(samples.to_tuple("x.npy", "y.cls").batched(case.batch_size), batch_size=None))
+    return epochs(
+        webdataset.WebLoader(
+            samples.to_tuple("x.npy", "y.cls").batched(case.batch_size), batch_size=None
+        )
+    )
 
 
 def write_arrow(directory: Path, x, y) -> None:
     import datasets
 
     shape, kind = x.shape[1:], str(x.dtype)
-    array = datasets.Array3D(shape, kind) if len(shape) == 3 else datasets.Sequence(datasets.Value(kind), shape[0])
+    array = (
+        datasets.Array3D(shape, kind)
+        if len(shape) == 3
+        else datasets.Sequence(datasets.Value(kind), shape[0])
+    )
     features = datasets.Features({"x": array, "y": datasets.Value("int64")})
     datasets.disable_progress_bars()
     parts = [{"x": list(x[i : i + 500]), "y": y[i : i + 500]} for i in range(0, len(x), 500)]
@@ -152,7 +167,9 @@ def write_zarr(directory: Path, x, y) -> None:
 
     per_shard = max(1, (32 << 20) // x[0].nbytes)
     shape = {"shape": x.shape, "chunks": (1, *x.shape[1:]), "shards": (per_shard, *x.shape[1:])}
-    store = zarr.create_array(str(directory / "x.zarr"), dtype=x.dtype, compressors=None, overwrite=True, **shape)
+    store = zarr.create_array(
+        str(directory / "x.zarr"), dtype=x.dtype, compressors=None, overwrite=True, **shape
+    )
     for start in range(0, len(x), per_shard):
         store[start : start + per_shard] = x[start : start + per_shard]
     np.save(directory / "zarr_y.npy", y)
@@ -161,7 +178,10 @@ def write_zarr(directory: Path, x, y) -> None:
 def read_zarr(directory: Path, case) -> Iterator[int]:
     import zarr
 
-    store, y = zarr.open_array(str(directory / "x.zarr"), mode="r"), np.load(directory / "zarr_y.npy")
+    store, y = (
+        zarr.open_array(str(directory / "x.zarr"), mode="r"),
+        np.load(directory / "zarr_y.npy"),
+    )
     return items(len(y), lambda i: (torch.from_numpy(np.asarray(store[i])), int(y[i])), case)
 
 
@@ -177,9 +197,9 @@ def read_jpeg(directory: Path, case) -> Iterator[int]:
 
     def get(i):
         with Image.open(files[i]) as image:
-            return torch.from_numpy(np.asarray(image.convert("RGB")).transpose(2, 0, 1).copy()), int(
-                files[i].parent.name
-            )
+            return torch.from_numpy(
+                np.asarray(image.convert("RGB")).transpose(2, 0, 1).copy()
+            ), int(files[i].parent.name)
 
     return items(len(files), get, case)
 

@@ -107,11 +107,16 @@ def main() -> None:
     words = [word for word in sys.argv[1:] if word != "--cpu"]
     rounds, device = int(words[0]) if words else 5, "cpu" if "--cpu" in sys.argv else "gpu"
     if device == "gpu" and not torch.cuda.is_available():
-        print("torch sees no CUDA device here; nothing was measured (--cpu tries the program itself)", file=sys.stderr)
+        print(
+            "torch sees no CUDA device here; nothing was measured (--cpu tries the program itself)",
+            file=sys.stderr,
+        )
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        project = project_with(folder, {"case": CASE, "loop": LOOP, "modules": MODULES}, "resnet", "case.ResNet18")
+        project = project_with(
+            folder, {"case": CASE, "loop": LOOP, "modules": MODULES}, "resnet", "case.ResNet18"
+        )
         python, path = sys.executable, f"{project}/src:{folder}"
         lab = [python, "-m", "myproj.lab", "train", *SETTINGS, f"trainer={device}"]
         lab += ["callbacks.clock={_target_: modules.Clock}"]
@@ -123,7 +128,10 @@ def main() -> None:
             step_s["lab train"].append(json.loads((project / "step_s.json").read_text()))
     for name, values in step_s.items():
         print(f"{name:<14} {1e3 * statistics.median(values):8.3f} ms a step")
-    ratios = [ours / theirs for ours, theirs in zip(step_s["lab train"], step_s["loop by hand"], strict=True)]
+    ratios = [
+        ours / theirs
+        for ours, theirs in zip(step_s["lab train"], step_s["loop by hand"], strict=True)
+    ]
     print(f"lab train takes {statistics.median(ratios):.3f} of the loop; limit on a GPU {LIMIT}")
 
 

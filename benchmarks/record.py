@@ -64,7 +64,12 @@ def cpu_s(command: list, folder: Path, **variables: str) -> tuple[float, str]:
     usual = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     places = {"PYTHONPATH": str(folder / "src"), "TMPDIR": str(folder.parent / "tmp")}
     done = subprocess.run(
-        command, cwd=folder, env=usual | places | variables, capture_output=True, text=True, timeout=1800
+        command,
+        cwd=folder,
+        env=usual | places | variables,
+        capture_output=True,
+        text=True,
+        timeout=1800,
     )
     if done.returncode:
         sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
@@ -98,9 +103,16 @@ def starting(folder: Path, rounds: int) -> None:
     git(folder, "checkout", "-q", ".")
     git(folder, "remote", "remove", "origin")
     store = folder / "runs/.code"
-    measure(folder, rounds, "no remote, first run of all", lambda n: shutil.rmtree(store, ignore_errors=True))
+    measure(
+        folder,
+        rounds,
+        "no remote, first run of all",
+        lambda n: shutil.rmtree(store, ignore_errors=True),
+    )
     measure(folder, rounds, "no remote, clean", lambda n: None)
-    measure(folder, rounds, "no remote, one file edited", lambda n: edited.write_text(f"edit {n}\n"))
+    measure(
+        folder, rounds, "no remote, one file edited", lambda n: edited.write_text(f"edit {n}\n")
+    )
     measure(folder, rounds, "no remote, a new HEAD", lambda n: commit(folder, edited, n))
 
 
@@ -126,12 +138,35 @@ def make_runs(folder: Path, n_runs: int) -> None:
         run_id = f"20260101-{k // 3600:02}{k // 60 % 60:02}{k % 60:02}-{k:06x}"
         run = folder / f"runs/trial{k % 20}" / run_id
         run.mkdir(parents=True)
-        about = {"schema": 1, "run_id": run_id, "trial": f"trial{k % 20}", "parent": None, "who": "ann", "why": None}
+        about = {
+            "schema": 1,
+            "run_id": run_id,
+            "trial": f"trial{k % 20}",
+            "parent": None,
+            "who": "ann",
+            "why": None,
+        }
         about |= {"created": "2026-01-01T00:00:00.000+00:00", "seed": 0, "config_sha256": "ab" * 32}
-        code = {"commit": "ab" * 20, "tree": "cd" * 20, "branch": "main", "dirty": False, "trial_tree": "ef" * 20}
+        code = {
+            "commit": "ab" * 20,
+            "tree": "cd" * 20,
+            "branch": "main",
+            "dirty": False,
+            "trial_tree": "ef" * 20,
+        }
         metrics = {"val/loss": k / n_runs, "val/acc": 0.9, "train/loss": 0.5, "test/acc": 0.9}
-        times = {"started_unix_s": 1.0, "ended_unix_s": 2.0, "seconds": 1.0, "gpu_seconds": 0.0, "n_attempts": 1}
-        whole = about | times | {"code": code, "metrics": metrics, "status": "finished", "exception": None}
+        times = {
+            "started_unix_s": 1.0,
+            "ended_unix_s": 2.0,
+            "seconds": 1.0,
+            "gpu_seconds": 0.0,
+            "n_attempts": 1,
+        }
+        whole = (
+            about
+            | times
+            | {"code": code, "metrics": metrics, "status": "finished", "exception": None}
+        )
         (run / "summary.json").write_text(json.dumps(whole, indent=1))
 
 
@@ -142,8 +177,21 @@ def listing(folder: Path, rounds: int) -> None:
         "python -c pass": [sys.executable, "-c", "pass"],
         "lab --help                                   (limit 0.15)": [*lab, "--help"],
         "lab runs list, 10,000 runs, no cache yet     (limit 2)": [*lab, "runs", "list"],
-        "lab runs list, 10,000 runs                   (limit 0.3)": [*lab, "runs", "list", "--sort", "created"],
-        "the same, filtered and sorted": [*lab, "runs", "list", "val/loss<0.5", "--sort", "val/loss"],
+        "lab runs list, 10,000 runs                   (limit 0.3)": [
+            *lab,
+            "runs",
+            "list",
+            "--sort",
+            "created",
+        ],
+        "the same, filtered and sorted": [
+            *lab,
+            "runs",
+            "list",
+            "val/loss<0.5",
+            "--sort",
+            "val/loss",
+        ],
         "bare read of the 10,000 files": [sys.executable, "-c", BARE],
     }
     found = defaultdict(list)
@@ -178,16 +226,26 @@ def peers(folder: Path, rounds: int) -> None:
         for what, (command, place, variables) in commands.items():
             seconds, text = cpu_s(command, place, **variables)
             found[what].append(seconds)
-            assert text.count("\n") >= N_PEERS or text.strip() == str(N_PEERS) or "import" in what, text[-500:]
+            assert (
+                text.count("\n") >= N_PEERS or text.strip() == str(N_PEERS) or "import" in what
+            ), text[-500:]
     for what, seconds in found.items():
         ratios = [mine / own for mine, own in zip(seconds, found["lab runs list"], strict=True)]
-        say(f"{what}, {N_PEERS:,} runs", seconds, f"{statistics.median(ratios):.1f} times lab; first {seconds[0]:.2f}")
+        say(
+            f"{what}, {N_PEERS:,} runs",
+            seconds,
+            f"{statistics.median(ratios):.1f} times lab; first {seconds[0]:.2f}",
+        )
 
 
 def mlflow(program: str, place: Path) -> dict:
     python, nothing = str(Path(program).with_name("python")), {"PYTHONPATH": ""}
     seconds, _ = cpu_s([python, "-c", MLFLOW_FILL, str(N_PEERS)], place, **nothing)
-    say("MLflow (SQLite): start, one metric, end of a run", [seconds / N_PEERS], "each, without import")
+    say(
+        "MLflow (SQLite): start, one metric, end of a run",
+        [seconds / N_PEERS],
+        "each, without import",
+    )
     return {
         "MLflow search_runs": ([python, "-c", MLFLOW_LIST], place, nothing),
         "  of which import mlflow": ([python, "-c", "import mlflow"], place, nothing),
@@ -196,7 +254,11 @@ def mlflow(program: str, place: Path) -> dict:
 
 def dvc(program: str, place: Path) -> dict:
     variables = {"PYTHONPATH": "", "DVC_NO_ANALYTICS": "1"}
-    variables |= {f"GIT_{role}_{key}": "b@x.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
+    variables |= {
+        f"GIT_{role}_{key}": "b@x.org"
+        for role in ("AUTHOR", "COMMITTER")
+        for key in ("NAME", "EMAIL")
+    }
     git(place, "init", "-q", "-b", "main")
     cpu_s([program, "init", "-q"], place, **variables)
     (place / "dvc.yaml").write_text("metrics:\n- metrics.json\n")
@@ -204,8 +266,14 @@ def dvc(program: str, place: Path) -> dict:
     git(place, "add", "-A")
     git(place, "commit", "-q", "-m", "x")
     (place / "metrics.json").write_text('{"loss": 0.5}\n')
-    say("dvc exp save", [cpu_s([program, "exp", "save", "-n", "first"], place, **variables)[0]], "with import")
-    names = subprocess.check_output(["git", "for-each-ref", "--format=%(refname)", "refs/exps"], cwd=place, text=True)
+    say(
+        "dvc exp save",
+        [cpu_s([program, "exp", "save", "-n", "first"], place, **variables)[0]],
+        "with import",
+    )
+    names = subprocess.check_output(
+        ["git", "for-each-ref", "--format=%(refname)", "refs/exps"], cwd=place, text=True
+    )
     first = next(name for name in names.splitlines() if name.endswith("/first"))
     baseline = "".join(first.split("/")[2:4])
     stream = ""
@@ -213,7 +281,9 @@ def dvc(program: str, place: Path) -> dict:
         text = json.dumps({"loss": n / N_PEERS}) + "\n"
         stream += f"commit {first[:-5]}run{n}\ncommitter b <b@x.org> {1_800_000_000 + n} +0000\ndata 1\nx\n"
         stream += f"from {baseline}\nM 100644 inline metrics.json\ndata {len(text)}\n{text}\n"
-    subprocess.run(["git", "fast-import", "--quiet"], cwd=place, input=stream, text=True, check=True)
+    subprocess.run(
+        ["git", "fast-import", "--quiet"], cwd=place, input=stream, text=True, check=True
+    )
     return {"dvc exp show": ([program, "exp", "show", "--csv"], place, variables)}
 
 
@@ -221,7 +291,11 @@ def guild(program: str, place: Path) -> dict:
     home = place.parent / "guild-home"
     (home / "runs").mkdir(parents=True)
     variables = {"PYTHONPATH": "", "GUILD_HOME": str(home)}
-    say("guild run", [cpu_s([program, "run", "train.py", "-y"], place, **variables)[0]], "with import")
+    say(
+        "guild run",
+        [cpu_s([program, "run", "train.py", "-y"], place, **variables)[0]],
+        "with import",
+    )
     first = next((home / "runs").iterdir())
     for n in range(N_PEERS - 1):
         copy = shutil.copytree(first, home / "runs" / f"{n:032x}", symlinks=True)
@@ -234,7 +308,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         project = Path(name) / "myproj"
         (Path(name) / "tmp").mkdir()
-        copy = [sys.executable, "-m", "copier", "copy", "--defaults", "-q", "--vcs-ref=HEAD", str(ROOT), str(project)]
+        copy = [
+            sys.executable,
+            "-m",
+            "copier",
+            "copy",
+            "--defaults",
+            "-q",
+            "--vcs-ref=HEAD",
+            str(ROOT),
+            str(project),
+        ]
         subprocess.run(copy, check=True, stderr=subprocess.DEVNULL)
         starting(project, rounds)
         listing(project, rounds)

@@ -22,7 +22,9 @@ def project_with(folder: Path, programs: dict[str, str], trial: str, model: str)
     for name, text in programs.items():
         (folder / f"{name}.py").write_text(text)
     (project / "src/myproj/trials" / trial).mkdir()
-    (project / "src/myproj/trials" / trial / "config.yaml").write_text(f"model:\n  _target_: {model}\n")
+    (project / "src/myproj/trials" / trial / "config.yaml").write_text(
+        f"model:\n  _target_: {model}\n"
+    )
     (project / "src/myproj/conf/data/memory.yaml").write_text("_target_: modules.Batches\n")
     return project
 
@@ -30,7 +32,9 @@ def project_with(folder: Path, programs: dict[str, str], trial: str, model: str)
 def run(command: list[str], folder: Path, path: str, **variables: str) -> str:
     """What a command printed in `folder`, with `path` as its PYTHONPATH."""
     environment = os.environ | {"PYTHONPATH": path} | variables
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800
+    )
     if done.returncode:
         sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
     return done.stdout

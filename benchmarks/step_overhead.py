@@ -111,15 +111,36 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        programs = {"case": CASE.format(epochs=EPOCHS), "loop": LOOP, "bare": LIGHTNING, "modules": MODULES}
+        programs = {
+            "case": CASE.format(epochs=EPOCHS),
+            "loop": LOOP,
+            "bare": LIGHTNING,
+            "modules": MODULES,
+        }
         project = project_with(folder, programs, "mlp", "case.MLP")
         python, path = sys.executable, f"{project}/src:{folder}"
-        lab = [python, "-m", "myproj.lab", "train", "trial=mlp", "data=memory", "optimizer=adam", "schedule=constant"]
-        lab += ["trainer=cpu", f"trainer.max_epochs={EPOCHS}", "trainer.threads=1", "trainer.test_after_fit=false"]
+        lab = [
+            python,
+            "-m",
+            "myproj.lab",
+            "train",
+            "trial=mlp",
+            "data=memory",
+            "optimizer=adam",
+            "schedule=constant",
+        ]
+        lab += [
+            "trainer=cpu",
+            f"trainer.max_epochs={EPOCHS}",
+            "trainer.threads=1",
+            "trainer.test_after_fit=false",
+        ]
         lab += ["callbacks.clock={_target_: modules.Clock}"]
 
         def alone(program: str, case: str) -> float:
-            return json.loads(run([python, *program.split()], folder, path, CASE=case).splitlines()[-1])
+            return json.loads(
+                run([python, *program.split()], folder, path, CASE=case).splitlines()[-1]
+            )
 
         def shipped(case: str, *more: str) -> float:
             run([*lab, *more], project, path, CASE=case)
@@ -130,8 +151,12 @@ def main() -> None:
             "loop, fused Adam": lambda: alone("loop.py fused", SMALL),
             "Lightning, everything off": lambda: alone("bare.py", SMALL),
             "lab train as shipped": lambda: shipped(SMALL),
-            "the same without health": lambda: shipped(SMALL, "callbacks.unwatched={_target_: modules.Unwatched}"),
-            "the same, chronometer on": lambda: shipped(SMALL, "callbacks.timed={_target_: modules.Timed}"),
+            "the same without health": lambda: shipped(
+                SMALL, "callbacks.unwatched={_target_: modules.Unwatched}"
+            ),
+            "the same, chronometer on": lambda: shipped(
+                SMALL, "callbacks.timed={_target_: modules.Timed}"
+            ),
             "wide loop, fused Adam": lambda: alone("loop.py fused", WIDE),
             "wide, lab train as shipped": lambda: shipped(WIDE),
         }
@@ -154,7 +179,10 @@ def main() -> None:
         ("the same, chronometer on", "lab train as shipped", 1.05),
         ("wide, lab train as shipped", "wide loop, fused Adam", 1.01),
     ):
-        print(f"{name:<28} {ratio(name, other):6.3f} of {other}" + (f"; limit {limit}" if limit else ""))
+        print(
+            f"{name:<28} {ratio(name, other):6.3f} of {other}"
+            + (f"; limit {limit}" if limit else "")
+        )
 
 
 if __name__ == "__main__":

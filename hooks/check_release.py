@@ -32,10 +32,16 @@ def main(argv: list[str] | None = None) -> int:
 
 def check(repository: Path, version: str) -> list[str]:
     """What keeps HEAD of `repository` from becoming `version`, as instructions."""
-    problems = uncommitted(repository) + version_is_newer(repository, version) + changelog_has(repository, version)
+    problems = (
+        uncommitted(repository)
+        + version_is_newer(repository, version)
+        + changelog_has(repository, version)
+    )
     trust = needs_no_trust(repository)
     # An update can only be tried when it needs no trust itself.
-    return problems + (trust or dropped_paths_stay(repository, changelog_entry(repository, version)))
+    return problems + (
+        trust or dropped_paths_stay(repository, changelog_entry(repository, version))
+    )
 
 
 def uncommitted(repository: Path) -> list[str]:
@@ -47,18 +53,26 @@ def version_is_newer(repository: Path, version: str) -> list[str]:
     try:
         new = Version(version)
     except InvalidVersion:
-        return [f"{version!r} is not a version as PEP 440 defines it, and copier ignores such tags; write 1.2.3"]
+        return [
+            f"{version!r} is not a version as PEP 440 defines it, and copier ignores such tags; write 1.2.3"
+        ]
     newest = last_tag(repository)
     if newest and new <= Version(newest):
         return [f"{version} is not newer than the last tag, {newest}"]
     here = git(repository, "tag", "--points-at", "HEAD").split()
-    return [f"HEAD has the tag {here[0]} already; one commit has one tag, so commit something first"] if here else []
+    return (
+        [f"HEAD has the tag {here[0]} already; one commit has one tag, so commit something first"]
+        if here
+        else []
+    )
 
 
 def changelog_has(repository: Path, version: str) -> list[str]:
     if changelog_entry(repository, version).strip():
         return []
-    return [f"CHANGELOG.md has no entry; write what an owner of a project sees, below a line `## {version}`"]
+    return [
+        f"CHANGELOG.md has no entry; write what an owner of a project sees, below a line `## {version}`"
+    ]
 
 
 def needs_no_trust(repository: Path) -> list[str]:
@@ -83,15 +97,32 @@ def dropped_paths_stay(repository: Path, entry: str) -> list[str]:
         git(repository, "clone", "--quiet", "--no-local", str(repository.resolve()), str(clone))
         options = {"defaults": True, "quiet": True, "unsafe": False}
         copier.run_copy(str(clone), project, vcs_ref=tag, **options)
-        before = {path.relative_to(project): path.read_bytes() for path in project.rglob("*") if path.is_file()}
+        before = {
+            path.relative_to(project): path.read_bytes()
+            for path in project.rglob("*")
+            if path.is_file()
+        }
         git(project, "init", "--quiet")
         git(project, "add", "--all")
-        git(project, "-c", "user.name=release", "-c", "user.email=release@localhost", "commit", "-qm", tag)
+        git(
+            project,
+            "-c",
+            "user.name=release",
+            "-c",
+            "user.email=release@localhost",
+            "commit",
+            "-qm",
+            tag,
+        )
         copier.run_update(project, vcs_ref="HEAD", overwrite=True, **options)
         gone = {path: content for path, content in before.items() if not (project / path).exists()}
     return [
         f"an update from {tag} deletes {path} in projects. Add it to the tombstones in copier.yml"
-        + (", or name it in the changelog entry, since it is the template's own" if OWNED.match(content) else "")
+        + (
+            ", or name it in the changelog entry, since it is the template's own"
+            if OWNED.match(content)
+            else ""
+        )
         for path, content in sorted(gone.items())
         if not (OWNED.match(content) and path.name in entry)
     ]
@@ -100,7 +131,9 @@ def dropped_paths_stay(repository: Path, entry: str) -> list[str]:
 def changelog_entry(repository: Path, version: str) -> str:
     """The text below the heading of `version` in the committed CHANGELOG.md."""
     text = git(repository, "show", "HEAD:CHANGELOG.md")
-    found = re.search(rf"^## {re.escape(version)}\b[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^## {re.escape(version)}\b[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
+    )
     return found[1] if found else ""
 
 

@@ -20,7 +20,11 @@ QUESTIONS = {
 
 
 def pytest_addoption(parser):
-    parser.addoption("--regenerate", action="store_true", help="write the golden lists anew; read the diff afterwards")
+    parser.addoption(
+        "--regenerate",
+        action="store_true",
+        help="write the golden lists anew; read the diff afterwards",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +32,11 @@ def template(tmp_path_factory):
     """The template as it lies here, uncommitted edits too, outside git."""
     folder = tmp_path_factory.mktemp("template")
     shutil.copy(ROOT / "copier.yml", folder)
-    shutil.copytree(ROOT / "template", folder / "template", ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
+    shutil.copytree(
+        ROOT / "template",
+        folder / "template",
+        ignore=shutil.ignore_patterns("__pycache__", ".*_cache"),
+    )
     return folder
 
 
@@ -37,7 +45,9 @@ def render(template):
     """render(folder, exclude=(), **answers): a project as a user makes it: no trust, else defaults."""
 
     def render(folder, exclude=(), **answers):
-        assert set(answers) <= set(QUESTIONS), "copier ignores answers to questions that do not exist"
+        assert set(answers) <= set(QUESTIONS), (
+            "copier ignores answers to questions that do not exist"
+        )
         copier.run_copy(
             str(template),
             folder,
@@ -77,7 +87,15 @@ def home(render, tmp_path_factory):
     """A project with packed data and a finished run of two epochs. Shared: add trials and runs, take nothing away."""
     folder = equip(render(tmp_path_factory.mktemp("home") / "myproj"))
     call(folder, "lab", "data", "pack", "digits")
-    call(folder, "lab", "train", "trial=baseline", "trainer=cpu", "trainer.max_epochs=2", "trainer.threads=1")
+    call(
+        folder,
+        "lab",
+        "train",
+        "trial=baseline",
+        "trainer=cpu",
+        "trainer.max_epochs=2",
+        "trainer.threads=1",
+    )
     return folder
 
 
@@ -102,7 +120,9 @@ def equip(folder):
     tools = folder.parent / f"{folder.name}-bin"
     tools.mkdir()
     lab = tools / "lab"
-    lab.write_text(f'#!/bin/sh\nPYTHONPATH="{folder}/src" exec "{sys.executable}" -m {package}.lab "$@"\n')
+    lab.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{folder}/src" exec "{sys.executable}" -m {package}.lab "$@"\n'
+    )
     lab.chmod(0o755)
     (folder / ".venv").symlink_to(sys.prefix)
     commit(folder, "Start")
@@ -114,7 +134,18 @@ def commit(folder, message):
     if not (folder / ".git").exists():
         call(folder, "git", "init", "-q", "-b", "main")
     call(folder, "git", "add", "-A")
-    call(folder, "git", "-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-q", "-m", message)
+    call(
+        folder,
+        "git",
+        "-c",
+        "user.name=T",
+        "-c",
+        "user.email=t@example.org",
+        "commit",
+        "-q",
+        "-m",
+        message,
+    )
 
 
 def call(folder, *command, rc=0, timeout_s=300, **variables):

@@ -73,7 +73,11 @@ class Task(lightning.LightningModule):
 def make_file(path: Path) -> None:
     rng = np.random.default_rng(0)
     wav = [rng.normal(size=rng.integers(20, 60)).astype(np.float32) for _ in range(N)]
-    write(path, {"index": np.arange(N, dtype=np.int64), "wav": wav}, {"train": range(N - 20), "val": range(N - 20, N)})
+    write(
+        path,
+        {"index": np.arange(N, dtype=np.int64), "wav": wav},
+        {"train": range(N - 20), "val": range(N - 20, N)},
+    )
 
 
 def train(
@@ -119,7 +123,12 @@ def train(
         data.teardown("fit")
     weights = torch.cat([parameter.detach().flatten() for parameter in task.parameters()])
     digest = hashlib.sha256(weights.numpy().tobytes()).hexdigest()
-    return {"rank": trainer.global_rank, "seen": task.seen, "weights": digest, "step": trainer.global_step}
+    return {
+        "rank": trainer.global_rank,
+        "seen": task.seen,
+        "weights": digest,
+        "step": trainer.global_step,
+    }
 
 
 if __name__ == "__main__":
@@ -127,4 +136,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     words = dict(word.split("=") for word in sys.argv[2:])
     result = train(Path(sys.argv[1]), **{key: json.loads(value) for key, value in words.items()})
-    (Path(sys.argv[1]) / f"rank{os.environ.get('LOCAL_RANK', '0')}.json").write_text(json.dumps(result))
+    (Path(sys.argv[1]) / f"rank{os.environ.get('LOCAL_RANK', '0')}.json").write_text(
+        json.dumps(result)
+    )

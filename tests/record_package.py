@@ -20,8 +20,16 @@ NOBODY = 65534
 
 def git(folder, *arguments, stdin=None, check=True, **variables):
     """What git prints, as the user would call it: with an identity, without this machine's settings."""
-    who = {f"GIT_{role}_{key}": "t@x.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
-    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ALLOW_PROTOCOL": "file"}
+    who = {
+        f"GIT_{role}_{key}": "t@x.org"
+        for role in ("AUTHOR", "COMMITTER")
+        for key in ("NAME", "EMAIL")
+    }
+    own = {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ALLOW_PROTOCOL": "file",
+    }
     done = subprocess.run(
         ["git", *map(str, arguments)],
         cwd=folder,
@@ -71,12 +79,18 @@ def state(folder):
     common = (folder / git(folder, "rev-parse", "--git-common-dir")).resolve()
     index = git_dir / "index"
     files = {
-        str(path.relative_to(folder)): (path.lstat().st_mtime_ns, path.lstat().st_size, path.lstat().st_ino)
+        str(path.relative_to(folder)): (
+            path.lstat().st_mtime_ns,
+            path.lstat().st_size,
+            path.lstat().st_ino,
+        )
         for path in folder.rglob("*")
         if ".git" not in path.relative_to(folder).parts and not path.is_dir()
     }
     return {
-        "index": (index.read_bytes(), index.stat().st_mtime_ns, index.stat().st_ino) if index.exists() else None,
+        "index": (index.read_bytes(), index.stat().st_mtime_ns, index.stat().st_ino)
+        if index.exists()
+        else None,
         "head": (git_dir / "HEAD").read_text(),
         "refs": [r for r in git(folder, "for-each-ref").splitlines() if "refs/runs/" not in r],
         "logs": {str(p): p.read_text() for p in common.glob("logs/**/*") if p.is_file()},

@@ -32,8 +32,16 @@ def check_project(folder, **answers):
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     citation = yaml.safe_load((folder / "CITATION.cff").read_text(encoding="utf-8"))
     recorded = yaml.safe_load((folder / ".copier-answers.yml").read_text(encoding="utf-8"))
-    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse((folder / "README.md").read_text())
-    shown = ["".join(part.content for part in token.children) for token in tokens if token.type == "inline"]
+    tokens = (
+        MarkdownIt("commonmark")
+        .enable(["table", "strikethrough"])
+        .parse((folder / "README.md").read_text())
+    )
+    shown = [
+        "".join(part.content for part in token.children)
+        for token in tokens
+        if token.type == "inline"
+    ]
     assert {name: recorded[name] for name in answers} == answers
     assert shown[:2] == [recorded["project_name"], recorded["description"]]
     assert citation["title"] == recorded["project_name"]
@@ -52,7 +60,11 @@ def lint(folder):
     """What ruff has to say about a folder: nothing, when it is clean."""
     commands = (["check", "--output-format=concise", "--quiet"], ["format", "--check", "--quiet"])
     said = [
-        subprocess.run([sys.executable, "-m", "ruff", *command, "--no-cache", folder], capture_output=True, text=True)
+        subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--no-cache", folder],
+            capture_output=True,
+            text=True,
+        )
         for command in commands
     ]
     return "".join(done.stdout + done.stderr for done in said)

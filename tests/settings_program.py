@@ -20,7 +20,12 @@ from myproj.lab.speed.accelerate import accelerate, lean, scale
 from myproj.lab.speed.observe import watch
 from torch import nn
 
-PLAIN_SGD = ("optimizer=sgd", "optimizer.momentum=0", "optimizer.nesterov=false", "optimizer.weight_decay=0")
+PLAIN_SGD = (
+    "optimizer=sgd",
+    "optimizer.momentum=0",
+    "optimizer.nesterov=false",
+    "optimizer.weight_decay=0",
+)
 
 
 class Witness(L.Callback):
@@ -32,7 +37,9 @@ class Witness(L.Callback):
     def on_fit_start(self, trainer, task):
         self.first = flat(task)
         task.model.register_forward_hook(self.look)
-        next(part for part in task.modules() if not list(part.children())).register_forward_hook(self.count)
+        next(part for part in task.modules() if not list(part.children())).register_forward_hook(
+            self.count
+        )
         self.fused = trainer.optimizers[0].param_groups[0].get("fused")
         self.optimizer = type(trainer.optimizers[0]).__name__
 
@@ -53,7 +60,9 @@ def flat(task):
 
 
 def configured(*overrides):
-    return compose(Project.find(), ["trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1", *overrides]).config
+    return compose(
+        Project.find(), ["trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1", *overrides]
+    ).config
 
 
 def learn(*overrides, watched=False, change=lambda task: None):
@@ -65,7 +74,11 @@ def learn(*overrides, watched=False, change=lambda task: None):
         scale(config)
         data, task, witness = build_data(config), accelerate(build_task(config), config), Witness()
         change(task)
-        every = {"log_every_n_steps": config.log.every_n_steps, "logger": False, "enable_checkpointing": False}
+        every = {
+            "log_every_n_steps": config.log.every_n_steps,
+            "logger": False,
+            "enable_checkpointing": False,
+        }
         trainer = plain_trainer(config, data, task, callbacks=[LogMeans(), witness], **every)
         if watched:
             trainer = watch(trainer, config, [], Path.cwd())
@@ -118,7 +131,10 @@ found["compile"] = {"without": said}
 if "--compile" in sys.argv:
     plain, *_ = learn("trial=linear", "trainer.limit_train_batches=2")
     compiled, *_ = learn(
-        "trial=linear", "trainer.limit_train_batches=2", "speed.compile=default", "paths.scratch=scratch"
+        "trial=linear",
+        "trainer.limit_train_batches=2",
+        "speed.compile=default",
+        "paths.scratch=scratch",
     )
     found["compile"] |= {
         "difference": difference(plain, compiled),
@@ -127,14 +143,24 @@ if "--compile" in sys.argv:
     }
 
 found["dtype"] = {
-    precision: learn("trial=linear", "trainer.limit_train_batches=1", f"trainer.precision={precision}")[1].seen["dtype"]
+    precision: learn(
+        "trial=linear", "trainer.limit_train_batches=1", f"trainer.precision={precision}"
+    )[1].seen["dtype"]
     for precision in ("32-true", "bf16-mixed")
 }
 
 clipped, witness, *_ = learn(
-    "trial=linear", "trainer.limit_train_batches=1", *PLAIN_SGD, "optimizer.lr=1.0", "trainer.gradient_clip_val=0.01"
+    "trial=linear",
+    "trainer.limit_train_batches=1",
+    *PLAIN_SGD,
+    "optimizer.lr=1.0",
+    "trainer.gradient_clip_val=0.01",
 )
-mixed = ("trainer.precision=bf16-mixed", "trainer.gradient_clip_val=1.0", "trainer.limit_train_batches=1")
+mixed = (
+    "trainer.precision=bf16-mixed",
+    "trainer.gradient_clip_val=1.0",
+    "trainer.limit_train_batches=1",
+)
 found["clipped_bf16"] = learn("trial=linear", *mixed)[3]
 found["clipped"] = float((flat(clipped) - witness.first).norm())
 found["fused"] = [
@@ -145,24 +171,40 @@ found["large_batch"] = [
     learn("trial=linear", "trainer.limit_train_batches=1", f"optimizer={name}")[1].optimizer
     for name in ("lars", "lamb")
 ]
-curve = learn("trial=linear", "schedule=onecycle", "schedule.pct_start=0.25", "schedule.max_lr=0.5")[1].lr
+curve = learn(
+    "trial=linear", "schedule=onecycle", "schedule.pct_start=0.25", "schedule.max_lr=0.5"
+)[1].lr
 found["onecycle"] = {"peak": curve.index(max(curve)), "steps": len(curve), "max": max(curve)}
-curve = learn("trial=linear", "schedule=cosine", "schedule.final_ratio=0.1", "trainer.max_epochs=2")[1].lr
+curve = learn(
+    "trial=linear", "schedule=cosine", "schedule.final_ratio=0.1", "trainer.max_epochs=2"
+)[1].lr
 found["cosine"] = {"first": curve[0], "last": curve[-1], "steps": len(curve)}
 
 norms = build_task(given := configured("trial=baseline"))
 given.trainer.accelerator, given.trainer.devices = "gpu", 2
 given.speed.sync_batchnorm = True
 found["sync_batchnorm"] = {
-    "on_cpu": learn("trial=linear", "trainer.limit_train_batches=1", "speed.sync_batchnorm=true")[3],
-    "on_gpu": sum(isinstance(part, nn.SyncBatchNorm) for part in accelerate(norms, given).modules()),
+    "on_cpu": learn("trial=linear", "trainer.limit_train_batches=1", "speed.sync_batchnorm=true")[
+        3
+    ],
+    "on_gpu": sum(
+        isinstance(part, nn.SyncBatchNorm) for part in accelerate(norms, given).modules()
+    ),
 }
 
 found["benchmark"] = {}
-for settings in ("speed.cudnn_benchmark=auto", "speed.cudnn_benchmark=false", "record.deterministic=true"):
+for settings in (
+    "speed.cudnn_benchmark=auto",
+    "speed.cudnn_benchmark=false",
+    "record.deterministic=true",
+):
     scale(config := configured("trial=linear", settings, "trainer.devices=2"))
     found["benchmark"][settings] = torch.backends.cudnn.benchmark
-scale(config := configured("trial=linear", "batch.scale_lr=true", "trainer.devices=2", "schedule=onecycle"))
+scale(
+    config := configured(
+        "trial=linear", "batch.scale_lr=true", "trainer.devices=2", "schedule=onecycle"
+    )
+)
 found["scaled"] = [config.optimizer.lr, config.schedule.max_lr]
 settle(configured("trial=linear", "trainer.matmul_precision=medium", "trainer.devices=1"), {})
 found["matmul"] = torch.get_float32_matmul_precision()
@@ -184,13 +226,17 @@ torch.use_deterministic_algorithms(False)
 def scoring(acc):
     def change(task):
         step = task.training_step
-        task.training_step = lambda batch, batch_idx: step(batch, batch_idx) | {"acc": torch.tensor(acc)}
+        task.training_step = lambda batch, batch_idx: (
+            step(batch, batch_idx) | {"acc": torch.tensor(acc)}
+        )
 
     return change
 
 
 for name, acc in {"acc": 1.97, "rounded": 1.000001}.items():
-    found["refused"][name] = refused("trial=linear", "log.every_n_steps=5", watched=True, change=scoring(acc))
+    found["refused"][name] = refused(
+        "trial=linear", "log.every_n_steps=5", watched=True, change=scoring(acc)
+    )
 speed_file = Path("speed.jsonl")
 speed_file.unlink(missing_ok=True)
 short = ("data.batch_size=16", "trainer.limit_train_batches=45", "log.every_n_steps=15")

@@ -60,7 +60,9 @@ class Batches:
             yield torch.randn(
                 4,
                 3,
-                generator=torch.Generator().manual_seed(1000 * rank + self.position + 50 * trainer.current_epoch),
+                generator=torch.Generator().manual_seed(
+                    1000 * rank + self.position + 50 * trainer.current_epoch
+                ),
             )
 
     def state_dict(self):
@@ -111,7 +113,10 @@ class Sent(L.Callback):
     """Records where in the loop fit was when it stopped."""
 
     def on_exception(self, trainer, pl_module, exception):
-        self.stopped_at = (trainer.fit_loop.epoch_loop.batch_progress.current.ready, trainer.current_epoch)
+        self.stopped_at = (
+            trainer.fit_loop.epoch_loop.batch_progress.current.ready,
+            trainer.current_epoch,
+        )
         self.validating = trainer.validating
 
 
@@ -140,7 +145,9 @@ def main():
     try:
         train, val = Batches(options["epoch_batches"]), Batches(options["val_batches"] + rank)
         if options["workers"]:
-            rows = torch.randn(options["epoch_batches"] * 4, 3, generator=torch.Generator().manual_seed(0))
+            rows = torch.randn(
+                options["epoch_batches"] * 4, 3, generator=torch.Generator().manual_seed(0)
+            )
             train = DataLoader(rows, 4, num_workers=1, multiprocessing_context=options["workers"])
         trainer.fit(model, train, val, ckpt_path=options["ckpt"], weights_only=False)
         code = 0
@@ -148,7 +155,11 @@ def main():
         result |= {"stopped": stop.step, "requeue": stop.requeue, "stopped_at": where.stopped_at}
         result["validating"] = where.validating
         code = stop.exit_code
-    result |= {"step": trainer.global_step, "calls": calls, "weights": model.layer.weight.flatten().tolist()}
+    result |= {
+        "step": trainer.global_step,
+        "calls": calls,
+        "weights": model.layer.weight.flatten().tolist(),
+    }
     result["validated"] = model.validated
     result["term_is_default"] = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     print(json.dumps(result))

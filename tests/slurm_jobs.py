@@ -19,7 +19,9 @@ WAIT_S = 300  # for anything on a loaded machine
 STEPS = 72  # 6 epochs of 12 steps on two ranks
 needs_root = [
     pytest.mark.cluster,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root; run: sudo make test-cluster"),
+    pytest.mark.skipif(
+        os.geteuid() != 0, reason="the test cluster needs root; run: sudo make test-cluster"
+    ),
 ]
 
 SLOW = '''"""A step that takes a while, and says which code it is."""
@@ -53,7 +55,9 @@ def cluster():
             except BlockingIOError:
                 assert time.monotonic() < deadline_s, "another test run uses the cluster"
                 time.sleep(2)
-        done = subprocess.run([SCRIPTS / "slurm_up.sh", FOLDER], capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            [SCRIPTS / "slurm_up.sh", FOLDER], capture_output=True, text=True, timeout=600
+        )
         assert done.returncode == 0, done.stderr
         os.environ["SLURM_CONF"] = str(FOLDER / "slurm.conf")
         yield
@@ -87,13 +91,22 @@ def submit(lab, *words, batch=False):
     )
     if said is None:
         place = words.index("--")
-        said = lab("submit", "site=slurm", "job.time=00:20:00", *words[:place], *options, *words[place:])
+        said = lab(
+            "submit", "site=slurm", "job.time=00:20:00", *words[:place], *options, *words[place:]
+        )
     return json.loads(next(line for line in said.splitlines() if line.startswith(("{", "["))))
 
 
 def training(step_s, *words):
     slow = ["callbacks.slow._target_=myproj.slow.Slow", f"callbacks.slow.step_s={step_s}"]
-    return ["trainer=cpu", "trainer.max_epochs=6", "log.every_n_steps=4", "trainer.threads=1", *slow, *words]
+    return [
+        "trainer=cpu",
+        "trainer.max_epochs=6",
+        "log.every_n_steps=4",
+        "trainer.threads=1",
+        *slow,
+        *words,
+    ]
 
 
 def wait_until(condition, what, timeout_s=WAIT_S):
@@ -122,7 +135,8 @@ def ended(sent, state="COMPLETED"):
             time.sleep(3)  # started at once, its old credential would be refused
             slurm("scontrol", "update", f"JobId={sent['job_id']}", "StartTime=now")
         return (
-            now["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED") and now["JobState"]
+            now["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED")
+            and now["JobState"]
         )
 
     found = wait_until(over, f"job {sent['job_id']} over")
@@ -137,7 +151,10 @@ def rows(sent):
 
 
 def at_step(sent, step, attempt=1):
-    wait_until(lambda: any(row["step"] >= step and row["attempt"] >= attempt for row in rows(sent)), f"step {step}")
+    wait_until(
+        lambda: any(row["step"] >= step and row["attempt"] >= attempt for row in rows(sent)),
+        f"step {step}",
+    )
 
 
 def restarted(sent, attempt):
@@ -175,7 +192,10 @@ def in_node(node, *command):
     outside = (FOLDER / f"pid/node-{node}").read_text().strip()
     inside = Path(f"/proc/{outside}/task/{outside}/children").read_text().split()[0]
     return subprocess.run(
-        ["nsenter", "-t", inside, "-m", "-p", "-n", *command], capture_output=True, text=True, timeout=60
+        ["nsenter", "-t", inside, "-m", "-p", "-n", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 

@@ -56,7 +56,20 @@ PLAIN_LINES = [
     *("null", "yes", "1e3", "0x10", "2026-11-20", "\\", "a\\", "---", "=", "x" * 60),
 ]
 BAD_PACKAGES = [
-    *("class", "1abc", "2026-study", "日本語", "..", ".", "_", "", "a", "Torch", "nets\n", "x" * 41),
+    *(
+        "class",
+        "1abc",
+        "2026-study",
+        "日本語",
+        "..",
+        ".",
+        "_",
+        "",
+        "a",
+        "Torch",
+        "nets\n",
+        "x" * 41,
+    ),
     *(
         "torch",
         "numpy",
@@ -133,7 +146,9 @@ line = st.text(st.characters(codec="utf-8"), max_size=70)
 
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(name=line, description=line)
-def test_names_and_descriptions_are_refused_by_name_or_read_back(render, tmp_path_factory, name, description):
+def test_names_and_descriptions_are_refused_by_name_or_read_back(
+    render, tmp_path_factory, name, description
+):
     folder = tmp_path_factory.mktemp("any") / "p"
     try:
         render(folder, ANSWERS_ONLY, project_name=name, description=description)
@@ -150,7 +165,9 @@ def test_names_and_descriptions_are_refused_by_name_or_read_back(render, tmp_pat
 def names_in_use():
     """Lower-case names that a package of a project would hide, or that would hide it."""
     text = (ROOT / "template/pyproject.toml.jinja").read_text()
-    lists = re.findall(r"^(?:dependencies|lab|tensorboard|wandb|dev) = \[(.*?)\]$", text, re.M | re.S)
+    lists = re.findall(
+        r"^(?:dependencies|lab|tensorboard|wandb|dev) = \[(.*?)\]$", text, re.M | re.S
+    )
     todo = [name for entries in lists for name in re.findall(r'"([\w-]+)[\w\[\]-]*[>=<]', entries)]
     assert {"torch", "scikit-learn", "wandb", "ruff"} <= set(todo)
     distributions = {"nvidia", "triton"}  # of the CUDA build of torch
@@ -160,7 +177,9 @@ def names_in_use():
         if name not in distributions:
             distributions.add(name)
             requirements = [Requirement(text) for text in distribution.requires or []]
-            todo += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+            todo += [
+                r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})
+            ]
     imports = {
         name for name, owners in metadata.packages_distributions().items()
         if distributions & {owner.lower().replace("-", "_") for owner in owners}
@@ -168,14 +187,20 @@ def names_in_use():
     directories = "build conf config data dist docs hooks lab project runs setup site src task tasks test tests"
     words = "train trial trials utils"
     names = (
-        imports | distributions | set(f"{directories} {words}".split()) | set(keyword.kwlist) | sys.stdlib_module_names
+        imports
+        | distributions
+        | set(f"{directories} {words}".split())
+        | set(keyword.kwlist)
+        | sys.stdlib_module_names
     )
     return {name for name in names if re.fullmatch("[a-z][a-z0-9_]{1,39}", name)}
 
 
 def test_reserved_package_names_are_complete(request):
     path = ROOT / "template/answers.jinja"
-    before, listed, after = re.fullmatch(r'(.*reserved = "\n)(.*?)(" \.split.*)', path.read_text(), re.S).groups()
+    before, listed, after = re.fullmatch(
+        r'(.*reserved = "\n)(.*?)(" \.split.*)', path.read_text(), re.S
+    ).groups()
     if request.config.getoption("--regenerate"):
         listed = textwrap.fill(" ".join(sorted(set(listed.split()) | names_in_use())), 110) + "\n"
         path.write_text(before + listed + after)

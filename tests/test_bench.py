@@ -82,9 +82,21 @@ def files(folder):
 
 def test_each_part_is_what_it_took(slow):
     before = files(slow)
-    found = bench(slow, *SLOW, "data.load_s=0.04", "model.forward_s=0.06", "model.backward_s=0.08", "--steps=8")
+    found = bench(
+        slow,
+        *SLOW,
+        "data.load_s=0.04",
+        "model.forward_s=0.06",
+        "model.backward_s=0.08",
+        "--steps=8",
+    )
     for part, slept_s in {"load": 0.04, "forward": 0.06, "backward": 0.08}.items():
-        assert slept_s <= found["parts_s"][part]["min"] <= found["parts_s"][part]["median"] < slept_s + 0.02, part
+        assert (
+            slept_s
+            <= found["parts_s"][part]["min"]
+            <= found["parts_s"][part]["median"]
+            < slept_s + 0.02
+        ), part
     assert tuple(found["parts_s"]) == PARTS
     assert sum(found["shares"].values()) == pytest.approx(1)
     whole = sum(found["parts_s"][part]["median"] for part in PARTS)
@@ -96,7 +108,9 @@ def test_each_part_is_what_it_took(slow):
         "a product forward and one backward; images have no gradient"
     )
     assert found["memory_bytes"]["weights"] == found["memory_bytes"]["gradients"] == 650 * 4
-    assert 2 * 650 * 4 <= found["memory_bytes"]["optimizer"] < 2 * 650 * 4 + 100, "two moments and the steps"
+    assert 2 * 650 * 4 <= found["memory_bytes"]["optimizer"] < 2 * 650 * 4 + 100, (
+        "two moments and the steps"
+    )
     assert found["memory_bytes"]["activations"] >= 16 * 64 * 4
     assert found["power_w"] is None
     (new,) = files(slow) - before
@@ -107,7 +121,9 @@ def test_each_part_is_what_it_took(slow):
 
 def test_a_step_of_several_batches_is_timed_as_one(slow):
     accumulated = ("trainer.accumulate_grad_batches=3", "profile=cprofile")
-    monitor = "callbacks.lr={_target_: lightning.pytorch.callbacks.LearningRateMonitor}"  # wants a logger
+    monitor = (
+        "callbacks.lr={_target_: lightning.pytorch.callbacks.LearningRateMonitor}"  # wants a logger
+    )
     found = bench(slow, *SLOW, "model.forward_s=0.03", *accumulated, monitor, "--steps=3")
     assert 0.09 <= found["parts_s"]["forward"]["median"] < 0.13
     assert found["samples_per_step"] == 48
@@ -124,7 +140,9 @@ def test_a_slow_data_path_is_called_so_and_names_the_setting(slow):
     drawn = (slow / "parts.svg").read_text()
     assert all(f"<!-- {part} -->" in drawn for part in PARTS), "the words of the legend"
     (slow / "parts.svg").unlink()
-    assert "compute-bound" in call(slow, "lab", "bench", *SLOW, "model.forward_s=0.03", "--steps=20")
+    assert "compute-bound" in call(
+        slow, "lab", "bench", *SLOW, "model.forward_s=0.03", "--steps=20"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +152,21 @@ def several(slow):
     commands = {
         "sweep": (*SLOW, *model, "--sweep=batch=8..64", "--json"),
         "compare": ("trial=edited", "data=late", *CPU, "--compare", "HEAD", "."),
-        "scaling": (*SLOW, "model.forward_s=0.2", "--scaling=1,2", "--plot=runs/drawn/scaling.png", "--json"),
+        "scaling": (
+            *SLOW,
+            "model.forward_s=0.2",
+            "--scaling=1,2",
+            "--plot=runs/drawn/scaling.png",
+            "--json",
+        ),
     }
     few = ("--steps=4", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1")
     alone = bench(slow, *SLOW, "model.forward_s=0.2", *few)
     with ThreadPoolExecutor(len(commands)) as threads:
-        said = {key: threads.submit(call, slow, "lab", "bench", *words, *few) for key, words in commands.items()}
+        said = {
+            key: threads.submit(call, slow, "lab", "bench", *words, *few)
+            for key, words in commands.items()
+        }
     return {key: future.result() for key, future in said.items()} | {"alone": alone}
 
 
@@ -163,7 +190,10 @@ def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
 
 def test_a_trial_is_a_side_of_a_comparison(project, module, tmp_path):
     here = module("project").Project.find(project)
-    assert module("tree.bench").side(here, "baseline", ["seed=1"], tmp_path) == (["seed=1", "trial=baseline"], {})
+    assert module("tree.bench").side(here, "baseline", ["seed=1"], tmp_path) == (
+        ["seed=1", "trial=baseline"],
+        {},
+    )
 
 
 def test_two_processes_are_measured_against_one(slow, several):
@@ -174,7 +204,9 @@ def test_two_processes_are_measured_against_one(slow, several):
     assert (slow / "runs/drawn/scaling.png").read_bytes().startswith(b"\x89PNG")
     kept = [json.loads(path.read_text()) for path in slow.glob("runs/slow/bench-*.json")]
     (scaled,) = [one for one in kept if "scaling" in one]
-    assert scaled == several["alone"] | {"scaling": found["samples_per_s"]}, "beside what was measured before"
+    assert scaled == several["alone"] | {"scaling": found["samples_per_s"]}, (
+        "beside what was measured before"
+    )
 
 
 def test_the_learning_rate_curve_changes_nothing(slow):

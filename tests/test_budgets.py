@@ -40,12 +40,14 @@ def code_lines(path):
     """Lines of a file without blank lines, comments and, in Python, docstrings."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
-        return sum(1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
+        return sum(
+            1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")
+        )
     docstrings = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
-            node
-        ):
+        if isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and ast.get_docstring(node):
             docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     skipped = (
         tokenize.COMMENT,
@@ -82,7 +84,11 @@ def test_folder_of_lab(folder):
 
 
 def test_lab_as_a_whole():
-    folders = {path.name for path in (PACKAGE / "lab").iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    folders = {
+        path.name
+        for path in (PACKAGE / "lab").iterdir()
+        if path.is_dir() and any(path.glob("*.py"))
+    }
     assert folders <= set(LINES_OF_CODE), "a new folder needs a budget"
     assert sum(code_lines(path) for path in (PACKAGE / "lab").rglob("*.py")) <= 7500
 
@@ -104,12 +110,12 @@ def test_jinja_is_rare_and_never_in_python():
     assert len(jinja) <= 10
     assert not [path for path in jinja if ".py." in path.name]
     plain = (ROOT / "template").rglob("*.py")
-    assert not [path for path in plain if re.search(r"\{%-? *(if|for)", path.read_text(encoding="utf-8"))]
+    assert not [
+        path for path in plain if re.search(r"\{%-? *(if|for)", path.read_text(encoding="utf-8"))
+    ]
 
 
-HEADER = (
-    '# Template\'s file: replaced by "copier update". Change it in the template, or override it from your own files.\n'
-)
+HEADER = '# Template\'s file: replaced by "copier update". Change it in the template, or override it from your own files.\n'
 
 
 def test_every_template_file_says_that_it_is_one():
@@ -121,7 +127,11 @@ def test_every_template_file_says_that_it_is_one():
 
 def functions_of(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +143,9 @@ def test_every_test_asserts(path):
     assert functions_of(path)
     for test in functions_of(path):
         raises = [
-            node for node in ast.walk(test) if isinstance(node, ast.Attribute) and node.attr in ("raises", "fail")
+            node
+            for node in ast.walk(test)
+            if isinstance(node, ast.Attribute) and node.attr in ("raises", "fail")
         ]
         assert raises or any(isinstance(node, ast.Assert) for node in ast.walk(test)), test.name
 
@@ -159,9 +171,15 @@ def test_markdown_links_lead_somewhere(name, target):
     assert file.exists()
     if heading:
         headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
-        assert heading in [re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings]
+        assert heading in [
+            re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings
+        ]
 
 
 def test_documentation_lists_every_page():
-    listed = set(re.findall(r"^  - (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
-    assert listed == {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    listed = set(
+        re.findall(r"^  - (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    )
+    assert listed == {
+        str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")
+    }

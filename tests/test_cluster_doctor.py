@@ -53,30 +53,57 @@ def test_the_doctor_examines_this_machine(lab):
     remedies(said)
     assert max(map(len, said.splitlines())) <= 80
     titles = re.findall(r"^(\S.*)$", said, re.M)
-    assert titles == ["machine", "numerics", "gpu health", "disks", "python", "repository", "tracking", "scheduler"]
-    for fact in ("cores", "torch", "MKL", "NumPy", "HDF5", "on ", "files free", "Python", "git:", "W&B:"):
+    assert titles == [
+        "machine",
+        "numerics",
+        "gpu health",
+        "disks",
+        "python",
+        "repository",
+        "tracking",
+        "scheduler",
+    ]
+    for fact in (
+        "cores",
+        "torch",
+        "MKL",
+        "NumPy",
+        "HDF5",
+        "on ",
+        "files free",
+        "Python",
+        "git:",
+        "W&B:",
+    ):
         assert fact in said
 
 
 def lab_any(lab, *words):
     """What a command says, whatever its exit code."""
     tools = lab.folder.parent / "myproj-bin/lab"
-    return subprocess.run([tools, *words], cwd=lab.folder, capture_output=True, text=True, timeout=300).stdout
+    return subprocess.run(
+        [tools, *words], cwd=lab.folder, capture_output=True, text=True, timeout=300
+    ).stdout
 
 
 def test_the_doctor_finds_what_is_broken(lab):
-    query = (
-        '#!/bin/sh\ncase "$*" in *name*) echo "0, NVIDIA A100, 88, 10, 3" ;; *event*) echo "Field is not valid" ;;\n'
-    )
+    query = '#!/bin/sh\ncase "$*" in *name*) echo "0, NVIDIA A100, 88, 10, 3" ;; *event*) echo "Field is not valid" ;;\n'
     query += '*throttle*) echo "0, Active" ;; *topo*) printf "GPU0 X SYS\\nGPU1 SYS X\\nLegend: SYS ...\\n" ;; esac\n'
     tools = lab.folder.parent / "myproj-bin"
     (tools / "nvidia-smi").write_text(query)
     (tools / "nvidia-smi").chmod(0o755)
     lab.fake("sbatch")
     lab.fake("scontrol", "Slurmctld(primary) at c0 is DOWN", rc=1)
-    lab.fake("quota", "Disk quotas for user ann:\n  Filesystem space quota\n  /dev/sda 11G* 10G 10G\n")
+    lab.fake(
+        "quota", "Disk quotas for user ann:\n  Filesystem space quota\n  /dev/sda 11G* 10G 10G\n"
+    )
     (lab.folder / ".git").rename(lab.folder / ".gone")
-    settings = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4096", "SBATCH_PARTITION": "x", "PYTHONUSERBASE": ""}
+    settings = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_CPUS_PER_TASK": "4096",
+        "SBATCH_PARTITION": "x",
+        "PYTHONUSERBASE": "",
+    }
     one_core = ["taskset", "-c", min(os.sched_getaffinity(0)), "lab", "doctor"]
     said = call(lab.folder, *one_core, rc=1, OMP_NUM_THREADS="2", **settings)
     found = remedies(said)
@@ -91,7 +118,10 @@ def test_the_doctor_finds_what_is_broken(lab):
         "Slurm does not answer": "help desk",
         "SBATCH_PARTITION would change": "unset",
     }.items():
-        assert [text for text in found if finding in text and advice in found[text]], (finding, found)
+        assert [text for text in found if finding in text and advice in found[text]], (
+            finding,
+            found,
+        )
     assert "in job 7" in said
     assert max(map(len, said.splitlines())) <= 80
 
@@ -115,7 +145,9 @@ def test_a_profile_is_drafted_from_what_slurm_says(lab):
     assert draft["confidence"]["internet"][0] == "?"
     for note in ("SLURM_VERSION           = 23.11.4", "abc@v100|qos_gpu-t3", "disk WORK=/home/ann"):
         assert f"# {note}" in file.read_text() or note in file.read_text()
-    script = lab("submit", "--dry-run", "trial=baseline", "site=ours", "job.gpus=4", SCRATCH="/scratch/ann")
+    script = lab(
+        "submit", "--dry-run", "trial=baseline", "site=ours", "job.gpus=4", SCRATCH="/scratch/ann"
+    )
     assert "#SBATCH --partition=gpu_p13\n" in script
     assert "#SBATCH --cpus-per-task=8\n" in script
     assert "#SBATCH --partition=prepost\n" in lab("submit", "--dry-run", "trial=baseline", "site=ours", "job.gpus=0",
@@ -179,7 +211,11 @@ def test_a_node_that_computes_otherwise_is_named():
 
 def test_only_the_rank_that_hangs_is_named():
     good = {"device": "x", "gflops": 10.0, "n_products": 9, "n_wrong": 0}
-    rows = [{"rank": 0, "host": "n0"} | good, {"rank": 1, "host": "n1", "cores": 4}, {"rank": 2, "host": "?"}]
+    rows = [
+        {"rank": 0, "host": "n0"} | good,
+        {"rank": 1, "host": "n1", "cores": 4},
+        {"rank": 2, "host": "?"},
+    ]
     assert nodes.bad_nodes(rows) == {
         "n1": ["rank 1: never got through its products"],
         "?": ["rank 2: never got through its products"],
@@ -207,7 +243,9 @@ def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
 
 
 def test_every_rank_of_a_short_job_is_examined(lab):
-    said = lab("doctor", "--nodes", "site=workstation", "job.gpus=0", "job.tasks_per_node=2", timeout_s=600)
+    said = lab(
+        "doctor", "--nodes", "site=workstation", "job.gpus=0", "job.tasks_per_node=2", timeout_s=600
+    )
     lines = said.splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("rank  host"))
     assert [line.split()[0] for line in lines[head + 1 : head + 3]] == ["0", "1"]

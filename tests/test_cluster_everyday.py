@@ -21,10 +21,16 @@ def test_a_run_is_what_its_scheduler_says(lab):
     lab.fake("squeue", SQUEUE)
     make_run(lab, 1, {"id": "11"}, starts=True)
     make_run(lab, 2, {"id": "12"})
-    make_run(lab, 3, {"id": "13_4"}, ends="interrupted", requeue=True)  # preempted, and queued again
-    make_run(lab, 4, {"id": "14"}, starts=True)  # killed: the scheduler has forgotten it, it never said how it ended
+    make_run(
+        lab, 3, {"id": "13_4"}, ends="interrupted", requeue=True
+    )  # preempted, and queued again
+    make_run(
+        lab, 4, {"id": "14"}, starts=True
+    )  # killed: the scheduler has forgotten it, it never said how it ended
     make_run(lab, 5, {"id": "15"})
-    make_run(lab, 6, {"id": "16"}, ends="interrupted", requeue=True)  # preempted, then cancelled in the queue
+    make_run(
+        lab, 6, {"id": "16"}, ends="interrupted", requeue=True
+    )  # preempted, then cancelled in the queue
     make_run(lab, 7, {"id": "17"}, ends="finished")
     expected = {
         "1": "running",
@@ -40,7 +46,9 @@ def test_a_run_is_what_its_scheduler_says(lab):
     assert json.loads(lab("runs", "show", "20261120-190004", "--json"))["status"] == "lost"
     assert "  lost  " in lab("runs", "show", "20261120-190004").splitlines()[0]
     news = lab()
-    assert re.search(r"running:\n  20261120-190001.*\nqueued:\n  20261120-190003.*\n  20261120-190002", news)
+    assert re.search(
+        r"running:\n  20261120-190001.*\nqueued:\n  20261120-190003.*\n  20261120-190002", news
+    )
     assert re.search(r"lost:\n  20261120-190005.*\n  20261120-190004", news)
 
 
@@ -81,7 +89,9 @@ def test_a_cold_listing_with_a_job_to_ask_about_imports_nothing_heavy(lab):
         said = call(lab.folder, sys.executable, "-c", code, *words)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert said.splitlines()[-1] == "[]"
-        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.6  # 0.1 s on an idle machine
+        assert (
+            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.6
+        )  # 0.1 s on an idle machine
 
 
 def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
@@ -91,16 +101,22 @@ def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
     make_run(lab, 3, {"id": "14"}, starts=True)  # over
     said = lab("queue").splitlines()
     assert len(said) == 4
-    assert re.fullmatch(r"20261120-190002-abcdef  baseline +12 +queued +\d+:\d\d:\d\d +0\.0", said[1])
+    assert re.fullmatch(
+        r"20261120-190002-abcdef  baseline +12 +queued +\d+:\d\d:\d\d +0\.0", said[1]
+    )
     assert said[2] == "    the job it depends on failed, so it will never start; lab cancel it"
-    assert re.fullmatch(r"20261120-190001-abcdef  a_trial_with_a +11 +running +25:00:05 +200\.0", said[3])
+    assert re.fullmatch(
+        r"20261120-190001-abcdef  a_trial_with_a +11 +running +25:00:05 +200\.0", said[3]
+    )
     assert max(map(len, said)) <= 80
 
 
 def test_a_watched_queue_asks_no_faster_than_the_site_allows_and_ends(lab):
     folder = lab.folder / "src/myproj/conf/site"
     folder.mkdir()
-    (folder / "ours.yaml").write_text("poll_s: 0.1\n")  # below the least that any scheduler is asked
+    (folder / "ours.yaml").write_text(
+        "poll_s: 0.1\n"
+    )  # below the least that any scheduler is asked
     make_run(lab, 1, {"id": "11", "site": "ours"}, starts=True)
     lab.fake("squeue", SQUEUE)
     started_s = time.monotonic()
@@ -145,7 +161,9 @@ def test_only_offline_runs_that_ended_are_uploaded_and_each_once(lab):
     folders = []
     for n, run in enumerate([{"ends": "finished"}, {"starts": True}], start=1):
         folders.append(make_run(lab, n, None, **run) / "wandb/offline-run-1")
-    folders.append(make_run(lab, 3, {"id": "11"}, ends="interrupted", requeue=True) / "wandb/offline-run-2")
+    folders.append(
+        make_run(lab, 3, {"id": "11"}, ends="interrupted", requeue=True) / "wandb/offline-run-2"
+    )
     for folder in folders:
         folder.mkdir(parents=True)
         (folder / "run.wandb").touch()
@@ -155,9 +173,7 @@ def test_only_offline_runs_that_ended_are_uploaded_and_each_once(lab):
     assert not (folders[0] / "run.wandb.synced").exists()
     lab.fake("wandb")
     tools = lab.folder.parent / "myproj-bin"
-    uploads = (
-        f"import sys; sys.executable = '{tools}/python'; from myproj.lab.cli import main; sys.exit(main(['sync']))"
-    )
+    uploads = f"import sys; sys.executable = '{tools}/python'; from myproj.lab.cli import main; sys.exit(main(['sync']))"
     call(lab.folder, sys.executable, "-c", uploads)  # with the wandb of the fakes beside it
     assert f"wandb sync {folders[0]}" in lab.asked.read_text()
     assert (folders[0] / "run.wandb.synced").exists()
@@ -168,6 +184,8 @@ def test_prefetch_proves_that_a_training_needs_no_network(lab):
     lab("data", "pack", "digits")
     assert "everything is there" in lab("prefetch", "trial=baseline", "trainer=cpu")
     model = lab.folder / "src/myproj/trials/baseline/model.py"
-    probe = "import os\nassert os.environ.get('HF_HUB_OFFLINE') != '1', 'weights are fetched here'\n"
+    probe = (
+        "import os\nassert os.environ.get('HF_HUB_OFFLINE') != '1', 'weights are fetched here'\n"
+    )
     model.write_text(model.read_text().replace("import torch\n", probe + "import torch\n", 1))
     assert "without the network it fails" in lab("prefetch", "trial=baseline", "trainer=cpu", rc=1)

@@ -37,7 +37,9 @@ def lab(project, tmp_path_factory):
             except BlockingIOError:
                 assert time.monotonic() < deadline_s, "another test run uses the cluster"
                 time.sleep(2)
-        done = subprocess.run([SCRIPTS / "gridengine_up.sh", FOLDER], capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            [SCRIPTS / "gridengine_up.sh", FOLDER], capture_output=True, text=True, timeout=600
+        )
         assert done.returncode == 0, done.stderr
         folder = shutil.copytree(project, tmp_path_factory.mktemp("gridengine") / "myproj")
         (folder / "src/myproj/slow.py").write_text(SLOW)
@@ -57,13 +59,28 @@ def lab(project, tmp_path_factory):
 
 def submit(lab, *words):
     place = words.index("--") if "--" in words else len(words)
-    said = lab("submit", "trial=baseline", "site=ge", *words[:place], "--no-batch", "--json", *words[place:])
+    said = lab(
+        "submit",
+        "trial=baseline",
+        "site=ge",
+        *words[:place],
+        "--no-batch",
+        "--json",
+        *words[place:],
+    )
     return json.loads(next(line for line in said.splitlines() if line.startswith(("{", "["))))
 
 
 def training(step_s, *words):
     slow = ["callbacks.slow._target_=myproj.slow.Slow", f"callbacks.slow.step_s={step_s}"]
-    return ["trainer=cpu", "trainer.max_epochs=3", "log.every_n_steps=4", "trainer.threads=1", *slow, *words]
+    return [
+        "trainer=cpu",
+        "trainer.max_epochs=3",
+        "log.every_n_steps=4",
+        "trainer.threads=1",
+        *slow,
+        *words,
+    ]
 
 
 def inside(*command):
@@ -74,7 +91,10 @@ def inside(*command):
 
 def ended(lab, sent):
     """Waits until Grid Engine no longer knows the job, and returns its log."""
-    wait_until(lambda: sent["job_id"].partition(".")[0] not in inside("qstat", "-u", "*"), f"job {sent['job_id']} over")
+    wait_until(
+        lambda: sent["job_id"].partition(".")[0] not in inside("qstat", "-u", "*"),
+        f"job {sent['job_id']} over",
+    )
     return Path(sent["log"]).read_text()
 
 
@@ -116,10 +136,15 @@ def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):
 
     whole = submit(lab, *training(0.0))
     ended(lab, whole)
-    sent = submit(lab, *training(1.6, "job.time=00:02:00"))  # 66 steps take longer than the 90 s before the warning
+    sent = submit(
+        lab, *training(1.6, "job.time=00:02:00")
+    )  # 66 steps take longer than the 90 s before the warning
     log = ended(lab, sent)
     assert "saved; going on after requeue 1" in log
-    assert sorted(path.name for path in (Path(sent["run_dir"]) / "attempts").iterdir()) == ["1", "2"]
+    assert sorted(path.name for path in (Path(sent["run_dir"]) / "attempts").iterdir()) == [
+        "1",
+        "2",
+    ]
     states = [
         torch.load(Path(one["run_dir"]) / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
         for one in (whole, sent)

@@ -12,7 +12,9 @@ import yaml
 from conftest import ROOT
 
 GOLDEN = ROOT / "tests/golden/jobs"
-SITES = sorted(path.stem for path in (ROOT / "template/src/{{package_name}}/lab/conf/site").glob("*.yaml"))
+SITES = sorted(
+    path.stem for path in (ROOT / "template/src/{{package_name}}/lab/conf/site").glob("*.yaml")
+)
 SHAPES = {"1gpu": (1, 1, 1), "1node": (1, None, 1), "2nodes": (2, None, 1), "array": (1, 1, 3)}
 WORK = Path("/home/ann/myproj")
 
@@ -59,7 +61,9 @@ def job_text(lab):
             trains=True,
         )
         runs = [WORK / f"runs/wide/20261120-19000{i}-abcdef" for i in range(n_runs)]
-        return lab.plan.render(plan, runs, WORK / "runs/.code/c0ffee.tar", {"commit": "c0ffee", "prefix": ""})
+        return lab.plan.render(
+            plan, runs, WORK / "runs/.code/c0ffee.tar", {"commit": "c0ffee", "prefix": ""}
+        )
 
     return job_text
 
@@ -76,10 +80,14 @@ def test_job_script_is_the_stored_one(name, shape, lab, job_text, project, pytes
     if pytestconfig.getoption("--regenerate"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8"), f"read the difference, then: pytest --regenerate {__file__}"
+    assert text == file.read_text(encoding="utf-8"), (
+        f"read the difference, then: pytest --regenerate {__file__}"
+    )
 
 
-@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed: apt install shellcheck")
+@pytest.mark.skipif(
+    not shutil.which("shellcheck"), reason="shellcheck is not installed: apt install shellcheck"
+)
 def test_job_scripts_pass_shellcheck():
     scripts = [path for path in GOLDEN.glob("*.sh") if path.read_text().startswith("#!")]
     assert len(scripts) >= 4 * (len(SITES) - 1)
@@ -157,7 +165,10 @@ def test_every_fact_of_a_profile_has_a_source_and_a_confidence(name, lab):
     for mark, source in told.values():
         assert mark in ("V", "D", "U", "?")
         assert source in profile["sources"]
-    assert all("seen" in source and ("url" in source or "what" in source) for source in profile["sources"].values())
+    assert all(
+        "seen" in source and ("url" in source or "what" in source)
+        for source in profile["sources"].values()
+    )
     if name not in ("slurm", "workstation"):
         assert not profile["verified"]  # nobody on the project has run there
 
@@ -221,7 +232,15 @@ def test_lists_become_points_in_the_order_typed(lab):
 
 
 def test_a_job_inherits_nothing_of_the_job_it_is_sent_from(lab, monkeypatch):
-    inherited = ("SLURM_CPU_BIND", "SLURM_NTASKS", "SBATCH_PARTITION", "PMI_RANK", "LAB_RUN_DIR", "MASTER_PORT", "RANK")
+    inherited = (
+        "SLURM_CPU_BIND",
+        "SLURM_NTASKS",
+        "SBATCH_PARTITION",
+        "PMI_RANK",
+        "LAB_RUN_DIR",
+        "MASTER_PORT",
+        "RANK",
+    )
     kept = ("SLURM_CONF", "LAB_SITE_PATH", "SGE_ROOT", "HOME", "PATH")
     for name in (*inherited, *kept):
         monkeypatch.setenv(name, "x")
@@ -246,8 +265,16 @@ def test_the_emptiest_gpus_are_taken_and_a_full_one_refused(lab):
 
 
 PBS = {  # as qstat -t -f -F json of PBS Pro 2022 documents it
-    "12.pbs1": {"Job_Owner": "ann@login1", "job_state": "R", "resources_used": {"walltime": "01:02:03"}},
-    "13[2].pbs1": {"Job_Owner": "ann@login1", "job_state": "Q", "comment": "Not Running: too few nodes"},
+    "12.pbs1": {
+        "Job_Owner": "ann@login1",
+        "job_state": "R",
+        "resources_used": {"walltime": "01:02:03"},
+    },
+    "13[2].pbs1": {
+        "Job_Owner": "ann@login1",
+        "job_state": "Q",
+        "comment": "Not Running: too few nodes",
+    },
     "14.pbs1": {"Job_Owner": "bob@login1", "job_state": "R"},
     "15.pbs1": {"Job_Owner": "ann@login1", "job_state": "F"},
 }
@@ -271,13 +298,17 @@ PBS = {  # as qstat -t -f -F json of PBS Pro 2022 documents it
         ),
     ],
 )  # fmt: skip
-def test_what_schedulers_answer_is_understood(name, sent, ids, listed, known, lab, monkeypatch, tmp_path):
+def test_what_schedulers_answer_is_understood(
+    name, sent, ids, listed, known, lab, monkeypatch, tmp_path
+):
     monkeypatch.setenv("LOGNAME", "ann")
     scheduler, request = lab.scheduler.scheduler_of(name), SimpleNamespace(submit_options=[])
     monkeypatch.setattr(lab.scheduler, "call", lambda *command, **_: sent)
     assert scheduler.send(request, tmp_path / "job.sh", 2) == ids
     monkeypatch.setattr(lab.scheduler, "call", lambda *command, **_: listed)
-    assert scheduler.jobs() == {job_id: lab.scheduler.JobState(*state) for job_id, state in known.items()}
+    assert scheduler.jobs() == {
+        job_id: lab.scheduler.JobState(*state) for job_id, state in known.items()
+    }
     monkeypatch.setattr(lab.scheduler, "call", lambda *command, **_: "")
     with pytest.raises(lab.errors.Failed, match="took nothing"):
         scheduler.send(request, tmp_path / "job.sh", 1)

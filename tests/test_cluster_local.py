@@ -39,13 +39,24 @@ def lab(own_project, module):
 
 def submit(lab, *words):
     place = words.index("--") if "--" in words else len(words)
-    start = ["submit", "trial=baseline", "site=workstation", "job.gpus=0", "trainer=cpu", "trainer.max_epochs=2"]
+    start = [
+        "submit",
+        "trial=baseline",
+        "site=workstation",
+        "job.gpus=0",
+        "trainer=cpu",
+        "trainer.max_epochs=2",
+    ]
     said = lab(*start, *words[:place], "--no-batch", "--json", *words[place:])
     return json.loads(next(line for line in said.splitlines() if line.startswith(("{", "["))))
 
 
 def slow(step_s):
-    return ["callbacks.slow._target_=myproj.slow.Slow", f"callbacks.slow.step_s={step_s}", "log.every_n_steps=2"]
+    return [
+        "callbacks.slow._target_=myproj.slow.Slow",
+        f"callbacks.slow.step_s={step_s}",
+        "log.every_n_steps=2",
+    ]
 
 
 def status(sent):
@@ -65,7 +76,9 @@ def test_a_detached_job_can_be_seen_and_cancelled(lab):
 
 
 def test_the_runs_of_an_array_go_one_after_the_other(lab):
-    killed = Path(f"/dev/shm/lab-4999999-{getpass.getuser()}-{platform.node().partition('.')[0]}")  # no such process
+    killed = Path(
+        f"/dev/shm/lab-4999999-{getpass.getuser()}-{platform.node().partition('.')[0]}"
+    )  # no such process
     killed.mkdir(exist_ok=True)
     sent = submit(lab, "seed=0,1", "--", "bash", "-c", "date +%s.%N; sleep 1; date +%s.%N")
     wait_until(lambda: all(status(one) == "finished" for one in sent), "both runs")
@@ -92,10 +105,22 @@ def test_a_forecast_above_the_budget_is_not_sent_unless_meant(lab):
     wait_until(lambda: status(sent), "the bench as a job", 120)
     (file,) = lab.folder.glob("runs/baseline/bench-*.json")
     bench = json.loads(file.read_text())
-    assert bench["code"]["tree"] == json.loads((Path(sent["run_dir"]) / "run.json").read_text())["code"]["tree"]
-    bench["times_s"]["step"] = 60  # as if it had been measured on a GPU that takes a minute for each of the 46 steps
+    assert (
+        bench["code"]["tree"]
+        == json.loads((Path(sent["run_dir"]) / "run.json").read_text())["code"]["tree"]
+    )
+    bench["times_s"]["step"] = (
+        60  # as if it had been measured on a GPU that takes a minute for each of the 46 steps
+    )
     file.write_text(json.dumps(bench | {"accelerator": "gpu", "device": "NVIDIA A100"}))
-    words = ["submit", *settings, "site=workstation", "job.gpus=0", "budget.gpu_hours=0.5", "job.time=00:10:00"]
+    words = [
+        "submit",
+        *settings,
+        "site=workstation",
+        "job.gpus=0",
+        "budget.gpu_hours=0.5",
+        "job.time=00:10:00",
+    ]
     said = lab(*words, "--no-batch", rc=4)
     assert "forecast: 0:46:" in said
     assert "longer than job.time: 0:10:00" in said
@@ -105,5 +130,9 @@ def test_a_forecast_above_the_budget_is_not_sent_unless_meant(lab):
     sent = submit(lab, "budget.gpu_hours=0.5", "--yes")
     wait_until(lambda: status(sent), "the end", 120)
     assert "forecast    0:46:" in lab("runs", "show", sent["run_id"])
-    again = lab("runs", "reproduce", sent["run_id"], "site=workstation", "job.gpus=0", "job.time=00:10:00")
-    assert "forecast: 0:46:" in again, "told, but not refused: who repeats a run knows what it takes"
+    again = lab(
+        "runs", "reproduce", sent["run_id"], "site=workstation", "job.gpus=0", "job.time=00:10:00"
+    )
+    assert "forecast: 0:46:" in again, (
+        "told, but not refused: who repeats a run knows what it takes"
+    )

@@ -60,7 +60,9 @@ def test_three_preemptions_continue_bit_for_bit(lab, reference):
 def test_a_job_with_priority_preempts_and_the_run_goes_on_after_it(lab, reference):
     sent = submit(lab, *training(0.3, "job.nodes=2", "job.queue=low"))
     at_step(sent, 4)
-    urgent = slurm("sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 5").strip()
+    urgent = slurm(
+        "sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 5"
+    ).strip()
     wait_until(lambda: job(urgent)["JobState"] == "COMPLETED", "the urgent job")
     log = ended(sent)
     assert "saved; going on after a requeue" in log
@@ -72,7 +74,8 @@ def test_the_time_limit_saves_and_requeues(lab, reference):
     sent = submit(lab, *training(2.5, "job.nodes=2", "job.time=00:02:00"))
     log = Path(sent["log"])
     wait_until(
-        lambda: log.exists() and "going on after a requeue" in log.read_text(), "the warning before the time limit"
+        lambda: log.exists() and "going on after a requeue" in log.read_text(),
+        "the warning before the time limit",
     )
     slurm("scontrol", "hold", sent["job_id"])
     saved = json.loads((Path(sent["run_dir"]) / "attempts/1/end.json").read_text())
@@ -88,10 +91,14 @@ def test_a_killed_node_costs_no_more_than_the_last_checkpoint(lab, reference):
     at_step(sent, 16)  # an epoch, and its checkpoint, are done
     os.kill(int((FOLDER / "pid/node-c2").read_text()), signal.SIGKILL)
     wait_until(
-        lambda: job(sent["job_id"])["JobState"] in ("PENDING", "COMPLETING", "REQUEUED"), "the dead node noticed"
+        lambda: job(sent["job_id"])["JobState"] in ("PENDING", "COMPLETING", "REQUEUED"),
+        "the dead node noticed",
     )
     subprocess.run([SCRIPTS / "slurm_node_start.sh", FOLDER, "c2"], check=True, timeout=60)
-    wait_until(lambda: "down" not in slurm("sinfo", "-h", "-n", "c2", "-o", "%T"), "the node back by itself")
+    wait_until(
+        lambda: "down" not in slurm("sinfo", "-h", "-n", "c2", "-o", "%T"),
+        "the node back by itself",
+    )
     ended(sent)
     assert weights(sent) == weights(reference)
     assert curve(sent) == curve(reference)
@@ -143,6 +150,9 @@ def logged_steps(file):
         at += 7 + length
         if kind in (1, 4):  # whole, or the last part
             record, parts = Record.FromString(parts), b""
-            row = {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+            row = {
+                "/".join(item.nested_key) or item.key: json.loads(item.value_json)
+                for item in record.history.item
+            }
             steps += [row["trainer/global_step"] + 1] if "train/loss" in row else []
     return steps

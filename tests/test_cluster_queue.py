@@ -20,19 +20,32 @@ def test_a_queued_run_is_queued_a_running_one_running_and_a_killed_one_lost(lab)
     wait_until((Path(runs["run_dir"]) / "attempts/1/start.json").exists, "the start")
     assert (status(held), status(runs)) == ("queued", "running")
     said = lab("queue")
-    assert re.search(rf"^{held['run_id']}  command +{held['job_id']} +queued .*\n    held by you", said, re.M)
-    assert re.search(rf"^{runs['run_id']}  command +{runs['job_id']} +running +0:\d\d:\d\d +0.0$", said, re.M)
+    assert re.search(
+        rf"^{held['run_id']}  command +{held['job_id']} +queued .*\n    held by you", said, re.M
+    )
+    assert re.search(
+        rf"^{runs['run_id']}  command +{runs['job_id']} +running +0:\d\d:\d\d +0.0$", said, re.M
+    )
     assert "no log yet; it is queued" in lab("logs", held["run_id"], rc=2)
     slurm("scancel", held["job_id"])
     start = json.loads((Path(runs["run_dir"]) / "attempts/1/start.json").read_text())
-    in_node(start["host"], "sh", "-c", f"kill -KILL {start['pid']}")  # as a node that dies would: no last word
+    in_node(
+        start["host"], "sh", "-c", f"kill -KILL {start['pid']}"
+    )  # as a node that dies would: no last word
     wait_until(lambda: lab("queue").strip() == "no jobs", "an empty queue")
     assert (status(held), status(runs)) == ("lost", "lost")
     assert "is over already" in lab("cancel", runs["run_id"], rc=2)
 
 
 def test_logs_follow_a_job_to_its_end_and_tell_ranks_apart(lab):
-    words = ("job.nodes=2", "job.gpus=0", "--", "bash", "-c", "sleep 3; echo rank $SLURM_PROCID says so")
+    words = (
+        "job.nodes=2",
+        "job.gpus=0",
+        "--",
+        "bash",
+        "-c",
+        "sleep 3; echo rank $SLURM_PROCID says so",
+    )
     sent = submit(lab, *words)
     said = lab("logs", sent["run_id"], "--follow", "--rank", "1")
     assert "1: rank 1 says so" in said
@@ -55,8 +68,14 @@ def test_a_profile_is_drafted_from_this_cluster_and_takes_a_job(lab):
     try:
         lab("site", "init", "drafted")
         draft = yaml.safe_load(file.read_text())
-        assert [(queue["name"], queue["max_h"]) for queue in draft["queues"]] == [("debug", 1), ("low", 1)]
-        assert (draft["gpu"], draft["job"]) == ({"name": "fake", "per_node": 4}, {"gpus": 1, "cpus_per_gpu": 2})
+        assert [(queue["name"], queue["max_h"]) for queue in draft["queues"]] == [
+            ("debug", 1),
+            ("low", 1),
+        ]
+        assert (draft["gpu"], draft["job"]) == (
+            {"name": "fake", "per_node": 4},
+            {"gpus": 1, "cpus_per_gpu": 2},
+        )
         said = lab("submit", "site=drafted", "job.time=00:10:00", "--json", "--", "true")
         sent = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
         ended(sent)

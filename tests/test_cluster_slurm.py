@@ -52,15 +52,30 @@ def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(lab, r
     ended(sent)
     assert weights(sent) == weights(reference)
     assert curve(sent) == curve(reference)
-    assert json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())["world_size"] == 2
+    assert (
+        json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())["world_size"] == 2
+    )
     assert left_in_memory() == []
 
 
 def test_a_bench_on_two_nodes_is_a_forecast_for_what_is_submitted_next(lab):
     settings = ["trial=baseline", *training(0.0, "trainer.max_epochs=1")]
-    sent = submit(lab, "job.nodes=2", "job.gpus=0", "--", "python", "-m", "myproj.lab", "bench", *settings, "--steps=5")
+    sent = submit(
+        lab,
+        "job.nodes=2",
+        "job.gpus=0",
+        "--",
+        "python",
+        "-m",
+        "myproj.lab",
+        "bench",
+        *settings,
+        "--steps=5",
+    )
     assert "whole training" in ended(sent)
-    (bench,) = [json.loads(path.read_text()) for path in lab.folder.glob("runs/baseline/bench-*.json")]
+    (bench,) = [
+        json.loads(path.read_text()) for path in lab.folder.glob("runs/baseline/bench-*.json")
+    ]
     assert bench["world_size"] == 2
     assert bench["samples_per_step"] == 2 * 64
     job = ["site=slurm", "job.nodes=2", "job.gpus=0", "job.time=00:20:00", "job.extra=[--hold]"]
@@ -80,7 +95,9 @@ def test_an_array_runs_each_point_once_and_the_same_list_fills_only_holes(lab):
     seeds = [json.loads((Path(one["run_dir"]) / "run.json").read_text())["seed"] for one in sent]
     assert seeds == [1, 2, 3]
     assert submit(lab, *words) == []
-    assert submit(lab, *words, "job.cpus_per_task=2", "job.mem=500M") == []  # asked for otherwise, but the same runs
+    assert (
+        submit(lab, *words, "job.cpus_per_task=2", "job.mem=500M") == []
+    )  # asked for otherwise, but the same runs
     shutil.rmtree(sent[1]["run_dir"])
     again = submit(lab, *words)
     assert json.loads((Path(again["run_dir"]) / "run.json").read_text())["seed"] == 2
@@ -94,7 +111,9 @@ def test_any_command_runs_frozen_with_its_own_exit_code_and_without_a_network(la
     log = ended(sent, "FAILED")
     assert "offline 1" in log
     assert "Network is unreachable" in log
-    sent = submit(lab, "job.gpus=0", "--", "bash", "-c", "ls src/myproj/task.py data/digits.h5; exit 7")
+    sent = submit(
+        lab, "job.gpus=0", "--", "bash", "-c", "ls src/myproj/task.py data/digits.h5; exit 7"
+    )
     log = ended(sent, "FAILED")
     assert "src/myproj/task.py" in log
     assert job(sent["job_id"])["ExitCode"] == "7:0"
@@ -117,7 +136,9 @@ def test_a_job_can_submit_a_job(lab):
     log = ended(sent)
     second = json.loads(next(line for line in log.splitlines() if line.startswith("{")))
     ended(second)
-    first, other = (json.loads((Path(one["run_dir"]) / "run.json").read_text()) for one in (sent, second))
+    first, other = (
+        json.loads((Path(one["run_dir"]) / "run.json").read_text()) for one in (sent, second)
+    )
     assert first["code"]["commit"] == other["code"]["commit"]
     assert job(second["job_id"])["NumCPUs"] == "1"  # not the two of the job it was sent from
 
@@ -132,7 +153,10 @@ def test_a_bare_process_in_an_allocation_of_two_tasks_is_told_to_use_srun(lab):
 
 
 def test_a_file_that_git_ignores_is_refused_with_the_rule(lab):
-    helper, model = lab.folder / "src/myproj/helper.py", lab.folder / "src/myproj/trials/baseline/model.py"
+    helper, model = (
+        lab.folder / "src/myproj/helper.py",
+        lab.folder / "src/myproj/trials/baseline/model.py",
+    )
     text = model.read_text()
     ignore = lab.folder / ".gitignore"
     rules = ignore.read_text()
@@ -151,7 +175,15 @@ def test_a_file_that_git_ignores_is_refused_with_the_rule(lab):
 
 
 def test_a_run_is_reproduced_by_a_job_from_its_own_code(lab, reference):
-    said = lab("runs", "reproduce", reference["run_id"], "site=slurm", "job.nodes=2", "job.gpus=0", "job.time=00:20:00")
+    said = lab(
+        "runs",
+        "reproduce",
+        reference["run_id"],
+        "site=slurm",
+        "job.nodes=2",
+        "job.gpus=0",
+        "job.time=00:20:00",
+    )
     repeated = json.loads(lab("runs", "show", "@last", "--json"))
     assert repeated["parent"] == reference["run_id"]
     assert f"lab runs verify {reference['run_id']} {repeated['run_id']}" in said
@@ -161,7 +193,14 @@ def test_a_run_is_reproduced_by_a_job_from_its_own_code(lab, reference):
 
 def test_submit_warns_of_a_run_with_the_same_code_and_settings(lab, reference):
     said = lab(
-        "submit", "trial=baseline", "site=slurm", "job.time=00:20:00", *training(0.0, "job.nodes=2"), "--no-batch"
+        "submit",
+        "trial=baseline",
+        "site=slurm",
+        "job.time=00:20:00",
+        *training(0.0, "job.nodes=2"),
+        "--no-batch",
     )
-    assert re.search(r"run [\w-]+ has the same code and settings, and is finished; sending another", said)
+    assert re.search(
+        r"run [\w-]+ has the same code and settings, and is finished; sending another", said
+    )
     lab("cancel", "@last")

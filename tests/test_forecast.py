@@ -9,7 +9,15 @@ import torch
 from omegaconf import OmegaConf
 from recorder.lab.errors import LabError, Refused
 from recorder.lab.speed import chronometer
-from recorder.lab.speed.forecast import announce, bench_path, forecast, foreseen, peak_tflops, told, verdict
+from recorder.lab.speed.forecast import (
+    announce,
+    bench_path,
+    forecast,
+    foreseen,
+    peak_tflops,
+    told,
+    verdict,
+)
 
 BENCH = {
     "device": "NVIDIA A100-SXM4-40GB", "accelerator": "gpu", "precision": "bf16-mixed", "matmul_precision": "high",
@@ -21,9 +29,18 @@ BENCH = {
 
 
 def settings(max_epochs=10, devices="auto", job=None, **budget):
-    trainer = {"max_epochs": max_epochs, "max_steps": -1, "check_val_every_n_epoch": 2, "test_after_fit": True}
-    prices = dict.fromkeys(("gpu_hours", "price_per_gpu_hour", "price_per_kwh", "currency")) | budget
-    return OmegaConf.create({"trainer": trainer | {"devices": devices}, "budget": prices, "job": job or {}})
+    trainer = {
+        "max_epochs": max_epochs,
+        "max_steps": -1,
+        "check_val_every_n_epoch": 2,
+        "test_after_fit": True,
+    }
+    prices = (
+        dict.fromkeys(("gpu_hours", "price_per_gpu_hour", "price_per_kwh", "currency")) | budget
+    )
+    return OmegaConf.create(
+        {"trainer": trainer | {"devices": devices}, "budget": prices, "job": job or {}}
+    )
 
 
 def test_a_forecast_adds_up():
@@ -35,13 +52,17 @@ def test_a_forecast_adds_up():
     assert "EUR" in told(found)
     assert "rough" not in told(found)
     assert forecast(BENCH, settings())["cost"] is None, "no shipped prices"
-    assert forecast(BENCH | {"steps_per_epoch": None}, settings()) is None, "the length is not known"
+    assert forecast(BENCH | {"steps_per_epoch": None}, settings()) is None, (
+        "the length is not known"
+    )
 
 
 def test_more_devices_lose_what_was_measured_with_each_doubling():
     one = forecast(BENCH, settings())
     perfect = forecast(BENCH, settings(), n_devices=8)
-    measured = forecast(BENCH | {"scaling": {"1": 100.0, "2": 180.0}}, settings(job={"nodes": 2, "gpus": 4}))
+    measured = forecast(
+        BENCH | {"scaling": {"1": 100.0, "2": 180.0}}, settings(job={"nodes": 2, "gpus": 4})
+    )
     assert perfect["n_devices"] == measured["n_devices"] == 8
     assert perfect["n_steps"] == one["n_steps"] / 8
     assert perfect["rough"]
@@ -64,7 +85,11 @@ def test_another_gpu_is_the_ratio_of_the_peaks():
 
 def test_a_forecast_above_the_budget_is_refused_unless_meant(tmp_path, capsys):
     config = settings(gpu_hours=0.5)
-    more = {"trial": "wide/low", "paths": {"runs": str(tmp_path)}, "optimizer": {"_target_": "x.Y", "lr": 0.1}}
+    more = {
+        "trial": "wide/low",
+        "paths": {"runs": str(tmp_path)},
+        "optimizer": {"_target_": "x.Y", "lr": 0.1},
+    }
     config = OmegaConf.merge(config, more)
     tree, day_s = "f" * 40, 86400
     announce([config], tree, day_s)
@@ -85,7 +110,11 @@ def test_a_forecast_above_the_budget_is_refused_unless_meant(tmp_path, capsys):
     assert "the longest of 2 runs; all: 0.616 GPU-hours" in capsys.readouterr().err
     config.optimizer.lr, config.trainer.max_epochs = 0.2, 100
     assert bench_path(config, tree) == path, "neither changes the time of a step"
-    for other in ({"optimizer": {"_target_": "x.Z"}}, {"optimizer": {"fused": True}}, {"trainer": {"threads": 1}}):
+    for other in (
+        {"optimizer": {"_target_": "x.Z"}},
+        {"optimizer": {"fused": True}},
+        {"trainer": {"threads": 1}},
+    ):
         assert bench_path(OmegaConf.merge(config, other), tree) != path
 
 
@@ -96,7 +125,11 @@ def test_a_forecast_above_the_budget_is_refused_unless_meant(tmp_path, capsys):
         ({"shares": {"load": 0.3, "other": 0.0}}, "data-bound", "data.num_workers"),
         ({"launch_s": 0.09, "peak_share": 0.05}, "launch-bound", "speed.compile"),
         ({"shares": {"load": 0.0, "other": 0.4}}, "overhead-bound", "data.batch_size"),
-        ({"memory_bytes": {"peak": 39e9, "device": 40e9}}, "memory nearly full", "speed.checkpoint_activations"),
+        (
+            {"memory_bytes": {"peak": 39e9, "device": 40e9}},
+            "memory nearly full",
+            "speed.checkpoint_activations",
+        ),
         ({"precision": "32-true"}, "precision not used", "trainer.precision"),
         ({"uneven": ["head (10, 64)"]}, "dimensions not multiples of 8", "model"),
         ({"step_s": {"median": 0.1, "min": 0.1, "spread": 0.05}}, "unsteady", ""),
@@ -126,7 +159,9 @@ class Event:
 
 
 def test_on_cuda_nothing_waits_within_a_step(monkeypatch):
-    trainer = SimpleNamespace(strategy=SimpleNamespace(root_device=torch.device("cuda")), num_devices=1, world_size=1)
+    trainer = SimpleNamespace(
+        strategy=SimpleNamespace(root_device=torch.device("cuda")), num_devices=1, world_size=1
+    )
     clock, waits = chronometer.Chronometer(trainer, 5, 1), []
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: waits.append(clock.n_batches))
@@ -146,7 +181,11 @@ def test_on_cuda_nothing_waits_within_a_step(monkeypatch):
     first = chronometer.WARMUP
     assert waits == [first, first + 5], "before the first measured step and after the last"
     assert (
-        clock.steps() == [{"load": 0.002, "forward": 0.001, "backward": 0.001, "optimizer": 0.003, "other": 0.004}] * 5
+        clock.steps()
+        == [
+            {"load": 0.002, "forward": 0.001, "backward": 0.001, "optimizer": 0.003, "other": 0.004}
+        ]
+        * 5
     )
     found = clock.figures(n_samples=80)
     assert found["step_s"]["median"] == pytest.approx(0.011)

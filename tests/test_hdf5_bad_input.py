@@ -51,7 +51,11 @@ def test_the_error_is_a_mistake_of_the_user_and_a_value_error():
         ({"x": [np.zeros(2), np.zeros(3, np.int8)]}, {}, "mixes types"),
         ({"x": X, "y": np.where(Y == 7, np.nan, 1.0)}, SPLITS, "label y of sample 7 is NaN"),
         ({"x/y": X}, {}, "letters, digits"),
-        ({"x": X}, {"train": [0, 1], "test": [1, 2]}, "row 1 is named twice, by split 'train' and 'test'"),
+        (
+            {"x": X},
+            {"train": [0, 1], "test": [1, 2]},
+            "row 1 is named twice, by split 'train' and 'test'",
+        ),
         ({"x": X}, {"train": [0, 0]}, "twice"),
         ({"x": X}, {"train": [0, 20]}, "0..19"),
         ({"x": X}, {"train": [-1]}, "0..19"),
@@ -123,7 +127,9 @@ def test_a_missing_file_names_the_command(tmp_path):
 
 
 def test_an_unknown_split_or_field_lists_what_there_is(path):
-    with pytest.raises(DataFileError, match=r"no split 'trian'; did you mean: train. It has: test, train"):
+    with pytest.raises(
+        DataFileError, match=r"no split 'trian'; did you mean: train. It has: test, train"
+    ):
         H5Dataset(path, "trian")
     with pytest.raises(DataFileError, match=r"no field 'z'.*It has: x, y"):
         H5Dataset(path, "train", ("x", "z"))

@@ -14,11 +14,18 @@ from hdf5_project.lab.speed import storage
 @pytest.fixture(name="project")
 def project_with_digits(tmp_path, monkeypatch):
     """A project whose data/digits.h5 holds 30 samples."""
-    monkeypatch.setattr(Project, "paths", {"data": [tmp_path / "empty", tmp_path / "data"], "scratch": None})
+    monkeypatch.setattr(
+        Project, "paths", {"data": [tmp_path / "empty", tmp_path / "data"], "scratch": None}
+    )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wav = [np.zeros(n, np.int16) for n in range(30)]
     fields = {"x": np.zeros((30, 4, 5), np.float32), "wav": wav, "y": np.arange(30) % 3}
-    write(tmp_path / "data" / "digits.h5", fields, {"train": range(20), "val": range(20, 30)}, source="zeros")
+    write(
+        tmp_path / "data" / "digits.h5",
+        fields,
+        {"train": range(20), "val": range(20, 30)},
+        source="zeros",
+    )
     return Project(tmp_path, hdf5_package.NAME)
 
 

@@ -39,7 +39,12 @@ def test_images_come_as_they_are_with_their_class(tmp_path, pack):
     source = set()
     for path in root.rglob("*.png"):
         with Image.open(path) as image:
-            source.add((np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)).tobytes(), path.parent.name))
+            source.add(
+                (
+                    np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)).tobytes(),
+                    path.parent.name,
+                )
+            )
     assert packed == source
     assert sum(split.shape[0] for split in found.splits.values()) == 12
     assert y.tolist() != sorted(y.tolist())  # a random order
@@ -99,7 +104,9 @@ def test_folders_that_are_not_what_was_meant(tmp_path, pack):
 def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets", each=4)
     Image.new("RGB", (7, 9)).save(root.joinpath("one").mkdir() or root / "one" / "a.png")
-    assert 1 in np.bincount(pack("pets", root, "--as", "images").map(layout(tmp_path / "data/pets.h5").arrays["y"]))
+    assert 1 in np.bincount(
+        pack("pets", root, "--as", "images").map(layout(tmp_path / "data/pets.h5").arrays["y"])
+    )
     single = images(tmp_path / "raw" / "single", classes=("only",), each=1)
     os.remove(tmp_path / "data/pets.h5")
     found = pack("single", single, "--as", "images")
@@ -160,10 +167,16 @@ def test_audio_of_another_rate_or_cut_short_is_named(tmp_path, pack):
 
 def test_splits_as_a_file_says(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets")
-    lines = [f"{path.relative_to(root)},{'test' if '0' in path.name else 'train'}" for path in root.rglob("*.png")]
+    lines = [
+        f"{path.relative_to(root)},{'test' if '0' in path.name else 'train'}"
+        for path in root.rglob("*.png")
+    ]
     (tmp_path / "splits.csv").write_text("\n".join(lines), encoding="utf-8")
     found = pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
-    assert {name: split.shape[0] for name, split in found.splits.items()} == {"test": 2, "train": 10}
+    assert {name: split.shape[0] for name, split in found.splits.items()} == {
+        "test": 2,
+        "train": 10,
+    }
     (tmp_path / "splits.csv").write_text("\n".join(lines[1:]), encoding="utf-8")
     with pytest.raises(DataFileError, match="has no line for"):
         pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
@@ -171,7 +184,9 @@ def test_splits_as_a_file_says(tmp_path, pack):
 
 def test_groups_found_in_the_names(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets", each=9)
-    found = pack("pets", root, "--as", "images", "--group", r"image (\d)", "--split", "train=0.5,test=0.5")
+    found = pack(
+        "pets", root, "--as", "images", "--group", r"image (\d)", "--split", "train=0.5,test=0.5"
+    )
     assert sorted(split.shape[0] for split in found.splits.values()) in ([8, 10], [9, 9])
 
 
@@ -190,7 +205,12 @@ def test_the_same_seed_gives_the_same_file_and_another_one_another(tmp_path, pac
     contents = []
     for seed in (1, 1, 2):
         found = pack("digits", "--seed", seed)
-        contents.append([found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())])
+        contents.append(
+            [
+                found.map(array).tobytes()
+                for array in (*found.arrays.values(), *found.splits.values())
+            ]
+        )
     assert contents[0] == contents[1]
     assert contents[0] != contents[2]
 

@@ -19,7 +19,9 @@ def test_arrays(tmp_path, pack, how):
     np.save(tmp_path / "raw/y.npy", y)
     (np.savez if how == "npz" else np.savez_compressed)(tmp_path / "raw/all.npz", x=x, y=y)
     sources = ["x.npy", "y.npy"] if how == "npy" else ["all.npz"]
-    found = pack("table", *(tmp_path / "raw" / name for name in sources), "--as", "arrays", "--seed", 5)
+    found = pack(
+        "table", *(tmp_path / "raw" / name for name in sources), "--as", "arrays", "--seed", 5
+    )
     packed_x, packed_y = all_rows(found, "x", "y")
     np.testing.assert_array_equal(packed_x, x[packed_y])
     assert sorted(packed_y) == list(range(50))
@@ -31,12 +33,16 @@ def test_arrays_split_by_a_group_or_a_file(tmp_path, pack):
     np.save(tmp_path / "raw/x.npy", np.arange(60.0))
     np.save(tmp_path / "raw/patient.npy", np.arange(60) % 7)
     sources = [tmp_path / "raw/x.npy", tmp_path / "raw/patient.npy"]
-    found = pack("a", *sources, "--as", "arrays", "--group", "patient", "--split", "train=0.7,test=0.3")
+    found = pack(
+        "a", *sources, "--as", "arrays", "--group", "patient", "--split", "train=0.7,test=0.3"
+    )
     (patient,) = all_rows(found, "patient")
     sides = [set(patient[found.map(split)]) for split in found.splits.values()]
     assert sides[0] | sides[1] == set(range(7))
     assert not sides[0] & sides[1]
-    (tmp_path / "splits").write_text("".join(f"{i},{'train' if i < 50 else 'test'}\n" for i in range(60)))
+    (tmp_path / "splits").write_text(
+        "".join(f"{i},{'train' if i < 50 else 'test'}\n" for i in range(60))
+    )
     found = pack("a", *sources, "--as", "arrays", "--split-file", tmp_path / "splits")
     assert set(found.map(found.arrays["x"])[found.map(found.splits["test"])]) == set(range(50, 60))
     with pytest.raises(LabError, match=r"no such array.*patient"):
@@ -89,7 +95,16 @@ def test_tables(tmp_path, pack, kind):
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(source), tmp_path / "raw/t.parquet")
         source = tmp_path / "raw/t.parquet"
     found = pack(
-        "t", source, "--as", "table", "--label", "label", "--group", "patient", "--split", "train=0.6,test=0.4"
+        "t",
+        source,
+        "--as",
+        "table",
+        "--label",
+        "label",
+        "--group",
+        "patient",
+        "--split",
+        "train=0.6,test=0.4",
     )
     x, y = all_rows(found, "x", "y")
     assert json.loads(found.arrays["y"].attrs["classes"]) == ["no", "yes"]
@@ -103,7 +118,9 @@ def test_tables(tmp_path, pack, kind):
     assert not sides[0] & sides[1]
 
 
-@pytest.mark.parametrize(("value", "column"), [("", "b"), ("nan", "b"), ("many", "b"), ("", "label"), ("nan", "label")])
+@pytest.mark.parametrize(
+    ("value", "column"), [("", "b"), ("nan", "b"), ("many", "b"), ("", "label"), ("nan", "label")]
+)
 def test_a_table_with_a_hole_names_row_and_column(tmp_path, pack, value, column):
     rows = [[i, i / 2, "p", i % 2] for i in range(10)]
     rows[6][1 if column == "b" else 3] = value
@@ -119,4 +136,6 @@ def test_a_table_without_rows_or_with_another_column(tmp_path, pack):
     with pytest.raises(DataFileError, match="has no rows"):
         pack("t", table(tmp_path / "raw/t.csv", []), "--as", "table")
     with pytest.raises(DataFileError, match=r"no column \['lable'\].*größe"):
-        pack("t", table(tmp_path / "raw/t.csv", [(1, 2, 3, 4)]), "--as", "table", "--label", "lable")
+        pack(
+            "t", table(tmp_path / "raw/t.csv", [(1, 2, 3, 4)]), "--as", "table", "--label", "lable"
+        )

@@ -28,7 +28,11 @@ def path(tmp_path_factory):
         "wav": [rng.normal(size=n).astype(np.float32) for n in rng.integers(5, 60, N + 1)],
         "y": np.arange(N + 1),
     }
-    return write(tmp_path_factory.mktemp("data") / "a.h5", fields, {"train": range(N), "one": [N], "none": []})
+    return write(
+        tmp_path_factory.mktemp("data") / "a.h5",
+        fields,
+        {"train": range(N), "one": [N], "none": []},
+    )
 
 
 def add_noise(batch, rng):
@@ -39,7 +43,9 @@ def add_noise(batch, rng):
 
 def loader(path, **options):
     shapes = {"wav": 20}
-    dataset = H5Dataset(path, "train", ("x", "wav", "y"), shapes=shapes, crop="random", transform=add_noise)
+    dataset = H5Dataset(
+        path, "train", ("x", "wav", "y"), shapes=shapes, crop="random", transform=add_noise
+    )
     return Loader(dataset, Order(N, 8, seed=3, shuffle=True), **options)
 
 
@@ -88,7 +94,9 @@ def test_a_loaded_position_goes_on_without_lightning(path, expected, num_workers
     rest = expected[0][stop:]
     assert (bytes_of(second) if rest else []) == rest
     assert bytes_of(second) == expected[1]
-    assert all(type(value) is int for value in first.state_dict().values())  # torch.load(weights_only=True)
+    assert all(
+        type(value) is int for value in first.state_dict().values()
+    )  # torch.load(weights_only=True)
     first.close()
     second.close()
 
@@ -103,7 +111,9 @@ def test_small_batches_read_together_are_what_each_is_alone(path):
     planned = list(one.order.batches(0))
     given = []
     for batch, plan in zip(one, planned, strict=True):
-        assert one.position == plan.end  # a checkpoint during a batch includes it, and none of those read already
+        assert (
+            one.position == plan.end
+        )  # a checkpoint during a batch includes it, and none of those read already
         given.append(batch)
     assert bytes_of(given) == bytes_of(map(one.dataset.__getitems__, planned))
     for stop in (1, 6, 17, len(planned) - 1):
@@ -150,7 +160,9 @@ def test_only_small_batches_without_a_transform_are_read_together(path, tmp_path
     assert sum(small) == -(-N // 2)
     slow = H5Dataset(path, "train", ("x", "y"), transform=lambda batch, rng: batch)
     assert set(turns(slow, 2)) == {1}
-    large = write(tmp_path / "large.h5", {"x": np.zeros((40, SMALL_BYTES), np.uint8)}, {"train": range(40)})
+    large = write(
+        tmp_path / "large.h5", {"x": np.zeros((40, SMALL_BYTES), np.uint8)}, {"train": range(40)}
+    )
     assert set(turns(H5Dataset(large, "train", ("x",)), 2)) == {1}
 
 
@@ -161,16 +173,24 @@ def test_a_position_in_other_data_is_refused(path):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(1, 400), st.integers(1, 50), st.integers(1, 9), st.integers(0, 99), st.booleans())
+@given(
+    st.integers(1, 400), st.integers(1, 50), st.integers(1, 9), st.integers(0, 99), st.booleans()
+)
 def test_ranks_divide_every_epoch(n, batch_size, world_size, seed, drop_last):
     if n < world_size:
         return
-    orders = [Order(n, batch_size, seed, True, drop_last, rank, world_size) for rank in range(world_size)]
+    orders = [
+        Order(n, batch_size, seed, True, drop_last, rank, world_size) for rank in range(world_size)
+    ]
     epochs = [[list(order.batches(epoch)) for order in orders] for epoch in range(2)]
     for ranks in epochs:
-        assert {len(batches) for batches in ranks} == {len(orders[0].starts())}  # as many steps on each rank
+        assert {len(batches) for batches in ranks} == {
+            len(orders[0].starts())
+        }  # as many steps on each rank
         assert all(len(batch.indices) for batches in ranks for batch in batches)
-        seen = np.concatenate([batch.indices for batches in ranks for batch in batches] or [np.empty(0, int)])
+        seen = np.concatenate(
+            [batch.indices for batches in ranks for batch in batches] or [np.empty(0, int)]
+        )
         assert len(set(seen)) == len(seen)
         assert len(seen) == (n if not drop_last else n - n % (batch_size * world_size))
         assert [batch.end for batch in ranks[0]] == [batch.end for batch in ranks[-1]]
@@ -196,14 +216,18 @@ def test_a_split_smaller_than_the_ranks_is_told(path, monkeypatch):
     with pytest.raises(DataFileError, match="split 'none' has 0 samples"):
         data.loader("none")
     monkeypatch.setattr(data, "ranks", lambda: (0, 2))
-    with pytest.raises(DataFileError, match="split 'one' has 1 samples, fewer than the 2 processes"):
+    with pytest.raises(
+        DataFileError, match="split 'one' has 1 samples, fewer than the 2 processes"
+    ):
         data.loader("one")
 
 
 def test_a_file_is_found_along_the_search_path(path, tmp_path):
     data = H5DataModule("a.h5", search=[str(tmp_path), str(path.parent)], fields=("y",))
     assert data.file == path
-    with pytest.raises(DataFileError, match=r"no data file b\.h5 in .*did you mean: a\.h5.*lab data pack b"):
+    with pytest.raises(
+        DataFileError, match=r"no data file b\.h5 in .*did you mean: a\.h5.*lab data pack b"
+    ):
         _ = H5DataModule("b.h5", search=[str(tmp_path), str(path.parent)]).file
 
 
@@ -228,7 +252,9 @@ def _read_and_tell_memory(path, ready, done, answers):
             inside = str(path) in line
         elif inside and line.startswith("Pss:"):
             of_file += int(line.split()[1])
-    answers.put((of_file, sum(int(line.split()[1]) for line in rollup if line.startswith("Private_Dirty:"))))
+    answers.put(
+        (of_file, sum(int(line.split()[1]) for line in rollup if line.startswith("Private_Dirty:")))
+    )
     done.wait(120)
 
 
@@ -239,7 +265,10 @@ def test_four_readers_hold_the_file_once(tmp_path):
     size_kib = x.nbytes // 1024
     fork = multiprocessing.get_context("fork")
     ready, done, answers = fork.Barrier(4), fork.Barrier(4), fork.Queue()
-    readers = [fork.Process(target=_read_and_tell_memory, args=(path, ready, done, answers)) for _ in range(4)]
+    readers = [
+        fork.Process(target=_read_and_tell_memory, args=(path, ready, done, answers))
+        for _ in range(4)
+    ]
     for reader in readers:
         reader.start()
     of_file = [answers.get(timeout=180)[0] for _ in readers]

@@ -38,7 +38,11 @@ def train_on_two(directory: Path, **options):
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     words = [f"{key}={json.dumps(value)}" for key, value in {"world": 2, **options}.items()]
-    environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "OMP_NUM_THREADS": "1",
+    }
     ranks = [
         subprocess.Popen(
             [sys.executable, str(PROGRAM), str(directory), *words],
@@ -126,10 +130,16 @@ def test_from_two_ranks_to_one_goes_on_at_the_same_sample_and_says_so(tmp_path, 
     train_on_two(tmp_path, stop_after=5)
     after = train(tmp_path, resume=True)
     order = [samples(*trained(whole, epoch)) for epoch in range(3)]
-    assert [samples(*trained(after, epoch)) for epoch in range(3)] == [order[0][80:], order[1], order[2]]
+    assert [samples(*trained(after, epoch)) for epoch in range(3)] == [
+        order[0][80:],
+        order[1],
+        order[2],
+    ]
     assert "no longer bit for bit" in capfd.readouterr().err
     validated = samples(*(batch for batch in after["seen"] if batch[0] == "val"))
-    assert sorted(validated) == sorted(list(range(N_TRAIN, N)) * 3)  # also after the epoch that was cut
+    assert sorted(validated) == sorted(
+        list(range(N_TRAIN, N)) * 3
+    )  # also after the epoch that was cut
 
 
 def test_from_one_rank_to_two_goes_on_at_the_same_sample_and_says_so(tmp_path, whole):

@@ -29,7 +29,10 @@ def files(draw):
         lengths = rng.integers(0, longest, n, endpoint=True)
         fields[f"ragged{i}"] = [rng.integers(0, 2**31, length).astype(dtype) for length in lengths]
     owner = rng.integers(0, 4, n)  # 3: in no split
-    splits = {name: rng.permutation(np.flatnonzero(owner == k)) for k, name in enumerate(("train", "val", "test"))}
+    splits = {
+        name: rng.permutation(np.flatnonzero(owner == k))
+        for k, name in enumerate(("train", "val", "test"))
+    }
     return fields, splits
 
 
@@ -63,7 +66,9 @@ def _check_batch(dataset, fields, rows):
         for row, found in zip(rows[indices], tensor.numpy(), strict=True):
             expected = values[row]
             size = len(expected) if isinstance(values, list) else None
-            np.testing.assert_array_equal(found[:size] if size is not None else found, expected, err_msg=name)
+            np.testing.assert_array_equal(
+                found[:size] if size is not None else found, expected, err_msg=name
+            )
             assert size is None or not found[size:].any()
 
 
@@ -76,14 +81,23 @@ def path(tmp_path):
         "y": rng.integers(0, 9, 40),
         "wav": [rng.integers(-99, 99, n).astype(np.int16) for n in rng.integers(0, 90, 40)],
     }
-    return write(tmp_path / "größe und raum.h5", fields, {"train": range(30), "val": range(30, 40)}, seed=1)
+    return write(
+        tmp_path / "größe und raum.h5", fields, {"train": range(30), "val": range(30, 40)}, seed=1
+    )
 
 
 def content(path):
     """All that a reader can get from a file."""
     found = layout(path)
-    arrays = [found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())]
-    return (arrays, [(array.name, array.shape) for array in found.arrays.values()], sorted(found.splits), found.n)
+    arrays = [
+        found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())
+    ]
+    return (
+        arrays,
+        [(array.name, array.shape) for array in found.arrays.values()],
+        sorted(found.splits),
+        found.n,
+    )
 
 
 def test_no_flipped_byte_is_verified_as_right(path):
@@ -136,7 +150,9 @@ def test_each_array_is_named_when_it_is_damaged(path):
         damaged = bytearray(original)
         damaged[array.offset + array.n_bytes // 2] ^= 1
         path.write_bytes(damaged)
-        with pytest.raises(DataFileError, match=rf"/data/{array.name} is damaged|{array.name} does not fit"):
+        with pytest.raises(
+            DataFileError, match=rf"/data/{array.name} is damaged|{array.name} does not fit"
+        ):
             verify(path)
 
 

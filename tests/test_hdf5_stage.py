@@ -13,7 +13,15 @@ from pathlib import Path
 import hdf5_package
 import numpy as np
 import pytest
-from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, file_layout, fingerprint, layout, verify, write
+from hdf5_project.lab.hdf5 import (
+    DataFileError,
+    H5DataModule,
+    file_layout,
+    fingerprint,
+    layout,
+    verify,
+    write,
+)
 from hdf5_project.lab.hdf5 import stage as stages
 from hdf5_project.lab.machine import node as machine
 
@@ -83,7 +91,9 @@ sys.stdin.read()
 def user(path, node):
     environment = os.environ | {"PYTHONPATH": str(hdf5_package.SOURCE.parents[2] / "tests")}
     command = [sys.executable, "-c", USER, str(path), str(node)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def test_of_many_processes_one_copies(path, node):
@@ -125,7 +135,9 @@ def test_a_kept_copy_outlives_its_user_until_it_is_removed(path, node):
 
 
 @pytest.mark.parametrize("why", ["disk", "memory", "while copying", "read-only"])
-def test_a_file_that_does_not_fit_is_read_where_it_is_with_one_line(path, node, why, monkeypatch, capsys):
+def test_a_file_that_does_not_fit_is_read_where_it_is_with_one_line(
+    path, node, why, monkeypatch, capsys
+):
     if why == "disk":
         usage = shutil.disk_usage(node)._replace(free=10_000)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
@@ -171,7 +183,9 @@ def test_warming_reads_the_file_only_when_it_fits(path, monkeypatch):
     read = []
     monkeypatch.setattr(os, "preadv", lambda *_: (_ for _ in ()).throw(BlockingIOError))
     monkeypatch.setattr(stages, "BLOCK_BYTES", 4096)
-    monkeypatch.setattr(stages, "bytearray", lambda n: read.append(n) or bytearray(n), raising=False)
+    monkeypatch.setattr(
+        stages, "bytearray", lambda n: read.append(n) or bytearray(n), raising=False
+    )
     stages.warm(path)
     assert len(read) > 1
     read.clear()
@@ -236,7 +250,13 @@ server:/home /my\\040home nfs4 rw 0 0
 
 def test_the_type_of_a_file_system_is_that_of_the_longest_mount(tmp_path):
     (tmp_path / "mounts").write_text(MOUNTS)
-    kinds = {"/lustre/a/b": "lustre", "/lustrous": "ext4", "/dev/shm": "tmpfs", "/my home/x": "nfs4", "/": "ext4"}
+    kinds = {
+        "/lustre/a/b": "lustre",
+        "/lustrous": "ext4",
+        "/dev/shm": "tmpfs",
+        "/my home/x": "nfs4",
+        "/": "ext4",
+    }
     assert {place: machine.filesystem_type(place, tmp_path / "mounts") for place in kinds} == kinds
 
 

@@ -102,7 +102,9 @@ def test_a_mistake_in_a_trial(own_project, config):
     (folder / "wrong").mkdir()
     (folder / "wrong/model.py").write_text((folder / "baseline/model.py").read_text())
     (folder / "wrong/config.yaml").write_text(
-        config if "model:" in config or config[0] == "-" else f"{config}model: {{_target_: .model.CNN}}\n"
+        config
+        if "model:" in config or config[0] == "-"
+        else f"{config}model: {{_target_: .model.CNN}}\n"
     )
     code, text, heavy, cpu_s = answer(own_project, "train", "trial=wrong")
     assert code == 2
@@ -123,7 +125,13 @@ COMMANDS = {
     ("trials", "new", "Wide"): "lower-case",
     ("trials", "new", "wide", "--from", "baselin"): "did you mean: baseline",
     ("data", "pack", "digit"): "did you mean: digits",
-    ("submit", "trial=baseline", "site=slurm", "job.gpus=4", "batch.global=100"): "times 4 processes: 256, 512, 768",
+    (
+        "submit",
+        "trial=baseline",
+        "site=slurm",
+        "job.gpus=4",
+        "batch.global=100",
+    ): "times 4 processes: 256, 512, 768",
 }
 
 
@@ -151,13 +159,20 @@ def test_outside_a_project_and_inside_another_one(project, tmp_path):
 
 def test_train_py_names_the_command(project):
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = subprocess.run([sys.executable, project / "src/myproj/train.py"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, project / "src/myproj/train.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
     assert "lab train trial=" in done.stderr
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1.0
 
 
-@pytest.mark.parametrize("command", [["--help"], ["runs", "list"], ["trials", "tree"], ["runs", "list", "--json"]])
+@pytest.mark.parametrize(
+    "command", [["--help"], ["runs", "list"], ["trials", "tree"], ["runs", "list", "--json"]]
+)
 def test_commands_that_only_read_import_nothing_heavy(project, command):
     code = (
         "import sys\nfrom myproj.lab.cli import main\nmain(sys.argv[1:])\n"

@@ -48,7 +48,13 @@ def centred(x):
 @pytest.fixture(scope="module")
 def profiled(home):
     """What was said by one process that trains under each profiler, and the run's folder of each kind."""
-    add_trial(home, "net", config_yaml="model:\n  _target_: .model.Net\n", model_py=MODEL, helper_py=HELPER)
+    add_trial(
+        home,
+        "net",
+        config_yaml="model:\n  _target_: .model.Net\n",
+        model_py=MODEL,
+        helper_py=HELPER,
+    )
     kinds = ("line", "simple", "torch", "memory", "cprofile")
     trainings = [f"trial=net {SHORT} profile={kind}" for kind in kinds]
     said = call(home, sys.executable, "-W", "ignore", "-c", PROGRAM, "nothing", *trainings)
@@ -85,7 +91,9 @@ def test_torch_writes_a_table_and_a_trace_of_the_active_batches(profiled):
     said, folders = profiled
     with gzip.open(folders["torch"] / "torch-rank0.json.gz") as file:
         events = json.load(file)["traceEvents"]
-    assert sum(event.get("name") == "aten::addmm" for event in events) == 5, "one Linear in each of 5 batches"
+    assert sum(event.get("name") == "aten::addmm" for event in events) == 5, (
+        "one Linear in each of 5 batches"
+    )
     table = said[said.index("operation  ") :].splitlines()[:13]
     assert all(len(line) <= 80 for line in table)
     assert any(re.match(r"aten::\w+ +\d+ +\d+\.\d\d$", line) for line in table)
@@ -93,7 +101,9 @@ def test_torch_writes_a_table_and_a_trace_of_the_active_batches(profiled):
 
 def test_other_files_are_read_by_their_tools(profiled):
     _, folders = profiled
-    functions = {name for _, _, name in pstats.Stats(str(folders["cprofile"] / "cprofile-rank0.prof")).stats}
+    functions = {
+        name for _, _, name in pstats.Stats(str(folders["cprofile"] / "cprofile-rank0.prof")).stats
+    }
     assert {"training_step", "forward"} <= functions
     stats = [sys.executable, "-m", "memray", "stats", folders["memory"] / "memory-rank0.bin"]
     shown = subprocess.run(stats, capture_output=True, text=True, timeout=120)
@@ -104,7 +114,14 @@ def test_other_files_are_read_by_their_tools(profiled):
 def test_chosen_ranks(home, profiled):
     before = set((home / "runs/net").iterdir())
     said = call(
-        home, "lab", "train", "trial=net", *SHORT.split(), "trainer.devices=2", "profile=cprofile", "profile.ranks=[1]"
+        home,
+        "lab",
+        "train",
+        "trial=net",
+        *SHORT.split(),
+        "trainer.devices=2",
+        "profile=cprofile",
+        "profile.ranks=[1]",
     )
     (run,) = set((home / "runs/net").iterdir()) - before
     assert [file.name for file in (run / "profile").iterdir()] == ["cprofile-rank1.prof"]
@@ -112,10 +129,24 @@ def test_chosen_ranks(home, profiled):
 
 
 def test_wrong_use(home, profiled):
-    said = call(home, sys.executable, "-c", PROGRAM, "memray", f"trial=net {SHORT} profile=memory", rc=2)
+    said = call(
+        home, sys.executable, "-c", PROGRAM, "memray", f"trial=net {SHORT} profile=memory", rc=2
+    )
     assert "profile=memory needs the package memray: uv add memray" in said
-    assert "Options of profile: cprofile, line" in call(home, "lab", "train", "trial=net", "profile=tensor", rc=2)
-    assert "profile.ranks" in call(home, "lab", "train", "trial=net", "profile=line", "profile.rank=[1]", rc=2)
-    few = call(home, "lab", "train", "trial=net", *SHORT.split(), "profile=torch", "trainer.limit_train_batches=12")
+    assert "Options of profile: cprofile, line" in call(
+        home, "lab", "train", "trial=net", "profile=tensor", rc=2
+    )
+    assert "profile.ranks" in call(
+        home, "lab", "train", "trial=net", "profile=line", "profile.rank=[1]", rc=2
+    )
+    few = call(
+        home,
+        "lab",
+        "train",
+        "trial=net",
+        *SHORT.split(),
+        "profile=torch",
+        "trainer.limit_train_batches=12",
+    )
     assert "nothing was recorded, the training ended too soon; lower profile.wait_steps" in few
     assert "open it" not in few

@@ -21,8 +21,12 @@ def test_make_test_passes(own_project):
 def test_readme_commands_run_in_order(own_project):
     readme = (own_project / "README.md").read_text(encoding="utf-8")
     blocks = [token for token in MarkdownIt().parse(readme) if token.type == "fence"]
-    commands = [line.split("#")[0].split() for block in blocks for line in block.content.split("\n")]
-    said = {" ".join(words): call(own_project, *words) for words in commands if words[:1] == ["lab"]}
+    commands = [
+        line.split("#")[0].split() for block in blocks for line in block.content.split("\n")
+    ]
+    said = {
+        " ".join(words): call(own_project, *words) for words in commands if words[:1] == ["lab"]
+    }
     assert len(said) >= 10
     assert "finished" in said["lab runs list"]
     accuracy = re.search(r"test/acc\D*([\d.]+)", said["lab runs show @last"])
@@ -80,5 +84,7 @@ def test_a_secret_is_not_committed(own_project):
     (own_project / "notes.md").write_text("key: AKIA" + "ABCDEFGHIJKLMNOP\n")
     call(own_project, "git", "add", "notes.md")
     identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
-    assert "notes.md:1 looks like an AWS key" in call(own_project, "git", *identity, "commit", "-m", "Notes", rc=1)
+    assert "notes.md:1 looks like an AWS key" in call(
+        own_project, "git", *identity, "commit", "-m", "Notes", rc=1
+    )
     assert call(own_project, "git", "log", "--format=%s") == "Start\n"

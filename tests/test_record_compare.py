@@ -16,7 +16,14 @@ DATA = {"path": "/data/digits.h5", "sha256": "ab" * 32, "size_bytes": 1}
 def make(tmp_path):
     """make(...): an ended run with weights and metrics."""
 
-    def make(loss=0.25, weight=1.0, config="seed: 0\npaths:\n  runs: a\n", status="finished", data=DATA, names=()):
+    def make(
+        loss=0.25,
+        weight=1.0,
+        config="seed: 0\npaths:\n  runs: a\n",
+        status="finished",
+        data=DATA,
+        names=(),
+    ):
         given = {"overrides": [], "argv": ["lab"], "seed": 0}
         project = Project(tmp_path, record_package.SOURCE.name)
         run = Run.create(project, tmp_path / "runs", trial="baseline", config_yaml=config, **given)
@@ -43,7 +50,10 @@ def test_bitwise(make, capsys):
 
 
 def test_where_the_data_lies_changes_no_number(make, capsys):
-    here, there = ({"config": f"seed: 0\ndata: {{batch_size: 4, search: [{place}], stage: null}}\n"} for place in "ab")
+    here, there = (
+        {"config": f"seed: 0\ndata: {{batch_size: 4, search: [{place}], stage: null}}\n"}
+        for place in "ab"
+    )
     assert compare(make(**here), make(**there)) == 0
     with pytest.raises(NotComparable, match=r"setting data\.batch_size: 4 -> 8"):
         compare(make(**here), make(config=here["config"].replace("4", "8")))

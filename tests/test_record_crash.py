@@ -42,9 +42,13 @@ def test_killed_at_fifty_points(own_project):
     assert not killed(own_project, 3, after_s=60)
     short_s = time.monotonic() - started
     chance = random.Random(0)
-    n_died = sum(killed(own_project, 3, chance.uniform(0.3, 1.1) * short_s) for _ in range(30))  # most at the end
+    n_died = sum(
+        killed(own_project, 3, chance.uniform(0.3, 1.1) * short_s) for _ in range(30)
+    )  # most at the end
     while n_died < N_KILLS:
-        n_died += killed(own_project, 10**9, chance.uniform(0.1, 2) * short_s)  # at the start and while it logs
+        n_died += killed(
+            own_project, 10**9, chance.uniform(0.1, 2) * short_s
+        )  # at the start and while it logs
     known = rows(own_project / "runs")
     assert {"finished", "lost"} <= {row["status"] for row in known}
     for row in known:
@@ -67,7 +71,12 @@ def test_killed_at_fifty_points(own_project):
 def test_eight_starts_at_once_are_eight_runs(own_project):
     with ThreadPoolExecutor(8) as pool:
         done = list(
-            pool.map(lambda _: subprocess.run([sys.executable, PROGRAM, own_project, "200"], timeout=120), range(8))
+            pool.map(
+                lambda _: subprocess.run(
+                    [sys.executable, PROGRAM, own_project, "200"], timeout=120
+                ),
+                range(8),
+            )
         )
     known = rows(own_project / "runs")
     assert [process.returncode for process in done] == [0] * 8

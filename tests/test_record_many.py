@@ -20,10 +20,21 @@ def make_runs(runs, n):
         run_id = f"20260101-{k // 3600:02}{k // 60 % 60:02}{k % 60:02}-{k:06x}"
         folder = runs / f"trial{k % 20}" / run_id
         folder.mkdir(parents=True)
-        about = {"schema": 1, "run_id": run_id, "trial": f"trial{k % 20}", "created": f"2026-01-01T{k:05}"}
+        about = {
+            "schema": 1,
+            "run_id": run_id,
+            "trial": f"trial{k % 20}",
+            "created": f"2026-01-01T{k:05}",
+        }
         metrics = {"val/loss": k / n, "val/acc": 1 - k / n, "train/loss": 0.5}
         state = ("finished", "finished", "finished", "failed")[k % 4]
-        more = {"who": "ann", "why": None, "seconds": 10.0, "gpu_seconds": 0.0, "code": {"commit": "ab" * 20}}
+        more = {
+            "who": "ann",
+            "why": None,
+            "seconds": 10.0,
+            "gpu_seconds": 0.0,
+            "code": {"commit": "ab" * 20},
+        }
         text = json.dumps(about | more | {"status": state, "metrics": metrics})
         (folder / "summary.json").write_text(text)
         (folder / "run.json").write_text(json.dumps(about | {"code": {"commit": "ab" * 20}}))

@@ -22,7 +22,9 @@ def trained(project, tmp_path_factory):
     (folder / ".venv").unlink()
     venv.create(folder / ".venv", symlinks=True)
     places = next((folder / ".venv").glob("lib/python*/site-packages"))
-    (places / "_editable_myproj.pth").write_text(f"{folder / 'src'}\n{sysconfig.get_paths()['purelib']}\n")
+    (places / "_editable_myproj.pth").write_text(
+        f"{folder / 'src'}\n{sysconfig.get_paths()['purelib']}\n"
+    )
     lab(folder, "data", "pack", "digits")
     model = folder / "src/myproj/trials/baseline/model.py"
     model.write_text(model.read_text() + "\n# an edit that nobody commits\n")
@@ -33,7 +35,16 @@ def trained(project, tmp_path_factory):
 
 def lab(folder, *words, rc=0, **variables):
     """The command as an editable install runs it: nothing but the .pth file says where the package is."""
-    return call(folder, folder / ".venv/bin/python", "-m", "myproj.lab", *words, rc=rc, PYTHONPATH="", **variables)
+    return call(
+        folder,
+        folder / ".venv/bin/python",
+        "-m",
+        "myproj.lab",
+        *words,
+        rc=rc,
+        PYTHONPATH="",
+        **variables,
+    )
 
 
 def runs(folder):
@@ -66,7 +77,9 @@ def test_reproduced_bit_for_bit_with_the_frozen_code(trained):
 def test_frozen_code_that_is_not_imported_is_refused(trained, tmp_path):
     n_runs = len(runs(trained))
     lab(trained, "runs", "code", finished(trained), tmp_path / "code")
-    assert "must use the frozen code" in lab(trained, "train", *TRAIN, rc=4, LAB_FROZEN=str(tmp_path / "code"))
+    assert "must use the frozen code" in lab(
+        trained, "train", *TRAIN, rc=4, LAB_FROZEN=str(tmp_path / "code")
+    )
     assert len(runs(trained)) == n_runs
 
 

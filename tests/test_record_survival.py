@@ -27,7 +27,9 @@ def record(root, runs):
     """A finished run of the repository around `root`, with uncommitted changes."""
     write(root, {"new.py": "uncommitted\n"})
     project = Project(root, PACKAGE)
-    run = Run.create(project, runs, trial="baseline", config_yaml="seed: 0\n", overrides=[], argv=["lab"], seed=0)
+    run = Run.create(
+        project, runs, trial="baseline", config_yaml="seed: 0\n", overrides=[], argv=["lab"], seed=0
+    )
     attempt = run.begin(project)
     (run.dir / "metrics.jsonl").write_text("")
     (run.checkpoints / "last.ckpt").write_bytes(b"weights")
@@ -37,12 +39,19 @@ def record(root, runs):
 
 def contents(folder):
     paths = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)
-    return {str(path.relative_to(folder)): path.read_text() for path in paths if path.name[:5] != ".lab-"}
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in paths
+        if path.name[:5] != ".lab-"
+    }
 
 
 @pytest.fixture
 def root(tmp_path):
-    files = {f"src/{PACKAGE}/trials/baseline/model__py": "model\n", "__gitattributes": "src export-ignore\n"}
+    files = {
+        f"src/{PACKAGE}/trials/baseline/model__py": "model\n",
+        "__gitattributes": "src export-ignore\n",
+    }
     return repository(tmp_path / "repo", **files)
 
 
@@ -100,7 +109,9 @@ def test_edits_without_a_remote_share_one_bundle_of_head(root, tmp_path):
         runs.append(record(root, tmp_path / "runs"))
     bases = [run.dir / "code.base.bundle" for run in runs]
     assert bases[0].stat().st_ino == bases[1].stat().st_ino
-    assert all((run.dir / "code.bundle").stat().st_size < 1500 < bases[0].stat().st_size for run in runs)
+    assert all(
+        (run.dir / "code.bundle").stat().st_size < 1500 < bases[0].stat().st_size for run in runs
+    )
     shutil.rmtree(root)
     assert restored(runs[0], root, tmp_path)["edit.py"] == "first"
 
@@ -152,7 +163,11 @@ def test_clones_that_share_their_runs_lean_on_what_they_have(root, tmp_path):
     commit(tmp_path / "clone", "only there")
     second = record(tmp_path / "clone", tmp_path / "runs")
     before = contents(tmp_path / "clone")
-    assert second.record["code"]["base"] == second.record["code"]["head"] != first.record["code"]["base"]
+    assert (
+        second.record["code"]["base"]
+        == second.record["code"]["head"]
+        != first.record["code"]["base"]
+    )
     shutil.rmtree(tmp_path / "clone")
     shutil.rmtree(root)
     assert restored(second, root, tmp_path) == before
@@ -213,12 +228,16 @@ def test_submodules_come_back_as_they_were_edited(root, tmp_path):
     before = contents(root)
     assert (run.dir / "code.deep+lib.bundle").exists()
     shutil.rmtree(root)
-    assert restored(run, root, tmp_path) == before  # the base of the submodule's bundle comes from its remote
+    assert (
+        restored(run, root, tmp_path) == before
+    )  # the base of the submodule's bundle comes from its remote
     assert before["deep/lib/a.txt"] == "edited inside\n"
 
 
 def test_project_below_the_top_of_its_repository(tmp_path):
-    top = repository(tmp_path / "mono", **{f"research/src/{PACKAGE}/trials/baseline/model__py": "model\n"})
+    top = repository(
+        tmp_path / "mono", **{f"research/src/{PACKAGE}/trials/baseline/model__py": "model\n"}
+    )
     run = record(top / "research", tmp_path / "runs")
     assert run.record["code"]["prefix"] == "research/"
     assert run.record["code"]["trial_tree"]
@@ -282,4 +301,6 @@ def test_runs_code_from_the_command_line(own_project, tmp_path):
     call(own_project, "lab", "runs", "code", "@last", tmp_path / "code")
     assert contents(tmp_path / "code")["notes.txt"] == "not committed\n"
     assert contents(tmp_path / "code").keys() == before.keys()
-    assert "exists already" in call(own_project, "lab", "runs", "code", "@last", tmp_path / "code", rc=2)
+    assert "exists already" in call(
+        own_project, "lab", "runs", "code", "@last", tmp_path / "code", rc=2
+    )

@@ -15,7 +15,11 @@ HEADER = '# Template\'s file: replaced by "copier update".\n'
 def template(tmp_path):
     """A tiny template with the tag 0.1.0 and one commit on top, ready to become 0.2.0."""
     write(tmp_path, "copier.yml", "_subdirectory: template\nname: {type: str, default: x}\n")
-    write(tmp_path, "template/{{ _copier_conf.answers_file }}.jinja", "{{ _copier_answers | to_nice_yaml }}")
+    write(
+        tmp_path,
+        "template/{{ _copier_conf.answers_file }}.jinja",
+        "{{ _copier_answers | to_nice_yaml }}",
+    )
     write(tmp_path, "template/seed.txt", "the user's\n")
     write(tmp_path, "template/lab/own.py", HEADER)
     write(tmp_path, "CHANGELOG.md", "# Changes\n\n## 0.1.0\n\nThe first.\n")
@@ -53,7 +57,9 @@ def test_a_version_that_copier_ignores(template, version):
 
 def test_versions_are_compared_as_versions(template):
     call(template, "git", "tag", "0.10.0", "HEAD~1")
-    assert check_release.check(template, "0.2.0") == ["0.2.0 is not newer than the last tag, 0.10.0"]
+    assert check_release.check(template, "0.2.0") == [
+        "0.2.0 is not newer than the last tag, 0.10.0"
+    ]
 
 
 def test_a_commit_has_one_tag(template):
@@ -75,7 +81,11 @@ def test_uncommitted_work(template):
 
 @pytest.mark.parametrize("key", ["_tasks", "_migrations", "_jinja_extensions"])
 def test_what_needs_trust(template, key):
-    write(template, "copier.yml", f"_subdirectory: template\n{key}: []\nname: {{type: str, default: x}}\n")
+    write(
+        template,
+        "copier.yml",
+        f"_subdirectory: template\n{key}: []\nname: {{type: str, default: x}}\n",
+    )
     commit(template, "tasks")
     assert f"copier.yml has {key}" in check_release.check(template, "0.2.0")[0]
 

@@ -36,7 +36,14 @@ MATRIX = [  # every pair of site, licence and kind of name
 
 
 def test_six_questions_with_help_and_default_and_no_need_of_trust():
-    assert list(QUESTIONS) == ["project_name", "package_name", "description", "author", "site", "license"]
+    assert list(QUESTIONS) == [
+        "project_name",
+        "package_name",
+        "description",
+        "author",
+        "site",
+        "license",
+    ]
     for name, question in QUESTIONS.items():
         assert {"help", "default"} <= set(question), name
         assert "validator" in question or "choices" in question, name
@@ -58,13 +65,17 @@ def test_seeds_are_listed_twice():
 def test_matrix_of_answers(render, tmp_path, name, site, license_):
     folder = render(tmp_path / "p", project_name=name, site=site, license=license_)
     package = check_project(folder, project_name=name, license=license_, site=site)
-    config = yaml.safe_load((folder / "src" / package / "conf/config.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load(
+        (folder / "src" / package / "conf/config.yaml").read_text(encoding="utf-8")
+    )
     assert {"site": site} in config["defaults"]
     assert lint(folder) == ""
 
 
 def test_default_project_is_clean(project):
-    assert check_project(project, project_name="myproj", license="MIT", site="workstation") == "myproj"
+    assert (
+        check_project(project, project_name="myproj", license="MIT", site="workstation") == "myproj"
+    )
     assert lint(project) == ""
 
 
@@ -83,7 +94,9 @@ def test_names_of_all_files(project, request):
     golden = ROOT / "tests/golden/files.txt"
     if request.config.getoption("--regenerate"):
         golden.write_text("\n".join(files(project)) + "\n")
-    assert files(project) == golden.read_text().split("\n")[:-1], "meant? then run it again with --regenerate"
+    assert files(project) == golden.read_text().split("\n")[:-1], (
+        "meant? then run it again with --regenerate"
+    )
 
 
 def test_oldest_copier_that_is_promised_renders_the_same(project, template, tmp_path):
@@ -104,4 +117,7 @@ def test_oldest_copier_that_is_promised_renders_the_same(project, template, tmp_
     unpinned = {name: value for name, value in os.environ.items() if name != "UV_CONSTRAINT"}
     subprocess.run([*command, template, tmp_path / "myproj"], env=unpinned, check=True, timeout=300)
     assert files(tmp_path / "myproj") == files(project)
-    assert filecmp.cmpfiles(project, tmp_path / "myproj", files(project), shallow=False)[1:] == ([], [])
+    assert filecmp.cmpfiles(project, tmp_path / "myproj", files(project), shallow=False)[1:] == (
+        [],
+        [],
+    )

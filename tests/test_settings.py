@@ -18,13 +18,21 @@ def test_options_lie_in_one_file_or_in_files_of_their_own(own_project):
     conf = own_project / "src/myproj/conf"
     (conf / "optimizer.yaml").write_text(LION)
     (conf / "optimizer").mkdir()
-    (conf / "optimizer/sgd.yaml").write_text("_target_: torch.optim.SGD\n_partial_: true\nlr: 0.25\n")
+    (conf / "optimizer/sgd.yaml").write_text(
+        "_target_: torch.optim.SGD\n_partial_: true\nlr: 0.25\n"
+    )
 
     def origin(option):
-        return call(own_project, "lab", "config", "trial=baseline", f"optimizer={option}", "--origin")
+        return call(
+            own_project, "lab", "config", "trial=baseline", f"optimizer={option}", "--origin"
+        )
 
-    assert "optimizer.lr=0.5  # src/myproj/conf/optimizer.yaml" in origin("lion"), "beside the template's"
-    assert "optimizer.lr=0.25  # src/myproj/conf/optimizer/sgd.yaml" in origin("sgd"), "in place of the template's"
+    assert "optimizer.lr=0.5  # src/myproj/conf/optimizer.yaml" in origin("lion"), (
+        "beside the template's"
+    )
+    assert "optimizer.lr=0.25  # src/myproj/conf/optimizer/sgd.yaml" in origin("sgd"), (
+        "in place of the template's"
+    )
     assert "optimizer.lr=0.001  # src/myproj/lab/conf/optimizer.yaml" in origin("adam")
     assert "momentum" not in origin("sgd")
     said = call(own_project, "lab", "config", "trial=baseline", "optimizer=lyon", rc=2)
@@ -88,11 +96,17 @@ def trials(home):
     package, text = home / "src/myproj", (home / "src/myproj/conf/data/digits.yaml").read_text()
     (package / "more_data.py").write_text(DATA)
     for name in ("Colour", "Slow"):
-        (package / f"conf/data/{name.lower()}.yaml").write_text(text.replace("data.Digits", f"more_data.{name}"))
+        (package / f"conf/data/{name.lower()}.yaml").write_text(
+            text.replace("data.Digits", f"more_data.{name}")
+        )
     model = "model:\n  _target_: .model."
     add_trial(home, "linear", config_yaml=f"{model}Linear\n", model_py=LINEAR)
-    add_trial(home, "tinted", config_yaml=f"defaults:\n  - data: colour\n{model}Wide\n", model_py=WIDE)
-    add_trial(home, "late", config_yaml=f"defaults:\n  - data: slow\n{model}Linear\n", model_py=LINEAR)
+    add_trial(
+        home, "tinted", config_yaml=f"defaults:\n  - data: colour\n{model}Wide\n", model_py=WIDE
+    )
+    add_trial(
+        home, "late", config_yaml=f"defaults:\n  - data: slow\n{model}Linear\n", model_py=LINEAR
+    )
     return home
 
 
@@ -105,8 +119,13 @@ def sharded(trials):
     for fsdp in ("false", "true"):
         call(trials, "lab", "train", "trial=linear", f"speed.fsdp={fsdp}", *SHORT)
         records.append(last(trials))
-    one = json.loads(call(trials, "lab", "eval", "@last", "trainer.devices=1", "--json").splitlines()[-1])
-    states = [torch.load(f"{r['run_dir']}/checkpoints/last.ckpt", weights_only=True)["state_dict"] for r in records]
+    one = json.loads(
+        call(trials, "lab", "eval", "@last", "trainer.devices=1", "--json").splitlines()[-1]
+    )
+    states = [
+        torch.load(f"{r['run_dir']}/checkpoints/last.ckpt", weights_only=True)["state_dict"]
+        for r in records
+    ]
     return records, states, one, call(trials, "lab", "resume", "@last", "trainer.max_epochs=3")
 
 
@@ -114,7 +133,13 @@ def sharded(trials):
 def started(trials):
     """Two things at a time: one process that trains with every setting, and what takes two processes."""
     compiler = ["--compile"] if shutil.which("g++") else []
-    program = [sys.executable, "-W", "ignore", Path(__file__).with_name("settings_program.py"), *compiler]
+    program = [
+        sys.executable,
+        "-W",
+        "ignore",
+        Path(__file__).with_name("settings_program.py"),
+        *compiler,
+    ]
     with ThreadPoolExecutor(2) as threads:
         yield threads.submit(call, trials, *program, timeout_s=500), threads.submit(sharded, trials)
 
@@ -144,7 +169,10 @@ def test_images_and_filters_have_their_channels_last(found):
 
 
 def test_without_a_compiler_the_training_goes_on(found):
-    assert "speed.compile is off: it needs the C++ compiler no-such-compiler" in found["compile"]["without"]
+    assert (
+        "speed.compile is off: it needs the C++ compiler no-such-compiler"
+        in found["compile"]["without"]
+    )
     if "graphs" in found["compile"]:
         assert found["compile"]["graphs"] > 0
         assert found["compile"]["cached"] > 0, "the cache lies on paths.scratch"
@@ -157,7 +185,9 @@ def test_precision(found):
 
 
 def test_optimizers(found):
-    assert 0.0099 < found["clipped"] < 0.0101, "one step of lr 1 goes as far as the clipped gradient"
+    assert 0.0099 < found["clipped"] < 0.0101, (
+        "one step of lr 1 goes as far as the clipped gradient"
+    )
     assert found["fused"] == [True, False]
     assert "optimizer.fused is off: it is refused with bf16-mixed" in found["clipped_bf16"]
     assert found["large_batch"] == ["LARS", "Lamb"]
@@ -201,7 +231,13 @@ def test_wrong_use(found, typed):
 
 def test_wrong_use_is_found_before_the_queue(trials):
     said = call(
-        trials, "lab", "check", "trial=linear", "trainer=cpu", "speed.checkpoint_activations=[model.head1]", rc=2
+        trials,
+        "lab",
+        "check",
+        "trial=linear",
+        "trainer=cpu",
+        "speed.checkpoint_activations=[model.head1]",
+        rc=2,
     )
     assert "did you mean: model.head" in said
 
@@ -210,7 +246,9 @@ def test_health_tells_of_slow_data(found):
     rows = found["health"]["rows"]
     assert [row["step"] for row in rows] == [15, 30, 45]
     assert all(row["speed/data_wait"] > 0.5 for row in rows[1:])
-    at_most = 15 * 16 / (10 * 0.03)  # each batch of 16 takes 30 ms or more; of 15 at most 5 were read ahead
+    at_most = (
+        15 * 16 / (10 * 0.03)
+    )  # each batch of 16 takes 30 ms or more; of 15 at most 5 were read ahead
     assert all(0 < row["speed/samples_per_s"] < at_most for row in rows[1:])
     assert all(0.05 < row["speed/memory_gb"] < 100 for row in rows)
     assert found["health"]["said"].count("goes by waiting for data") == 1

@@ -11,7 +11,11 @@ import pytest
 from conftest import ROOT
 
 UV = Path(sys.prefix) / "bin/uv"
-NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+NOBODY = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
 LIGHT = ["pyyaml", "pre-commit"]  # all that `lab --help` and the hooks need
 
 
@@ -43,8 +47,16 @@ def setup(folder, uv=None, rc=0, **variables):
     if uv:
         (tools / "uv").symlink_to(uv)
     pins = str(ROOT / "constraints.txt")
-    environment = os.environ | {"PIP_CONSTRAINT": pins, "UV_CONSTRAINT": pins, "TORCH": "", "VIRTUAL_ENV": ""}
-    environment |= {"PATH": str(tools), "PYTHON": str(Path(sys.base_prefix) / "bin/python3")} | variables
+    environment = os.environ | {
+        "PIP_CONSTRAINT": pins,
+        "UV_CONSTRAINT": pins,
+        "TORCH": "",
+        "VIRTUAL_ENV": "",
+    }
+    environment |= {
+        "PATH": str(tools),
+        "PYTHON": str(Path(sys.base_prefix) / "bin/python3"),
+    } | variables
     done = subprocess.run(
         ["make", "setup"],
         cwd=folder,
@@ -58,12 +70,16 @@ def setup(folder, uv=None, rc=0, **variables):
 
 
 def says(folder, *command):
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def set_environment(folder, value):
     path = next(folder.glob("src/*/conf/config.yaml"))
-    path.write_text(f"paths:\n  # environment: wrong\n  environment: {value} # right\n" + path.read_text())
+    path.write_text(
+        f"paths:\n  # environment: wrong\n  environment: {value} # right\n" + path.read_text()
+    )
 
 
 def test_with_pip_alone(fresh):
@@ -85,7 +101,11 @@ def test_with_uv_from_the_index(light):
     said = setup(light, UV, PIP_FIND_LINKS="", UV_FIND_LINKS="")
     assert "uv run lab" in said
     assert not (light / "env-freeze.txt").exists()
-    pinned = next(line for line in (ROOT / "constraints.txt").read_text().split() if line.startswith("pyyaml=="))
+    pinned = next(
+        line
+        for line in (ROOT / "constraints.txt").read_text().split()
+        if line.startswith("pyyaml==")
+    )
     name, version = pinned.split("==")
     assert f'name = "{name}"\nversion = "{version}"' in (light / "uv.lock").read_text()
     assert "uv.lock" in says(light, "git", "ls-files")
@@ -140,7 +160,9 @@ def test_environment_elsewhere(light, tmp_path):
 
 def test_environment_of_the_site(light, tmp_path):
     site = next(light.glob("src/*/lab/conf/site/workstation.yaml"))
-    site.write_text(site.read_text().replace("environment: .venv", f"environment: {tmp_path}/of-site"))
+    site.write_text(
+        site.read_text().replace("environment: .venv", f"environment: {tmp_path}/of-site")
+    )
     setup(light, UV)
     assert (light / ".venv").readlink() == tmp_path / "of-site"
 
@@ -167,7 +189,9 @@ def test_two_environments_are_refused(light, tmp_path):
 
 def test_a_failing_installation_says_what_failed(light, tmp_path):
     (tmp_path / "pins.txt").write_text("pyyaml==0.0.0\n")
-    said = setup(light, UV, rc=2, UV_CONSTRAINT=str(tmp_path / "pins.txt"), UV_FIND_LINKS=str(tmp_path))
+    said = setup(
+        light, UV, rc=2, UV_CONSTRAINT=str(tmp_path / "pins.txt"), UV_FIND_LINKS=str(tmp_path)
+    )
     assert "this failed, its own words are above" in said
     assert "Traceback" not in said
     assert not (light / ".git").exists()

@@ -95,7 +95,9 @@ def test_signal_to_one_rank_stops_both_and_resumes_bit_for_bit(start, tmp_path, 
     assert stopped[0]["stopped"] == stopped[1]["stopped"] < 40
     assert all(rank["requeue"] for rank in stopped)
     assert (tmp_path / "cut" / "requeue").read_text() == f"step {stopped[0]['stopped']}\n"
-    resumed = results(start(tmp_path / "cut", world=2, ckpt=tmp_path / "cut" / "checkpoints" / "last.ckpt"))
+    resumed = results(
+        start(tmp_path / "cut", world=2, ckpt=tmp_path / "cut" / "checkpoints" / "last.ckpt")
+    )
     expected = results(whole)
     assert expected[0]["step"] == resumed[0]["step"] == 40
     assert resumed[0]["weights"] == expected[0]["weights"] == resumed[1]["weights"]
@@ -106,7 +108,9 @@ def test_no_collective_is_added_per_step(start, tmp_path):
     for rank in ranks:
         assert rank["step"] == 100
         assert rank["calls"]["broadcast"] == 0  # stock Lightning 2.6: one per step
-        assert rank["calls"]["all_reduce"] <= 3  # the agreement after the first batch, and what ends fit
+        assert (
+            rank["calls"]["all_reduce"] <= 3
+        )  # the agreement after the first batch, and what ends fit
 
 
 def test_ctrl_c_saves_and_exits_130_without_asking_for_a_requeue(start, tmp_path):
@@ -125,7 +129,12 @@ def test_stops_only_between_optimizer_steps(start, tmp_path):
     (stopped,) = results(processes)
     assert stopped["stopped_at"][0] % 4 == 0
     resumed = results(
-        start(tmp_path / "run", accumulate=4, steps=30, ckpt=tmp_path / "run" / "checkpoints" / "last.ckpt")
+        start(
+            tmp_path / "run",
+            accumulate=4,
+            steps=30,
+            ckpt=tmp_path / "run" / "checkpoints" / "last.ckpt",
+        )
     )
     whole = results(start(tmp_path / "whole", accumulate=4, steps=30))
     assert resumed[0]["weights"] == whole[0]["weights"]
@@ -146,7 +155,9 @@ def test_a_long_validation_is_left_and_begun_anew(start, tmp_path, world):
     whole = results(start(tmp_path / "whole", **settings))
     assert [rank["weights"] for rank in resumed] == [rank["weights"] for rank in whole]
     assert [rank["validated"] for rank in whole] == [4 * (2 + rank) for rank in range(world)]
-    assert [rank["validated"] for rank in resumed] == [4 * (2 + rank) for rank in range(world)], "each epoch whole"
+    assert [rank["validated"] for rank in resumed] == [4 * (2 + rank) for rank in range(world)], (
+        "each epoch whole"
+    )
 
 
 def test_the_validation_after_the_last_step_is_finished(start, tmp_path):
@@ -182,7 +193,12 @@ def test_epochs_of_one_batch_stop_between_epochs(start, tmp_path):
     (stopped,) = results(processes)
     assert 3 <= stopped["stopped"] < 60
     resumed = results(
-        start(tmp_path / "run", epoch_batches=1, steps=60, ckpt=tmp_path / "run" / "checkpoints" / "last.ckpt")
+        start(
+            tmp_path / "run",
+            epoch_batches=1,
+            steps=60,
+            ckpt=tmp_path / "run" / "checkpoints" / "last.ckpt",
+        )
     )
     whole = results(start(tmp_path / "whole", epoch_batches=1, steps=60))
     assert resumed[0]["step"] == whole[0]["step"] == 60

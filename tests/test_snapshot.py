@@ -161,7 +161,9 @@ def test_while_and_after_a_writer_works_in_the_tree(repo):
     writer = threading.Thread(target=work)
     writer.start()
     try:
-        with suppress(Refused):  # "keep changing"; when it is quick enough, a snapshot of one moment
+        with suppress(
+            Refused
+        ):  # "keep changing"; when it is quick enough, a snapshot of one moment
             snapshot(repo)
     finally:
         stop.set()
@@ -182,7 +184,9 @@ def test_no_identity_failing_hooks_and_signing(repo):
 
 
 def test_lfs_without_git_lfs_is_refused(repo):
-    write(repo, {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "w.bin": "weights"})
+    write(
+        repo, {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "w.bin": "weights"}
+    )
     for key, value in (("clean", "git-lfs clean -- %f"), ("process", "git-lfs filter-process")):
         git(repo, "config", f"filter.lfs.{key}", value)
     git(repo, "config", "filter.lfs.required", "true")

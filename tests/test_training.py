@@ -47,9 +47,15 @@ def test_two_processes_train_and_evaluate_like_one(home):
     record = last(home)
     assert record["status"] == "finished"
     assert record["metrics"]["test/acc"] >= 0.95
-    assert len(os.listdir(f"{record['run_dir']}/attempts")) == 1, "one run, one attempt, for both processes"
-    one = json.loads(call(home, "lab", "eval", "@last", "trainer.devices=1", "--json").splitlines()[-1])
-    two = json.loads(call(home, "lab", "eval", "@last", "trainer.devices=2", "--json").splitlines()[-1])
+    assert len(os.listdir(f"{record['run_dir']}/attempts")) == 1, (
+        "one run, one attempt, for both processes"
+    )
+    one = json.loads(
+        call(home, "lab", "eval", "@last", "trainer.devices=1", "--json").splitlines()[-1]
+    )
+    two = json.loads(
+        call(home, "lab", "eval", "@last", "trainer.devices=2", "--json").splitlines()[-1]
+    )
     assert one == pytest.approx(two, abs=1e-6)
     assert one == pytest.approx({name: record["metrics"][name] for name in one}, abs=1e-6)
 
@@ -61,13 +67,23 @@ def test_every_further_node_is_in_the_record(home):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    common = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    common = {
+        "TORCHELASTIC_RUN_ID": "x",
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+    }
     common |= {"GROUP_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     common |= {"LAB_RUN_DIR": run_dir, "LAB_NEXT_ATTEMPT": "2"}
-    ranks = [start(home, command="rank", until=None, **common, RANK=n, GROUP_RANK=n)[0] for n in "01"]
+    ranks = [
+        start(home, command="rank", until=None, **common, RANK=n, GROUP_RANK=n)[0] for n in "01"
+    ]
     said = [process.communicate(timeout=200)[0] for process in ranks]
     assert [process.returncode for process in ranks] == [0, 0], said
-    nodes = {path.name: json.loads(path.read_text()) for path in Path(run_dir, "attempts/2").glob("node-*.json")}
+    nodes = {
+        path.name: json.loads(path.read_text())
+        for path in Path(run_dir, "attempts/2").glob("node-*.json")
+    }
     assert list(nodes) == ["node-1.json"], "the first node is in start.json"
     assert nodes["node-1.json"]["host"] == platform.node()
     assert nodes["node-1.json"]["pid"] == ranks[1].pid
@@ -134,9 +150,13 @@ def test_several_optimizers_stepped_by_hand(home):
     logged = {name for row in rows(record) for name in row}
     assert {"train/critic", "train/generator", "train/own"} <= logged
     call(home, "lab", "resume", "@last", "trainer.max_epochs=3")
-    states = torch.load(f"{record['run_dir']}/checkpoints/last.ckpt", weights_only=True)["optimizer_states"]
+    states = torch.load(f"{record['run_dir']}/checkpoints/last.ckpt", weights_only=True)[
+        "optimizer_states"
+    ]
     assert len(states) == 2
-    assert "this task steps its optimizers by itself" in call(home, "lab", "bench", "trial=gan", "--lr", rc=2)
+    assert "this task steps its optimizers by itself" in call(
+        home, "lab", "bench", "trial=gan", "--lr", rc=2
+    )
     assert "gan's arguments" not in call(home, "lab", "train", "trial=gan", "task.n_latnt=3", rc=2)
 
 

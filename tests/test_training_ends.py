@@ -62,11 +62,15 @@ def test_a_finished_run_can_be_extended_but_not_changed(home):
 def test_resuming_twice_equals_training_at_once(home):
     settings = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "schedule=constant")
     call(home, "lab", "train", *settings, "trainer.max_epochs=3")
-    whole = torch.load(f"{last(home)['run_dir']}/checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    whole = torch.load(f"{last(home)['run_dir']}/checkpoints/last.ckpt", weights_only=True)[
+        "state_dict"
+    ]
     call(home, "lab", "train", *settings, "trainer.max_epochs=1")
     call(home, "lab", "resume", "@last", "trainer.max_epochs=2")
     call(home, "lab", "resume", "@last", "trainer.max_epochs=3")
-    parts = torch.load(f"{last(home)['run_dir']}/checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    parts = torch.load(f"{last(home)['run_dir']}/checkpoints/last.ckpt", weights_only=True)[
+        "state_dict"
+    ]
     assert all(torch.equal(whole[key], parts[key]) for key in whole)
 
 
@@ -102,11 +106,16 @@ def test_a_run_that_is_stopped_in_its_validation_loses_nothing(home, in_a_job):
     call(home, "lab", "resume", run_id)
     parts = last(home)
     assert (parts["run_id"], parts["status"]) == (run_id, "finished")
-    assert [row["attempt"] for row in rows(parts) if "val/loss" in row] == [1, 2, 2], "the validation was not finished"
+    assert [row["attempt"] for row in rows(parts) if "val/loss" in row] == [1, 2, 2], (
+        "the validation was not finished"
+    )
     names = ("val/loss", "val/acc", "train/loss")
     numbers = [[row.get(name) for name in names] for row in rows(whole)]
     assert [[row.get(name) for name in names] for row in rows(parts)] == numbers
-    weights = [torch.load(f"{r['run_dir']}/checkpoints/last.ckpt", weights_only=True) for r in (whole, parts)]
+    weights = [
+        torch.load(f"{r['run_dir']}/checkpoints/last.ckpt", weights_only=True)
+        for r in (whole, parts)
+    ]
     state, same = (content["state_dict"] for content in weights)
     assert all(torch.equal(state[key], same[key]) for key in state)
 
@@ -145,16 +154,31 @@ def test_what_is_found_only_after_importing(home):
     (home / "data/foreign.h5").write_bytes(b"not HDF5 at all")
     files = ("half.h5", "foreign.h5", "nowhere.h5")
     wrong = ["trial=absent", *(f"trial=baseline data.path={file}" for file in files)]
-    commands = [f"{command} {settings} {' '.join(SHORT)}" for settings in wrong for command in ("train", "check")]
+    commands = [
+        f"{command} {settings} {' '.join(SHORT)}"
+        for settings in wrong
+        for command in ("train", "check")
+    ]
     said = call(home, sys.executable, "-B", "-c", ONE_AFTER_THE_OTHER, *commands).split("CODE")
     assert [part.split("\n")[0] for part in said[1:]] == [" 2"] * len(commands)
-    for part, name in zip(said, ["Lineal"] * 2 + [file for file in files for _ in range(2)], strict=False):
+    for part, name in zip(
+        said, ["Lineal"] * 2 + [file for file in files for _ in range(2)], strict=False
+    ):
         assert name in part
         assert "Traceback" not in part
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(home):
-    said = call(home, "lab", "train", "trial=baseline", *SHORT, "optimizer.lr=1e30", "log.every_n_steps=5", rc=1)
+    said = call(
+        home,
+        "lab",
+        "train",
+        "trial=baseline",
+        *SHORT,
+        "optimizer.lr=1e30",
+        "log.every_n_steps=5",
+        rc=1,
+    )
     assert "train/loss is " in said
     assert "steps up to step 5" in said
     assert last(home)["status"] == "failed"
@@ -184,7 +208,10 @@ print('step', torch.load(file, weights_only=True)['global_step'])"
 
 
 def test_a_job_with_gpus_that_sees_none_stops_at_once(home):
-    for variables, settings in (({"SLURM_JOB_GPUS": "0,1"}, ["trainer=auto"]), ({}, ["trainer=gpu"])):
+    for variables, settings in (
+        ({"SLURM_JOB_GPUS": "0,1"}, ["trainer=auto"]),
+        ({}, ["trainer=gpu"]),
+    ):
         said = call(home, "lab", "train", "trial=baseline", *settings, rc=2, **variables)
         assert "driver:" in said
         assert torch.__version__ in said
@@ -193,7 +220,10 @@ def test_a_job_with_gpus_that_sees_none_stops_at_once(home):
 def test_settings_are_recorded_and_kept(home):
     call(home, "lab", "train", "trial=baseline", *SHORT, "trainer.precision=bf16-mixed")
     call(home, "lab", "resume", "@last", "trainer.max_epochs=3")
-    facts = [json.loads(Path(last(home)["run_dir"], f"attempts/{n}/start.json").read_text()) for n in (1, 2)]
+    facts = [
+        json.loads(Path(last(home)["run_dir"], f"attempts/{n}/start.json").read_text())
+        for n in (1, 2)
+    ]
     assert [fact["precision"] for fact in facts] == ["bf16-mixed", "bf16-mixed"]
     assert facts[0]["threads"] == 1
     assert facts[0]["device"] == "cpu"
@@ -205,14 +235,18 @@ def test_the_environment_file_is_read_but_never_recorded(home):
     (home / ".env").write_text(f"MY_NAME='{secret}'\n")
     trial = home / "src/myproj/trials/baseline/config.yaml"
     before = trial.read_text()
-    trial.write_text(before + "callbacks:\n  who:\n    _target_: lightning.pytorch.callbacks.LambdaCallback\n")
+    trial.write_text(
+        before + "callbacks:\n  who:\n    _target_: lightning.pytorch.callbacks.LambdaCallback\n"
+    )
     try:
         call(home, "lab", "train", "trial=baseline", *SHORT, "data.path=${oc.env:MY_NAME}", rc=2)
         record = last(home)
     finally:
         trial.write_text(before)
         (home / ".env").unlink()
-    found = subprocess.run(["grep", "-rl", secret, record["run_dir"]], capture_output=True, text=True).stdout
+    found = subprocess.run(
+        ["grep", "-rl", secret, record["run_dir"]], capture_output=True, text=True
+    ).stdout
     assert found == "", "the value of .env is in the record"
     assert "${oc.env:MY_NAME}" in Path(record["run_dir"], "config.yaml").read_text()
 
@@ -222,11 +256,24 @@ def test_loggers_write_beside_the_record(home):
     started = time.monotonic()
     said = call(home, "lab", "train", *settings, WANDB_API_KEY="", NETRC="/nonexistent")
     assert "offline" in said
-    call(home, "lab", "resume", "@last", "trainer.max_epochs=3", WANDB_API_KEY="", NETRC="/nonexistent")
+    call(
+        home,
+        "lab",
+        "resume",
+        "@last",
+        "trainer.max_epochs=3",
+        WANDB_API_KEY="",
+        NETRC="/nonexistent",
+    )
     assert time.monotonic() - started < 240
     record = last(home)
-    offline = [name for name in os.listdir(f"{record['run_dir']}/wandb") if name.startswith("offline-run-")]
+    offline = [
+        name for name in os.listdir(f"{record['run_dir']}/wandb") if name.startswith("offline-run-")
+    ]
     assert offline
     assert all(name.endswith(record["run_id"]) for name in offline), "one W&B run per run id"
-    assert any(name.startswith("events.out.tfevents") for name in os.listdir(f"{record['run_dir']}/tensorboard"))
+    assert any(
+        name.startswith("events.out.tfevents")
+        for name in os.listdir(f"{record['run_dir']}/tensorboard")
+    )
     assert {row["attempt"] for row in rows(record)} == {1, 2}

@@ -26,8 +26,12 @@ def releases(template, tmp_path_factory):
     moved = folder / LAB / "machine/node.py"
     moved.rename(folder / LAB / "machine/older_name.py")
     (folder / "template/notes.md").write_text("a seed of 0.0.1 that 99.0.0 drops\n")
-    key.write_text(now[key].replace("seed: 0 #", "seed: 7 #").replace("    every_n_steps", "    every_n"))
-    key.write_text("".join(line for line in key.read_text().splitlines(True) if "matmul_precision" not in line))
+    key.write_text(
+        now[key].replace("seed: 0 #", "seed: 7 #").replace("    every_n_steps", "    every_n")
+    )
+    key.write_text(
+        "".join(line for line in key.read_text().splitlines(True) if "matmul_precision" not in line)
+    )
     pyproject.write_text(now[pyproject].replace('    "torchmetrics>=1.4",\n', ""))
     ignored.write_text(now[ignored].replace("/wandb\n", ""))
     task.write_text(now[task] + "\n# an older comment\n")
@@ -74,8 +78,12 @@ def test_an_untouched_project_becomes_a_new_one(old, releases, tmp_path):
     seeds = {"src/myproj/task.py", "notes.md"}  # the older ones stay
     names = [name for name in files(fresh) if name not in seeds]
     assert filecmp.cmpfiles(old, fresh, names, shallow=False) == (names, [], [])
-    tracked = set(call(old, "git", "ls-files", "-co", "--exclude-standard", "--deduplicate").split())
-    assert {name for name in tracked if (old / name).exists()} - {".venv"} == set(files(fresh)) | {"notes.md"}
+    tracked = set(
+        call(old, "git", "ls-files", "-co", "--exclude-standard", "--deduplicate").split()
+    )
+    assert {name for name in tracked if (old / name).exists()} - {".venv"} == set(files(fresh)) | {
+        "notes.md"
+    }
 
 
 def test_a_project_with_a_life_of_its_own_keeps_all_of_it(old, releases):
@@ -86,7 +94,11 @@ def test_a_project_with_a_life_of_its_own_keeps_all_of_it(old, releases):
     edit(old / "README.md", "## Set up", "My thesis.\n\n## Set up")
     edit(package / "task.py", "# an older comment", "# my loss")
     edit(package / "conf/config.yaml", "max_epochs: 20", "max_epochs: 2")
-    edit(old / "pyproject.toml", '    "scikit-learn>=1.5",\n', '    "scikit-learn>=1.5",\n    "tqdm>=4.67",\n')
+    edit(
+        old / "pyproject.toml",
+        '    "scikit-learn>=1.5",\n',
+        '    "scikit-learn>=1.5",\n    "tqdm>=4.67",\n',
+    )
     edit(old / "pyproject.toml", 'version = "0.1.0"', 'version = "0.4.0"')
     edit(old / ".gitignore", "# yours\n", "# yours\n/figures\n")
     (package / "plots.py").write_text('"""Mine."""\n')

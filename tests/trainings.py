@@ -32,7 +32,9 @@ def start(folder, *settings, command="train", until="epoch 2/", **variables):
 
     None does not wait for any.
     """
-    environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONUNBUFFERED": "1"} | variables
+    environment = (
+        os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONUNBUFFERED": "1"} | variables
+    )
     command = [sys.executable, "-m", "myproj.lab", command, *settings]
     process = subprocess.Popen(
         command,

@@ -19,7 +19,11 @@ def digits(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "digits.h5"
     fields = {name: np.stack([sample[name] for sample in samples]) for name in ("x", "y")}
     n = len(samples)
-    hdf5.write(path, fields, {"train": range(n - 300), "val": range(n - 300, n - 100), "test": range(n - 100, n)})
+    hdf5.write(
+        path,
+        fields,
+        {"train": range(n - 300), "val": range(n - 300, n - 100), "test": range(n - 100, n)},
+    )
     return data.Digits(str(path), batch_size=64)
 
 

@@ -29,7 +29,9 @@ class Digits(H5DataModule):
         for image_HW, label in zip(digits.images, digits.target, strict=True):
             yield {"x": image_HW[None].astype(np.uint8), "y": np.int64(label)}
 
-    def on_after_batch_transfer(self, batch: tuple[torch.Tensor, ...], dataloader_idx: int) -> tuple[torch.Tensor, ...]:
+    def on_after_batch_transfer(
+        self, batch: tuple[torch.Tensor, ...], dataloader_idx: int
+    ) -> tuple[torch.Tensor, ...]:
         """On the device: image_B1HW uint8 in 0..16 becomes float32 in 0..1; label_B stays int64."""
         image_B1HW, label_B = batch
         return image_B1HW.float() / 16, label_B

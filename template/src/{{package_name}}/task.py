@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from .lab.fit.schedule import scheduled
+from .lab.training.schedule import scheduled
 
 
 class Classifier(L.LightningModule):

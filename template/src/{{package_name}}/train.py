@@ -2,7 +2,7 @@
 
 What trainer.fit calls, in this order: data.setup, task.configure_optimizers; then for each batch of each epoch
 data.on_after_batch_transfer, task.training_step, backward, optimizer.step, schedule.step; and after each epoch
-task.validation_step over the val split. Between them, the callbacks of lab/fit: metrics, signals, checkpoints.
+task.validation_step over the val split. Between them, the callbacks of lab/training: means, signals, checkpoints.
 """
 
 if not __package__:
@@ -13,32 +13,40 @@ if not __package__:
 
 from omegaconf import DictConfig
 
-from .lab.fit.checkpoint import newest
-from .lab.fit.parts import build_data, build_task
-from .lab.fit.recording import Recording
-from .lab.fit.trainer import build_trainer, settle
+from .lab.bench.forecast import forecast_from_bench
+from .lab.record.recording import Recording
 from .lab.record.run import Run
-from .lab.speed.accelerate import accelerate, lean, scale
-from .lab.speed.forecast import foreseen
-from .lab.speed.observe import build_profile, watch
+from .lab.training.accelerate import accelerate
+from .lab.training.build import build_data, build_task
+from .lab.training.checkpoint import last_checkpoint
+from .lab.training.health import add_health
+from .lab.training.lightning_internals import skip_unused_hooks
+from .lab.training.profilers import build_profile
+from .lab.training.settings import resolve_auto, scale_to_processes
+from .lab.training.trainer import build_trainer
 
 
 def train(config: DictConfig, run: Run, recording: Recording) -> None:
     """Trains one attempt of `run`; its record was begun before this file was imported, and is ended by the caller."""
     # 1. Settings: seed, device, precision, threads; batch and learning rate for the number of processes
-    recording.note(forecast=foreseen(config, run.record["code"].get("tree")))
-    recording.note(**settle(config, recording.earlier), **scale(config))
+    recording.note(forecast=forecast_from_bench(config, run.record["code"].get("tree")))
+    recording.note(**resolve_auto(config, recording.earlier), **scale_to_processes(config))
     profile = build_profile(config, run.dir / "profile")
 
     # 2. Parts: what a sample is, what is learned, who trains
     data = build_data(config)
     task = accelerate(build_task(config), config)
     trainer = build_trainer(config, run, recording.n, data, task)
-    trainer = lean(watch(trainer, config, profile, run.dir))
-    recording.note(world_size=trainer.world_size, data=data.fingerprint() if hasattr(data, "fingerprint") else None)
+    trainer = skip_unused_hooks(add_health(trainer, config, profile, run.dir))
+    recording.note(
+        world_size=trainer.world_size,
+        data=data.fingerprint() if hasattr(data, "fingerprint") else None,
+    )
 
     # 3. Fit: from the newest checkpoint of the run, or from the start
-    trainer.fit(task, datamodule=data, ckpt_path=newest(run.checkpoints), weights_only=True)
+    trainer.fit(
+        task, datamodule=data, ckpt_path=last_checkpoint(run.checkpoints), weights_only=True
+    )
     recording.measured |= {"global_step": trainer.global_step, "epoch": trainer.current_epoch}
 
     # 4. Result: the test split, once, with the final weights

@@ -27,11 +27,15 @@ def path(tmp_path):
         "wav": [np.full(n, n, np.int16) for n in range(1, N + 1)],
         "y": np.arange(N),
     }
-    return hdf5.write(tmp_path / "data.h5", fields, {"train": range(0, N, 2), "test": range(1, N, 2)})
+    return hdf5.write(
+        tmp_path / "data.h5", fields, {"train": range(0, N, 2), "test": range(1, N, 2)}
+    )
 
 
 def test_a_batch_is_the_rows_of_the_split(path):
-    train, test = (hdf5.H5Dataset(path, split, ("x", "wav", "wav_lengths", "y")) for split in ("train", "test"))
+    train, test = (
+        hdf5.H5Dataset(path, split, ("x", "wav", "wav_lengths", "y")) for split in ("train", "test")
+    )
     x, wav, lengths, y = test.__getitems__([3, 0, 3])
     assert y.tolist() == [7, 1, 7]
     assert lengths.tolist() == [8, 2, 8]
@@ -49,7 +53,9 @@ def test_damage_is_named(path):
     with pytest.raises(hdf5.DataFileError, match="/data/x is damaged"):
         hdf5.verify(path)
     os.truncate(path, len(content) - 1)
-    with pytest.raises(hdf5.DataFileError, match=f"cut short: {len(content) - 1} bytes found, {len(content)}"):
+    with pytest.raises(
+        hdf5.DataFileError, match=f"cut short: {len(content) - 1} bytes found, {len(content)}"
+    ):
         hdf5.layout(path)
 
 
@@ -57,7 +63,9 @@ def test_two_ranks_share_each_epoch_and_go_on_in_the_middle(path):
     dataset = hdf5.H5Dataset(path, "train", ("y",))
 
     def ranks():
-        return [Loader(dataset, Order(len(dataset), 4, 7, True, False, rank, 2)) for rank in range(2)]
+        return [
+            Loader(dataset, Order(len(dataset), 4, 7, True, False, rank, 2)) for rank in range(2)
+        ]
 
     def epoch(loaders):
         return [[y.tolist() for (y,) in loader] for loader in loaders]
@@ -78,5 +86,7 @@ def test_writing_and_verifying_import_no_torch(path):
     code = f"import sys; from {PACKAGE}.lab.hdf5 import fingerprint, verify, write; verify({str(path)!r})\n"
     code += "print(sorted({'torch', 'lightning'} & set(sys.modules)))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment
+    )
     assert done.stdout == "[]\n", done.stderr

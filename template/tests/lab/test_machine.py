@@ -71,13 +71,30 @@ TABLE = [  # name, environment, (source, rank, world, local rank, local size, no
         ("torchrun", 5, 8, 1, 4, 1, 2, "c1", 29501),
     ),
     ("srun", STEP, ("slurm", 3, 4, 1, 2, 1, 2, "c1", 20539)),
-    ("srun after a requeue", STEP | {"SLURM_RESTART_COUNT": "2"}, ("slurm", 3, 4, 1, 2, 1, 2, "c1", 20541)),
-    ("srun, MASTER_ADDR of the site", STEP | {"MASTER_ADDR": "c1-ib0"}, ("slurm", 3, 4, 1, 2, 1, 2, "c1-ib0", 20539)),
-    ("srun, a forgotten localhost", STEP | {"MASTER_ADDR": "localhost"}, ("slurm", 3, 4, 1, 2, 1, 2, "c1", 20539)),
+    (
+        "srun after a requeue",
+        STEP | {"SLURM_RESTART_COUNT": "2"},
+        ("slurm", 3, 4, 1, 2, 1, 2, "c1", 20541),
+    ),
+    (
+        "srun, MASTER_ADDR of the site",
+        STEP | {"MASTER_ADDR": "c1-ib0"},
+        ("slurm", 3, 4, 1, 2, 1, 2, "c1-ib0", 20539),
+    ),
+    (
+        "srun, a forgotten localhost",
+        STEP | {"MASTER_ADDR": "localhost"},
+        ("slurm", 3, 4, 1, 2, 1, 2, "c1", 20539),
+    ),
     (
         "srun on uneven nodes",
         STEP
-        | {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_PROCID": "2", "SLURM_LOCALID": "0"},
+        | {
+            "SLURM_STEP_NUM_TASKS": "3",
+            "SLURM_STEP_TASKS_PER_NODE": "2,1",
+            "SLURM_PROCID": "2",
+            "SLURM_LOCALID": "0",
+        },
         ("slurm", 2, 3, 0, 1, 1, 2, "c1", 20539),
     ),
     (
@@ -94,11 +111,21 @@ TABLE = [  # name, environment, (source, rank, world, local rank, local size, no
         ("slurm", 0, 1, 0, 1, 0, 1, "c2", 20539),
     ),
     ("mpirun", OMPI, ("openmpi", 9, 16, 1, 8, 1, 2, "node1", 20861)),
-    ("mpirun in sbatch, second node", ORTED_STEP | OMPI, ("openmpi", 9, 16, 1, 8, 1, 2, "node1", 20539)),
+    (
+        "mpirun in sbatch, second node",
+        ORTED_STEP | OMPI,
+        ("openmpi", 9, 16, 1, 8, 1, 2, "node1", 20539),
+    ),
     ("mpirun in sbatch, first node", BATCH | OMPI, ("openmpi", 9, 16, 1, 8, 1, 2, "node1", 20539)),
     (
         "Intel MPI on one node",
-        {"PMI_RANK": "2", "PMI_SIZE": "4", "MPI_LOCALRANKID": "2", "MPI_LOCALNRANKS": "4", "MASTER_PORT": "7"},
+        {
+            "PMI_RANK": "2",
+            "PMI_SIZE": "4",
+            "MPI_LOCALRANKID": "2",
+            "MPI_LOCALNRANKS": "4",
+            "MASTER_PORT": "7",
+        },
         ("pmi", 2, 4, 2, 4, 0, 1, "127.0.0.1", 7),
     ),
     (
@@ -113,7 +140,11 @@ TABLE = [  # name, environment, (source, rank, world, local rank, local size, no
         },
         ("pmi", 1, 2, 0, 1, 1, 2, "a", 7),
     ),
-    ("sbatch of one task", BATCH | {"SLURM_NTASKS": "1"}, ("single", 0, 1, 0, 1, 0, 1, "127.0.0.1", 20539)),
+    (
+        "sbatch of one task",
+        BATCH | {"SLURM_NTASKS": "1"},
+        ("single", 0, 1, 0, 1, 0, 1, "127.0.0.1", 20539),
+    ),
     (
         "PBS script of one slot",
         {"PBS_JOBID": "123.pbs1", "PBS_TASKNUM": "1"},
@@ -122,7 +153,9 @@ TABLE = [  # name, environment, (source, rank, world, local rank, local size, no
 ]
 
 
-@pytest.mark.parametrize(("environ", "expected"), [pytest.param(*row[1:], id=row[0]) for row in TABLE])
+@pytest.mark.parametrize(
+    ("environ", "expected"), [pytest.param(*row[1:], id=row[0]) for row in TABLE]
+)
 def test_ranks_are_what_the_launcher_meant(environ, expected):
     found = ranks.discover(environ)
     numbers = (
@@ -172,7 +205,9 @@ def test_grid_engine_host_file_names_the_first_node(tmp_path):
     "environ",
     [
         pytest.param(BATCH, id="python in an sbatch script"),
-        pytest.param(STEP | {"SLURM_STEP_ID": ranks.INTERACTIVE_STEP}, id="python in salloc's shell"),
+        pytest.param(
+            STEP | {"SLURM_STEP_ID": ranks.INTERACTIVE_STEP}, id="python in salloc's shell"
+        ),
     ],
 )
 def test_a_bare_process_in_an_allocation_of_several_is_told_to_use_the_launcher(environ):
@@ -181,7 +216,9 @@ def test_a_bare_process_in_an_allocation_of_several_is_told_to_use_the_launcher(
 
 
 def test_pmix_without_a_size_is_refused():
-    with pytest.raises(errors.LabError, match=r"pmi.*PMIX_SIZE is not set.*\n.*mpirun -x PMIX_SIZE"):
+    with pytest.raises(
+        errors.LabError, match=r"pmi.*PMIX_SIZE is not set.*\n.*mpirun -x PMIX_SIZE"
+    ):
         ranks.discover({"PMIX_RANK": "3"})
 
 
@@ -194,7 +231,9 @@ def test_port_is_unprivileged_below_the_ephemeral_ports_and_differs_between_neig
     ports = [ranks.job_port(job_id) for job_id in range(100_000)]
     assert min(ports) >= 20000
     assert max(ports) < 30000
-    assert all(len({ports[i], ports[i + 1], ports[i + 2], ports[i + 3]}) == 4 for i in range(99_997))
+    assert all(
+        len({ports[i], ports[i + 1], ports[i + 2], ports[i + 3]}) == 4 for i in range(99_997)
+    )
     assert ranks.job_port(5) != ranks.job_port(5, restart=1)
 
 
@@ -236,7 +275,9 @@ def test_a_secret_is_named_with_its_line(tmp_path, text, capsys):
 
 
 def test_ordinary_text_passes(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text("task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n")
+    (tmp_path / "notes.txt").write_text(
+        "task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n"
+    )
     assert leaks.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
     assert capsys.readouterr().out == ""
 

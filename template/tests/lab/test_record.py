@@ -17,14 +17,25 @@ PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
 
 def module(name):
     """A module of lab/record, or of lab/ when the name begins with a dot."""
-    return import_module(f"{PACKAGE}.lab{name}" if name.startswith(".") else f"{PACKAGE}.lab.record.{name}")
+    return import_module(
+        f"{PACKAGE}.lab{name}" if name.startswith(".") else f"{PACKAGE}.lab.record.{name}"
+    )
 
 
 def git(folder, *arguments):
-    who = {f"GIT_{role}_{key}": "t@x.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
+    who = {
+        f"GIT_{role}_{key}": "t@x.org"
+        for role in ("AUTHOR", "COMMITTER")
+        for key in ("NAME", "EMAIL")
+    }
     own = who | {"GIT_CONFIG_GLOBAL": os.devnull}
     done = subprocess.run(
-        ["git", *arguments], cwd=folder, env=os.environ | own, capture_output=True, text=True, check=True
+        ["git", *arguments],
+        cwd=folder,
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.strip()
 
@@ -109,7 +120,9 @@ def test_variants_and_checkpoints_elsewhere(project, tmp_path):
     assert run.dir.parent.name == "wide+lowlr"
     assert run.trial == "wide/lowlr"
     assert run.checkpoints == tmp_path / "scratch/wide+lowlr" / run.id
-    assert run.record["code"]["trial_tree"] == git(project.root, "rev-parse", f"HEAD:src/{PACKAGE}/trials/wide")
+    assert run.record["code"]["trial_tree"] == git(
+        project.root, "rev-parse", f"HEAD:src/{PACKAGE}/trials/wide"
+    )
 
 
 def test_without_git_it_says_so_and_goes_on(tmp_path, capsys):
@@ -225,7 +238,9 @@ def test_status_on_another_machine_follows_the_heartbeat(project):
     run = create(project)
     run.begin(project)
     start = json.loads((run.dir / "attempts/1/start.json").read_bytes())
-    (run.dir / "attempts/1/start.json").write_text(json.dumps(start | {"pid_space": "elsewhere", "pid": 1}))
+    (run.dir / "attempts/1/start.json").write_text(
+        json.dumps(start | {"pid_space": "elsewhere", "pid": 1})
+    )
     assert status(run.dir) == "running"
     old = time.time() - 700
     os.utime(run.dir / "attempts/1/heartbeat", (old, old))
@@ -239,7 +254,10 @@ def test_status_of_a_job_follows_the_scheduler(project):
     assert status(run.dir, scheduler=lambda record: "running") == "running"
     assert status(run.dir, scheduler=lambda record: None) == "lost"
     attempt = run.begin(project)
-    assert status(run.dir, scheduler=lambda record: "queued" if record["job"]["id"] == 7 else None) == "queued"
+    assert (
+        status(run.dir, scheduler=lambda record: "queued" if record["job"]["id"] == 7 else None)
+        == "queued"
+    )
     assert status(run.dir, scheduler=lambda record: "unknown") == "running"
     assert status(run.dir, scheduler=lambda record: None) == "lost"
     attempt.end("interrupted")
@@ -262,7 +280,13 @@ def test_metrics_of_overlapping_attempts_and_cut_lines(tmp_path):
     second.append(40, 0, {"train/loss": float("-inf")})
     second.close()
     rows = read_metrics(tmp_path)
-    assert [(row["step"], row["attempt"]) for row in rows] == [(10, 1), (20, 1), (20, 1), (30, 2), (40, 2)]
+    assert [(row["step"], row["attempt"]) for row in rows] == [
+        (10, 1),
+        (20, 1),
+        (20, 1),
+        (30, 2),
+        (40, 2),
+    ]
     assert str(rows[3]["train/loss"]) == "nan"
     assert rows[4]["train/loss"] == float("-inf")
     for line in (tmp_path / "metrics.jsonl").read_text().splitlines():

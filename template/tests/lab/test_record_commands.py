@@ -118,10 +118,19 @@ def test_words_that_name_a_run(project):
     runs = project.root / "runs"
     last = find(runs, "@last")
     assert last.trial == "wide"
-    assert find(runs, last.id).id == find(runs, last.id[:-1]).id == find(runs, str(last.dir)).id == last.id
+    assert (
+        find(runs, last.id).id
+        == find(runs, last.id[:-1]).id
+        == find(runs, str(last.dir)).id
+        == last.id
+    )
     assert find(runs, "@best:val/loss").record["why"] == "more width"
     assert find(runs, "@best:val/acc").trial == "wide"
-    for word, advice in (("2026-nothing", "no run"), ("20", "means 5 runs"), ("@best:val/los", "val/loss")):
+    for word, advice in (
+        ("2026-nothing", "no run"),
+        ("20", "means 5 runs"),
+        ("@best:val/los", "val/loss"),
+    ):
         with pytest.raises(errors.LabError, match=advice):
             find(runs, word)
     with pytest.raises(errors.LabError, match=last.id):
@@ -149,7 +158,9 @@ def test_diff_says_only_what_differs_in_order(own, capsys):
     assert "no difference" in capsys.readouterr().out
     assert call(own, "runs diff", a.id, b.id) == 1
     said = capsys.readouterr().out
-    places = [said.index(part) for part in ("new.py", "model.width: 32 -> 64", "val/loss: 0.25 -> 0.1")]
+    places = [
+        said.index(part) for part in ("new.py", "model.width: 32 -> 64", "val/loss: 0.25 -> 0.1")
+    ]
     assert places == sorted(places)
     assert "seed" not in said
 
@@ -199,7 +210,9 @@ def test_prune_takes_the_code_along_unless_another_run_has_it(own):
     call(own, "runs prune", "--yes")
     assert (same.dir.exists(), other.dir.exists()) == (False, False)
     assert git(own.root, "for-each-ref", "--format=%(refname)", "refs/runs") == refs[0]
-    assert [path.name[:40] for path in (own.root / "runs/.code").iterdir()] == [kept.record["code"]["head"]]
+    assert [path.name[:40] for path in (own.root / "runs/.code").iterdir()] == [
+        kept.record["code"]["head"]
+    ]
 
 
 def test_prune_removes_what_killed_starts_left_a_day_ago(own):
@@ -245,7 +258,9 @@ def test_news_are_told_once(own, capsys):
 
 def test_runs_of_older_schemas_and_other_directories(own, capsys):
     run = train(own)
-    (run.dir / "summary.json").write_text(json.dumps({"status": "finished", "metrics": {"val/loss": 0.4}}))
+    (run.dir / "summary.json").write_text(
+        json.dumps({"status": "finished", "metrics": {"val/loss": 0.4}})
+    )
     (run.dir / "run.json").write_text("{}")
     for name in ("wandb/offline-run-1", "sweeps/first"):
         (own.root / "runs" / name).mkdir(parents=True)
@@ -277,5 +292,7 @@ sys.exit(f"imported {{slow}}" if slow else 0)
 """
     source = os.path.dirname(os.path.dirname(module(".project").LAB))
     variables = os.environ | {"PYTHONPATH": source, "LAB_PROJECT": str(project.root)}
-    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=variables, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .cluster.jobs import queue
     from .cluster.submit import submit
-    from .fit.parts import load
+    from .training.load import load
 
 __all__ = ["load", "queue", "submit"]
-HOME = {"load": ".fit.parts", "queue": ".cluster.jobs", "submit": ".cluster.submit"}
+HOME = {"load": ".training.load", "queue": ".cluster.jobs", "submit": ".cluster.submit"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """One command, `lab`: finds the project, finds the command, turns errors into one line and an exit code.
 
-Every folder of lab/ lists its commands in commands.py; a folder is imported when its command is called.
+Every folder of lab/ lists its commands in its __init__.py; the file of a command is imported when it is called.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from importlib import import_module
 from .errors import LabError, nearest
 from .project import LAB, PACKAGE, Project
 
-FIRST = ("train", "submit", "queue", "logs", "runs", "trials", "data", "doctor")  # the first screen of --help
+FIRST = (
+    "train",
+    "submit",
+    "queue",
+    "logs",
+    "runs",
+    "trials",
+    "data",
+    "doctor",
+)  # the first screen of --help
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,7 +36,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # | head closed the pipe: not an error, and nothing more can be said on it
+    except (
+        BrokenPipeError
+    ):  # | head closed the pipe: not an error, and nothing more can be said on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -41,16 +52,18 @@ def dispatch(argv: list[str]) -> int | None:
     if words not in commands:
         return group_or_unknown(argv, commands)
     module, function = commands[words][1].split(":")
-    return getattr(import_module(module, __package__), function)(Project.find(), argv[len(words.split()) :])
+    return getattr(import_module(module, __package__), function)(
+        Project.find(), argv[len(words.split()) :]
+    )
 
 
 def all_commands() -> dict[str, tuple[str, str]]:
     """Words of each command -> (one line of help, "module:function")."""
     commands = {}
-    for path in sorted(LAB.glob("*/commands.py")):
-        folder = path.parent.name
-        for words, help_line, function in import_module(f".{folder}.commands", __package__).COMMANDS:
-            commands[words] = (help_line, f".{folder}.{function}")
+    for path in sorted(LAB.glob("*/__init__.py")):
+        folder = import_module(f".{path.parent.name}", __package__)
+        for words, help_line, function in getattr(folder, "COMMANDS", ()):
+            commands[words] = (help_line, f".{path.parent.name}.{function}")
     return commands
 
 
@@ -58,7 +71,9 @@ def group_or_unknown(argv: list[str], commands: dict[str, tuple[str, str]]) -> i
     members = {words: entry for words, entry in commands.items() if words.startswith(f"{argv[0]} ")}
     if not members:
         names = {words.split()[0] for words in commands if words}
-        raise LabError(f"unknown command {argv[0]!r}{nearest(argv[0], names)}. All commands: lab --help")
+        raise LabError(
+            f"unknown command {argv[0]!r}{nearest(argv[0], names)}. All commands: lab --help"
+        )
     if len(argv) == 1 or argv[1] in ("-h", "--help"):
         print(f"lab {argv[0]}: one of\n" + lines(members))
         return 0 if len(argv) > 1 else 2
@@ -69,7 +84,12 @@ def group_or_unknown(argv: list[str], commands: dict[str, tuple[str, str]]) -> i
 
 
 def first_screen(commands: dict[str, tuple[str, str]]) -> str:
-    first = {words: entry for name in FIRST for words, entry in commands.items() if words.split()[:1] == [name]}
+    first = {
+        words: entry
+        for name in FIRST
+        for words, entry in commands.items()
+        if words.split()[:1] == [name]
+    }
     rest = {words: entry for words, entry in commands.items() if words and words not in first}
     return (
         f"lab: everything in the project {PACKAGE!r}. Settings follow the command, for example\n"

@@ -33,7 +33,9 @@ class Project:
         Raises:
             LabError: outside a project, or inside another project than the one this command belongs to.
         """
-        if "LAB_PROJECT" in os.environ:  # frozen code works on the data and runs of the project it was frozen from
+        if (
+            "LAB_PROJECT" in os.environ
+        ):  # frozen code works on the data and runs of the project it was frozen from
             return cls(Path(os.environ["LAB_PROJECT"]), PACKAGE)
         start = Path.cwd() if start is None else Path(start)
         for folder in (start.resolve(), *start.resolve().parents):
@@ -81,10 +83,16 @@ class Project:
         """`runs`, `checkpoints`, `scratch` (Path or None) and `data` (list of Path), as the configuration says without
         trial and command line."""
         config = read_yaml(self.source / "conf" / "config.yaml")
-        chosen = [entry["site"] for entry in config.get("defaults", []) if isinstance(entry, dict) and "site" in entry]
+        chosen = [
+            entry["site"]
+            for entry in config.get("defaults", [])
+            if isinstance(entry, dict) and "site" in entry
+        ]
         site = read_yaml(self.site_file(chosen[0] if chosen else "workstation"))
         raw = {"runs": "runs", "checkpoints": None, "data": ["data"], "scratch": None}
-        return resolve_paths(raw | (site.get("paths") or {}) | (config.get("paths") or {}), self.root)
+        return resolve_paths(
+            raw | (site.get("paths") or {}) | (config.get("paths") or {}), self.root
+        )
 
 
 def resolve_paths(raw: dict[str, Any], root: Path) -> dict[str, Any]:
@@ -98,7 +106,9 @@ def resolve_paths(raw: dict[str, Any], root: Path) -> dict[str, Any]:
         raise LabError(
             f"paths.runs is {raw['runs']!r}, which names a variable that is not set here. Set it, or paths.runs."
         )
-    return resolved | {"data": [path for path in (_expand(entry, root) for entry in data) if path is not None]}
+    return resolved | {
+        "data": [path for path in (_expand(entry, root) for entry in data) if path is not None]
+    }
 
 
 def _expand(value: str | None, root: Path) -> Path | None:
@@ -124,5 +134,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         place = f"{path}:{where.line + 1}:{where.column + 1}" if where else str(path)
         raise LabError(f"{place} is not valid YAML: {getattr(error, 'problem', error)}") from error
     if content is not None and not isinstance(content, dict):
-        raise LabError(f"{path} must hold `key: value` lines, but it holds a {type(content).__name__}")
+        raise LabError(
+            f"{path} must hold `key: value` lines, but it holds a {type(content).__name__}"
+        )
     return content or {}

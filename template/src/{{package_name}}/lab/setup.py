@@ -15,8 +15,14 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 ROOT = PACKAGE.parents[1]
-TORCH = os.environ.get("TORCH", "")  # cpu, cu126, …: a build of torch; "": PyPI's own, on Linux the one for CUDA
-WHEELS = (os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or "").replace(",", " ").split()
+TORCH = os.environ.get(
+    "TORCH", ""
+)  # cpu, cu126, …: a build of torch; "": PyPI's own, on Linux the one for CUDA
+WHEELS = (
+    (os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or "")
+    .replace(",", " ")
+    .split()
+)
 CONSTRAINTS = os.environ.get("UV_CONSTRAINT") or os.environ.get("PIP_CONSTRAINT") or ""
 
 
@@ -26,7 +32,9 @@ def main():
         if uv:
             os.execv(uv, [uv, "run", "--no-project", "--python", ">=3.11", __file__])
         version = "{}.{}".format(*sys.version_info)
-        stop(f"Python {version} is too old; 3.11 is needed. Install uv, or: make setup PYTHON=python3.11")
+        stop(
+            f"Python {version} is too old; 3.11 is needed. Install uv, or: make setup PYTHON=python3.11"
+        )
     environment = environment_path()
     make_environment(environment, uv)
     install(environment, uv)
@@ -44,7 +52,10 @@ def environment_path():
     config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     folders = [PACKAGE / "conf" / "site", config_home / "lab" / "site"]
     extra = os.environ.get("LAB_SITE_PATH", "").split(os.pathsep)
-    folders += [*(Path(part).expanduser() for part in extra if part), PACKAGE / "lab" / "conf" / "site"]
+    folders += [
+        *(Path(part).expanduser() for part in extra if part),
+        PACKAGE / "lab" / "conf" / "site",
+    ]
     profiles = [folder / f"{site[1]}.yaml" for folder in folders] if site else []
     profile = next((path.read_text(encoding="utf-8") for path in profiles if path.is_file()), "")
     for text in (config, profile):
@@ -53,7 +64,9 @@ def environment_path():
             path = os.path.expandvars(entry[1].replace("${package}", PACKAGE.name))
             if "$" not in path:
                 return ROOT / Path(path).expanduser()
-            print(f"setup: paths.environment is {entry[1]}, but that is not set here; .venv is used instead")
+            print(
+                f"setup: paths.environment is {entry[1]}, but that is not set here; .venv is used instead"
+            )
     return ROOT / ".venv"
 
 
@@ -63,17 +76,27 @@ def make_environment(environment, uv):
     if link.is_symlink() and Path(os.readlink(str(link))) != environment:
         link.unlink()
     if environment != link and link.exists() and not link.is_symlink():
-        stop(f"paths.environment is {environment}, but .venv is an environment too. First: rm -r .venv")
+        stop(
+            f"paths.environment is {environment}, but .venv is an environment too. First: rm -r .venv"
+        )
     if not (environment / "bin" / "python").exists():
         foreign = environment.is_dir() and not (environment / "pyvenv.cfg").exists()
         if foreign and os.listdir(str(environment)):
-            stop(f"{environment} is no environment, and not empty. Empty it, or change paths.environment")
+            stop(
+                f"{environment} is no environment, and not empty. Empty it, or change paths.environment"
+            )
         print(f"setup: making the environment {environment}")
         environment.parent.mkdir(parents=True, exist_ok=True)
-        new = (uv, "venv", "--quiet", "--python", sys.executable) if uv else (sys.executable, "-m", "venv")
+        new = (
+            (uv, "venv", "--quiet", "--python", sys.executable)
+            if uv
+            else (sys.executable, "-m", "venv")
+        )
         if subprocess.call([*new, "--clear", str(environment)], cwd=str(ROOT)):
             shutil.rmtree(str(environment), ignore_errors=True)
-            stop("the environment could not be made. On Debian: apt install python3-venv. Or install uv")
+            stop(
+                "the environment could not be made. On Debian: apt install python3-venv. Or install uv"
+            )
     if environment != link and not link.exists():
         link.symlink_to(environment, target_is_directory=True)
 
@@ -92,16 +115,26 @@ def install(environment, uv):
     if locked:
         pins = [line.split(";")[0].strip() for line in constraint_lines() if "==" in line]
         place = {"UV_PROJECT_ENVIRONMENT": str(environment), "UV_PYTHON": str(python)}
-        run(uv, "lock", "--quiet", *[part for pin in pins for part in ("--upgrade-package", pin)], **place)
+        run(
+            uv,
+            "lock",
+            "--quiet",
+            *[part for pin in pins for part in ("--upgrade-package", pin)],
+            **place,
+        )
         run(uv, "sync", *quiet, "--inexact", "--extra", "dev", **place)
     else:
         if TORCH and not uv:  # only uv knows where each build of torch lies
             run(python, "-m", "pip", "install", "--quiet", "uv")
             uv = environment / "bin" / "uv"
-        installer = (uv, "pip", "install", "--python", python) if uv else (python, "-m", "pip", "install")
+        installer = (
+            (uv, "pip", "install", "--python", python) if uv else (python, "-m", "pip", "install")
+        )
         backend = ("--torch-backend", TORCH) if TORCH else ()
         run(*installer, *quiet, *backend, "--editable", ".[dev]", UV_FIND_LINKS=" ".join(WHEELS))
-        freeze = (uv, "pip", "freeze", "--python", python) if uv else (python, "-m", "pip", "freeze")
+        freeze = (
+            (uv, "pip", "freeze", "--python", python) if uv else (python, "-m", "pip", "freeze")
+        )
         record.write_bytes(subprocess.check_output([str(word) for word in freeze], cwd=str(ROOT)))
     stamp.write_text(wanted(record))
 
@@ -113,7 +146,9 @@ def constraint_lines():
 def wanted(record):
     """What the environment was made from; when this changes, it is installed again."""
     inputs = [str(ROOT), TORCH, *constraint_lines()]
-    inputs += [path.read_text("utf-8") for path in (ROOT / "pyproject.toml", record) if path.exists()]
+    inputs += [
+        path.read_text("utf-8") for path in (ROOT / "pyproject.toml", record) if path.exists()
+    ]
     return hashlib.sha256("\0".join(inputs).encode()).hexdigest()
 
 
@@ -129,7 +164,10 @@ def make_repository(environment):
         run("git", "symbolic-ref", "HEAD", "refs/heads/main")
     if not succeeds("git", "rev-parse", "--quiet", "--verify", "HEAD"):
         identity = ()
-        if not (succeeds("git", "var", "GIT_AUTHOR_IDENT") and succeeds("git", "var", "GIT_COMMITTER_IDENT")):
+        if not (
+            succeeds("git", "var", "GIT_AUTHOR_IDENT")
+            and succeeds("git", "var", "GIT_COMMITTER_IDENT")
+        ):
             identity = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
             print(
                 "setup: git does not know who you are, so the first commit is by `nobody`. For yours:\n"
@@ -146,7 +184,9 @@ def run(*command, fatal=True, **variables):
     env = dict(os.environ, **{name: value for name, value in variables.items() if value})
     if subprocess.call(words, cwd=str(ROOT), env=env) and fatal:
         said = " ".join(map(shlex.quote, words))
-        stop(f"this failed, its own words are above:\n  {said}\nMend it, and type again: make setup")
+        stop(
+            f"this failed, its own words are above:\n  {said}\nMend it, and type again: make setup"
+        )
 
 
 def succeeds(*command):

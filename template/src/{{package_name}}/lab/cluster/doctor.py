@@ -1,32 +1,31 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab doctor`: what is wrong with this machine, or with the nodes of a short job; each finding with what to do."""
+"""`lab doctor`: what is wrong with this machine; each finding with what to do."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import site as python_site
 import socket
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from ..errors import Failed
-from ..machine.node import cores, filesystem_type, limit_bytes, stripes
+from ..machine.cpu import cores
+from ..machine.disk import filesystem_type, lustre_stripes
+from ..machine.gpu import gpus
+from ..machine.memory import memory_limit_bytes
 from ..project import Project
-from ..record.attempt import status
-from ..speed.nodes import bad_nodes, gpus, table
-from .jobs import JOB_VARIABLES, live, poll_s
-from .scheduler import call
+from .doctor_nodes import examine_nodes
+from .jobs import JOB_VARIABLES
+from .scheduler import run_scheduler_command
 
 MANY_FILES = 100_000  # in a data directory or an environment: more than a metadata server likes
 NETWORK_DISKS = ("lustre", "nfs", "nfs4", "gpfs", "beegfs")
-WAIT_S = 1800  # for the job of --nodes
 HELP_DESK = "tell the help desk which node; until then leave it out: job.exclude=NODE"
 Finding = tuple[str, str, str]  # "ok", "note" or "wrong"; what was found; what to do, empty when ok
 
@@ -36,16 +35,28 @@ def doctor_command(project: Project, args: list[str]) -> int:
     if "--nodes" in args:
         return examine_nodes(project, [word for word in args if word != "--nodes"])
     parser = argparse.ArgumentParser(prog="lab doctor", description=__doc__)
-    parser.add_argument("--nodes", action="store_true", help="a short job that examines nodes; takes job.* and site=")
+    parser.add_argument(
+        "--nodes",
+        action="store_true",
+        help="a short job that examines nodes; takes job.* and site=",
+    )
     parser.parse_args(args)
     worst = 0
     for check in (machine, numerics, gpu_health, disks, python, repository, tracking, scheduler):
         print(check.__name__.replace("_", " "))
         for level, found, advice in findings(check, project):
             worst = max(worst, int(level == "wrong"))
-            print(textwrap.fill(found, 80, initial_indent=f"  {level:<5}  ", subsequent_indent=" " * 9))
+            print(
+                textwrap.fill(
+                    found, 80, initial_indent=f"  {level:<5}  ", subsequent_indent=" " * 9
+                )
+            )
             if advice:
-                print(textwrap.fill(advice, 80, initial_indent=" " * 9 + "-> ", subsequent_indent=" " * 12))
+                print(
+                    textwrap.fill(
+                        advice, 80, initial_indent=" " * 9 + "-> ", subsequent_indent=" " * 12
+                    )
+                )
     return worst
 
 
@@ -54,7 +65,13 @@ def findings(check, project: Project) -> list[Finding]:
     try:
         return list(check(project))
     except Exception as error:  # the doctor looks at broken things
-        return [("wrong", f"cannot be examined: {type(error).__name__}: {error}", "mend that, then again: lab doctor")]
+        return [
+            (
+                "wrong",
+                f"cannot be examined: {type(error).__name__}: {error}",
+                "mend that, then again: lab doctor",
+            )
+        ]
 
 
 def machine(project: Project) -> Iterator[Finding]:
@@ -62,10 +79,24 @@ def machine(project: Project) -> Iterator[Finding]:
 
     job = next((name for name in JOB_VARIABLES if name in os.environ), None)
     known = site_of_host(project)
-    kind = f"in job {os.environ[job]}" if job else f"a login node of {known}" if known else "no job here"
-    yield "ok", f"{socket.gethostname()}: {kind}; {cores()} of {os.cpu_count()} cores, {limit_bytes() / 1e9:.0f} GB", ""
+    kind = (
+        f"in job {os.environ[job]}"
+        if job
+        else f"a login node of {known}"
+        if known
+        else "no job here"
+    )
+    yield (
+        "ok",
+        f"{socket.gethostname()}: {kind}; {cores()} of {os.cpu_count()} cores, {memory_limit_bytes() / 1e9:.0f} GB",
+        "",
+    )
     if job and known:
-        yield "note", f"in a job, on a host named like a login node of {known}", "make its login_hosts narrower"
+        yield (
+            "note",
+            f"in a job, on a host named like a login node of {known}",
+            "make its login_hosts narrower",
+        )
     asked = int(os.environ.get("SLURM_CPUS_PER_TASK", 0))
     if asked > cores():
         found = f"the job has {asked} CPUs per task, this process may use {cores()}"
@@ -80,7 +111,11 @@ def numerics(project: Project) -> Iterator[Finding]:
     numpys = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
     blas = "MKL" if torch.backends.mkl.is_available() else "no MKL"
     threads = torch.get_num_threads()
-    yield "ok", f"torch {torch.__version__} ({blas}), NumPy {numpy.__version__} ({numpys}), {threads} threads", ""
+    yield (
+        "ok",
+        f"torch {torch.__version__} ({blas}), NumPy {numpy.__version__} ({numpys}), {threads} threads",
+        "",
+    )
     if threads > cores():
         yield "wrong", f"{threads} threads on {cores()} cores", f"export OMP_NUM_THREADS={cores()}"
     if torch.cuda.is_available():
@@ -88,13 +123,19 @@ def numerics(project: Project) -> Iterator[Finding]:
         tensor_cores = "bf16 and TF32" if major >= 8 else "fp16 only" if major == 7 else "none"
         yield "ok", f"cuDNN {torch.backends.cudnn.version()}, tensor cores: {tensor_cores}", ""
         if major >= 8 and not torch.backends.cuda.matmul.allow_tf32:
-            yield "note", "float32 is multiplied without TF32", "lab train does: trainer.matmul_precision=high"
+            yield (
+                "note",
+                "float32 is multiplied without TF32",
+                "lab train does: trainer.matmul_precision=high",
+            )
     locking = os.environ.get("HDF5_USE_FILE_LOCKING", "not set")
     yield "ok", f"HDF5 {h5py.version.hdf5_version}, HDF5_USE_FILE_LOCKING {locking}", ""
 
 
 def gpu_health(project: Project) -> Iterator[Finding]:
-    found = gpus("index", "name", "temperature.gpu", "memory.used", "ecc.errors.uncorrected.volatile.total")
+    found = gpus(
+        "index", "name", "temperature.gpu", "memory.used", "ecc.errors.uncorrected.volatile.total"
+    )
     if not found:
         yield "ok", "no NVIDIA GPU answers here", ""
         return
@@ -102,31 +143,54 @@ def gpu_health(project: Project) -> Iterator[Finding]:
         yield "ok", f"GPU {index}: {name}, {celsius} C, {used_MB} MB used", ""
         if n_errors.isdigit() and int(n_errors):
             yield "wrong", f"GPU {index}: {n_errors} uncorrected memory errors", HELP_DESK
-    slowdowns = ("clocks_event_reasons.hw_slowdown", "clocks_throttle_reasons.hw_slowdown")  # new name, old name
+    slowdowns = (
+        "clocks_event_reasons.hw_slowdown",
+        "clocks_throttle_reasons.hw_slowdown",
+    )  # new name, old name
     for index, slowed in gpus("index", slowdowns[0]) or gpus("index", slowdowns[1]):
         if slowed == "Active":
             yield "wrong", f"GPU {index} slows itself down (heat or power)", HELP_DESK
-    if "SYS" in said("nvidia-smi", "topo", "-m").partition("Legend")[0]:
-        yield "note", "some GPUs reach each other only through the CPUs (SYS)", "measure before using them together"
+    if "SYS" in output_of("nvidia-smi", "topo", "-m").partition("Legend")[0]:
+        yield (
+            "note",
+            "some GPUs reach each other only through the CPUs (SYS)",
+            "measure before using them together",
+        )
 
 
 def disks(project: Project) -> Iterator[Finding]:
-    places = {name: project.paths[name] for name in ("runs", "checkpoints", "scratch") if project.paths[name]}
+    places = {
+        name: project.paths[name]
+        for name in ("runs", "checkpoints", "scratch")
+        if project.paths[name]
+    }
     places |= {f"data[{i}]": path for i, path in enumerate(project.paths["data"])}
     for name, path in places.items():
         there = next(parent for parent in (path, *path.parents) if parent.exists())
         kind, space = filesystem_type(there), os.statvfs(there)
         free_GB, n_inodes = space.f_bavail * space.f_frsize / 1e9, space.f_favail
-        striped = f", stripes {found}" if (found := stripes(there)) else ""
-        yield "ok", f"paths.{name}: {path} on {kind}, {free_GB:,.0f} GB and {n_inodes:,} files free{striped}", ""
+        striped = f", stripes {found}" if (found := lustre_stripes(there)) else ""
+        yield (
+            "ok",
+            f"paths.{name}: {path} on {kind}, {free_GB:,.0f} GB and {n_inodes:,} files free{striped}",
+            "",
+        )
         if free_GB < 1 or (space.f_files and n_inodes < 1000):
-            yield "wrong", f"the disk of paths.{name} is full", f"lab runs prune, or set paths.{name.partition('[')[0]}"
+            yield (
+                "wrong",
+                f"the disk of paths.{name} is full",
+                f"lab runs prune, or set paths.{name.partition('[')[0]}",
+            )
         if name.startswith("data") and has_many_files(path):
-            yield "wrong", f"{path} holds more than {MANY_FILES:,} files", "pack them into one: lab data pack"
+            yield (
+                "wrong",
+                f"{path} holds more than {MANY_FILES:,} files",
+                "pack them into one: lab data pack",
+            )
         if kind == "lustre" and shutil.which("lfs"):
-            yield from quota(said("lfs", "quota", "-hu", str(os.getuid()), str(there)))
+            yield from quota(output_of("lfs", "quota", "-hu", str(os.getuid()), str(there)))
     if shutil.which("quota"):
-        yield from quota(said("quota", "-s"))
+        yield from quota(output_of("quota", "-s"))
 
 
 def quota(text: str) -> Iterator[Finding]:
@@ -147,33 +211,55 @@ def python(project: Project) -> Iterator[Finding]:
     if kind in NETWORK_DISKS:
         n_files = f"more than {MANY_FILES:,}" if has_many_files(Path(sys.prefix)) else "many"
         advice = "a container image is one file: python: container in the site's profile"
-        yield "note", f"the environment lies on {kind} in {n_files} files; many ranks import slowly", advice
+        yield (
+            "note",
+            f"the environment lies on {kind} in {n_files} files; many ranks import slowly",
+            advice,
+        )
 
 
 def repository(project: Project) -> Iterator[Finding]:
-    inside = said("git", "-C", str(project.root), "rev-parse", "--is-inside-work-tree").strip()
+    inside = output_of("git", "-C", str(project.root), "rev-parse", "--is-inside-work-tree").strip()
     if inside != "true":
         advice = "git init && git add . && git commit"
         yield "wrong", f"runs cannot record their code, and lab submit refuses: {inside}", advice
         return
-    n_changed = len(said("git", "-C", str(project.root), "status", "--porcelain").splitlines())
+    n_changed = len(output_of("git", "-C", str(project.root), "status", "--porcelain").splitlines())
     yield "ok", f"git: {n_changed} files differ from the last commit (runs freeze them too)", ""
 
 
 def tracking(project: Project) -> Iterator[Finding]:
-    from ..fit.loggers import wandb_key
+    from ..training.loggers import wandb_key
 
     mode = os.environ.get("WANDB_MODE", "chosen per run")
-    yield "ok", f"W&B: {'a key is there' if wandb_key() else 'no key, so runs log offline'}; mode {mode}", ""
+    yield (
+        "ok",
+        f"W&B: {'a key is there' if wandb_key() else 'no key, so runs log offline'}; mode {mode}",
+        "",
+    )
 
 
 def scheduler(project: Project) -> Iterator[Finding]:
     found = [name for name in ("sbatch", "qsub", "pjsub") if shutil.which(name)]
-    yield "ok", f"{', '.join(found)} found" if found else "none: lab submit site=workstation runs jobs here", ""
-    if "sbatch" in found and "UP" not in (answer := said("scontrol", "ping")):
-        yield "wrong", f"Slurm does not answer: {answer.strip().rpartition(chr(10))[2]}", "wait, or ask the help desk"
+    yield (
+        "ok",
+        f"{', '.join(found)} found"
+        if found
+        else "none: lab submit site=workstation runs jobs here",
+        "",
+    )
+    if "sbatch" in found and "UP" not in (answer := output_of("scontrol", "ping")):
+        yield (
+            "wrong",
+            f"Slurm does not answer: {answer.strip().rpartition(chr(10))[2]}",
+            "wait, or ask the help desk",
+        )
     if leftover := [name for name in os.environ if name.startswith(("SBATCH_", "SLURM_CPU_BIND"))]:
-        yield "note", f"{', '.join(leftover)} would change jobs sent by hand", "unset them; lab submit leaves them out"
+        yield (
+            "note",
+            f"{', '.join(leftover)} would change jobs sent by hand",
+            "unset them; lab submit leaves them out",
+        )
 
 
 def has_many_files(path: Path) -> bool:
@@ -181,43 +267,9 @@ def has_many_files(path: Path) -> bool:
     return next(islice(walk, MANY_FILES, None), None) is not None
 
 
-def said(*command: str) -> str:
+def output_of(*command: str) -> str:
     """What a command prints, or why it does not."""
     try:
-        return call(*command, timeout_s=20)
+        return run_scheduler_command(*command, timeout_s=20)
     except Failed as error:
         return str(error)
-
-
-def examine_nodes(project: Project, overrides: list[str]) -> int:
-    """Sends the job, waits for it, prints its table; 1 when a node is bad.
-
-    Raises:
-        Failed: the job is not over within half an hour, or left nothing.
-    """
-    from .plan import prepare_nodes
-    from .submit import submit_plan
-
-    plan = prepare_nodes(project, overrides)
-    (sent,) = submit_plan(plan, why="lab doctor --nodes", batch=False)
-    print(f"job {sent.job_id}, log {sent.log}; waiting (Ctrl-C leaves the job alone)", flush=True)
-    directory, n_ranks = Path(sent.run_dir), plan.request.nodes * plan.request.tasks_per_node
-    asked_s, end_s, state, rows = time.monotonic(), time.monotonic() + WAIT_S, "queued", []
-    while state in ("queued", "running") and sum("done" in row for row in rows) < n_ranks:
-        if time.monotonic() > end_s:
-            raise Failed(f"the job is not over after {WAIT_S // 60} minutes; it stays queued: lab logs {sent.run_id}")
-        if time.monotonic() > asked_s + poll_s(project, plan.site.name):
-            state, asked_s = status(directory, live()), time.monotonic()
-        time.sleep(1)
-        rows = [json.loads(file.read_text(encoding="utf-8")) for file in directory.glob("nodes/*.json")]
-    if not rows:
-        raise Failed(f"the job ended without a result; see {sent.log}")
-    silent = sorted(set(range(n_ranks)) - {row["rank"] for row in rows})
-    rows = sorted([*rows, *({"rank": rank, "host": "?"} for rank in silent)], key=lambda row: row["rank"])
-    print(table(rows))
-    bad = bad_nodes(rows)
-    for node, reasons in bad.items():
-        print(f"bad: {node}: {'; '.join(reasons)}")
-    named = ",".join(node for node in bad if node != "?")
-    print(f"leave them out with: job.exclude={named}" if bad else "all nodes compute alike")
-    return int(bool(bad))

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Jobs by run instead of by job id: what the schedulers say of them, and `lab queue`, `logs`, `cancel`, `shell`."""
+"""Jobs of runs: their states, `lab queue`, `lab logs`, `lab cancel`, `lab shell`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from pathlib import Path
 
 from ..errors import Failed, LabError, Refused
 from ..project import Project, read_yaml
-from ..record import listing
-from ..record.attempt import alive, status
-from ..record.environment import user
-from ..record.files import read_json
-from ..record.rows import run_directories
-from ..record.run import Run, find
-from .scheduler import JobState, scheduler_of
+from ..record.atomic import read_json
+from ..record.find import find_run
+from ..record.index import run_directories
+from ..record.process import user
+from ..record.run import Run
+from ..record.status import alive, status_of
+from .local import scheduler_of
+from .scheduler import JobState
 
 JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "PJM_JOBID", "JOB_ID")  # set inside a job
 
 
-def asker() -> Callable[[dict], JobState | None]:
+def job_states() -> Callable[[dict], JobState | None]:
     """A function from a run's record to the state of its job: queued or running, "unknown" when it cannot be told here
     (and why), None when it is over. Each scheduler is asked at most once, and not before the first question."""
 
@@ -56,22 +57,10 @@ def asker() -> Callable[[dict], JobState | None]:
     return ask
 
 
-def live() -> Callable[[dict], str | None]:
+def job_state_of() -> Callable[[dict], str | None]:
     """For lab.record, which asks no scheduler itself: a record -> queued, running, unknown, or None when it is over."""
-    ask = asker()
+    ask = job_states()
     return lambda record: getattr(ask(record), "state", None)
-
-
-def list_command(project: Project, args: list[str]) -> None:
-    listing.list_command(project, args, live())
-
-
-def show_command(project: Project, args: list[str]) -> None:
-    listing.show_command(project, args, live())
-
-
-def news_command(project: Project, args: list[str]) -> None:
-    listing.news_command(project, args, live())
 
 
 @dataclass(frozen=True)
@@ -90,7 +79,7 @@ class Job:
 
 def queue(project: Project | None = None) -> list[Job]:
     """Runs of this project that are queued or running, newest first."""
-    project, ask, found = project or Project.find(), asker(), []
+    project, ask, found = project or Project.find(), job_states(), []
     for directory in map(Path, run_directories(project.paths["runs"])):
         if (directory / "summary.json").exists() and not (directory / "requeue").exists():
             continue
@@ -98,25 +87,36 @@ def queue(project: Project | None = None) -> list[Job]:
         told, job = ask(record), record.get("job")
         if told is None or record["who"] != user():
             continue
-        state = told.state if told.state != "unknown" else status(directory, None, record)
+        state = told.state if told.state != "unknown" else status_of(directory, None, record)
         if state in ("queued", "running"):
             waited_s = time.time() - (directory / "run.json").stat().st_mtime
             seconds = told.elapsed_s if state == "running" else round(waited_s)
             gpu_hours = job.get("nodes", 0) * job.get("gpus", 0) * told.elapsed_s / 3600
-            about = (record["run_id"], record["trial"], job.get("id", "-"), job["site"], state, told.reason)
+            about = (
+                record["run_id"],
+                record["trial"],
+                job.get("id", "-"),
+                job["site"],
+                state,
+                told.reason,
+            )
             found.append(Job(*about, seconds, gpu_hours))
     return sorted(found, key=lambda job: job.run_id, reverse=True)
 
 
 def queue_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab queue", description="Your jobs: run, state, for how long, GPU-hours.")
+    parser = argparse.ArgumentParser(
+        prog="lab queue", description="Your jobs: run, state, for how long, GPU-hours."
+    )
     parser.add_argument(
-        "--watch", action="store_true", help="again and again until none is left, as often as sites allow"
+        "--watch",
+        action="store_true",
+        help="again and again until none is left, as often as sites allow",
     )
     options = parser.parse_args(args)
     while True:
         jobs = queue(project)
-        print(table(jobs), flush=True)
+        print(format_queue(jobs), flush=True)
         if not options.watch or not jobs:
             return
         time.sleep(max(poll_s(project, job.site) for job in jobs))
@@ -128,14 +128,16 @@ def poll_s(project: Project, site: str) -> float:
     return max(2.0, float(read_yaml(project.site_file(site)).get("poll_s") or 30))
 
 
-def table(jobs: list[Job]) -> str:
+def format_queue(jobs: list[Job]) -> str:
     """A line per job, and below it why it waits, where it does."""
     if not jobs:
         return "no jobs"
     lines = [f"{'run':<22}  {'trial':<14}  {'job':<13}  {'state':<7}  {'for':>9}  GPU-h"]
     for job in jobs:
         lasted = f"{job.seconds // 3600}:{job.seconds // 60 % 60:02}:{job.seconds % 60:02}"
-        line = f"{job.run_id:<22}  {job.trial:<14.14}  {job.job_id:<13}  {job.state:<7}  {lasted:>9}"
+        line = (
+            f"{job.run_id:<22}  {job.trial:<14.14}  {job.job_id:<13}  {job.state:<7}  {lasted:>9}"
+        )
         lines += [f"{line}  {job.gpu_hours:>5.1f}", *([f"    {job.why}"] if job.why else [])]
     return "\n".join(lines)
 
@@ -143,24 +145,36 @@ def table(jobs: list[Job]) -> str:
 def logs_command(project: Project, args: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lab logs", description="What a run's job printed.")
     parser.add_argument("run", help="an id or its beginning, a tag, @last")
-    parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the run's job has ended")
-    parser.add_argument("--rank", type=int, metavar="N", help="only what rank N printed (and what the job script says)")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="keep printing until the run's job has ended"
+    )
+    parser.add_argument(
+        "--rank",
+        type=int,
+        metavar="N",
+        help="only what rank N printed (and what the job script says)",
+    )
     options = parser.parse_args(args)
-    run = find(project.paths["runs"], options.run)
-    log, job = run.dir / "job.log", with_job(run)
-    state = status(run.dir, live())
+    run = find_run(project.paths["runs"], options.run)
+    log, job = run.dir / "job.log", require_job(run)
+    state = status_of(run.dir, job_state_of())
     if not log.exists() and not (options.follow and state in ("queued", "running")):
         raise LabError(f"{run.id} has no log yet; it is {state}. Why it waits: lab queue")
     position, rest, asked_s = 0, "", time.monotonic()
     while True:
         if options.follow and time.monotonic() - asked_s > poll_s(project, job["site"]):
-            state, asked_s = status(run.dir, live()), time.monotonic()
+            state, asked_s = status_of(run.dir, job_state_of()), time.monotonic()
         if log.exists():
             with open(log, errors="replace") as file:
                 file.seek(position)
                 *lines, rest = (rest + file.read()).split("\n")
                 position = file.tell()
-            print(*[f"{line}\n" for line in lines if of_rank(line, options.rank)], sep="", end="", flush=True)
+            print(
+                *[f"{line}\n" for line in lines if of_rank(line, options.rank)],
+                sep="",
+                end="",
+                flush=True,
+            )
         if not options.follow or state not in ("queued", "running"):
             print(rest, end="")
             return 0
@@ -173,7 +187,7 @@ def of_rank(line: str, rank: int | None) -> bool:
     return rank is None or label is None or int(label[1]) == rank
 
 
-def with_job(run: Run) -> dict:
+def require_job(run: Run) -> dict:
     """The job of a run's record.
 
     Raises:
@@ -181,20 +195,26 @@ def with_job(run: Run) -> dict:
     """
     if "id" in (run.record.get("job") or {}):
         return run.record["job"]
-    raise LabError(f"{run.id} has no job: it was trained in a terminal, or never sent. lab runs show {run.id}")
+    raise LabError(
+        f"{run.id} has no job: it was trained in a terminal, or never sent. lab runs show {run.id}"
+    )
 
 
 def cancel_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab cancel", description="Ends the jobs of runs; those that run save first.")
+    parser = argparse.ArgumentParser(
+        prog="lab cancel", description="Ends the jobs of runs; those that run save first."
+    )
     parser.add_argument("run", nargs="+", help="an id or its beginning, a tag, @last")
-    ask = asker()
-    for run in [find(project.paths["runs"], word) for word in parser.parse_args(args).run]:
-        job = with_job(run)
+    ask = job_states()
+    for run in [find_run(project.paths["runs"], word) for word in parser.parse_args(args).run]:
+        job = require_job(run)
         state = ask(run.record)
         if state is None:
             raise LabError(f"{run.id}: job {job['id']} is over already. lab runs show {run.id}")
         if state.state == "unknown":
-            raise LabError(f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}")
+            raise LabError(
+                f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}"
+            )
         (run.dir / "cancelled").touch()  # so that it saves but does not ask to go on
         try:
             scheduler_of(job["scheduler"]).cancel(job["id"])
@@ -206,16 +226,20 @@ def cancel_command(project: Project, args: list[str]) -> None:
 
 def shell_command(project: Project, args: list[str]) -> int:
     from ..config.overrides import SettingsParser
-    from .plan import prepare
+    from .plan import plan_submission
 
-    parser = SettingsParser("lab shell", "An interactive shell on a node of the site, with job.* as for lab submit.")
+    parser = SettingsParser(
+        "lab shell", "An interactive shell on a node of the site, with job.* as for lab submit."
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the command only")
     chosen = parser.read(args)
-    plan = prepare(project, chosen.overrides, command=["bash"])
+    plan = plan_submission(project, chosen.overrides, command=["bash"])
     command = scheduler_of(plan.site["scheduler"]).shell(plan.request)
     print(shlex.join(command), flush=True)
     if chosen.dry_run:
         return 0
     if any(name in os.environ for name in JOB_VARIABLES):
-        raise Refused("this shell is inside a job already; leave it first, or use the nodes you have.")
+        raise Refused(
+            "this shell is inside a job already; leave it first, or use the nodes you have."
+        )
     return subprocess.run(command).returncode

@@ -13,9 +13,9 @@ from pathlib import Path
 from ..config.overrides import SettingsParser
 from ..errors import Failed, LabError
 from ..project import Project
-from ..record.attempt import status
-from ..record.rows import run_directories
-from .jobs import live
+from ..record.index import run_directories
+from ..record.status import status_of
+from .jobs import job_state_of
 from .plan import OFFLINE
 
 
@@ -25,21 +25,38 @@ def prefetch_command(project: Project, args: list[str]) -> None:
     Raises:
         Failed: the second time still wants the network; what it wanted is told.
     """
-    parser = SettingsParser("lab prefetch", "Fetches what trial=NAME needs on nodes without internet, and proves it.")
-    command = [sys.executable, "-m", f"{project.package}.lab", "check", *parser.read(args).overrides]
+    parser = SettingsParser(
+        "lab prefetch", "Fetches what trial=NAME needs on nodes without internet, and proves it."
+    )
+    command = [
+        sys.executable,
+        "-m",
+        f"{project.package}.lab",
+        "check",
+        *parser.read(args).overrides,
+    ]
     switches = dict(word.split("=") for word in OFFLINE)
     online = {key: value for key, value in os.environ.items() if key not in switches}
-    online["PYTHONPATH"] = os.pathsep.join([str(project.source.parent), os.environ.get("PYTHONPATH", "")])
+    online["PYTHONPATH"] = os.pathsep.join(
+        [str(project.source.parent), os.environ.get("PYTHONPATH", "")]
+    )
     if code := subprocess.run(command, env=online, cwd=project.root).returncode:
         raise Failed(f"lab check fails here, with the network (code {code}); mend that first.")
     cut = ["unshare", "--net", *(["--map-root-user"] if os.geteuid() else [])]
-    if not shutil.which("unshare") or subprocess.run([*cut, "true"], capture_output=True).returncode:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*cut, "true"], capture_output=True).returncode
+    ):
         cut = []
     offline = {"env": online | switches, "cwd": project.root, "capture_output": True, "text": True}
     done = subprocess.run([*cut, *command], **offline)
     if done.returncode:
-        raise Failed(f"without the network it fails, so a node could not run it:\n{done.stderr.strip()}")
-    print(f"everything is there (tried {'without any network' if cut else 'with the offline switches only'})")
+        raise Failed(
+            f"without the network it fails, so a node could not run it:\n{done.stderr.strip()}"
+        )
+    print(
+        f"everything is there (tried {'without any network' if cut else 'with the offline switches only'})"
+    )
 
 
 def sync_command(project: Project, args: list[str]) -> int:
@@ -47,7 +64,9 @@ def sync_command(project: Project, args: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lab sync", description=sync_command.__doc__)
     parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
     dry_run = parser.parse_args(args).dry_run
-    wandb = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    wandb = shutil.which(
+        "wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    )
     if wandb is None and not dry_run:
         raise LabError("the wandb command is not installed: pip install wandb")
     codes = [0]
@@ -63,10 +82,10 @@ def sync_command(project: Project, args: list[str]) -> int:
 
 def offline_runs(project: Project) -> list[Path]:
     """Directories of offline W&B runs that have ended and were not uploaded, oldest first."""
-    scheduler, found = live(), []
+    scheduler, found = job_state_of(), []
     for directory in map(Path, run_directories(project.paths["runs"])):
         folders = [file.parent for file in directory.glob("wandb/offline-run-*/*.wandb")]
         waiting = [folder for folder in folders if not any(folder.glob("*.wandb.synced"))]
-        if waiting and status(directory, scheduler) not in ("running", "queued"):
+        if waiting and status_of(directory, scheduler) not in ("running", "queued"):
             found += waiting
     return sorted(found, key=lambda folder: folder.name)

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What one job asks for: the job.* settings completed from the site, and refused where the site's rules say no."""
+"""What a job asks for: nodes, processes, GPUs, cores, memory, time, queue, account."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LabError
-from ..speed.nodes import gpus
-from .scheduler import words_of
+from ..machine.gpu import gpus
+from .dialect import load_dialect
+from .job_size import format_hms, parse_megabytes, parse_seconds
 from .site import NO_LIMIT, Site, account_of
 
-TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?|(\d+(?:\.\d+)?)([smhd])")
-UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-UNITS_MB = {"": 1, "M": 1, "G": 1000, "T": 1_000_000}
-LEAST = {"nodes": 1, "gpus": 0, "tasks_per_node": 1, "cpus_per_task": 1}  # job keys that are whole numbers
-ASKED = ("mem", "qos", "constraint", "exclude", "mail", "after")  # job keys that some schedulers have no words for
+LEAST = {
+    "nodes": 1,
+    "gpus": 0,
+    "tasks_per_node": 1,
+    "cpus_per_task": 1,
+}  # job keys that are whole numbers
+ASKED = (
+    "mem",
+    "qos",
+    "constraint",
+    "exclude",
+    "mail",
+    "after",
+)  # job keys that some schedulers have no words for
 
 
 @dataclass(frozen=True)
@@ -35,66 +45,47 @@ class Request:
     memory_MB: int | None = None
 
 
-def seconds(text: Any) -> int:
-    """Seconds of "10:00:00", "1-12:00:00", "30:00" (hours:minutes), "90m", "10h" or a plain number of seconds."""
-    if isinstance(text, int):
-        return text
-    found = TIME.fullmatch(str(text).strip())
-    if not found:
-        raise LabError(f"job.time={text} is no time. Write hours:minutes:seconds (10:00:00), 1-12:00:00, 90m or 10h")
-    days, hours, minutes, rest, number, unit = found.groups()
-    if unit:
-        return round(float(number) * UNITS_S[unit])
-    return ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(rest or 0)
-
-
-def clock(time_s: float) -> str:
-    """Seconds as hours:minutes:seconds."""
-    minutes, rest = divmod(int(time_s), 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest:02d}"
-
-
-def megabytes(text: Any) -> int:
-    """MB (10**6 bytes, or what the scheduler takes for them) of "64G", "500M" or a plain number of MB."""
-    found = re.fullmatch(r"(\d+)([MGT]?)B?", str(text).strip().upper())
-    if not found:
-        raise LabError(f"job.mem={text} is no amount of memory per node. Write 64G or 500M")
-    return int(found[1]) * UNITS_MB[found[2]]
-
-
-def complete(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Request:
+def build_request(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Request:
     """The request for a job section of the configuration, or for each of an array of `n_jobs`.
 
     Raises:
         LabError: the site's rules forbid it; the message names the rule and what would be allowed.
     """
     job = _with_defaults(site, {key: value for key, value in job.items() if value is not None})
-    time_s = seconds(job["time"])
+    time_s = parse_seconds(job["time"])
     _check_size(site, job, time_s)
     resource = _resource(site, job["nodes"], job["gpus"])
     account, at_submit = _account(site, job.get("account"))
     lead_s = min(site["requeue"]["lead_s"], time_s // 4)
-    values = job | {"name": name, "time": clock(time_s), "lead_s": lead_s}
+    values = job | {"name": name, "time": format_hms(time_s), "lead_s": lead_s}
     values["n_tasks"] = job["nodes"] * job["tasks_per_node"]
 
-    words = words_of(site["scheduler"])
+    words = load_dialect(site["scheduler"])
     options = [*resource["options"], *site["options"], *account]
-    options += _queue(site, job.get("queue") or resource["queue"], time_s, job["nodes"] * job["gpus"], n_jobs)
+    options += _queue(
+        site, job.get("queue") or resource["queue"], time_s, job["nodes"] * job["gpus"], n_jobs
+    )
     options += words["options"]
     for key in ASKED:
         if key in job and key not in words["asked"]:
             said = f"job.{key} has no counterpart in {site['scheduler']} ({site.name})."
             raise LabError(f"{said} Use job.extra with its own words.")
         options += words["asked"][key] if key in job else []
-    options = [option.format(**values) for option in options] + [str(option) for option in job["extra"]]
-    memory_MB = megabytes(job["mem"]) if "mem" in job else None
-    return Request(name, *(job[key] for key in LEAST), time_s, lead_s, options, at_submit, memory_MB)
+    options = [option.format(**values) for option in options] + [
+        str(option) for option in job["extra"]
+    ]
+    memory_MB = parse_megabytes(job["mem"]) if "mem" in job else None
+    return Request(
+        name, *(job[key] for key in LEAST), time_s, lead_s, options, at_submit, memory_MB
+    )
 
 
 def _with_defaults(site: Site, given: dict[str, Any]) -> dict[str, Any]:
     """The job keys that were set, and the site's for the rest; whole numbers are checked."""
     usual = site["job"]
-    known = len(gpus("index")) if site["scheduler"] == "local" else site["gpu"]["per_node"] < NO_LIMIT
+    known = (
+        len(gpus("index")) if site["scheduler"] == "local" else site["gpu"]["per_node"] < NO_LIMIT
+    )
     n_gpus = min(1, int(known)) if usual["gpus"] is None else usual["gpus"]
     job = {"nodes": 1, "gpus": n_gpus, "time": usual["time"], "extra": []} | given
     job.setdefault("tasks_per_node", job["gpus"] or 1)
@@ -105,7 +96,7 @@ def _with_defaults(site: Site, given: dict[str, Any]) -> dict[str, Any]:
     if job["gpus"] and usual["cpus_per_gpu"] and "cpus_per_task" not in given:
         job["cpus_per_task"] = max(1, usual["cpus_per_gpu"] * job["gpus"] // job["tasks_per_node"])
     if job["gpus"] and usual["mem_per_gpu"] and "mem" not in given:
-        job["mem"] = f"{megabytes(usual['mem_per_gpu']) * job['gpus']}M"
+        job["mem"] = f"{parse_megabytes(usual['mem_per_gpu']) * job['gpus']}M"
     return job
 
 
@@ -119,9 +110,13 @@ def _check_size(site: Site, job: dict[str, Any], time_s: int) -> None:
             f"Ask for several nodes: job.gpus={per_node} job.nodes={-(-n_gpus // per_node)}"
         )
     if n_gpus and tasks > n_gpus:
-        raise LabError(f"job.tasks_per_node={tasks} on job.gpus={n_gpus}: two tasks cannot share a GPU. Leave it out.")
+        raise LabError(
+            f"job.tasks_per_node={tasks} on job.gpus={n_gpus}: two tasks cannot share a GPU. Leave it out."
+        )
     if site["scheduler"] == "local" and job["nodes"] > 1:
-        raise LabError(f"job.nodes={job['nodes']}, but {site.name} is one machine without a scheduler. Leave it out.")
+        raise LabError(
+            f"job.nodes={job['nodes']}, but {site.name} is one machine without a scheduler. Leave it out."
+        )
 
 
 def _resource(site: Site, nodes: int, n_gpus: int) -> dict[str, Any]:
@@ -129,9 +124,14 @@ def _resource(site: Site, nodes: int, n_gpus: int) -> dict[str, Any]:
     if not site["resources"]:
         return {"options": [], "queue": ""}
     for resource in site["resources"]:
-        if resource["gpus"] in (n_gpus, "any" if n_gpus else n_gpus) and nodes <= resource["max_nodes"]:
+        if (
+            resource["gpus"] in (n_gpus, "any" if n_gpus else n_gpus)
+            and nodes <= resource["max_nodes"]
+        ):
             return resource
-    sizes = [f"{entry['gpus']} on at most {entry['max_nodes']} nodes" for entry in site["resources"]]
+    sizes = [
+        f"{entry['gpus']} on at most {entry['max_nodes']} nodes" for entry in site["resources"]
+    ]
     raise LabError(
         f"job.gpus={n_gpus} job.nodes={nodes}: {site.name} has no such resource type.\n"
         f"GPUs per node there: {', '.join(sizes).replace(' on at most inf nodes', '')} (resources in {site.path})"
@@ -141,7 +141,7 @@ def _resource(site: Site, nodes: int, n_gpus: int) -> dict[str, Any]:
 def _account(site: Site, asked: str | None) -> tuple[list[str], list[str]]:
     """Directives and command-line options that name the account; some sites take it only on the command line."""
     rule, account = site["account"], asked or account_of(site)
-    option = rule["option"] or "".join(words_of(site["scheduler"])["asked"].get("account", []))
+    option = rule["option"] or "".join(load_dialect(site["scheduler"])["asked"].get("account", []))
     if account is None and rule["required"]:
         raise LabError(
             f"{site.name} needs an account: {rule['ask']}.\n"
@@ -160,7 +160,10 @@ def _queue(site: Site, asked: str, time_s: int, n_gpus: int, n_jobs: int) -> lis
     """The option for the queue that was asked for, or for the first of the site's whose limits allow the job."""
     candidates = [queue for queue in site["queues"] if asked in ("", queue["name"])]
     if asked and not candidates:  # its rules are not in the profile; the scheduler will judge
-        return [option.format(queue=asked) for option in words_of(site["scheduler"])["asked"].get("queue", [])]
+        return [
+            option.format(queue=asked)
+            for option in load_dialect(site["scheduler"])["asked"].get("queue", [])
+        ]
     broken = []
     for queue in candidates:
         if time_s > queue["max_h"] * 3600:
@@ -175,6 +178,6 @@ def _queue(site: Site, asked: str, time_s: int, n_gpus: int, n_jobs: int) -> lis
         return []
     times = f", {n_jobs} times" if n_jobs > 1 else ""
     raise LabError(
-        f"no queue of {site.name} takes {clock(time_s)} on {n_gpus} GPUs{times}: {'; '.join(broken)} (queues in {site.path}).\n"
+        f"no queue of {site.name} takes {format_hms(time_s)} on {n_gpus} GPUs{times}: {'; '.join(broken)} (queues in {site.path}).\n"
         "Ask for less; a run continues by itself after its time limit where the site can requeue."
     )

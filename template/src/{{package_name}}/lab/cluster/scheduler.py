@@ -1,8 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""How a scheduler is spoken to: send a script, ask for one's jobs, cancel, open a shell on a node.
-
-Its words are in schedulers.yaml; here are the ways in which the answers are written, and the machine without a scheduler.
-"""
+"""Submits, asks and cancels jobs of Slurm, PBS, Grid Engine and PJM."""
 
 from __future__ import annotations
 
@@ -10,19 +7,15 @@ import getpass
 import json
 import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from ..errors import Failed
-from ..project import read_yaml
-from ..record.environment import pid_started
-from ..speed.nodes import emptiest
+from .dialect import load_dialect
 
 if TYPE_CHECKING:
     from .request import Request
@@ -33,7 +26,9 @@ OF_A_JOB = re.compile(  # variables of the job one stands in: inherited, they wo
     r"|CUDA_VISIBLE_DEVICES$|GPU_DEVICE_ORDINAL$|ROCR_VISIBLE_DEVICES$|(?:OMP|MKL)_NUM_THREADS$|PYTHON(?!NOUSERSITE|DONTWRITE)"
 )
 OF_THE_CLUSTER = {"SLURM_CONF", "PBS_CONF_FILE", "PBS_EXEC", "PBS_HOME", "PBS_SERVER"}
-Answer = Iterator[tuple[str, str, str, str]]  # of each job: id, state in the scheduler's words, reason, elapsed time
+Answer = Iterator[
+    tuple[str, str, str, str]
+]  # of each job: id, state in the scheduler's words, reason, elapsed time
 
 
 @dataclass(frozen=True)
@@ -45,22 +40,11 @@ class JobState:
     elapsed_s: int = 0
 
 
-@cache
-def words_of(scheduler: str) -> dict[str, Any]:
-    """How a scheduler spells commands, options, variables and reasons."""
-    return read_yaml(Path(__file__).parent / "schedulers.yaml")[scheduler]
-
-
-def scheduler_of(name: str) -> Scheduler:
-    """Speaks to a scheduler by its name in the profile."""
-    return Local(name) if name == "local" else Scheduler(name)
-
-
 class Scheduler:
     """Slurm, PBS Pro, Grid Engine or PJM, by its words. PBS and PJM were never run."""
 
     def __init__(self, name: str) -> None:
-        self.words, self.read_jobs = words_of(name), JOBS.get(name)
+        self.words, self.read_jobs = load_dialect(name), JOBS.get(name)
 
     def send_command(self, request: Request, script: Path) -> list[str]:
         return [*self.words["send"], *request.submit_options, str(script)]
@@ -71,33 +55,50 @@ class Scheduler:
         Raises:
             Failed: the scheduler took nothing; with its own words.
         """
-        number = re.search(r"[1-9]\d*", call(*self.send_command(request, script), cwd=script.parent))
+        number = re.search(
+            r"[1-9]\d*",
+            run_scheduler_command(*self.send_command(request, script), cwd=script.parent),
+        )
         if not number:  # some sites' limits make sbatch --parsable succeed without a job
-            raise Failed(f"{self.words['send'][0]} took nothing and gave no reason; usually a limit on submitted jobs")
+            raise Failed(
+                f"{self.words['send'][0]} took nothing and gave no reason; usually a limit on submitted jobs"
+            )
         indices = range(self.words.get("first_index", 0), self.words.get("first_index", 0) + n)
-        return [number[0]] if n == 1 else [self.words["array_id"].format(number=number[0], index=i) for i in indices]
+        return (
+            [number[0]]
+            if n == 1
+            else [self.words["array_id"].format(number=number[0], index=i) for i in indices]
+        )
 
     def jobs(self) -> dict[str, JobState]:
         """The user's queued and running jobs by id."""
         found = {}
-        for job_id, said, reason, elapsed in self.read_jobs(call(*self._filled("list", user=getpass.getuser()))):
+        for job_id, said, reason, elapsed in self.read_jobs(
+            run_scheduler_command(*self._filled("list", user=getpass.getuser()))
+        ):
             waits = re.match(self.words["waiting"], said)
             why = self.words.get("reasons", {}).get(reason, reason) if waits else ""
             found[job_id] = JobState("queued" if waits else "running", why, _seconds(elapsed))
         return found
 
     def cancel(self, job_id: str) -> None:
-        call(*self._filled("cancel", id=job_id))
+        run_scheduler_command(*self._filled("cancel", id=job_id))
 
     def start_estimate(self, job_id: str) -> str | None:
         """When a queued job is expected to start, in the scheduler's words; None when it does not say."""
-        text = call(*self._filled("start", id=job_id)).strip().partition("\n")[0] if "start" in self.words else ""
+        text = (
+            run_scheduler_command(*self._filled("start", id=job_id)).strip().partition("\n")[0]
+            if "start" in self.words
+            else ""
+        )
         return None if text in ("", "N/A") else text
 
     def shell(self, request: Request) -> list[str]:
         """The command that opens an interactive shell with the resources of `request`."""
         shell = self.words["shell"]
-        options = [option for option in request.options if not option.startswith(tuple(shell["without"]))]
+        options = [
+            option for option in request.options if not option.startswith(tuple(shell["without"]))
+        ]
         words = [word for option in options for word in split(option)]
         return [*shell["start"], *request.submit_options, *words, *shell["end"]]
 
@@ -117,15 +118,25 @@ def _slurm(text: str) -> Answer:
 
 def _pbs(text: str) -> Answer:
     for job_id, job in json.loads(text or "{}").get("Jobs", {}).items():
-        if job.get("Job_Owner", "").partition("@")[0] == getpass.getuser() and job["job_state"] not in "FX":
+        if (
+            job.get("Job_Owner", "").partition("@")[0] == getpass.getuser()
+            and job["job_state"] not in "FX"
+        ):
             used = job.get("resources_used", {}).get("walltime", "")
             yield job_id.partition(".")[0], job["job_state"], job.get("comment", ""), used
 
 
 def _gridengine(text: str) -> Answer:
     for job in ElementTree.fromstring(text).iter("job_list"):
-        number, task, state = (job.findtext(name, "") for name in ("JB_job_number", "tasks", "state"))
-        yield f"{number}.{task}" if task else number, state, "in error" if "E" in state else "waiting", ""
+        number, task, state = (
+            job.findtext(name, "") for name in ("JB_job_number", "tasks", "state")
+        )
+        yield (
+            f"{number}.{task}" if task else number,
+            state,
+            "in error" if "E" in state else "waiting",
+            "",
+        )
 
 
 def _pjm(text: str) -> Answer:
@@ -147,57 +158,35 @@ def _seconds(elapsed: str) -> int:
 
 def clean_environment() -> dict[str, str]:
     """The environment without what belongs to the job or run one stands in."""
-    return {name: value for name, value in os.environ.items() if name in OF_THE_CLUSTER or not OF_A_JOB.match(name)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in OF_THE_CLUSTER or not OF_A_JOB.match(name)
+    }
 
 
-def call(*command: str, cwd: Path | None = None, timeout_s: float = 60) -> str:
+def run_scheduler_command(*command: str, cwd: Path | None = None, timeout_s: float = 60) -> str:
     """What a scheduler's command prints; `cwd` becomes the working directory of a job, and must outlive it.
 
     Raises:
         Failed: it is not installed here, failed, or did not answer in time; with its own words.
     """
-    options = {"cwd": cwd, "env": clean_environment(), "stdin": subprocess.DEVNULL, "timeout": timeout_s}
+    options = {
+        "cwd": cwd,
+        "env": clean_environment(),
+        "stdin": subprocess.DEVNULL,
+        "timeout": timeout_s,
+    }
     try:
         done = subprocess.run(command, capture_output=True, text=True, **options)
     except FileNotFoundError as error:
-        raise Failed(f"{command[0]} is not installed here. Is this a login node? lab doctor tells.") from error
+        raise Failed(
+            f"{command[0]} is not installed here. Is this a login node? lab doctor tells."
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise Failed(f"{' '.join(command)} did not answer within {timeout_s:.0f} s; is the scheduler down?") from error
+        raise Failed(
+            f"{' '.join(command)} did not answer within {timeout_s:.0f} s; is the scheduler down?"
+        ) from error
     if done.returncode:
         raise Failed(f"{' '.join(command)} failed: {(done.stderr or done.stdout).strip()}")
     return done.stdout
-
-
-class Local(Scheduler):
-    """A machine without a scheduler: a detached process per run, on the emptiest GPUs.
-
-    Job ids are process ids with the start time, which tells a process from a later one of the same number.
-    """
-
-    def send(self, request: Request, script: Path, n: int) -> list[str]:
-        """Starts a process per run; the runs of an array wait for each other."""
-        environment = clean_environment()
-        if request.gpus:
-            chosen = emptiest(request.gpus, request.memory_MB)
-            environment |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(chosen)}
-        nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        started = []
-        for index in range(n):  # each in a session of its own: it outlives the terminal
-            own = environment | {"LAB_INDEX": str(index)}
-            process = subprocess.Popen(["bash", str(script)], env=own, start_new_session=True, **nowhere)
-            started.append(f"{process.pid}-{pid_started(process.pid)}")
-        return started
-
-    def jobs(self) -> dict[str, JobState]:
-        """Every process that could be a job; a run asks for its own."""
-        up_s = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
-        found = {pid: pid_started(int(pid)) for pid in os.listdir("/proc") if pid.isdigit()}
-        ages_s = {
-            f"{pid}-{ticks}": up_s - int(ticks) / os.sysconf("SC_CLK_TCK") for pid, ticks in found.items() if ticks
-        }
-        return {job_id: JobState("running", "", round(age_s)) for job_id, age_s in ages_s.items()}
-
-    def cancel(self, job_id: str) -> None:
-        pid = int(job_id.partition("-")[0])
-        if f"{pid}-{pid_started(pid)}" == job_id:
-            os.kill(pid, signal.SIGTERM)

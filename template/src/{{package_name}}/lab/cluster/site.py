@@ -10,14 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.legal import check_keys
+from ..config.check import check_keys
 from ..errors import LabError, nearest
 from ..project import LAB, Project, read_yaml
 
 NO_LIMIT = float("inf")
 ENTRIES: dict[str, dict[str, Any]] = {  # of the lists of sections
     "resources": {"gpus": None, "max_nodes": NO_LIMIT, "queue": "", "options": []},
-    "queues": {"name": "", "option": "", "max_h": NO_LIMIT, "max_gpus": NO_LIMIT, "max_submit": NO_LIMIT},
+    "queues": {
+        "name": "",
+        "option": "",
+        "max_h": NO_LIMIT,
+        "max_gpus": NO_LIMIT,
+        "max_submit": NO_LIMIT,
+    },
 }
 CHOICES = {
     "scheduler": ("slurm", "pbs", "gridengine", "pjm", "local"),
@@ -68,7 +74,9 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
     for key, default in ENTRIES.items():
         for i, entry in enumerate(profile[key]):
             if not isinstance(entry, dict):
-                raise LabError(f"{where}: {key}[{i}] must be a section with {', '.join(default)}, but it is {entry!r}")
+                raise LabError(
+                    f"{where}: {key}[{i}] must be a section with {', '.join(default)}, but it is {entry!r}"
+                )
             check_keys(entry, default, "", where, f"{key}[{i}].")
         profile[key] = [default | entry for entry in profile[key]]
     for key, allowed in CHOICES.items():
@@ -90,14 +98,20 @@ def site_of_host(project: Project, host: str | None = None) -> str | None:
     host = host or socket.getfqdn()
     for directory in project.site_directories:
         for path in sorted(directory.glob("*.yaml")):
-            if any(re.fullmatch(pattern, host) for pattern in read_yaml(path).get("login_hosts") or []):
+            if any(
+                re.fullmatch(pattern, host) for pattern in read_yaml(path).get("login_hosts") or []
+            ):
                 return path.stem
     return None
 
 
 def account_of(site: Site) -> str | None:
     """The user's account at a site, from accounts.yaml in the user's configuration directory, never from a repository."""
-    path = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "lab" / "accounts.yaml"
+    path = (
+        Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "lab" / "accounts.yaml"
+    )
     accounts = read_yaml(path) if path.is_file() else {}
-    found = accounts.get(site.name) or accounts.get(site.name.rpartition("_")[0])  # jean_zay serves jean_zay_h100
+    found = accounts.get(site.name) or accounts.get(
+        site.name.rpartition("_")[0]
+    )  # jean_zay serves jean_zay_h100
     return None if found is None else str(found)

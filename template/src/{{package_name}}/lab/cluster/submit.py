@@ -1,8 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab submit`: compose, freeze, check what was frozen, make the run, write the job script, send it, return.
-
-overrides ─ points ─ compose ─ snapshot ─ check on the frozen tree ─ run directories ─ job.sh ─ scheduler
-"""
+"""`lab submit`: freezes the code, renders the job, sends it, returns at once."""
 
 from __future__ import annotations
 
@@ -13,28 +10,29 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
-from ..config.compose import Composition, resolved
-from ..config.overrides import SettingsParser, identity, read_recorded
+from ..bench.forecast import check_budget
+from ..config.compose import Composition
+from ..config.overrides import SettingsParser
+from ..config.recorded import run_identity
 from ..errors import Failed, LabError, Refused
 from ..project import Project
-from ..record import verify
-from ..record.attempt import status
-from ..record.bundle import STORE, freeze, materialise
-from ..record.files import read_json
-from ..record.rows import run_directories
-from ..record.run import Run, find
-from ..speed.forecast import announce
-from .frozen import check_frozen, refuse_lacking
-from .jobs import live
-from .plan import Plan, plan_of, prepare, render, script_of
-from .request import clock
-from .scheduler import scheduler_of, words_of
+from ..record.atomic import read_json
+from ..record.bundle import STORE
+from ..record.frozen import freeze_code, unpack_code
+from ..record.index import run_directories
+from ..record.run import Run
+from ..record.status import status_of
+from .check_frozen import check_frozen, refuse_lacking
+from .dialect import load_dialect
+from .job_size import format_hms
+from .jobs import job_state_of
+from .local import scheduler_of
+from .plan import Plan, plan_submission
+from .script import render_script, template_of
 
 TRIAL_OF_COMMANDS = "command"  # runs/command/…: what `lab submit -- CMD` ran
 
@@ -71,7 +69,7 @@ def submit(
     Raises:
         LabError: the settings, the frozen code, the budget or the site say no; nothing was sent.
     """
-    plan = prepare(project or Project.find(), list(overrides), command)
+    plan = plan_submission(project or Project.find(), list(overrides), command)
     return submit_plan(plan, why=why, batch=batch, allow=allow, yes=yes)
 
 
@@ -90,19 +88,28 @@ def submit_plan(
         codes = {point.trial: _freeze(plan, point, allow) for point in plan.points}
     code = codes[plan.points[0].trial]
     if len({code["commit"] for code in codes.values()}) > 1:
-        raise Refused("the code was edited while it was frozen, and nothing was sent. Type the same again.")
+        raise Refused(
+            "the code was edited while it was frozen, and nothing was sent. Type the same again."
+        )
     if plan.trains and not original:
         plan.points = _holes(plan, code)
     if not plan.points:
-        print("every point of this list is queued, running or finished; nothing to send", file=sys.stderr)
+        print(
+            "every point of this list is queued, running or finished; nothing to send",
+            file=sys.stderr,
+        )
         return []
     if plan.trains:
         meant = yes or original is not None  # its hours are known from the first time
-        announce([point.config for point in plan.points], code["tree"], plan.request.time_s, meant)
+        check_budget(
+            [point.config for point in plan.points], code["tree"], plan.request.time_s, meant
+        )
     archive = plan.runs / STORE / f"{code['commit']}.tar"
     with tempfile.TemporaryDirectory(prefix="lab-submit-") as temporary:
         frozen = Path(temporary).resolve() / "code"
-        materialise(code, plan.project.root, original.dir if original else plan.runs / STORE, frozen)
+        unpack_code(
+            code, plan.project.root, original.dir if original else plan.runs / STORE, frozen
+        )
         if not original:
             settings = {name for point in plan.points for name in point.origin.values()}
             refuse_lacking(plan.project, code, frozen, settings)
@@ -118,7 +125,14 @@ def submit_plan(
 
 def _freeze(plan: Plan, point: Composition, allow: bool) -> dict[str, Any]:
     rules = point.config.record
-    code = freeze(plan.project, plan.runs, point.trial, dirty=rules.dirty, max_file_mb=rules.max_file_mb, allow=allow)
+    code = freeze_code(
+        plan.project,
+        plan.runs,
+        point.trial,
+        dirty=rules.dirty,
+        max_file_mb=rules.max_file_mb,
+        allow=allow,
+    )
     if not code["complete"]:
         raise Refused(f"nothing was sent: the code cannot be frozen: {code['reason']}")
     return code
@@ -126,21 +140,30 @@ def _freeze(plan: Plan, point: Composition, allow: bool) -> dict[str, Any]:
 
 def _holes(plan: Plan, code: dict[str, Any]) -> list[Composition]:
     """The points of which no run is queued, running or finished; a single run is sent again, with a warning."""
-    known, ask = {}, live()
+    known, ask = {}, job_state_of()
     for directory in map(Path, run_directories(plan.runs)):
         record = read_json(directory / "run.json") or {}
         if (record.get("code") or {}).get("tree") == code["tree"]:
-            state = status(directory, ask, record)
+            state = status_of(directory, ask, record)
             if state in ("queued", "running", "finished"):
-                known[identity((directory / "config.yaml").read_text(encoding="utf-8"))] = (record["run_id"], state)
-    holes = [point for point in plan.points if identity(point.yaml) not in known]
+                known[run_identity((directory / "config.yaml").read_text(encoding="utf-8"))] = (
+                    record["run_id"],
+                    state,
+                )
+    holes = [point for point in plan.points if run_identity(point.yaml) not in known]
     if len(plan.points) == 1 and not holes:
-        run_id, state = known[identity(plan.points[0].yaml)]
-        print(f"lab: run {run_id} has the same code and settings, and is {state}; sending another", file=sys.stderr)
+        run_id, state = known[run_identity(plan.points[0].yaml)]
+        print(
+            f"lab: run {run_id} has the same code and settings, and is {state}; sending another",
+            file=sys.stderr,
+        )
         return plan.points
     if len(holes) < len(plan.points):
         filled = f"{len(plan.points) - len(holes)} of {len(plan.points)}"
-        print(f"lab: {filled} points are queued, running or finished; filling the rest", file=sys.stderr)
+        print(
+            f"lab: {filled} points are queued, running or finished; filling the rest",
+            file=sys.stderr,
+        )
     return holes
 
 
@@ -149,16 +172,25 @@ def _pack(frozen: Path, archive: Path) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     aside = archive.with_suffix(f".{os.getpid()}.tmp")
     try:
-        subprocess.run(["tar", "-cf", str(aside), "-C", str(frozen), "."], check=True, capture_output=True)
+        subprocess.run(
+            ["tar", "-cf", str(aside), "-C", str(frozen), "."], check=True, capture_output=True
+        )
         os.replace(aside, archive)
     except (subprocess.CalledProcessError, OSError) as error:
-        raise Failed(f"the frozen code cannot be written to {archive}: {error}. Is the disk full?") from error
+        raise Failed(
+            f"the frozen code cannot be written to {archive}: {error}. Is the disk full?"
+        ) from error
     finally:
         aside.unlink(missing_ok=True)
 
 
 def _create(
-    plan: Plan, point: Composition, code: dict[str, Any], why: str | None, allow: bool, parent: str | None
+    plan: Plan,
+    point: Composition,
+    code: dict[str, Any],
+    why: str | None,
+    allow: bool,
+    parent: str | None,
 ) -> Run:
     return Run.create(
         plan.project,
@@ -181,13 +213,17 @@ def _create(
 def _send(plan: Plan, runs: list[Run], archive: Path, code: dict[str, Any]) -> list[Submitted]:
     """Writes the script of these runs, gives it to the scheduler, and notes the answer in their records."""
     request, scheduler, run_dirs = plan.request, plan.site["scheduler"], [run.dir for run in runs]
-    script = script_of(run_dirs)
-    script.write_text(render(plan, run_dirs, archive, code), encoding="utf-8")
+    script = template_of(run_dirs)
+    script.write_text(render_script(plan, run_dirs, archive, code), encoding="utf-8")
     script.chmod(0o755)
     (script.parent / "site.yaml").write_text(plan.site.text, encoding="utf-8")
-    if len(runs) > 1:  # a scheduler knows one pattern for logs only: <first run>/array/<index>.log leads to each run's
+    if (
+        len(runs) > 1
+    ):  # a scheduler knows one pattern for logs only: <first run>/array/<index>.log leads to each run's
         (script.parent / "array").mkdir()
-        for index, folder in enumerate(run_dirs, start=words_of(scheduler).get("first_index", 0)):
+        for index, folder in enumerate(
+            run_dirs, start=load_dialect(scheduler).get("first_index", 0)
+        ):
             (script.parent / "array" / f"{index}.log").symlink_to(
                 os.path.relpath(folder / "job.log", script.parent / "array")
             )
@@ -196,11 +232,21 @@ def _send(plan: Plan, runs: list[Run], archive: Path, code: dict[str, Any]) -> l
     except LabError as error:
         for run in runs:
             run.update(job={"site": plan.site.name, "refused": str(error)})
-        raise type(error)(f"{error}\nNothing runs; the record and the script are kept: {script}") from error
-    asked = {"nodes": request.nodes, "gpus": request.gpus, "time_s": request.time_s, "script": str(script)}
+        raise type(error)(
+            f"{error}\nNothing runs; the record and the script are kept: {script}"
+        ) from error
+    asked = {
+        "nodes": request.nodes,
+        "gpus": request.gpus,
+        "time_s": request.time_s,
+        "script": str(script),
+    }
     for run, job_id in zip(runs, job_ids, strict=True):
         run.update(job={"scheduler": scheduler, "site": plan.site.name, "id": job_id, **asked})
-    return [Submitted(run.id, run.record["job"]["id"], str(run.dir), str(run.dir / "job.log")) for run in runs]
+    return [
+        Submitted(run.id, run.record["job"]["id"], str(run.dir), str(run.dir / "job.log"))
+        for run in runs
+    ]
 
 
 def submit_command(project: Project, args: list[str]) -> None:
@@ -210,21 +256,33 @@ def submit_command(project: Project, args: list[str]) -> None:
         "point; the same list again fills its holes. `lab submit … -- COMMAND` freezes and sends any command.",
     )
     parser.add_argument("--why", metavar="TEXT", help="what this run is for; kept in its record")
-    parser.add_argument("--dry-run", action="store_true", help="print the job script and how it would be sent")
-    parser.add_argument("--no-batch", action="store_true", help="check keys, targets and files only; nothing slow")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the job script and how it would be sent"
+    )
+    parser.add_argument(
+        "--no-batch", action="store_true", help="check keys, targets and files only; nothing slow"
+    )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
-    parser.add_argument("--yes", action="store_true", help="send it though its forecast is above budget.gpu_hours")
-    parser.add_argument("--json", action="store_true", help="for scripts: run_id, job_id, run_dir, log")
+    parser.add_argument(
+        "--yes", action="store_true", help="send it though its forecast is above budget.gpu_hours"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="for scripts: run_id, job_id, run_dir, log"
+    )
     place = args.index("--") if "--" in args else len(args)
     chosen, command = parser.read(args[:place]), args[place + 1 :] if "--" in args else None
     if command == []:
-        raise LabError("nothing after --; type the command there: lab submit job.gpus=0 -- lab data pack raw/")
-    plan = prepare(project, chosen.overrides, command)
+        raise LabError(
+            "nothing after --; type the command there: lab submit job.gpus=0 -- lab data pack raw/"
+        )
+    plan = plan_submission(project, chosen.overrides, command)
     if chosen.dry_run:
         return print(dry_run(plan))
-    sent = submit_plan(plan, why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes)
+    sent = submit_plan(
+        plan, why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes
+    )
     if not chosen.json:
-        return tell(plan, sent)
+        return print_submitted(plan, sent)
     found = [asdict(one) for one in sent]
     print(json.dumps(found[0] if len(found) == 1 else found))
 
@@ -232,18 +290,22 @@ def submit_command(project: Project, args: list[str]) -> None:
 def dry_run(plan: Plan) -> str:
     """The script and the command, with <run id> where the run would be claimed."""
     request, n = plan.request, len(plan.points)
-    folder = plan.runs / (plan.points[0].trial.replace("/", "+") if plan.trains else TRIAL_OF_COMMANDS)
-    run_dirs = [folder / (f"<run id {i + 1}>" if n > 1 else "<run id>") for i in range(n)]
-    text = render(plan, run_dirs, plan.runs / STORE / "<commit>.tar", {"commit": "'<commit>'", "prefix": ""})
-    gpu_hours = n * request.nodes * request.gpus * request.time_s / 3600
-    size = (
-        f"{n} x [{request.nodes} node(s) x {request.gpus} GPUs for {clock(request.time_s)}], {gpu_hours:,.1f} GPU-hours"
+    folder = plan.runs / (
+        plan.points[0].trial.replace("/", "+") if plan.trains else TRIAL_OF_COMMANDS
     )
-    send = shlex.join(scheduler_of(plan.site["scheduler"]).send_command(request, script_of(run_dirs)))
+    run_dirs = [folder / (f"<run id {i + 1}>" if n > 1 else "<run id>") for i in range(n)]
+    text = render_script(
+        plan, run_dirs, plan.runs / STORE / "<commit>.tar", {"commit": "'<commit>'", "prefix": ""}
+    )
+    gpu_hours = n * request.nodes * request.gpus * request.time_s / 3600
+    size = f"{n} x [{request.nodes} node(s) x {request.gpus} GPUs for {format_hms(request.time_s)}], {gpu_hours:,.1f} GPU-hours"
+    send = shlex.join(
+        scheduler_of(plan.site["scheduler"]).send_command(request, template_of(run_dirs))
+    )
     return f"{text}\n# {plan.site.name}: {size}\n# would be sent with: {send}"
 
 
-def tell(plan: Plan, sent: list[Submitted]) -> None:
+def print_submitted(plan: Plan, sent: list[Submitted]) -> None:
     for one in sent[:10]:
         print(f"job {one.job_id}  run {one.run_id}  log {one.log}")
     if len(sent) > 10:
@@ -253,22 +315,3 @@ def tell(plan: Plan, sent: list[Submitted]) -> None:
             if start := scheduler_of(plan.site["scheduler"]).start_estimate(sent[0].job_id):
                 print(f"expected start: {start}")
         print("look: lab queue    follow: lab logs @last -f")
-
-
-def reproduce_command(project: Project, args: list[str]) -> int | None:
-    """`lab runs reproduce RUN site=NAME job.…` sends the repetition as a job; without settings it runs here."""
-    overrides = [word for word in args if "=" in word and not word.startswith("-")]
-    words = [word for word in args if word not in overrides]
-    if not overrides or len(words) != 1 or words[0].startswith("-"):
-        return verify.reproduce_command(project, args)
-    original = find(project.paths["runs"], words[0])
-    if original.trial == TRIAL_OF_COMMANDS:
-        raise LabError(f"{original.id} ran a command, not a training; send that again: lab submit … -- COMMAND")
-    verify.look_at_data(original)
-    there = prepare(project, overrides, command=["reproduce"]).points[0]  # whose site and job are taken
-    config = read_recorded(original.dir / "config.yaml")
-    config.site, config.job = there.config.site, there.config.job
-    point = replace(there, config=resolved(config), yaml=OmegaConf.to_yaml(config), trial=original.trial)
-    sent = submit_plan(plan := plan_of(project, [point]), why=f"repeats {original.id}", original=original)
-    tell(plan, sent)
-    print(f"when it has ended: lab runs verify {original.id} {sent[0].run_id}")

@@ -35,7 +35,11 @@ def read_layer(path: Path) -> Layer:
         LabError: naming file, line and column, when it is not valid YAML or not a mapping.
     """
     try:
-        content = OmegaConf.to_container(OmegaConf.load(path), resolve=False) if path.stat().st_size else {}
+        content = (
+            OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+            if path.stat().st_size
+            else {}
+        )
     except (yaml.YAMLError, UnicodeDecodeError, OmegaConfBaseException, OSError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
@@ -44,7 +48,9 @@ def read_layer(path: Path) -> Layer:
             f"{place}: not valid YAML ({reason}). Mend that line; the other trials are not affected."
         ) from error
     if not isinstance(content, dict):
-        raise LabError(f"{path} must hold `key: value` lines, but it holds a {type(content).__name__}.")
+        raise LabError(
+            f"{path} must hold `key: value` lines, but it holds a {type(content).__name__}."
+        )
     return Layer(path, content, _choices(path, content.pop("defaults", None) or []))
 
 
@@ -55,7 +61,9 @@ def _choices(path: Path, defaults: list[Any]) -> dict[str, Any]:
         if entry == "_self_":
             continue
         if not isinstance(entry, dict) or len(entry) != 1:
-            raise LabError(f"{path}: an entry of `defaults` must be like `- optimizer: sgd`, but one is {entry!r}.")
+            raise LabError(
+                f"{path}: an entry of `defaults` must be like `- optimizer: sgd`, but one is {entry!r}."
+            )
         ((key, option),) = entry.items()
         group = str(key).removeprefix("override ").strip().removeprefix("/")
         if group not in GROUPS:
@@ -72,7 +80,11 @@ def trials(project: Project) -> list[str]:
 
 
 def variants(project: Project, trial: str) -> list[str]:
-    return sorted(path.stem for path in (project.source / "trials" / trial).glob("*.yaml") if path.stem != "config")
+    return sorted(
+        path.stem
+        for path in (project.source / "trials" / trial).glob("*.yaml")
+        if path.stem != "config"
+    )
 
 
 def trial_layers(project: Project, name: str) -> list[Layer]:
@@ -83,7 +95,9 @@ def trial_layers(project: Project, name: str) -> list[Layer]:
         there = f"Trials: {', '.join(known)}" if known else "There is none yet: lab trials new NAME"
         raise LabError(f"no trial {trial!r}{nearest(trial, known)}. {there}")
     if not TRIAL_NAME.fullmatch(trial):
-        raise LabError(f"trial name {trial!r} must be lower-case letters, digits and _, beginning with a letter.")
+        raise LabError(
+            f"trial name {trial!r} must be lower-case letters, digits and _, beginning with a letter."
+        )
     directory = project.source / "trials" / trial
     layers = [read_layer(directory / "config.yaml")]
     if variant:
@@ -101,7 +115,11 @@ def options(project: Project, group: str) -> dict[str, Path]:
     """The options of a group and their files: the top-level keys of conf/GROUP.yaml, and the files conf/GROUP/*.yaml.
     The project's own come before the template's of the same name."""
     if group == "site":
-        return {path.stem: path for place in project.site_directories[::-1] for path in place.glob("*.yaml")}
+        return {
+            path.stem: path
+            for place in project.site_directories[::-1]
+            for path in place.glob("*.yaml")
+        }
     found = {}
     for folder in (LAB / "conf", project.source / "conf"):
         file = folder / f"{group}.yaml"

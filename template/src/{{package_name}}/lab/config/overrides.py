@@ -1,32 +1,34 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What was typed after the command: options, and settings parsed with Hydra's grammar and checked before anything is
-composed, or changed in what a run has recorded."""
+"""Parses what was typed after the command: options, and settings with Hydra's grammar."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from ..errors import LabError, nearest
+from .check import (
+    INSTANTIATE,
+    absolute_target,
+    check_type,
+    dotted_keys,
+    legal_arguments,
+    unknown_setting,
+)
 from .layers import GROUPS
-from .legal import INSTANTIATE, absolute_target, check_type, dotted, legal_arguments, unknown
 
 SOURCE = "command line"
-PLACE = ("job", "site", "paths")  # sections that say where and how a run runs, not what
 
 
 @dataclass
-class Typed:
+class ParsedOverrides:
     """The command line, sorted: the trial, the chosen groups, and the single settings."""
 
     trial: str | None
@@ -34,13 +36,13 @@ class Typed:
     settings: list[Override]
 
 
-def parse(arguments: list[str], one_run: bool = True) -> Typed:
+def parse_overrides(arguments: list[str], one_run: bool = True) -> ParsedOverrides:
     """Sorts overrides.
 
     Raises:
         LabError: not of the form key=value, a list of points where one run is made, or `experiment=`.
     """
-    typed = Typed(None, {}, [])
+    typed = ParsedOverrides(None, {}, [])
     for argument in arguments:
         try:
             override = OverridesParser.create().parse_override(argument)
@@ -58,33 +60,41 @@ def parse(arguments: list[str], one_run: bool = True) -> Typed:
             raise LabError(f"unknown setting 'experiment'; did you mean: trial={override.value()}")
         if key == "trial":
             typed.trial = str(override.value()).strip("/")
-        elif key in GROUPS and override.type is not OverrideType.DEL and not isinstance(override.value(), dict):
+        elif (
+            key in GROUPS
+            and override.type is not OverrideType.DEL
+            and not isinstance(override.value(), dict)
+        ):
             typed.groups[key] = override.value()
         else:
             typed.settings.append(override)
     return typed
 
 
-def points(arguments: list[str]) -> list[list[str]]:
+def sweep_points(arguments: list[str]) -> list[list[str]]:
     """The overrides of every point: comma lists and range(...) taken apart, in the order they were typed.
 
     Raises:
         LabError: as `parse`, or a sweep without a list of values.
     """
-    parse(arguments, one_run=False)
+    parse_overrides(arguments, one_run=False)
     choices = []
     for text in arguments:
         override = OverridesParser.create().parse_override(text)
         if not override.is_sweep_override():
             choices.append([text])
         elif override.is_discrete_sweep():
-            choices.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
+            choices.append(
+                [f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()]
+            )
         else:
-            raise LabError(f"{text!r} has no list of values; that is for lab sweep. Here: key=a,b,c or key=range(0,5)")
+            raise LabError(
+                f"{text!r} has no list of values; that is for lab sweep. Here: key=a,b,c or key=range(0,5)"
+            )
     return [list(point) for point in product(*choices)]
 
 
-def legal_settings(settings: list[Override], values: dict[str, Any], trial: str) -> list[str]:
+def checked_settings(settings: list[Override], values: dict[str, Any], trial: str) -> list[str]:
     """The single settings as Hydra takes them, after checking each key and type against the merged layers."""
     return [_legal(override, values, trial) for override in settings]
 
@@ -93,7 +103,9 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
     key = override.key_or_group
     node: Any = values
     parts = key.split(".")
-    for depth, name in enumerate(parts):  # down to the node that holds the last part, or to the first part that is new
+    for depth, name in enumerate(
+        parts
+    ):  # down to the node that holds the last part, or to the first part that is new
         if depth == len(parts) - 1 or not isinstance(node.get(name), dict):
             break
         node = node[name]
@@ -106,19 +118,23 @@ def _legal(override: Override, values: dict[str, Any], trial: str) -> str:
             )
         if legal is None and name not in node and override.type is OverrideType.CHANGE:
             raise LabError(
-                f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted(values))}. If {target} takes it, write +{key}=..."
+                f"{SOURCE}: unknown setting {key!r}{nearest(key, dotted_keys(values))}. If {target} takes it, write +{key}=..."
             )
-    elif name not in node and (node or parts[0] in GROUPS):  # an empty section, such as callbacks: {}, takes any key
-        raise unknown(key, dotted(values), SOURCE)
+    elif name not in node and (
+        node or parts[0] in GROUPS
+    ):  # an empty section, such as callbacks: {}, takes any key
+        raise unknown_setting(key, dotted_keys(values), SOURCE)
     if name in node and depth < len(parts) - 1:  # a part of something that has no parts
-        raise unknown(key, dotted(values), SOURCE)
+        raise unknown_setting(key, dotted_keys(values), SOURCE)
     if override.type is OverrideType.DEL:
         return override.input_line
     value = _plain(override.value())
     if name in node:
         check_type(key, value, node[name], SOURCE)
         if isinstance(value, dict):
-            raise LabError(f"{SOURCE}: {key} is a section; set its parts one by one, as {key}.NAME=value.")
+            raise LabError(
+                f"{SOURCE}: {key} is a section; set its parts one by one, as {key}.NAME=value."
+            )
     return "++" + override.input_line.lstrip("+")
 
 
@@ -148,18 +164,6 @@ class SettingsParser(argparse.ArgumentParser):
         return self.parse_intermixed_args(args)
 
 
-def read_recorded(path: Path) -> DictConfig:
-    """config.yaml of a run or an attempt, as recorded: values of .env are still ${oc.env:NAME}."""
-    return OmegaConf.load(path)
-
-
-def identity(text: str) -> str:
-    """What tells two runs apart: a recorded configuration without the sections that say where and how it runs."""
-    config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    kept = json.dumps({key: value for key, value in config.items() if key not in PLACE}, sort_keys=True, default=str)
-    return kept.replace(json.dumps(config["paths"]["data"]), "paths.data")  # where data is searched for
-
-
 def run_and_settings(parser: SettingsParser, words: list[str]) -> tuple[str, list[str]]:
     """The run that was named first, and the settings after it."""
     if not words or "=" in words[0]:
@@ -167,19 +171,3 @@ def run_and_settings(parser: SettingsParser, words: list[str]) -> tuple[str, lis
             f"name the run first: {parser.prog} RUN [key=value ...]. Runs: lab runs list; the last one is @last"
         )
     return words[0], words[1:]
-
-
-def with_settings(config: DictConfig, overrides: list[str], may_change: tuple[str, ...], otherwise: str) -> DictConfig:
-    """`config` with the settings that were typed; only keys that begin with one of `may_change` are accepted.
-
-    Raises:
-        LabError: an unknown key, a value of another type, or a key that may not change, with `otherwise` as the advice.
-    """
-    known = [key for key in dotted(OmegaConf.to_container(config, resolve=False)) if key.startswith(may_change)]
-    for override in parse(overrides).settings:
-        key, value = override.key_or_group, override.value()
-        if key not in known:
-            raise LabError(f"{key} cannot be set here{nearest(key, known)}. {otherwise}")
-        check_type(key, value, OmegaConf.select(config, key), SOURCE)
-        OmegaConf.update(config, key, value)
-    return config

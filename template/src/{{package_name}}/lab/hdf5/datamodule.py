@@ -16,11 +16,14 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 
 from ..errors import LabError
-from ..machine.node import cores
+from ..machine.cpu import cores
+from .checksum import fingerprint
 from .dataset import H5Dataset, Transform
-from .file_layout import Layout, fingerprint, layout, require
-from .loader import Loader, Order
-from .stage import find, stage, warm
+from .file_layout import Layout, read_layout, require
+from .find import find_data_file
+from .loader import Loader
+from .order import Order
+from .stage import read_into_cache, stage
 
 
 class H5DataModule(L.LightningDataModule):
@@ -75,17 +78,17 @@ class H5DataModule(L.LightningDataModule):
     @property
     def file(self) -> Path:
         """The data file, found along `search`."""
-        return find(self.path, self.search)
+        return find_data_file(self.path, self.search)
 
     @cached_property
     def layout(self) -> Layout:
-        return layout(stage(self.file, self.stage, owner=self) if self.stage else self.file)
+        return read_layout(stage(self.file, self.stage, owner=self) if self.stage else self.file)
 
     def prepare_data(self) -> None:
         """Once per node: a missing or damaged file ends the job here, with a message; a cold one is read."""
-        layout(self.file)
+        read_layout(self.file)
         if not self.stage:
-            warm(self.file)
+            read_into_cache(self.file)
 
     def train_dataloader(self) -> Loader:
         return self.loader("train", shuffle=not (self.trainer and self.trainer.overfit_batches))
@@ -108,11 +111,24 @@ class H5DataModule(L.LightningDataModule):
         dataset = H5Dataset(self.layout, split, self.fields, shapes=self.shapes, **how)
         rank, world_size = self.ranks()
         few = f"split {split!r} has {len(dataset)} samples, fewer than the {world_size} processes"
-        require(len(dataset) >= world_size, f"{self.layout.path}: {few}. Pack it with a larger share.")
-        order = Order(len(dataset), self.batch_size, self.seed, shuffle, self.drop_last and shuffle, rank, world_size)
+        require(
+            len(dataset) >= world_size, f"{self.layout.path}: {few}. Pack it with a larger share."
+        )
+        order = Order(
+            len(dataset),
+            self.batch_size,
+            self.seed,
+            shuffle,
+            self.drop_last and shuffle,
+            rank,
+            world_size,
+        )
         how = {"num_workers": self._number_of_workers(), "pin_memory": torch.cuda.is_available()}
         if self.trainer and shuffle:
-            how |= {"current_epoch": lambda: self.trainer.current_epoch, "on_other_steps": self._set_steps_done}
+            how |= {
+                "current_epoch": lambda: self.trainer.current_epoch,
+                "on_other_steps": self._set_steps_done,
+            }
         self.loaders[split] = Loader(dataset, order, **how)
         return self.loaders[split]
 
@@ -146,7 +162,11 @@ class H5DataModule(L.LightningDataModule):
         if self.num_workers != "auto":
             return int(self.num_workers)
         ranks_here = self.trainer.num_devices if self.trainer else 1
-        encoded = any("encoding" in array.attrs for name, array in self.layout.fields.items() if name in self.fields)
+        encoded = any(
+            "encoding" in array.attrs
+            for name, array in self.layout.fields.items()
+            if name in self.fields
+        )
         return max(1, cores() // ranks_here - 1) if encoded else 0
 
     def _set_steps_done(self, steps: int) -> None:
@@ -162,10 +182,15 @@ def tell_change(now: dict[str, Any]) -> None:
     """Prints one line when the trial's run before this one (LAB_RUN_DIR) had other data, by its record."""
     run_dir = Path(os.environ.get("LAB_RUN_DIR") or "/nowhere/none")
     for run in sorted(run_dir.parent.glob("*"), reverse=True):  # names begin with the time
-        for start in sorted(run.glob("attempts/*/start.json"), key=lambda path: -int(path.parent.name)):
+        for start in sorted(
+            run.glob("attempts/*/start.json"), key=lambda path: -int(path.parent.name)
+        ):
             with suppress(OSError, ValueError):
                 if before := json.loads(start.read_text(encoding="utf-8")).get("data"):
                     if before["sha256"] != now["sha256"]:
                         hashes = f"{now['path']} had sha256 {before['sha256'][:12]}… then, {now['sha256'][:12]}… now"
-                        print(f"lab: the data file changed since run {run.name}: {hashes}", file=sys.stderr)
+                        print(
+                            f"lab: the data file changed since run {run.name}: {hashes}",
+                            file=sys.stderr,
+                        )
                     return

@@ -1,21 +1,10 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Where each array of a data file lies. The file is opened, checked and closed again: no HDF5 handle outlives
-`layout`, so what comes after (memory maps at known offsets) is safe under fork, spawn, threads and DDP.
-
-    attrs  format, version, n, complete=1 (written last), created, command, source, seed, packages ...
-    /data/x           (N, ...)  contiguous, no filters, native byte order
-    /data/wav         (sum L,)  ragged: one flat array, sample i is wav[offsets[i]:offsets[i + 1]]
-    /data/wav_offsets (N + 1,)  int64
-    /splits/train     (n,)      int64, sorted, disjoint from the other splits
-every array with its sha256 as an attribute.
-"""
+"""The layout of a data file: what is where in it, and what is wrong with a file that is none."""
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +32,7 @@ def require(ok: Any, message: str) -> None:
         raise DataFileError(message)
 
 
-def intact(ok: Any, path: Path, damage: str) -> None:
+def require_undamaged(ok: Any, path: Path, damage: str) -> None:
     """`require` for a file that is no longer, or was never, as it was meant."""
     require(ok, f"{path}{damage}. {AGAIN.format(path.stem)}")
 
@@ -51,7 +40,9 @@ def intact(ok: Any, path: Path, damage: str) -> None:
 def check_numbers(where: str, dtype: np.dtype) -> None:
     """Raises DataFileError unless an array of `dtype` can be mapped as a tensor."""
     expected = "expected numbers of up to 64 bits in this machine's byte order; texts and images go into a ragged uint8"
-    require(dtype.isnative and dtype.char in NUMBERS, f"{where} has type {dtype}, {expected} field.")
+    require(
+        dtype.isnative and dtype.char in NUMBERS, f"{where} has type {dtype}, {expected} field."
+    )
 
 
 @dataclass(frozen=True)
@@ -111,13 +102,15 @@ class Layout:
         """
         if array.n_bytes == 0:
             return np.empty(array.shape, array.dtype)
-        found = identity(self.path)
+        found = file_identity(self.path)
         change = f"another file now: {found[0]} bytes, {self.identity[0]} when it was opened"
-        require(found == self.identity, f"{self.path} is {change}. Start again to read the new one.")
+        require(
+            found == self.identity, f"{self.path} is {change}. Start again to read the new one."
+        )
         return np.asarray(np.memmap(self.path, array.dtype, "r", array.offset, array.shape))
 
 
-def identity(path: Path) -> tuple[int, int]:
+def file_identity(path: Path) -> tuple[int, int]:
     """Size in bytes and inode (not mtime: a `touch` against the purge of scratch is no change).
 
     Raises:
@@ -132,7 +125,7 @@ def identity(path: Path) -> tuple[int, int]:
     return stat.st_size, stat.st_ino
 
 
-def layout(path: str | Path) -> Layout:
+def read_layout(path: str | Path) -> Layout:
     """Opens `path`, checks its structure and the hashes of its splits, and closes it (a few milliseconds).
 
     Raises:
@@ -142,7 +135,7 @@ def layout(path: str | Path) -> Layout:
     import h5py  # here, so that a mistyped command is answered without it
 
     path = Path(path)
-    before = identity(path)
+    before = file_identity(path)
     try:
         with h5py.File(path, "r", locking=False) as file:
             attrs = _plain(file.attrs)
@@ -157,15 +150,22 @@ def layout(path: str | Path) -> Layout:
 
 
 def _plain(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value.item() if isinstance(value, np.generic) else value for key, value in attrs.items()}
+    return {
+        key: value.item() if isinstance(value, np.generic) else value
+        for key, value in attrs.items()
+    }
 
 
 def _check_root(path: Path, attrs: dict[str, Any]) -> None:
-    foreign = f"was not written by `lab data pack` (format {attrs.get('format')!r}, expected {FORMAT!r})"
+    foreign = (
+        f"was not written by `lab data pack` (format {attrs.get('format')!r}, expected {FORMAT!r})"
+    )
     require(attrs.get("format") == FORMAT, f"{path} {foreign}. Pack it: lab data pack --help")
     versions = f"version {attrs.get('version')} of the layout, this lab reads {VERSION}"
-    require(attrs.get("version") == VERSION, f"{path} has {versions}. Update the project: copier update")
-    intact(attrs.get("complete") == 1, path, " was never finished (complete is not 1)")
+    require(
+        attrs.get("version") == VERSION, f"{path} has {versions}. Update the project: copier update"
+    )
+    require_undamaged(attrs.get("complete") == 1, path, " was never finished (complete is not 1)")
 
 
 def _arrays(path: Path, group: Mapping[str, Any], size: int) -> dict[str, Array]:
@@ -176,33 +176,47 @@ def _arrays(path: Path, group: Mapping[str, Any], size: int) -> dict[str, Array]
         where, attrs = f"{path}: {dataset.name}", _plain(dataset.attrs)
         check_numbers(where, dataset.dtype)
         stored_apart = dataset.chunks is not None or dataset.is_virtual or dataset.external
-        require(not stored_apart, f"{where} is chunked or elsewhere, so not mappable. Use: {repack}")
+        require(
+            not stored_apart, f"{where} is chunked or elsewhere, so not mappable. Use: {repack}"
+        )
         sha256, offset = str(attrs.pop("sha256", "")), dataset.id.get_offset() or 0
         array = arrays[name] = Array(name, dataset.dtype, dataset.shape, offset, sha256, attrs)
-        intact(array.n_bytes == 0 or offset, path, f": {dataset.name} was never written")
+        require_undamaged(array.n_bytes == 0 or offset, path, f": {dataset.name} was never written")
         end = offset + array.n_bytes
-        intact(end <= size, path, f": {dataset.name} ends at byte {end}, the file at {size} bytes: it was cut short")
+        require_undamaged(
+            end <= size,
+            path,
+            f": {dataset.name} ends at byte {end}, the file at {size} bytes: it was cut short",
+        )
     return arrays
 
 
 def _check_fields(found: Layout) -> None:
-    intact(found.n > 0 and found.fields, found.path, " holds no samples")
+    require_undamaged(found.n > 0 and found.fields, found.path, " holds no samples")
     for name, array in found.fields.items():
         counted = found.arrays.get(name + OFFSETS)
         samples = counted.shape[0] - 1 if counted else array.shape[0]
-        intact(samples == found.n, found.path, f": field {name!r} has {samples} samples, expected {found.n}")
+        require_undamaged(
+            samples == found.n,
+            found.path,
+            f": field {name!r} has {samples} samples, expected {found.n}",
+        )
         if counted:
             offsets = found.map(counted)
             fits = offsets.dtype == np.int64 and offsets[0] == 0 and offsets[-1] == array.shape[0]
-            intact(fits, found.path, f": {name + OFFSETS} does not fit {name!r}")
+            require_undamaged(fits, found.path, f": {name + OFFSETS} does not fit {name!r}")
 
 
 def _check_splits(found: Layout) -> None:
     for name, split in found.splits.items():
         rows, where = found.map(split), f": split {name!r}"
-        intact(hashlib.sha256(rows).hexdigest() == split.sha256, found.path, f"{where} does not match its sha256")
+        require_undamaged(
+            hashlib.sha256(rows).hexdigest() == split.sha256,
+            found.path,
+            f"{where} does not match its sha256",
+        )
         inside = rows.dtype == np.int64 and (rows.size == 0 or 0 <= rows[0] <= rows[-1] < found.n)
-        intact(inside, found.path, f"{where} has rows outside 0..{found.n - 1}")
+        require_undamaged(inside, found.path, f"{where} has rows outside 0..{found.n - 1}")
 
 
 def _why_unreadable(path: Path, size: int, error: Exception) -> str:
@@ -222,68 +236,8 @@ def _why_unreadable(path: Path, size: int, error: Exception) -> str:
     return f"{path} ({size} bytes) is damaged: {text}. {again}"
 
 
-def byte_bar(what: str, n_bytes: int) -> tqdm:
+def byte_progress(what: str, n_bytes: int) -> tqdm:
     """A progress bar in a terminal, once the work has taken a second."""
-    return tqdm(desc=what, total=n_bytes, unit="B", unit_scale=True, delay=1, leave=False, disable=None)
-
-
-def verify(path: str | Path) -> Layout:
-    """Reads all arrays (about 1 GB/s) and compares their sha256.
-
-    Raises:
-        DataFileError: naming the array that differs, or what else is wrong with the file.
-    """
-    found = layout(path)
-    with byte_bar(f"verifying {found.path.name}", found.identity[0]) as bar:
-        for name, array in found.every.items():
-            sha256 = _sha256_of(found, array, bar)
-            differs = f"sha256 {sha256[:12]}… found, {array.sha256[:12] or 'none'}… expected"
-            intact(sha256 == array.sha256, found.path, f": /{name} is damaged: {differs}")
-            if name.endswith(OFFSETS):
-                intact((np.diff(found.map(array)) >= 0).all(), found.path, f": /{name} go backwards")
-    return found
-
-
-def _sha256_of(found: Layout, array: Array, bar: tqdm) -> str:
-    sha256, left, buffer = hashlib.sha256(), array.n_bytes, memoryview(bytearray(BLOCK_BYTES))
-    with open(found.path, "rb", buffering=0) as file:  # not mapped: a file cut meanwhile is no SIGBUS
-        file.seek(array.offset)
-        while left:
-            n_read = file.readinto(buffer[: min(left, BLOCK_BYTES)])
-            require(n_read, f"{found.path}: {array.name} ends {left} bytes early: cut while it was read.")
-            sha256.update(buffer[:n_read])
-            bar.update(n_read)
-            left -= n_read
-    return sha256.hexdigest()
-
-
-def key_of(path: Path) -> str:
-    """A file name for what belongs to this version of a file: by its size, time of change and name."""
-    stat = os.stat(path)
-    return f"{stat.st_size:x}-{stat.st_mtime_ns:x}-{path.name}"
-
-
-def fingerprint(path: str | Path, verified: Layout | None = None) -> dict[str, Any]:
-    """What the file is by its content: `sha256` over all arrays' hashes, `n`, `path`, `size_bytes`,
-    `mtime_ns`.
-
-    The bytes are verified once per (path, size, mtime), unless they just were: `verified`. The answer is kept in the
-    user's cache directory.
-
-    Raises:
-        DataFileError: as `verify`.
-    """
-    path = Path(path).resolve()
-    version = {"path": str(path), "size_bytes": identity(path)[0], "mtime_ns": os.stat(path).st_mtime_ns}
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab" / "fingerprints"
-    note = cache / key_of(path)
-    if verified is None:
-        with suppress(OSError, ValueError):
-            return json.loads(note.read_text(encoding="utf-8")) | version
-        verified = verify(path)
-    lines = [f"{name} {array.dtype.str} {array.shape} {array.sha256}" for name, array in sorted(verified.every.items())]
-    known = {"sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(), "n": verified.n} | version
-    with suppress(OSError):  # a full or read-only home costs the next run a second reading, nothing else
-        cache.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps(known), encoding="utf-8")  # half of it is no JSON, so read again
-    return known
+    return tqdm(
+        desc=what, total=n_bytes, unit="B", unit_scale=True, delay=1, leave=False, disable=None
+    )

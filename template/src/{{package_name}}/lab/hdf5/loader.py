@@ -1,6 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Which samples each rank reads, batch after batch: a function of (seed, epoch) alone, at any number of ranks. They are
-read one thread or some processes ahead, from a position that a checkpoint can hold."""
+"""Loads batches ahead of the training step, and knows its position in an epoch to the sample."""
 
 import multiprocessing
 import sys
@@ -10,54 +9,21 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
 from ..errors import LabError
-from ..machine.node import in_order
-from .dataset import Batch, H5Dataset, as_is
+from .dataset import H5Dataset, as_is
+from .fields import Batch
 from .file_layout import DataFileError
-from .sources import permutation
+from .order import Order
+from .parallel import map_in_order
 
 AHEAD = 4  # turns of the thread before their batches are asked for: of one batch each, or of
-TOGETHER, SMALL_BYTES = 8, 128 << 10  # several so small that handing each over would take longer than reading it
-
-
-@dataclass(frozen=True)
-class Order:
-    """Cuts the samples 0..n-1 of an epoch into steps of world_size * batch_size, and each step into ranks.
-
-    Every sample comes once per epoch. The last step is smaller and split evenly; when it would leave a rank
-    without a sample (fewer samples than ranks) they join the step before. `drop_last` leaves out the
-    incomplete step.
-    """
-
-    n: int
-    batch_size: int
-    seed: int = 0
-    shuffle: bool = False
-    drop_last: bool = False
-    rank: int = 0
-    world_size: int = 1
-
-    @property
-    def step(self) -> int:
-        """Samples of all ranks per step."""
-        return self.world_size * self.batch_size
-
-    def starts(self, position: int = 0) -> range:
-        """Where the steps begin that follow after `position` samples of the epoch."""
-        return range(position, self.n - (self.step if self.drop_last else self.world_size) + 1, self.step)
-
-    def batches(self, epoch: int, position: int = 0) -> Iterator[Batch]:
-        """This rank's batches of `epoch` from the sample `position` on."""
-        order = permutation(self.n, self.seed, epoch) if self.shuffle else np.arange(self.n)
-        starts = self.starts(position)
-        for start in starts:
-            end = self.n if start == starts[-1] and not self.drop_last else start + starts.step
-            low, high = (start + (end - start) * k // self.world_size for k in (self.rank, self.rank + 1))
-            yield Batch(order[low:high], end, (self.seed, epoch, start, self.rank))
+TOGETHER, SMALL_BYTES = (
+    8,
+    128 << 10,
+)  # several so small that handing each over would take longer than reading it
 
 
 @dataclass(eq=False)
@@ -86,7 +52,9 @@ class Loader:
     epoch: int = field(default=0, init=False)
     position: int = field(default=0, init=False)  # samples of all ranks delivered in this epoch
     _resumes: bool = field(default=False, init=False)  # a state was loaded and not yet iterated
-    _ends: deque[int] = field(default_factory=deque, init=False)  # of each batch that is planned and not yet delivered
+    _ends: deque[int] = field(
+        default_factory=deque, init=False
+    )  # of each batch that is planned and not yet delivered
     _workers: DataLoader | None = field(default=None, init=False)
 
     def __len__(self) -> int:
@@ -95,14 +63,20 @@ class Loader:
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
         for batch in self._from_workers() if self.num_workers else self._from_thread():
-            self.position = self._ends.popleft()  # before the yield: a checkpoint during this batch includes it
+            self.position = (
+                self._ends.popleft()
+            )  # before the yield: a checkpoint during this batch includes it
             yield batch
 
     def _plan(self) -> Iterator[Batch]:
         """The batches to come. Decided when the first is asked for: Lightning makes iterators before it knows
         the epoch."""
         resumes, self._resumes = self._resumes, False
-        epoch = self.current_epoch() if self.current_epoch else self.epoch + (self.position > 0 and not resumes)
+        epoch = (
+            self.current_epoch()
+            if self.current_epoch
+            else self.epoch + (self.position > 0 and not resumes)
+        )
         if epoch != self.epoch or not resumes:
             self.position = 0
         self.epoch = epoch
@@ -114,30 +88,48 @@ class Loader:
     def _from_thread(self) -> Iterator[tuple[torch.Tensor, ...]]:
         plan, n_batches = self._plan(), 1  # alone, the first batch is there soonest
         turns = iter(lambda: list(islice(plan, n_batches)), [])
-        for read, error in in_order(self._read, turns, 1, AHEAD):
+        for read, error in map_in_order(self._read, turns, 1, AHEAD):
             yield from read
             if error:
                 raise error
-            n_batches = 1 if self.dataset.transform or sum(x.nbytes for x in read[0]) > SMALL_BYTES else TOGETHER
+            n_batches = (
+                1
+                if self.dataset.transform or sum(x.nbytes for x in read[0]) > SMALL_BYTES
+                else TOGETHER
+            )
 
-    def _read(self, batches: list[Batch]) -> tuple[list[tuple[torch.Tensor, ...]], Exception | None]:
+    def _read(
+        self, batches: list[Batch]
+    ) -> tuple[list[tuple[torch.Tensor, ...]], Exception | None]:
         """What the thread does in one turn; an error comes with the batches that were read before it."""
         read = []
         try:
             for batch in batches:
                 tensors = self.dataset.__getitems__(batch)
-                read.append(tuple(tensor.pin_memory() for tensor in tensors) if self.pin_memory else tensors)
+                read.append(
+                    tuple(tensor.pin_memory() for tensor in tensors) if self.pin_memory else tensors
+                )
         except Exception as error:
             return read, error
         return read, None
 
     def _from_workers(self) -> Iterator[tuple[torch.Tensor, ...]]:
         if self._workers is None:
-            multiprocessing.set_forkserver_preload([__name__])  # torch is imported once for all of them
-            how = {"num_workers": self.num_workers, "persistent_workers": True, "pin_memory": self.pin_memory}
+            multiprocessing.set_forkserver_preload(
+                [__name__]
+            )  # torch is imported once for all of them
+            how = {
+                "num_workers": self.num_workers,
+                "persistent_workers": True,
+                "pin_memory": self.pin_memory,
+            }
             # Python 3.11 hangs in a fork while another thread, such as one of DDP's, begins or ends
-            how["multiprocessing_context"] = multiprocessing.get_start_method(allow_none=True) or "forkserver"
-            self._workers = DataLoader(self.dataset, batch_sampler=_Plan(self), collate_fn=as_is, **how)
+            how["multiprocessing_context"] = (
+                multiprocessing.get_start_method(allow_none=True) or "forkserver"
+            )
+            self._workers = DataLoader(
+                self.dataset, batch_sampler=_Plan(self), collate_fn=as_is, **how
+            )
         try:
             yield from self._workers
         except DataFileError as error:  # torch puts the worker's traceback in front of the message
@@ -168,7 +160,9 @@ class Loader:
         if (state["step"], state["seed"]) != (order.step, order.seed):
             at = f"after sample {self.position} of epoch {self.epoch}, {order.step} samples a step instead of"
             if order.rank == 0:
-                print(f"lab: goes on {at} {state['step']}; so no longer bit for bit.", file=sys.stderr)
+                print(
+                    f"lab: goes on {at} {state['step']}; so no longer bit for bit.", file=sys.stderr
+                )
             self.on_other_steps(len(self) - left)
         if not left:
             self.epoch, self.position = self.epoch + 1, 0

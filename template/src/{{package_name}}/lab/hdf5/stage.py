@@ -1,9 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Where a data file is read from: found along a search path, then read once, or copied to the node's memory or disk.
-
-Such a copy is made once and shared by all who use it. Each holds a shared lock on it, which the kernel drops when the
-process ends, however it ends. So the last one removes the copy, and what dead jobs left is found and cleared.
-"""
+"""Copies a data file to node-local memory or disk, once for a node, verified."""
 
 import fcntl
 import glob
@@ -11,37 +7,17 @@ import os
 import shutil
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import LabError, nearest
-from ..machine.node import check_room, limit_bytes, node_local
-from ..project import Project, resolve_paths
-from .file_layout import BLOCK_BYTES, DataFileError, key_of, require, verify
-
-
-def find(path: str | Path, search: Sequence[str | Path]) -> Path:
-    """`path` in the first directory of `search` that has it; an absolute path is taken as it is.
-
-    Raises:
-        DataFileError: no directory has it; lists them and the nearest name there is.
-    """
-    path = Path(os.path.expandvars(path)).expanduser()
-    if path.is_absolute():
-        return path
-    root = Path.cwd()
-    with suppress(LabError):  # outside of a project, relative directories lie here
-        root = Project.find().root
-    directories = resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)["data"]
-    for directory in directories:
-        if (directory / path).exists():
-            return directory / path
-    there = [other.name for directory in directories for other in directory.glob("*.h5")]
-    places = ", ".join(map(str, directories)) or "an empty search path"
-    found = f"no data file {path} in {places}{nearest(path.name, there)}"
-    raise DataFileError(f"{found}. Make it with: lab data pack {path.stem}")
+from ..machine.disk import require_free_space
+from ..machine.memory import memory_limit_bytes
+from ..project import Project
+from .checksum import key_of, verify_file
+from .file_layout import BLOCK_BYTES, DataFileError
+from .find import add_file_argument, data_file_of, data_place
 
 
 def stage(path: Path, where: str, owner: Any, keep: bool = False) -> Path:
@@ -51,7 +27,7 @@ def stage(path: Path, where: str, owner: Any, keep: bool = False) -> Path:
     Raises:
         DataFileError: the copy does not match its hashes, or there is no such place.
     """
-    directory = place(where)
+    directory = data_place(where)
     copy = directory / key_of(path)
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -61,7 +37,10 @@ def stage(path: Path, where: str, owner: Any, keep: bool = False) -> Path:
             if keep:
                 copy.chmod(0o400)  # read-only: kept without a user
     except OSError as error:
-        print(f"lab: not staged to {where}: {error.strerror or error}. Reading {path} where it is.", file=sys.stderr)
+        print(
+            f"lab: not staged to {where}: {error.strerror or error}. Reading {path} where it is.",
+            file=sys.stderr,
+        )
         return path
     weakref.finalize(owner, _leave, copy, handle, os.getpid())
     return copy
@@ -74,18 +53,6 @@ def unstage(directory: Path, path: Path) -> None:
             for copy in directory.glob(f"*-{glob.escape(path.name)}"):
                 copy.chmod(0o600)
             _remove_unused(*directory.iterdir())
-
-
-def place(where: str) -> Path:
-    """The directory that a value of data.stage means.
-
-    Raises:
-        DataFileError: it is not there.
-    """
-    found = {"shm": Path("/dev/shm"), "tmpdir": node_local()}.get(where, Path(os.path.expandvars(where)))
-    expected = "expected shm, tmpdir (with TMPDIR or the scheduler's variable set) or a directory"
-    require(found and found.is_dir(), f"data.stage is {where!r}, which is not here; {expected}.")
-    return found / f"lab-data-{os.getuid()}"
 
 
 @contextmanager
@@ -114,11 +81,11 @@ def _use(copy: Path, path: Path) -> int:
 
 
 def _copy(path: Path, copy: Path) -> None:
-    check_room(copy.parent, path.stat().st_size)
+    require_free_space(copy.parent, path.stat().st_size)
     temporary = copy.with_suffix(".tmp")
     try:
         shutil.copyfile(path, temporary)
-        verify(temporary)
+        verify_file(temporary)
         os.replace(temporary, copy)
     except DataFileError as error:
         raise DataFileError(f"{path} was copied, but the copy is not right: {error}") from error
@@ -135,17 +102,20 @@ def _leave(copy: Path, handle: int, pid: int) -> None:
 
 def _remove_unused(*copies: Path) -> None:
     for copy in copies:
-        with suppress(FileNotFoundError, BlockingIOError), open(copy, "rb") as file:  # gone, or in use
+        with (
+            suppress(FileNotFoundError, BlockingIOError),
+            open(copy, "rb") as file,
+        ):  # gone, or in use
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(file.fileno()).st_mode & 0o200:
                 copy.unlink()
 
 
-def warm(path: Path) -> None:
+def read_into_cache(path: Path) -> None:
     """Reads the file once, in order, into the page cache, when it fits in half of the memory limit: a cold
     Lustre or NFS serves that many times faster than the random reads of a first epoch."""
     size = path.stat().st_size
-    if size > limit_bytes() / 2:
+    if size > memory_limit_bytes() / 2:
         return
     with open(path, "rb", buffering=0) as file:
         places = range(0, size, max(1, size // 64))
@@ -155,3 +125,21 @@ def warm(path: Path) -> None:
         buffer = bytearray(BLOCK_BYTES)
         while file.readinto(buffer):
             pass
+
+
+def stage_command(project: Project, args: list[str]) -> None:
+    parser = add_file_argument(
+        "stage",
+        "copies a data file to this node, for trainings with data.stage set to the same place",
+    )
+    parser.add_argument(
+        "--to", default="shm", help="shm (/dev/shm), tmpdir, or a directory (default: shm)"
+    )
+    parser.add_argument("--remove", action="store_true", help="remove the copy")
+    options = parser.parse_args(args)
+    path = data_file_of(project, options.name)
+    if options.remove:
+        unstage(data_place(options.to), path)
+        print(f"no unused copy of {path.name} is left in {data_place(options.to)}")
+    elif (copy := stage(path, options.to, owner=parser, keep=True)) != path:
+        print(f"{copy} is kept until: lab data stage {options.name} --to {options.to} --remove")

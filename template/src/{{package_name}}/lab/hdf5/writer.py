@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,15 +18,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from ..machine.node import check_room, stripe
-from .file_layout import BLOCK_BYTES, FORMAT, OFFSETS, VERSION, DataFileError, byte_bar, check_numbers, require
+from ..machine.disk import create_striped, require_free_space
+from .file_layout import (
+    BLOCK_BYTES,
+    FORMAT,
+    OFFSETS,
+    VERSION,
+    DataFileError,
+    byte_progress,
+    check_numbers,
+    require,
+)
 
 ALIGNMENT_BYTES = 1 << 20  # fields from this size on begin at a whole stripe
-NOT_FIELDS = ("key", "split", "group")  # of a sample: told to the splitter, not stored
 
 
 @dataclass
-class Ragged:
+class RaggedField:
     """A field whose samples vary in length: sample i is `sample(i)`, one-dimensional, `lengths[i]` values."""
 
     dtype: np.dtype
@@ -46,7 +54,9 @@ class Column(NamedTuple):
     blocks: Iterable[np.ndarray]
 
 
-def write(path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any], **provenance: Any) -> Path:
+def write_data_file(
+    path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any], **provenance: Any
+) -> Path:
     """Writes one data file; what was under that name is replaced only when all is on the disk.
 
     Args:
@@ -63,18 +73,24 @@ def write(path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any]
     return write_fields(Path(path), fields, lambda n: (None, splits), provenance, {})
 
 
-def _as_field(where: str, value: Any) -> np.ndarray | Ragged:
-    if isinstance(value, list | tuple) and len(value) and all(np.ndim(sample) == 1 for sample in value):
+def _as_field(where: str, value: Any) -> np.ndarray | RaggedField:
+    if (
+        isinstance(value, list | tuple)
+        and len(value)
+        and all(np.ndim(sample) == 1 for sample in value)
+    ):
         samples = [np.asarray(sample) for sample in value]
         types = sorted({str(sample.dtype) for sample in samples})
         require(len(types) == 1, f"{where} mixes types {types}; convert its samples to one.")
-        return Ragged(samples[0].dtype, np.array([len(sample) for sample in samples]), samples.__getitem__)
+        return RaggedField(
+            samples[0].dtype, np.array([len(sample) for sample in samples]), samples.__getitem__
+        )
     return np.asarray(value)
 
 
 def write_fields(
     path: Path,
-    fields: Mapping[str, np.ndarray | Ragged],
+    fields: Mapping[str, np.ndarray | RaggedField],
     rows: Callable[[int], tuple[np.ndarray | None, Mapping[str, Any]]],
     provenance: Mapping[str, Any],
     attrs: Mapping[str, Mapping[str, Any]],
@@ -96,22 +112,31 @@ def write_fields(
         columns |= _columns(f"data/{name}", value, range(n) if order is None else order)
     for name, split in _checked_splits(path, splits, n).items():
         columns[f"splits/{name}"] = Column(split.dtype, split.shape, [split])
-    needed = sum(int(np.prod(column.shape, dtype=np.int64)) * column.dtype.itemsize for column in columns.values())
+    needed = sum(
+        int(np.prod(column.shape, dtype=np.int64)) * column.dtype.itemsize
+        for column in columns.values()
+    )
     origin = {
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": " ".join(sys.argv),
         "host": socket.gethostname(),
         "packages": f"python=={sys.version.split()[0]} h5py=={h5py.__version__} numpy=={np.__version__}",
     }
-    with scratch_beside(path) as scratch, cannot_be_written(path), byte_bar(f"writing {path.name}", needed) as bar:
-        check_room(path.parent, needed)
+    with (
+        temporary_directory_beside(path) as scratch,
+        cannot_be_written(path),
+        byte_progress(f"writing {path.name}", needed) as bar,
+    ):
+        require_free_space(path.parent, needed)
         temporary = Path(scratch) / path.name
-        stripe(temporary)
+        create_striped(temporary)
         # v110: checksums on metadata, read by HDF5 1.10 and newer. No lock: nobody else knows this name.
         at = {"alignment_threshold": ALIGNMENT_BYTES, "alignment_interval": ALIGNMENT_BYTES}
         with h5py.File(temporary, "w", libver=("v110", "v110"), locking=False, **at) as file:
             file.require_group("splits")
-            file.attrs.update({"format": FORMAT, "version": VERSION, "n": n} | origin | dict(provenance))
+            file.attrs.update(
+                {"format": FORMAT, "version": VERSION, "n": n} | origin | dict(provenance)
+            )
             for name, column in columns.items():
                 _write_array(path, file, name, column, bar)
             for name in fields:
@@ -127,24 +152,35 @@ def write_fields(
     return path
 
 
-def _number_of_samples(path: Path, fields: Mapping[str, np.ndarray | Ragged]) -> int:
+def _number_of_samples(path: Path, fields: Mapping[str, np.ndarray | RaggedField]) -> int:
     """N, when these `fields` can be written together."""
     lengths = {}
     for name, value in fields.items():
         where = f"{path}: field {name!r}"
         require(name.isidentifier(), f"{where}: a name has letters, digits and _ only.")
         taken = name.endswith(OFFSETS) and name.removesuffix(OFFSETS) in fields
-        require(not taken, f"{where}: this is the name of the offsets of {name.removesuffix(OFFSETS)!r}. Use another.")
+        require(
+            not taken,
+            f"{where}: this is the name of the offsets of {name.removesuffix(OFFSETS)!r}. Use another.",
+        )
         require(value.ndim, f"{where} is a single value, expected one row per sample.")
         check_numbers(where, value.dtype.newbyteorder("="))
         lengths[name] = len(value)
-    require(any(lengths.values()), f"{path}: no samples to write, expected at least one. Check the source.")
-    require(len(set(lengths.values())) == 1, f"{path}: the fields differ in number of samples: {lengths}")
+    require(
+        any(lengths.values()),
+        f"{path}: no samples to write, expected at least one. Check the source.",
+    )
+    require(
+        len(set(lengths.values())) == 1,
+        f"{path}: the fields differ in number of samples: {lengths}",
+    )
     return next(iter(lengths.values()))
 
 
-def _columns(name: str, value: np.ndarray | Ragged, order: np.ndarray | range) -> dict[str, Column]:
-    if isinstance(value, Ragged):
+def _columns(
+    name: str, value: np.ndarray | RaggedField, order: np.ndarray | range
+) -> dict[str, Column]:
+    if isinstance(value, RaggedField):
         offsets = np.concatenate([[0], np.cumsum(value.lengths[order])]).astype(np.int64)
         block_of = offsets[:-1] * value.dtype.itemsize // BLOCK_BYTES
         parts = np.split(order, np.flatnonzero(np.diff(block_of)) + 1)
@@ -153,7 +189,10 @@ def _columns(name: str, value: np.ndarray | Ragged, order: np.ndarray | range) -
         return {name: flat, name + OFFSETS: Column(offsets.dtype, offsets.shape, [offsets])}
     step = max(1, BLOCK_BYTES * len(value) // max(1, value.nbytes))
     parts = (order[start : start + step] for start in range(0, len(value), step))
-    blocks = (value[rows.start : rows.stop] if isinstance(rows, range) else value.take(rows, 0) for rows in parts)
+    blocks = (
+        value[rows.start : rows.stop] if isinstance(rows, range) else value.take(rows, 0)
+        for rows in parts
+    )
     return {name: Column(value.dtype, value.shape, blocks)}
 
 
@@ -162,14 +201,22 @@ def _checked_splits(path: Path, splits: Mapping[str, Any], n: int) -> dict[str, 
     for name, rows in splits.items():
         rows, where = np.asarray(rows), f"{path}: split {name!r}"
         integers = rows.ndim == 1 and (rows.dtype.kind in "iu" or rows.size == 0)
-        require(integers, f"{where} must list row numbers, found {rows.dtype} of shape {rows.shape}.")
+        require(
+            integers, f"{where} must list row numbers, found {rows.dtype} of shape {rows.shape}."
+        )
         rows = rows_of[name] = np.sort(rows.astype(np.int64))
         outside = rows.size and not 0 <= rows[0] <= rows[-1] < n
-        require(not outside, f"{where} has rows {rows[:1]}..{rows[-1:]}, there are samples 0..{n - 1}.")
+        require(
+            not outside, f"{where} has rows {rows[:1]}..{rows[-1:]}, there are samples 0..{n - 1}."
+        )
     together = np.sort(np.concatenate([np.empty(0, np.int64), *rows_of.values()]))
     for row in together[1:][together[1:] == together[:-1]][:1]:
-        owners = " and ".join(repr(name) for name, rows in rows_of.items() for _ in range((rows == row).sum()))
-        raise DataFileError(f"{path}: row {row} is named twice, by split {owners}; no row may be in two.")
+        owners = " and ".join(
+            repr(name) for name, rows in rows_of.items() for _ in range((rows == row).sum())
+        )
+        raise DataFileError(
+            f"{path}: row {row} is named twice, by split {owners}; no row may be in two."
+        )
     return rows_of
 
 
@@ -180,13 +227,18 @@ def _write_array(path: Path, file: Any, name: str, column: Column, bar: tqdm) ->
     for block in column.blocks:
         block = np.ascontiguousarray(block, native)
         if name == "data/y" and block.ndim == 1 and native.kind == "f" and np.isnan(block).any():
-            raise DataFileError(f"{path}: label y of sample {row + np.isnan(block).argmax()} is NaN. Drop it.")
+            raise DataFileError(
+                f"{path}: label y of sample {row + np.isnan(block).argmax()} is NaN. Drop it."
+            )
         dataset[row : row + len(block)] = block
         sha256.update(block.reshape(-1).view(np.uint8).data)
         row += len(block)
         bar.update(block.nbytes)
     changed = f"{row} rows of {name} came, {column.shape[0]} were expected"
-    require(row == column.shape[0], f"{path}: {changed}: the source changed while it was packed. Pack again.")
+    require(
+        row == column.shape[0],
+        f"{path}: {changed}: the source changed while it was packed. Pack again.",
+    )
     dataset.attrs["sha256"] = sha256.hexdigest()
 
 
@@ -195,8 +247,13 @@ def cannot_be_written(path: Path) -> Iterator[None]:
     """The answer to a full disk, a quota, a read-only place, a missing permission."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # h5py closes a file on a full disk with a RuntimeError
-        number = getattr(error, "errno", None) or int((re.findall(r"errno = (\d+)", str(error)) or [0])[0])
+    except (
+        OSError,
+        RuntimeError,
+    ) as error:  # h5py closes a file on a full disk with a RuntimeError
+        number = getattr(error, "errno", None) or int(
+            (re.findall(r"errno = (\d+)", str(error)) or [0])[0]
+        )
         reason = getattr(error, "strerror", None) or (os.strerror(number) if number else str(error))
         if number in (errno.ENOSPC, errno.EDQUOT):
             reason = f"the disk is full or over its quota ({reason})"
@@ -204,55 +261,10 @@ def cannot_be_written(path: Path) -> Iterator[None]:
         raise DataFileError(f"{path} cannot be written: {reason}. {kept}") from error
 
 
-def scratch_beside(path: Path) -> tempfile.TemporaryDirectory:
+def temporary_directory_beside(path: Path) -> tempfile.TemporaryDirectory:
     """A directory beside `path` for what is not complete yet, removed at the end whatever happens."""
     with cannot_be_written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent, ignore_cleanup_errors=True)
-
-
-def spool(
-    path: Path, scratch: Path, samples: Iterable[Mapping[str, Any]], tell: Callable[[Mapping], Any], attrs: Mapping
-) -> dict[str, np.ndarray | Ragged]:
-    """Fields from `samples`, dicts of arrays that come one at a time (see `H5DataModule.samples`), by way of raw files in
-    `scratch`. 1-D fields that differ in length become ragged. Memory holds one sample and a few numbers per sample,
-    however large the source is. Each sample is told to `tell`; `attrs`: see `write_fields`.
-
-    Raises:
-        DataFileError: samples that differ in fields, type or shape, or no space for them beside `path`.
-    """
-    like: dict[str, np.ndarray] = {}  # the first sample
-    with ExitStack() as stack:
-        for i, sample in enumerate(samples):
-            values = {name: np.asarray(value) for name, value in sample.items() if name not in NOT_FIELDS}
-            where = f"{path}: sample {sample.get('key', i)}"
-            with cannot_be_written(path):
-                if i == 0:
-                    like, lengths = values, {name: [] for name in values}
-                    files = {name: stack.enter_context(open(scratch / name, "wb", BLOCK_BYTES)) for name in values}
-                require(values.keys() == like.keys(), f"{where} has the fields {[*values]}, others {[*like]}.")
-                for name, value in values.items():
-                    _check_like(f"{where}: {name!r}", value, like[name])
-                    lengths[name].append(value.size)
-                    files[name].write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
-            tell(sample)
-        with cannot_be_written(path):
-            stack.close()
-    ragged = {name for name in like if "ragged" in attrs.get(name, {}) or len(set(lengths[name])) > 1}
-    return {name: _mapped(scratch / name, one, np.array(lengths[name]), name in ragged) for name, one in like.items()}
-
-
-def _check_like(where: str, value: np.ndarray, like: np.ndarray) -> None:
-    fits = value.shape == like.shape or (value.ndim == like.ndim == 1)
-    fits &= value.dtype == like.dtype and value.dtype.kind in "biufc"
-    kind = f"of type {value.dtype} {list(value.shape)}, expected {like.dtype} {list(like.shape)}"
-    remedy = "Convert it to numbers. Only 1-D fields may vary in length; give images a target --size."
-    require(fits, f"{where} is {kind}. {remedy}")
-
-
-def _mapped(file: Path, like: np.ndarray, lengths: np.ndarray, ragged: bool) -> np.ndarray | Ragged:
-    values = np.asarray(np.memmap(file, like.dtype, "r")) if lengths.any() else np.empty(0, like.dtype)
-    if not ragged:
-        return values.reshape(len(lengths), *like.shape)
-    ends = lengths.cumsum()
-    return Ragged(like.dtype, lengths, lambda row: values[ends[row] - lengths[row] : ends[row]])
+        return tempfile.TemporaryDirectory(
+            prefix=f".{path.name}.", dir=path.parent, ignore_cleanup_errors=True
+        )

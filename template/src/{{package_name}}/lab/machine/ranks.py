@@ -34,10 +34,20 @@ class Launcher(NamedTuple):
 
 OMPI = "OMPI_COMM_WORLD_"
 LAUNCHERS = (
-    Launcher("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "?GROUP_WORLD_SIZE"),
+    Launcher(
+        "torchrun",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "?GROUP_WORLD_SIZE",
+    ),
     Launcher("slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "?", "SLURM_NODEID"),
     Launcher("openmpi", f"{OMPI}RANK", f"{OMPI}SIZE", f"?{OMPI}LOCAL_RANK", f"?{OMPI}LOCAL_SIZE"),
-    Launcher("pmi", "PMI_RANK", "PMI_SIZE", "?MPI_LOCALRANKID", "?MPI_LOCALNRANKS"),  # MPICH, Intel MPI
+    Launcher(
+        "pmi", "PMI_RANK", "PMI_SIZE", "?MPI_LOCALRANKID", "?MPI_LOCALNRANKS"
+    ),  # MPICH, Intel MPI
     Launcher("pmi", "PMIX_RANK", "PMIX_SIZE", "?PMIX_LOCAL_RANK", "?PMIX_LOCAL_SIZE"),
     Launcher("pbs", "PBS_VNODENUM", "?", "?", "?"),  # pbsdsh, which counts along the node file
     Launcher("pbs", "PBS_NODENUM", "?", "?", "?"),
@@ -92,7 +102,9 @@ def _started(launcher: Launcher, environ: Mapping[str, str]) -> bool:
             return False
         # mpirun starts its own daemons as a step, one task per node; its processes are the ranks
         return int(environ.get(f"{OMPI}SIZE", 0)) <= int(environ[launcher.world_size])
-    if launcher.name == "pbs" and (int(environ.get("PBS_TASKNUM", 1)) == 1 or "PBS_NODEFILE" not in environ):
+    if launcher.name == "pbs" and (
+        int(environ.get("PBS_TASKNUM", 1)) == 1 or "PBS_NODEFILE" not in environ
+    ):
         return False  # task 1 is the job script itself
     return launcher.rank in environ
 
@@ -107,7 +119,11 @@ def _read(launcher: Launcher, environ: Mapping[str, str]) -> Ranks:
     rank, world = number(launcher.rank), number(launcher.world_size, len(slots))
     size = number(launcher.local_size, -(-world // (len(hosts) or 1)))
     # the node of each rank: as listed, or one node filled after the other
-    nodes = [hosts.index(host) for host in slots] if len(slots) == world else [r // size for r in range(world)]
+    nodes = (
+        [hosts.index(host) for host in slots]
+        if len(slots) == world
+        else [r // size for r in range(world)]
+    )
     local_size = number(launcher.local_size, nodes.count(nodes[rank]))
     local_rank = number(launcher.local_rank, nodes[:rank].count(nodes[rank]))
     n_nodes = number(launcher.n_nodes, len(hosts) or -(-world // local_size))
@@ -139,17 +155,25 @@ def _port(environ: Mapping[str, str], n_nodes: int) -> int:
         if digits := re.match(r"\d+", environ.get(name, "")):
             return job_port(int(digits[0]), int(environ.get("SLURM_RESTART_COUNT", 0)))
     if n_nodes > 1:
-        raise LabError("several nodes, but no job id to derive a port from. Set MASTER_PORT, the same on all nodes.")
+        raise LabError(
+            "several nodes, but no job id to derive a port from. Set MASTER_PORT, the same on all nodes."
+        )
     return job_port(os.getppid())  # processes on one node have the launcher as their common parent
 
 
 def _address(environ: Mapping[str, str], hosts: list[str], n_nodes: int) -> str:
     given = environ.get("MASTER_ADDR")
     # a forgotten MASTER_ADDR=localhost cannot be right on several nodes; torchrun sets its own
-    if given and (n_nodes == 1 or "TORCHELASTIC_RUN_ID" in environ or not re.match(r"localhost$|127\.|::1$", given)):
+    if given and (
+        n_nodes == 1
+        or "TORCHELASTIC_RUN_ID" in environ
+        or not re.match(r"localhost$|127\.|::1$", given)
+    ):
         return given
     if n_nodes > 1 and not hosts:
-        raise LabError("several nodes, but nothing names the first one. Set MASTER_ADDR to its host name.")
+        raise LabError(
+            "several nodes, but nothing names the first one. Set MASTER_ADDR to its host name."
+        )
     return hosts[0] if hosts else "127.0.0.1"
 
 
@@ -157,8 +181,16 @@ def _node_file(environ: Mapping[str, str]) -> list[str]:
     """One host per slot, from the scheduler's list of nodes; empty when there is none."""
     for name in ("PBS_NODEFILE", "PE_HOSTFILE", "PJM_O_NODEINF"):
         if environ.get(name) and Path(environ[name]).is_file():
-            lines = [line.split() for line in Path(environ[name]).read_text(encoding="utf-8").splitlines() if line]
-            return [words[0] for words in lines for _ in range(int(words[1]) if name == "PE_HOSTFILE" else 1)]
+            lines = [
+                line.split()
+                for line in Path(environ[name]).read_text(encoding="utf-8").splitlines()
+                if line
+            ]
+            return [
+                words[0]
+                for words in lines
+                for _ in range(int(words[1]) if name == "PE_HOSTFILE" else 1)
+            ]
     return []
 
 
@@ -176,7 +208,11 @@ def expand_hosts(nodelist: str) -> tuple[str, ...]:
     for item in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodelist):
         pieces = []
         for text, ranges in re.findall(r"([^\[]+)|\[([^\]]*)\]", item):
-            pieces.append([text] if text else [number for part in ranges.split(",") for number in _numbers(part)])
+            pieces.append(
+                [text]
+                if text
+                else [number for part in ranges.split(",") for number in _numbers(part)]
+            )
         hosts += map("".join, product(*pieces))
     return tuple(hosts)
 

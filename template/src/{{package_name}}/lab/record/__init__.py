@@ -1,6 +1,13 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The record of runs: which code, settings, data and environment made each number. Plain files and plain git.
+"""The record of runs: which code, settings, data and environment made each number. Plain files and plain git."""
 
-`snapshot` freezes the code, `bundle` keeps it, `run` writes the record, `attempt` and `files.MetricsLog` complete it;
-`rows`, `listing` and `verify` read it.
-"""
+COMMANDS = [
+    ("snapshot", "freeze the working tree, print the commit", "snapshot:snapshot_command"),
+    ("runs diff", "what two runs have different", "diff:diff_command"),
+    ("runs code", "write the frozen code of a run", "code:code_command"),
+    ("runs verify", "is a run as recorded, or two runs the same?", "verify:verify_command"),
+    ("runs note", "add a note to a run", "annotate:note_command"),
+    ("runs tag", "tag a run", "annotate:tag_command"),
+    ("runs prune", "delete runs that nobody needs", "prune:prune_command"),
+    ("runs cost", "hours, GPU-hours and energy of all runs", "cost:cost_command"),
+]

@@ -1,26 +1,21 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""An attempt: one stretch of a run between start and end, preemption or death; and what became of the run, worked out
-from what its processes left behind."""
+"""An attempt: one stretch of a run between start and end, preemption or death."""
 
-import math
 import resource
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
+from ..machine.gpu import energy_j, peak_gpu_bytes
 from ..project import LAB
-from .environment import energy_j, peak_gpu_bytes, pid_space, pid_started, process, torch_facts, variables
-from .files import last_metrics, read_json, sha256, write_json
+from .atomic import read_json, sha256, write_json
+from .attempt_files import n_gpus
+from .environment import torch_facts, variables
+from .metrics_file import last_metrics
+from .process import process_facts
+from .summary import summarise
 
 EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 130}
-STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
-SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
-NONE = {"n": 0, "start": {}, "end": {}, "nodes": [], "until_now": {}}  # stands for the attempt of a run that has none
-
-# A run's record -> its job is "queued", "running", "unknown" (to this machine or person); None when it is over.
-Scheduler = Callable[[dict], str | None]
 
 
 class Attempt:
@@ -29,13 +24,19 @@ class Attempt:
     def __init__(self, run_dir: Path, n: int) -> None:
         self.run_dir, self.n, self.dir = run_dir, n, run_dir / "attempts" / str(n)
         self.facts: dict = {}
-        self.secrets: list[str] = []  # values that no record may show, not even in the text of an error
+        self.secrets: list[
+            str
+        ] = []  # values that no record may show, not even in the text of an error
 
     def start(self, **facts: object) -> "Attempt":
         """Writes start.json; from now on the run counts as running while this process lives and beats."""
         self.started_unix_s, self.energy_j = time.time(), energy_j()
-        started = {"attempt": self.n, "started_unix_s": round(self.started_unix_s, 3), "imported_from": LAB.parent}
-        self.note(**started, **process(), variables=variables(), **facts)
+        started = {
+            "attempt": self.n,
+            "started_unix_s": round(self.started_unix_s, 3),
+            "imported_from": LAB.parent,
+        }
+        self.note(**started, **process_facts(), variables=variables(), **facts)
         self.beat()
         return self
 
@@ -69,7 +70,11 @@ class Attempt:
         """
         now = time.time()
         seconds, energy_now_j = now - self.started_unix_s, energy_j()
-        used_j = None if None in (energy_now_j, self.energy_j) else round(energy_now_j - self.energy_j, 1)
+        used_j = (
+            None
+            if None in (energy_now_j, self.energy_j)
+            else round(energy_now_j - self.energy_j, 1)
+        )
         end = {
             "status": status,
             "exit_code": EXIT_CODES[status],
@@ -83,62 +88,18 @@ class Attempt:
             "peak_gpu_bytes": peak_gpu_bytes(),
             "metrics": last_metrics(self.run_dir) | (metrics or {}),
             "files": {path.name: sha256(path) for path in self.run_dir.glob("metrics.jsonl")},
-            "checkpoints": hashes((self.run_dir / "checkpoints").resolve()),
+            "checkpoints": checkpoint_hashes((self.run_dir / "checkpoints").resolve()),
         }
         write_json(self.dir / "end.json", end | measured)
         record = read_json(self.run_dir / "run.json") or {}
-        write_json(self.run_dir / "summary.json", summarise(record, self.run_dir) | {"status": status})
+        write_json(
+            self.run_dir / "summary.json", summarise(record, self.run_dir) | {"status": status}
+        )
 
 
 def write_node(run_dir: Path, n: int, node: int) -> None:
     """Another node's part of attempt `n`: its host and devices, as attempts/<n>/node-<node>.json."""
-    write_json(run_dir / "attempts" / str(n) / f"node-{node}.json", process() | torch_facts())
-
-
-def summarise(record: dict, run_dir: Path) -> dict:
-    """What a listing needs of a run; times and energy are over all attempts, failed ones too."""
-    attempts = read_attempts(run_dir)
-    first, last = (attempts or [NONE])[0], (attempts or [NONE])[-1]
-    code, exception = record.get("code") or {}, last["end"].get("exception")
-    taken = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
-    return {
-        "schema": 1,
-        **{key: record.get(key) for key in taken},
-        "metrics": last["end"].get("metrics") or last_metrics(run_dir),
-        "exception": exception and exception["line"],
-        "code": {key: code.get(key) for key in ("commit", "tree", "branch", "dirty", "trial_tree")},
-        "device": last["start"].get("device"),
-        "started_unix_s": first["start"].get("started_unix_s"),
-        "attempt_unix_s": last["start"].get("started_unix_s"),
-        "ended_unix_s": last["end"].get("ended_unix_s"),
-        **{key: total(attempts, key) for key in ("seconds", "gpu_seconds", "energy_j")},
-        "n_attempts": len(attempts),
-    }
-
-
-def total(attempts: list[dict], key: str) -> float | None:
-    """The sum over attempts; None when none measured it. One that never ended counts up to its last heartbeat."""
-    values = [attempt["end"].get(key) if attempt["end"] else attempt["until_now"].get(key) for attempt in attempts]
-    known = [value for value in values if value is not None]
-    return round(sum(known), 3) if known else None
-
-
-def read_attempts(run_dir: Path) -> list[dict]:
-    """`{n, start, end, nodes, until_now}` of every attempt in order; what is missing is an empty dict."""
-    found = []
-    for n in sorted(int(path.name) for path in (run_dir / "attempts").glob("*") if path.name.isdigit()):
-        folder = run_dir / "attempts" / str(n)
-        start, end = (read_json(folder / f"{name}.json") or {} for name in ("start", "end"))
-        nodes = [read_json(path) for path in sorted(folder.glob("node-*.json"))]
-        found.append({"n": n, "start": start, "end": end, "nodes": nodes, "until_now": {}})
-        if start and not end and (folder / "heartbeat").exists():
-            seconds = max(0.0, (folder / "heartbeat").stat().st_mtime - start["started_unix_s"])
-            found[-1]["until_now"] = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
-    return found
-
-
-def n_gpus(start: dict) -> int:
-    return start.get("world_size", 1) if start.get("accelerator") in ("gpu", "cuda") else 0
+    write_json(run_dir / "attempts" / str(n) / f"node-{node}.json", process_facts() | torch_facts())
 
 
 def described(exception: BaseException, secrets: list[str]) -> dict[str, str]:
@@ -150,48 +111,7 @@ def described(exception: BaseException, secrets: list[str]) -> dict[str, str]:
     return {"type": type(exception).__name__, "line": line, "traceback": text[-10_000:]}
 
 
-def hashes(checkpoints: Path) -> dict[str, dict]:
+def checkpoint_hashes(checkpoints: Path) -> dict[str, dict]:
     """Size and sha256 of every checkpoint that is there."""
     files = sorted(checkpoints.glob("*.ckpt"))
     return {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files}
-
-
-def status(run_dir: Path, scheduler: Scheduler | None = None, record: dict | None = None) -> str:
-    """One of STATES. `scheduler` answers for runs that have a job; without it their heartbeat counts alone."""
-    summary = read_json(run_dir / "summary.json")
-    preempted = summary and summary["status"] == "interrupted" and (run_dir / "requeue").exists()  # may be queued again
-    if summary is not None and not preempted:
-        return summary["status"]
-    record = record or read_json(run_dir / "run.json") or {}
-    job = record.get("job")
-    says = scheduler(record) if scheduler and job else "unknown"
-    last = (read_attempts(run_dir) or [NONE])[-1]
-    if says in ("queued", "running"):
-        return says
-    if preempted and job and says == "unknown":
-        return "queued"
-    if last["end"]:  # killed between end.json and summary.json
-        return last["end"]["status"]
-    if says is None:
-        return "lost"  # the scheduler no longer knows it, and it never said how it ended
-    if job and not last["start"]:
-        return "queued"
-    living = alive(last["start"] or record.get("process") or {})
-    if living is None:
-        living = silence_s(run_dir, last["n"]) < SILENT_S
-    return "running" if living else "lost"
-
-
-def alive(process: dict) -> bool | None:
-    """Whether the process runs; None when its pid means nothing here (another machine, container or boot)."""
-    if process.get("pid_space") != pid_space():
-        return None
-    return pid_started(process["pid"]) == process.get("pid_started")
-
-
-def silence_s(run_dir: Path, n: int) -> float:
-    """Seconds since the last heartbeat of attempt `n`, or else since the run was recorded."""
-    for path in (run_dir / f"attempts/{n}/heartbeat", run_dir / f"attempts/{n}/start.json", run_dir / "run.json"):
-        with suppress(FileNotFoundError):
-            return time.time() - path.stat().st_mtime
-    return math.inf

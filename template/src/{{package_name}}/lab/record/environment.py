@@ -1,17 +1,15 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What a run ran on: Python, packages, machine, devices, variables that change results. Nothing is imported to find out."""
+"""The environment of a run: packages, variables, versions; what has changed since."""
 
-import ctypes
-import getpass
 import os
 import platform
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
-from ..machine.leaks import scan
-from .files import read_json, sha256
+from ..machine.gpu import nvidia_driver
+from ..machine.secrets import find_tokens
+from .atomic import read_json, sha256
+from .process import CONTAINERS
 
 # By allow-list, so that no token ever gets in: what changes numbers, placement or speed.
 PREFIXES = (
@@ -23,7 +21,6 @@ NAMES = {
 LOCKS = ("uv.lock", "env-freeze.txt")
 COMPARED = ("python", "lock_sha256", "container", "modules")  # and the packages
 ABSENT = "absent"
-CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 
 
 def packages() -> list[str]:
@@ -31,20 +28,30 @@ def packages() -> list[str]:
     found: dict[str, str] = {}
     for place in sys.path:
         try:
-            names = [entry.name for entry in os.scandir(place or ".") if entry.name.endswith(".dist-info")]
+            names = [
+                entry.name
+                for entry in os.scandir(place or ".")
+                if entry.name.endswith(".dist-info")
+            ]
         except OSError:
             continue
         for name in names:
             package, _, version = name.removesuffix(".dist-info").partition("-")
-            direct = read_json(Path(place, name, "direct_url.json")) if package.lower() not in found else None
+            direct = (
+                read_json(Path(place, name, "direct_url.json"))
+                if package.lower() not in found
+                else None
+            )
             origin = f" @ {direct['url']}" if direct and "url" in direct else ""
-            found.setdefault(package.lower(), f"{package}=={version}{origin}")  # the first on the path is imported
+            found.setdefault(
+                package.lower(), f"{package}=={version}{origin}"
+            )  # the first on the path is imported
     return [found[key] for key in sorted(found)]
 
 
 def variables() -> dict[str, str]:
     named = {k: v for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES) or k in NAMES}
-    return {k: v for k, v in named.items() if not scan(v.encode(errors="replace"), k)}
+    return {k: v for k, v in named.items() if not find_tokens(v.encode(errors="replace"), k)}
 
 
 def versions(installed: list[str]) -> dict[str, str]:
@@ -73,7 +80,10 @@ def drift(recorded: dict, recorded_packages: list[str], root: Path) -> list[str]
     """How the environment of this process differs from the recorded one, a line each."""
     installed = packages()
     pairs = ((recorded, recorded_packages), (environment(root, installed), installed))
-    before, after = ({key: env.get(key) for key in COMPARED} | {"package": versions(names)} for env, names in pairs)
+    before, after = (
+        {key: env.get(key) for key in COMPARED} | {"package": versions(names)}
+        for env, names in pairs
+    )
     return changes(before, after)
 
 
@@ -88,42 +98,12 @@ def flat(tree: dict, prefix: str = "") -> dict:
     """A nested dict as `{"a.b": leaf}`."""
     found: dict = {}
     for key, value in tree.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+        found |= (
+            flat(value, f"{prefix}{key}.")
+            if isinstance(value, dict) and value
+            else {f"{prefix}{key}": value}
+        )
     return found
-
-
-def user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container without an entry for this user
-        return str(os.getuid())
-
-
-def process() -> dict:
-    """What tells whether a process still lives: host, pid, and the boot and pid namespace in which the pid counts."""
-    return {
-        "host": platform.node(),
-        "pid": os.getpid(),
-        "pid_space": pid_space(),
-        "pid_started": pid_started(os.getpid()),
-    }
-
-
-def pid_space() -> str:
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return platform.node()
-
-
-def pid_started(pid: int) -> str | None:
-    """When process `pid` started, in clock ticks since boot, which tells a reused pid; None when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else fields[19]
 
 
 def torch_facts() -> dict:
@@ -136,7 +116,7 @@ def torch_facts() -> dict:
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version() if gpus else None,
-        "driver": driver(),
+        "driver": nvidia_driver(),
         "gpus": [{"model": gpu.name, "uuid": f"GPU-{gpu.uuid}"} for gpu in gpus],
         "threads": torch.get_num_threads(),
         "determinism": {
@@ -146,46 +126,3 @@ def torch_facts() -> dict:
             "float32_matmul_precision": torch.get_float32_matmul_precision(),
         },
     }
-
-
-def driver() -> str | None:
-    """Version of NVIDIA's kernel driver."""
-    try:
-        match = re.search(r"\d+\.\d+(\.\d+)?", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8"))
-    except OSError:
-        return None
-    return match and match[0]
-
-
-def cuda() -> Any:
-    """torch.cuda when this process uses GPUs, else None."""
-    torch = sys.modules.get("torch")
-    return torch.cuda if torch and torch.cuda.is_initialized() else None
-
-
-def peak_gpu_bytes() -> int | None:
-    """The most memory that torch's allocator held on one GPU."""
-    if not cuda():
-        return None
-    return max(cuda().max_memory_reserved(n) for n in range(cuda().device_count()))
-
-
-def energy_j() -> float | None:
-    """Joules that this process's GPUs have used since the driver was loaded; None when they do not tell."""
-    if not cuda():
-        return None
-    total_mj = 0
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-        nvml.nvmlInit_v2()
-        for n in range(cuda().device_count()):
-            handle, energy_mj = ctypes.c_void_p(), ctypes.c_ulonglong()
-            uuid = f"GPU-{cuda().get_device_properties(n).uuid}".encode()
-            if nvml.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(handle)):
-                return None
-            if nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(energy_mj)):
-                return None
-            total_mj += energy_mj.value
-    except (OSError, AttributeError):
-        return None
-    return total_mj / 1000

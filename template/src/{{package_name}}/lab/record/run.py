@@ -1,27 +1,27 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""A run: its directory, the record that is written before anything slow is imported, and the way to it from an id."""
+"""A run: its directory and run.json."""
 
-import argparse
 import hashlib
 import os
 import platform
-import re
 import secrets
 import sys
 import time
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from ..errors import LabError, Refused, nearest
-from ..machine.leaks import refuse, scan
+from ..errors import LabError, Refused
+from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project, read_yaml
-from .attempt import NONE, Attempt, alive, read_attempts
-from .bundle import STORE, check, freeze, keep
-from .environment import drift, environment, packages, process, user
-from .files import Lines, plain, read_json, sha256, write, write_json
-from .rows import check_metric, ranked, rows, run_directories
+from .atomic import plain_json, read_json, sha256, write_file, write_json
+from .attempt import Attempt
+from .attempt_files import NONE, read_attempts
+from .bundle import STORE, link_bundles
+from .environment import drift, environment, packages
+from .frozen import check_frozen_directory, freeze_code
+from .process import process_facts, user
 from .snapshot import code_line
+from .status import alive
 
 SCHEMA = 1
 ANSWERS = ".copier-answers.yml"  # its `_commit` is the version of the template
@@ -83,20 +83,32 @@ class Run:
         Raises:
             Refused: the code cannot be recorded whole, or something looks like a token.
         """
-        check()
-        texts = {"command line": " ".join(argv), "overrides": "\n".join(overrides), "configuration": config_yaml}
+        check_frozen_directory()
+        texts = {
+            "command line": " ".join(argv),
+            "overrides": "\n".join(overrides),
+            "configuration": config_yaml,
+        }
         if not allow:
-            refuse([hit for where, text in texts.items() for hit in scan(text.encode(errors="replace"), where)])
-        code = code or freeze(project, runs, trial, dirty=dirty, max_file_mb=max_file_mb, allow=allow)
-        tell(code)
+            refuse_tokens(
+                [
+                    hit
+                    for where, text in texts.items()
+                    for hit in find_tokens(text.encode(errors="replace"), where)
+                ]
+            )
+        code = code or freeze_code(
+            project, runs, trial, dirty=dirty, max_file_mb=max_file_mb, allow=allow
+        )
+        print_start(code)
         installed = packages()
         answers = read_yaml(project.root / ANSWERS) if (project.root / ANSWERS).exists() else {}
         folder = runs / trial.replace("/", "+")
-        staging, run_id = claim(folder)
-        write(staging / "config.yaml", config_yaml)
-        write(staging / "overrides.txt", "".join(f"{line}\n" for line in overrides))
-        write(staging / "env.txt", "".join(f"{line}\n" for line in installed))
-        keep(code, runs / STORE, staging)
+        staging, run_id = create_run_dir(folder)
+        write_file(staging / "config.yaml", config_yaml)
+        write_file(staging / "overrides.txt", "".join(f"{line}\n" for line in overrides))
+        write_file(staging / "env.txt", "".join(f"{line}\n" for line in installed))
+        link_bundles(code, runs / STORE, staging)
         record = {
             "schema": SCHEMA,
             "run_id": run_id,
@@ -106,7 +118,7 @@ class Run:
             "who": user(),
             "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
             "host": platform.node(),
-            "process": process(),
+            "process": process_facts(),
             "template": answers.get("_commit"),
             "seed": seed,
             "allow": allow,
@@ -125,7 +137,7 @@ class Run:
             (checkpoints / folder.name / run_id).mkdir(parents=True)
             (staging / "checkpoints").symlink_to(checkpoints / folder.name / run_id)
         os.rename(staging, folder / run_id)
-        return cls(folder / run_id, plain(record), code)
+        return cls(folder / run_id, plain_json(record), code)
 
     @classmethod
     def open(cls, run_dir: Path) -> "Run":
@@ -136,7 +148,9 @@ class Run:
         """
         record = read_json(Path(run_dir) / "run.json")
         if record is None:
-            raise LabError(f"{run_dir} holds no readable run.json, so it is not a run. Runs: lab runs list")
+            raise LabError(
+                f"{run_dir} holds no readable run.json, so it is not a run. Runs: lab runs list"
+            )
         return cls(Path(run_dir), upgraded(record, Path(run_dir)))
 
     def begin(self, project: Project, env: str = "warn", **facts: object) -> Attempt:
@@ -150,27 +164,44 @@ class Run:
             LabError: the run is running.
             Refused: the environment differs and `env` is "refuse", or the code cannot be recorded.
         """
-        check()
+        check_frozen_directory()
         changes = drift(self.record["env"], self.packages, project.root)
         if changes and env == "refuse":
-            raise Refused(f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}")
+            raise Refused(
+                f"record.env=refuse, and the environment differs from the record: {'; '.join(changes[:9])}"
+            )
         if changes:
-            print(f"lab: the environment differs from the record: {'; '.join(changes[:3])}", file=sys.stderr)
+            print(
+                f"lab: the environment differs from the record: {'; '.join(changes[:3])}",
+                file=sys.stderr,
+            )
         runs, attempts = self.dir.parent.parent, read_attempts(self.dir)
         last = (attempts or [NONE])[-1]
         if not last["end"] and alive(last["start"]):
-            raise LabError(f"{self.id} is running on this machine already. Wait for it, or stop it with Ctrl-C.")
-        options = {"allow": self.record["allow"] or False, "max_file_mb": self.record["max_file_mb"] or 10}
-        code = self.code_now or freeze(project, runs, self.trial, **options)
+            raise LabError(
+                f"{self.id} is running on this machine already. Wait for it, or stop it with Ctrl-C."
+            )
+        options = {
+            "allow": self.record["allow"] or False,
+            "max_file_mb": self.record["max_file_mb"] or 10,
+        }
+        code = self.code_now or freeze_code(project, runs, self.trial, **options)
         attempt = Attempt(self.dir, last["n"] + 1)
         attempt.dir.mkdir(parents=True)
         if code["commit"] == self.record["code"].get("commit"):
             code = {"commit": code["commit"], "same": True}
         else:
-            print(f"lab: the code differs from the recorded one; now {code['commit']}", file=sys.stderr)
-            keep(code, runs / STORE, attempt.dir)
-        if attempts and (self.dir / "summary.json").exists():  # it goes on; its last ending stays with that attempt
-            os.replace(self.dir / "summary.json", self.dir / "attempts" / str(last["n"]) / "summary.json")
+            print(
+                f"lab: the code differs from the recorded one; now {code['commit']}",
+                file=sys.stderr,
+            )
+            link_bundles(code, runs / STORE, attempt.dir)
+        if (
+            attempts and (self.dir / "summary.json").exists()
+        ):  # it goes on; its last ending stays with that attempt
+            os.replace(
+                self.dir / "summary.json", self.dir / "attempts" / str(last["n"]) / "summary.json"
+            )
         return attempt.start(code=code, environment_differences=changes, **facts)
 
     def update(self, **fields: object) -> None:
@@ -179,7 +210,7 @@ class Run:
         write_json(self.dir / "run.json", self.record)
 
 
-def claim(folder: Path) -> tuple[Path, str]:
+def create_run_dir(folder: Path) -> tuple[Path, str]:
     """Makes a hidden directory for a new run of `folder`. Whoever makes it owns the id; a whole run loses its dot."""
     folder.mkdir(parents=True, exist_ok=True)
     while True:
@@ -192,7 +223,7 @@ def claim(folder: Path) -> tuple[Path, str]:
             return folder / f".{run_id}", run_id
 
 
-def tell(code: dict) -> None:
+def print_start(code: dict) -> None:
     """One line about what was recorded as the code, unless it is just HEAD."""
     if not code["complete"]:
         print(f"lab: the code is NOT recorded: {code['reason']}", file=sys.stderr)
@@ -207,82 +238,21 @@ def upgraded(record: dict, run_dir: Path) -> dict:
         LabError: the schema is newer than this code.
     """
     if record.get("schema", 0) > SCHEMA:
-        raise LabError(f"{run_dir} has schema {record['schema']}, this lab reads up to {SCHEMA}. Type: copier update")
-    unknown = ("parent", "why", "who", "created", "host", "template", "seed", "config_sha256", "allow", "max_file_mb")
+        raise LabError(
+            f"{run_dir} has schema {record['schema']}, this lab reads up to {SCHEMA}. Type: copier update"
+        )
+    unknown = (
+        "parent",
+        "why",
+        "who",
+        "created",
+        "host",
+        "template",
+        "seed",
+        "config_sha256",
+        "allow",
+        "max_file_mb",
+    )
     empty = {key: {} for key in ("process", "code", "command", "env", "files")}
     names = {"run_id": run_dir.name, "trial": run_dir.parent.name.replace("+", "/")}
     return dict.fromkeys(unknown) | empty | names | record
-
-
-def find(runs: Path, word: str) -> Run:
-    """The run that `word` means.
-
-    Raises:
-        LabError: none or several; the message names the nearest.
-    """
-    if "/" in word and not word.startswith("@") and Path(word).is_dir():
-        return Run.open(Path(word).resolve())
-    directories = {Path(directory).name: Path(directory) for directory in run_directories(runs)}
-    if not directories:
-        raise LabError(f"there are no runs in {runs} yet. Make one with: lab train trial=baseline")
-    if word == "@last":
-        second = max(directories)[:15]
-        newest = [directory for name, directory in directories.items() if name[:15] == second]
-        return Run.open(max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns))
-    if word.startswith("@best:"):
-        return Run.open(Path(best(rows(runs), word.removeprefix("@best:"))[0]["run_dir"]))
-    matches = [word] if word in directories else [name for name in directories if name.startswith(word)]
-    matches = matches or [row["run_id"] for row in rows(runs) if word in row["tags"]]
-    if len(matches) == 1:
-        return Run.open(directories[matches[0]])
-    if matches:
-        raise LabError(f"{word!r} means {len(matches)} runs: {', '.join(sorted(matches)[:5])}. Give more of the id.")
-    raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
-
-
-def best(known: list[dict], metric: str) -> list[dict]:
-    """The finished ones of `known` that have `metric`, best final value first.
-
-    Raises:
-        LabError: none has it.
-    """
-    finished = [row for row in known if row["status"] == "finished"]
-    check_metric(finished, metric)
-    if not ranked(finished, metric):
-        raise LabError(f"no finished run has a number as {metric!r}. Runs: lab runs list")
-    return ranked(finished, metric)
-
-
-def run_parser(command: str, about: str) -> argparse.ArgumentParser:
-    """The parser of a command whose first word names a run; `find` takes it."""
-    parser = argparse.ArgumentParser(prog=f"lab runs {command}", description=about)
-    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
-    return parser
-
-
-def note_command(project: Project, args: list[str]) -> None:
-    parser = run_parser("note", "Adds a note to a run.")
-    parser.add_argument("text", nargs="+")
-    options = parser.parse_args(args)
-    annotate(find(project.paths["runs"], options.run), note=" ".join(options.text))
-
-
-def tag_command(project: Project, args: list[str]) -> None:
-    parser = run_parser("tag", "Tags a run; prune never deletes a tagged one.")
-    parser.add_argument("tags", nargs="+", metavar="TAG")
-    parser.add_argument("--remove", action="store_true", help="take the tags away")
-    options = parser.parse_args(args)
-    run = find(project.paths["runs"], options.run)
-    for tag in options.tags:
-        if not re.fullmatch(r"[A-Za-z][\w.-]*", tag):
-            raise LabError(f"a tag begins with a letter and has letters, digits, '.', '_' and '-'; got {tag!r}")
-        annotate(run, **{"untag" if options.remove else "tag": tag})
-
-
-def annotate(run: Run, **entry: str) -> None:
-    """Adds a line to the run's notes."""
-    lines = Lines(run.dir / "notes.jsonl")
-    lines.add({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry})
-    lines.close()
-    with suppress(FileNotFoundError):
-        os.utime(run.dir / "summary.json")  # the cache of rows sees by it that there is a new note

@@ -1,126 +1,24 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The working tree as a real commit under refs/runs/, made beside the user's index, HEAD, branches and files.
-
-    work tree ─ differs from a copy of the index? add, look again ─ tree ─ commit on HEAD ─ refs/runs/<commit12>
-
-The same tree on the same HEAD gives the same commit, so a thousand runs of one code share one ref. What cannot be
-read or taken in is an error: a snapshot never holds less than there is, except files that are listed in `skipped`.
-"""
+"""`snapshot` freezes the working tree as a commit, without touching the index, the branch or a file of the user."""
 
 import argparse
 import json
 import os
 import shutil
 import stat
-import subprocess
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
-from ..machine.leaks import refuse, scan, secret_name, without_credentials
+from ..machine.secrets import find_tokens, refuse_tokens, secret_name
 from ..project import Project
+from .git import Git, GitFailed, locate, remote_url
 
 ROUNDS = 3  # how often the tree is looked at again when it changes while it is read
 TOTAL_FACTOR = 50  # all new files together may be this many times the cap of one
 PRINTED = ("commit", "tree", "ref", "dirty", "skipped", "submodules")  # by --json
-KEPT = ("GIT_SSH", "GIT_CONFIG", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_ASKPASS", "GIT_PROXY")
-SETTINGS = (
-    "core.fsmonitor=false",
-    "core.untrackedCache=false",
-    "core.splitIndex=false",
-    "core.safecrlf=false",
-    "core.hooksPath=/dev/null",
-    "core.logAllRefUpdates=false",
-    "core.quotePath=false",
-    "i18n.commitEncoding=UTF-8",
-)
-# The last one: git asks for 256 kB anew for each object; kept instead of given back, packing takes half the time.
-VARIABLES = {
-    "LC_ALL": "C",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "MALLOC_TRIM_THRESHOLD_": "67108864",
-}
-
-
-class GitFailed(Refused):
-    """git said no; the message holds its words."""
-
-
-@dataclass(frozen=True)
-class Git:
-    """git in `directory`; `variables` are added to its environment. Paths that are not UTF-8 survive
-    (surrogateescape)."""
-
-    directory: Path
-    variables: dict[str, str] = field(default_factory=dict)
-
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(KEPT)}
-        settings = [word for setting in SETTINGS for word in ("-c", setting)]
-        try:
-            return subprocess.run(
-                ["git", *settings, *arguments],
-                cwd=self.directory,
-                env=inherited | VARIABLES | self.variables,
-                input=stdin,
-                capture_output=True,
-                encoding="utf-8",
-                errors="surrogateescape",
-            )
-        except FileNotFoundError as error:
-            raise GitFailed("git is not installed here, so the code cannot be recorded") from error
-
-    def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What git prints, without the last newline.
-
-        Raises:
-            GitFailed: git failed, or warned that it could not read something.
-        """
-        done = self.run(*arguments, stdin=stdin)
-        if done.returncode or "could not open directory" in done.stderr:
-            raise GitFailed(f"git {arguments[0]} in {self.directory}: {done.stderr.strip() or done.returncode}")
-        return done.stdout.removesuffix("\n")
-
-    def paths(self, *arguments: str) -> list[str]:
-        """The NUL-separated list that git prints."""
-        return [path for path in self(*arguments).split("\0") if path]
-
-
-class NoRepository(Refused):
-    """There is no git repository with a work tree here."""
-
-
-def locate(directory: Path) -> dict:
-    """The repository around `directory`: `top` (the work tree), `git_dir`, `prefix` (of `directory` in it), `head` and
-    `head_tree` (None before the first commit), `branch` (None when HEAD is detached).
-
-    Raises:
-        NoRepository: no git, no repository, or a bare one.
-        Refused: git does not trust the owner of the repository.
-    """
-    git = Git(directory)
-    places = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
-    try:
-        done = git.run("rev-parse", *places, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
-    except GitFailed as error:
-        raise NoRepository(str(error)) from error
-    if "dubious ownership" in done.stderr:
-        advice = next((line.strip() for line in done.stderr.splitlines() if "--add safe.directory" in line), "")
-        raise Refused(f"git does not trust {directory}, which belongs to another user. If you do, type:\n  {advice}")
-    lines = done.stdout.split("\n")
-    if len(lines) < 4:
-        reason = "a bare repository" if "work tree" in done.stderr else "not a git repository"
-        raise NoRepository(f"{directory} is {reason}. To have code recorded: git init && git add . && git commit")
-    found = dict(zip(("top", "git_dir", "prefix", "head", "head_tree", "branch"), lines, strict=False))
-    if done.returncode:  # before the first commit
-        found |= {"head": None, "head_tree": None, "branch": git.run("symbolic-ref", "-q", "HEAD").stdout.strip()}
-    branch = found["branch"].removeprefix("refs/heads/")
-    return found | {"top": Path(found["top"]), "branch": None if branch == "HEAD" else branch}
 
 
 def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict:
@@ -146,10 +44,10 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
             shutil.copy2(original, index)  # with its time stamp: git judges racy edits by it
         git = Git(top, {"GIT_INDEX_FILE": str(index)})
         submodules = freeze_submodules(git, unhide(git), max_file_mb=max_file_mb, allow=allow)
-        taken = take_in(git, max_file_mb * 1e6, allow)
+        taken = add_changes(git, max_file_mb * 1e6, allow)
         tree = git("write-tree")
         commit = head if tree == found["head_tree"] else commit_tree(git, tree, head)
-    ref = pin(Git(top), commit)
+    ref = create_ref(Git(top), commit)
     about = {key: found[key] for key in ("head", "branch", "prefix")}
     about["remote"] = remote_url(Git(top), found["branch"])
     kept = {"commit": commit, "tree": tree, "ref": ref, "dirty": commit != head}
@@ -173,17 +71,19 @@ def unhide(git: Git) -> list[str]:
     return gitlinks
 
 
-def take_in(git: Git, max_bytes: float, allow: bool) -> dict:
+def add_changes(git: Git, max_bytes: float, allow: bool) -> dict:
     """Adds every change to the copied index until git sees no difference any more; counts and skipped files."""
     taken: dict[str, set[str]] = {"changed": set(), "untracked": set()}
     for _ in range(ROUNDS + 1):
         changed = git.paths("diff-files", "--name-only", "--ignore-submodules=all", "-z")
-        untracked, skipped = choose(git.directory, git.paths("ls-files", "-o", "--exclude-standard", "-z"), max_bytes)
+        untracked, skipped = select_untracked(
+            git.directory, git.paths("ls-files", "-o", "--exclude-standard", "-z"), max_bytes
+        )
         if not changed and not untracked:
             counts = {f"n_{kind}": len(paths) for kind, paths in taken.items()}
             return counts | {"skipped": skipped}
         if not allow:
-            refuse_tokens(git.directory, [*changed, *untracked])
+            refuse_tokens_in(git.directory, [*changed, *untracked])
         taken["changed"] |= set(changed) - taken["untracked"]
         taken["untracked"] |= set(untracked)
         names = "".join(f"{path}\0" for path in dict.fromkeys([*changed, *untracked]))
@@ -194,7 +94,9 @@ def take_in(git: Git, max_bytes: float, allow: bool) -> dict:
     )
 
 
-def choose(top: Path, untracked: list[str], max_bytes: float) -> tuple[list[str], list[dict]]:
+def select_untracked(
+    top: Path, untracked: list[str], max_bytes: float
+) -> tuple[list[str], list[dict]]:
     """Splits untracked paths into those to take and those to skip, with the reason."""
     take, skipped, total = [], [], 0
     for path in untracked:
@@ -219,17 +121,19 @@ def choose(top: Path, untracked: list[str], max_bytes: float) -> tuple[list[str]
     return take, skipped
 
 
-def refuse_tokens(top: Path, paths: list[str]) -> None:
+def refuse_tokens_in(top: Path, paths: list[str]) -> None:
     found = []
     for path in paths:
         try:
             if stat.S_ISREG(os.lstat(top / path).st_mode):
-                found += scan((top / path).read_bytes(), path)
+                found += find_tokens((top / path).read_bytes(), path)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise Refused(f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded") from error
-    refuse(found)
+            raise Refused(
+                f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded"
+            ) from error
+    refuse_tokens(found)
 
 
 def freeze_submodules(git: Git, paths: list[str], **options: Any) -> list[dict]:
@@ -237,7 +141,9 @@ def freeze_submodules(git: Git, paths: list[str], **options: Any) -> list[dict]:
     submodules = []
     for path in dict.fromkeys(paths):
         if not (git.directory / path / ".git").exists():
-            submodules.append({"path": path, "commit": None, "dirty": False, "note": "not checked out"})
+            submodules.append(
+                {"path": path, "commit": None, "dirty": False, "note": "not checked out"}
+            )
             continue
         inner = snapshot(git.directory / path, **options)
         git("update-index", "--cacheinfo", f"160000,{inner['commit']},{path}")
@@ -249,49 +155,59 @@ def commit_tree(git: Git, tree: str, head: str | None) -> str:
     """A commit that depends on nothing but the tree and HEAD: fixed identity, HEAD's date."""
     date = git("show", "-s", "--format=%ct +0000", head) if head else "0 +0000"
     about = {"NAME": "lab", "EMAIL": "lab@localhost", "DATE": f"@{date}"}
-    who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in about.items()}
+    who = {
+        f"GIT_{role}_{key}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for key, value in about.items()
+    }
     parent = ["-p", head] if head else []
     fixed = Git(git.directory, git.variables | who)
-    return fixed("commit-tree", "--no-gpg-sign", *parent, "-m", "The working tree as it was run", tree)
+    return fixed(
+        "commit-tree", "--no-gpg-sign", *parent, "-m", "The working tree as it was run", tree
+    )
 
 
-def pin(git: Git, commit: str) -> str:
+def create_ref(git: Git, commit: str) -> str:
     """The ref of `commit`, created once; an existing one, or one that another process makes meanwhile, must name it."""
     ref = f"refs/runs/{commit[:12]}"
     for pause_s in (0, 0.02, 0.1, 0.5):
         time.sleep(pause_s)
         done = git.run("update-ref", "--stdin", stdin=f"create {ref} {commit}\n")
-        existing = commit if done.returncode == 0 else git.run("rev-parse", "--verify", "-q", ref).stdout.strip()
+        existing = (
+            commit
+            if done.returncode == 0
+            else git.run("rev-parse", "--verify", "-q", ref).stdout.strip()
+        )
         if existing == commit:
             return ref
         if existing:
-            raise Refused(f"{ref} is {existing}, not the snapshot {commit}. Delete it with: git update-ref -d {ref}")
+            raise Refused(
+                f"{ref} is {existing}, not the snapshot {commit}. Delete it with: git update-ref -d {ref}"
+            )
     raise GitFailed(f"git cannot write {ref}: {done.stderr.strip()}")
-
-
-def remote_url(git: Git, branch: str | None) -> str | None:
-    """The URL of the branch's remote, else of origin, else of the first one; without credentials."""
-    lines = git.run("config", "--get-regexp", r"^(remote\..*\.url|branch\..*\.remote)$").stdout.splitlines()
-    settings = dict(line.split(" ", 1) for line in lines if " " in line)
-    urls = {key[7:-4]: url for key, url in settings.items() if key.startswith("remote.")}
-    name = settings.get(f"branch.{branch}.remote", "origin")
-    url = urls.get(name) or next(iter(urls.values()), None)
-    return url and without_credentials(url)
 
 
 def code_line(code: dict) -> str:
     """A snapshot in one line: `1a2b3c4d5e6f = main 0123456789ab + 2 changed and 1 new files; left out: .env (secret-name)`."""
     if not code.get("commit"):
         return f"not recorded: {code.get('reason', 'unknown')}"
-    changes = f" + {code['n_changed']} changed and {code['n_untracked']} new files" if code.get("dirty") else ""
+    changes = (
+        f" + {code['n_changed']} changed and {code['n_untracked']} new files"
+        if code.get("dirty")
+        else ""
+    )
     skipped = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in code.get("skipped", []))
     head = f"{code['commit'][:12]} = {code.get('branch') or 'no branch'} {(code.get('head') or '')[:12]}"
     return head + changes + (f"; left out: {skipped}" if skipped else "")
 
 
 def snapshot_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab snapshot", description="Freezes the working tree as a commit.")
-    parser.add_argument("--repo", type=Path, default=project.root, help="another repository than the project's")
+    parser = argparse.ArgumentParser(
+        prog="lab snapshot", description="Freezes the working tree as a commit."
+    )
+    parser.add_argument(
+        "--repo", type=Path, default=project.root, help="another repository than the project's"
+    )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a token")
     parser.add_argument("--json", action="store_true", help="for scripts: " + ", ".join(PRINTED))
     options = parser.parse_args(args)

@@ -1,9 +1,0 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The commands of this folder."""
-
-COMMANDS = [
-    ("train", "train a trial here, now: lab train trial=baseline", "start:train_command"),
-    ("resume", "continue a run; trainer.max_epochs=40 extends a finished one", "start:resume_command"),
-    ("eval", "evaluate a run's checkpoint on the test split", "start:eval_command"),
-    ("check", "all that can be known to be wrong before training", "start:check_command"),
-]

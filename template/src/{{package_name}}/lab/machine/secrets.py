@@ -1,0 +1,62 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What looks like a secret: file names and tokens that must get into neither git nor a record."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatch
+
+SECRET_NAMES = (
+    ".env", ".env.*", "*.pem", "*.key", "*.p12", "id_rsa*", "id_ed25519*", "id_ecdsa*",
+    ".netrc", "*credentials*", ".huggingface_token",
+)  # fmt: skip
+EXAMPLE_NAMES = (".env.example", ".env.template", ".env.sample", "*.pub", "*credentials*.py")
+SECRETS = {
+    "a private key": rb"-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----",
+    "an AWS key": rb"\b(AKIA|ASIA)[0-9A-Z]{16}\b",
+    "a GitHub token": rb"\b(gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{50})",
+    "a GitLab token": rb"\bglpat-[A-Za-z0-9_-]{20}",
+    "a Google key": rb"\bAIza[A-Za-z0-9_-]{35}",
+    "a Hugging Face token": rb"\bhf_[A-Za-z0-9]{30}",
+    "an OpenAI or Anthropic key": rb"\bsk-[A-Za-z0-9_-]{32}",
+    "a password in a URL": rb"://[^\s/:@\"'{}<>$]+:[^\s/:@\"'{}<>$]{6,}@",
+    "a PyPI token": rb"\bpypi-[A-Za-z0-9_-]{50}",
+    "a Slack token": rb"\bxox[abprs]-[A-Za-z0-9-]{20}",
+    "a W&B key": rb"(?i)\bwandb[\w.]*key[\"']?\s*[=:]\s*[\"']?([0-9a-f]{40}|wandb_v1_\w{20})",
+}
+
+
+def secret_name(path: str) -> bool:
+    """Whether the file's name says that it holds a secret."""
+    name = path.rsplit("/", 1)[-1]
+    return any(fnmatch(name, p) for p in SECRET_NAMES) and not any(
+        fnmatch(name, p) for p in EXAMPLE_NAMES
+    )
+
+
+def find_tokens(content: bytes, where: str) -> list[str]:
+    """`"where:line looks like <kind>"` for every token in `content`; the token itself is not repeated."""
+    newline = b"\n"
+    return [
+        f"{where}:{content.count(newline, 0, match.start()) + 1} looks like {kind}"
+        for kind, pattern in SECRETS.items()
+        for match in re.finditer(pattern, content)
+    ]
+
+
+def refuse_tokens(found: list[str]) -> None:
+    """Stops when `scan` found something.
+
+    Raises:
+        Refused: with where it is, and how to insist.
+    """
+    from ..errors import Refused  # here, since the hook runs this file outside its package
+
+    if found:
+        advice = "Move it to .env (never recorded) or out of the project; if it is no secret, insist with --allow."
+        raise Refused(f"nothing was recorded: {'; '.join(found[:5])}.\n{advice}")
+
+
+def without_credentials(url: str) -> str:
+    """A remote's URL without user, password or token (`git@host:path` keeps its user, which is no secret)."""
+    return re.sub(r"^(\w+://)[^/@]*@", r"\1", url)

@@ -1,0 +1,42 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The request to stop: a signal only sets a flag, and the program decides when it stops."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+PREEMPTION_SIGNALS = (
+    signal.SIGUSR2,
+    signal.SIGUSR1,
+    signal.SIGTERM,
+)  # time limit, the user's own, the scheduler's: all alike
+
+
+class StopRequest:
+    """Remembers the first signal that asked this process to stop; `signum` is 0 until then."""
+
+    def __init__(self) -> None:
+        self.signum = 0
+        self._previous: dict[int, object] = {}
+
+    def listen(self, *signums: int) -> list[int]:
+        """Takes these signals over (main thread only) and returns those that were not listened to before."""
+        taken = [signum for signum in signums if signum not in self._previous]
+        for signum in signums:
+            self._previous.setdefault(signum, signal.signal(signum, self._remember))
+        return taken
+
+    def ignore(self, *signums: int) -> None:
+        """Gives these signals back to who had them before `listen`."""
+        for signum in signums:
+            if signum in self._previous:
+                signal.signal(signum, self._previous.pop(signum))
+
+    def _remember(self, signum: int, frame: FrameType | None) -> None:
+        if signum == signal.SIGINT and self.signum:  # Ctrl-C a second time: now
+            raise KeyboardInterrupt
+        self.signum = self.signum or signum
+
+
+STOP = StopRequest()

@@ -1,0 +1,69 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Files that are complete or not there: written under a temporary name, flushed, renamed."""
+
+import hashlib
+import json
+import math
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+
+def write_file(path: Path, text: str) -> None:
+    """Puts `text` at `path` in one step; a crash at any moment leaves the old file or the new one."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_file(path, json.dumps(plain_json(value), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict | None:
+    """The object in `path`; None when the file is missing or is not JSON.
+
+    A network file system may show a stale or vanished file for a moment after a rename, so a bad read is
+    repeated once.
+    """
+    for pause_s in (0.05, 0):
+        try:
+            value = json.loads(path.read_bytes())
+            return value if isinstance(value, dict) else None
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            time.sleep(pause_s)
+    return None
+
+
+def plain_json(value: Any) -> Any:
+    """`value` in JSON's own types: scalars of NumPy and torch as numbers, paths as text, NaN and infinities as text."""
+    if isinstance(value, dict):
+        return {str(key): plain_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain_json(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    return plain_json(value.item()) if hasattr(value, "item") else str(value)
+
+
+def number(value: Any) -> Any:
+    """NaN and infinities, which JSON cannot hold, back from their text."""
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,140 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Means of what the steps return: summed on the device, read once per logging interval, equal on any number of ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.utilities.data import extract_batch_size
+from torch import Tensor
+
+from ..errors import Failed
+
+
+class Means:
+    """Sums of named values weighted by samples; `read` gives the means over all ranks and starts anew."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, Tensor] = {}
+        self.n_samples = 0
+
+    def add(self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int) -> None:
+        """Adds what a step returned for a batch of `n_samples`: a loss, or a dict of scalar tensors (others are passed over)."""
+        values = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
+        for name, value in values.items():
+            if not isinstance(value, Tensor) or value.ndim:
+                continue
+            if name not in self.sums:
+                self.sums[name] = torch.zeros((), dtype=exact(value.device), device=value.device)
+            self.sums[name].add_(value.detach() if value.requires_grad else value, alpha=n_samples)
+        self.n_samples += n_samples
+
+    def totals(self, trainer: L.Trainer) -> tuple[list[str], Tensor]:
+        """Names, and their sums over all ranks followed by the number of samples; all ranks together."""
+        names = sorted(self.sums)
+        device = trainer.strategy.root_device
+        n_samples = torch.tensor(self.n_samples, dtype=exact(device), device=device)
+        total = torch.stack([*[self.sums[name] for name in names], n_samples])
+        if trainer.world_size > 1:
+            torch.distributed.all_reduce(total)
+        return names, total
+
+    def read(self, trainer: L.Trainer, prefix: str) -> dict[str, float]:
+        if not self.sums:
+            return {}
+        names, total = self.totals(trainer)
+        *sums, n_samples = total.tolist()
+        self.sums, self.n_samples = {}, 0
+        return {
+            f"{prefix}/{name}": value / max(n_samples, 1)
+            for name, value in zip(names, sums, strict=True)
+        }
+
+
+class LogMeans(L.Callback):
+    """Logs the means as train/<name>, val/<name> and test/<name>, to all loggers and to `trainer.callback_metrics`."""
+
+    def __init__(self) -> None:
+        self.train, self.evaluated = Means(), Means()
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self.train.add(outputs, batch_size_of(batch))
+        loop = trainer.fit_loop.epoch_loop
+        if (
+            not loop._should_accumulate()
+            and (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0
+        ):
+            self._publish(trainer, self.train.read(trainer, "train"))
+
+    def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        values = self.train.read(trainer, "train")
+        self._publish(trainer, values, step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
+
+    def on_validation_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        self.evaluated.add(outputs, batch_size_of(batch))
+
+    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self._publish(trainer, self.evaluated.read(trainer, "val"))
+
+    on_test_batch_end = on_validation_batch_end
+
+    def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
+        values = self.evaluated.read(trainer, "test")
+        self._publish(trainer, values, step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
+
+    def _publish(
+        self, trainer: L.Trainer, values: dict[str, float], step: int | None = None
+    ) -> None:
+        step = trainer.fit_loop.epoch_loop._batches_that_stepped if step is None else step
+        trainer.callback_metrics.update(
+            {name: torch.tensor(value) for name, value in values.items()}
+        )
+        for logger in trainer.loggers if values else []:
+            logger.log_metrics(values | {"epoch": trainer.current_epoch}, step=step)
+        wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
+        if wrong and trainer.training:
+            raise Failed(
+                f"{' and '.join(wrong)} in the {trainer.log_every_n_steps} steps up to step {step + 1}. "
+                "Lower optimizer.lr, set trainer.gradient_clip_val=1.0, or look at the data."
+            )
+
+    def on_save_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        if self.train.sums:
+            checkpoint["means"] = self.train.totals(trainer)
+
+    def on_load_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        if trainer.state.fn == "fit" and "means" in checkpoint:
+            names, totals = checkpoint[
+                "means"
+            ]  # of all ranks: they go on on the first, the others start from zero
+            *sums, n_samples = (
+                totals.to(trainer.strategy.root_device) * float(trainer.is_global_zero)
+            ).unbind()
+            self.train.sums, self.train.n_samples = (
+                dict(zip(names, sums, strict=True)),
+                int(n_samples),
+            )
+
+
+def batch_size_of(batch: Any) -> int:
+    """Samples in a batch, from its first tensor."""
+    first = batch[0] if isinstance(batch, list | tuple) and batch else batch
+    return first.shape[0] if isinstance(first, Tensor) and first.ndim else extract_batch_size(batch)
+
+
+def exact(device: torch.device) -> torch.dtype:
+    return (
+        torch.float32 if device.type == "mps" else torch.float64
+    )  # Apple's GPUs have no double precision
