@@ -28,7 +28,7 @@ from functools import partial
 from myproj.data import Digits
 from myproj.task import Classifier
 from myproj.trials.baseline.model import CNN
-from myproj.lab.fit.schedule import warmup_cosine
+from myproj.lab.training.schedule import warmup_cosine
 from first_step import FirstStep
 torch.manual_seed(0)
 task = Classifier(CNN(), partial(torch.optim.AdamW, lr=1e-3, fused=True), warmup_cosine)

@@ -94,7 +94,8 @@ def contenders(hdf5, case: Case, directory: Path) -> dict[str, Iterator[int]]:
     file = hdf5.write(directory / "ours.h5", {"x": x, "y": y}, {"train": range(case.n)})
     dataset = hdf5.H5Dataset(file, "train")
     common = {"batch_size": case.batch_size, "shuffle": True}
-    from project.lab.hdf5.loader import Loader, Order
+    from project.lab.hdf5.loader import Loader
+    from project.lab.hdf5.order import Order
 
     naive_x, naive_y = (h5py.File(file, locking=False)["data"][name] for name in ("x", "y"))
     found = {
@@ -192,7 +193,8 @@ def table(title: str, rates: dict[str, list[float]], least: dict[str, float | No
 
 def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
     """Mean milliseconds that a loop with steps of 10 ms waits for a batch."""
-    from project.lab.hdf5.loader import Loader, Order
+    from project.lab.hdf5.loader import Loader
+    from project.lab.hdf5.order import Order
 
     waits, stream = (
         [],
@@ -208,7 +210,7 @@ def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
 
 def packing_MB_per_cpu_s(hdf5, directory: Path) -> float:
     """`lab data pack --as arrays`: shuffled, hashed and synced, from .npy."""
-    from project.lab.hdf5.sources import Splitter
+    from project.lab.hdf5.split import Splitter
     from project.lab.hdf5.writer import write_fields
 
     np.save(

@@ -99,7 +99,7 @@ class Clock(L.Callback):
             json.dump((time.process_time() - self.start) / (BATCHES * (EPOCHS - 1)), file)
 class Timed(L.Callback):
     def setup(self, trainer, task, stage):
-        from myproj.lab.speed.chronometer import Chronometer
+        from myproj.lab.bench.chronometer import Chronometer
         trainer.profiler = Chronometer(trainer, 10**9, 1)
 class Unwatched(L.Callback):
     def setup(self, trainer, task, stage):

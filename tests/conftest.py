@@ -1,10 +1,16 @@
-"""Renders are shared between tests; projects run in the environment of the tests, without being installed."""
+"""Renders are shared between tests; projects run in the environment of the tests, without being installed.
 
+The project of the default answers is rendered when this file is imported, once in a process: `import myproj` is its
+package, in tests and, with PYTHONPATH=SOURCE, in the programs they start.
+"""
+
+import atexit
 import importlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import copier
@@ -19,6 +25,38 @@ QUESTIONS = {
 }
 
 
+def render_template(template, folder, exclude=(), **answers):
+    """A project as a user makes it: no trust, else defaults."""
+    assert set(answers) <= set(QUESTIONS), "copier ignores answers to questions that do not exist"
+    copier.run_copy(
+        str(template),
+        folder,
+        data=answers,
+        defaults=True,
+        unsafe=False,
+        quiet=True,
+        exclude=list(exclude),
+    )
+    return Path(folder)
+
+
+def copy_template(folder):
+    """The template as it lies here, uncommitted edits too, outside git."""
+    folder.mkdir()
+    shutil.copy(ROOT / "copier.yml", folder)
+    ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
+    shutil.copytree(ROOT / "template", folder / "template", ignore=ignored)
+    return folder
+
+
+RENDERED = Path(tempfile.mkdtemp(prefix="myproj-"))
+atexit.register(shutil.rmtree, RENDERED, ignore_errors=True)
+TEMPLATE = copy_template(RENDERED / "template")
+PROJECT = render_template(TEMPLATE, RENDERED / "myproj")
+SOURCE = PROJECT / "src"
+sys.path.insert(0, str(SOURCE))
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--regenerate",
@@ -28,52 +66,28 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory):
-    """The template as it lies here, uncommitted edits too, outside git."""
-    folder = tmp_path_factory.mktemp("template")
-    shutil.copy(ROOT / "copier.yml", folder)
-    shutil.copytree(
-        ROOT / "template",
-        folder / "template",
-        ignore=shutil.ignore_patterns("__pycache__", ".*_cache"),
-    )
-    return folder
+def template():
+    return TEMPLATE
 
 
 @pytest.fixture(scope="session")
 def render(template):
     """render(folder, exclude=(), **answers): a project as a user makes it: no trust, else defaults."""
-
-    def render(folder, exclude=(), **answers):
-        assert set(answers) <= set(QUESTIONS), (
-            "copier ignores answers to questions that do not exist"
-        )
-        copier.run_copy(
-            str(template),
-            folder,
-            data=answers,
-            defaults=True,
-            unsafe=False,
-            quiet=True,
-            exclude=list(exclude),
-        )
-        return Path(folder)
-
-    return render
+    return lambda folder, exclude=(), **answers: render_template(
+        template, folder, exclude, **answers
+    )
 
 
 @pytest.fixture(scope="session")
-def project(render, tmp_path_factory):
+def project():
     """The project of the default answers. Shared: read it, do not change it."""
-    return render(tmp_path_factory.mktemp("default") / "myproj")
+    return PROJECT
 
 
 @pytest.fixture(scope="session")
-def module(project):
+def module():
     """module("cluster.site"): a module of the default project's lab, in this process."""
-    sys.path.insert(0, str(project / "src"))
-    yield lambda name: importlib.import_module(f"myproj.lab.{name}")
-    sys.path.remove(str(project / "src"))
+    return lambda name: importlib.import_module(f"myproj.lab.{name}")
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 import os
 import signal
 
-import hdf5_package
 import pytest
-from hdf5_project.lab.hdf5 import verify
-from hdf5_project.lab.hdf5.data_commands import pack_command
-from hdf5_project.lab.hdf5.file_layout import Layout
-from hdf5_project.lab.project import Project
+from myproj.lab.hdf5 import verify_file
+from myproj.lab.hdf5.file_layout import Layout
+from myproj.lab.hdf5.pack import pack_command
+from myproj.lab.project import Project
 
 
 @pytest.fixture(name="pack")
@@ -20,9 +19,9 @@ def packing(tmp_path, monkeypatch):
     (tmp_path / "raw").mkdir()
 
     def pack(name, *words) -> Layout:
-        pack_command(Project(tmp_path, hdf5_package.NAME), [name, *map(str, words)])
+        pack_command(Project(tmp_path, "myproj"), [name, *map(str, words)])
         assert os.listdir(tmp_path / "data") == [f"{name}.h5"]  # and nothing temporary
-        return verify(tmp_path / "data" / f"{name}.h5")
+        return verify_file(tmp_path / "data" / f"{name}.h5")
 
     return pack
 

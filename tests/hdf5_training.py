@@ -12,12 +12,11 @@ import sys
 import warnings
 from pathlib import Path
 
-import hdf5_package  # noqa: F401
 import lightning
 import numpy as np
 import torch
-from hdf5_project.lab.hdf5 import H5DataModule, write
 from lightning.pytorch.plugins.environments import LightningEnvironment
+from myproj.lab.hdf5 import H5DataModule, write_data_file
 
 N, BATCH_SIZE = 203, 8
 
@@ -73,7 +72,7 @@ class Task(lightning.LightningModule):
 def make_file(path: Path) -> None:
     rng = np.random.default_rng(0)
     wav = [rng.normal(size=rng.integers(20, 60)).astype(np.float32) for _ in range(N)]
-    write(
+    write_data_file(
         path,
         {"index": np.arange(N, dtype=np.int64), "wav": wav},
         {"train": range(N - 20), "val": range(N - 20, N)},

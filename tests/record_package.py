@@ -1,19 +1,9 @@
-"""Imports the template's package from its source as `recorder`, without rendering it; makes repositories."""
+"""Repositories for the tests of the record."""
 
-import atexit
 import os
 import pickle
-import shutil
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
-
-SOURCE = Path(__file__).parents[1] / "template" / "src" / "{{package_name}}"
-_directory = tempfile.mkdtemp(prefix="recorder-")
-atexit.register(shutil.rmtree, _directory, ignore_errors=True)
-Path(_directory, "recorder").symlink_to(SOURCE)
-sys.path.insert(0, _directory)
 
 NOBODY = 65534
 
@@ -128,7 +118,7 @@ def unprivileged(folder, function):
 
 def freeze(folder, **options):
     """A snapshot that is shown to leave the user's state alone, and to be what it says."""
-    from recorder.lab.record.snapshot import snapshot
+    from myproj.lab.record.snapshot import snapshot
 
     before = state(folder)
     found = snapshot(folder, **options)

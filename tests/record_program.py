@@ -19,7 +19,7 @@ run = import_module(f"{record}.run").Run.create(
     seed=0,
 )
 attempt = run.begin(project)
-log = import_module(f"{record}.files").MetricsLog(run.dir, attempt.n)
+log = import_module(f"{record}.metrics_file").MetricsLog(run.dir, attempt.n)
 for step in range(int(sys.argv[2])):
     log.append(step, 0, {"train/loss": 1 / (step + 1)})
     attempt.beat()

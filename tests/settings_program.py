@@ -12,12 +12,14 @@ import lightning.pytorch as L
 import torch
 from myproj.lab.config.compose import compose
 from myproj.lab.errors import LabError
-from myproj.lab.fit.metrics import LogMeans
-from myproj.lab.fit.parts import build_data, build_task
-from myproj.lab.fit.trainer import plain_trainer, settle
 from myproj.lab.project import Project
-from myproj.lab.speed.accelerate import accelerate, lean, scale
-from myproj.lab.speed.observe import watch
+from myproj.lab.training.accelerate import accelerate
+from myproj.lab.training.build import build_data, build_task
+from myproj.lab.training.health import add_health
+from myproj.lab.training.lightning_internals import skip_unused_hooks
+from myproj.lab.training.means import LogMeans
+from myproj.lab.training.settings import resolve_auto, scale_to_processes
+from myproj.lab.training.trainer import plain_trainer
 from torch import nn
 
 PLAIN_SGD = (
@@ -70,8 +72,8 @@ def learn(*overrides, watched=False, change=lambda task: None):
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         config = configured(*overrides)
-        settle(config, {})
-        scale(config)
+        resolve_auto(config, {})
+        scale_to_processes(config)
         data, task, witness = build_data(config), accelerate(build_task(config), config), Witness()
         change(task)
         every = {
@@ -81,8 +83,8 @@ def learn(*overrides, watched=False, change=lambda task: None):
         }
         trainer = plain_trainer(config, data, task, callbacks=[LogMeans(), witness], **every)
         if watched:
-            trainer = watch(trainer, config, [], Path.cwd())
-        lean(trainer).fit(task, datamodule=data)
+            trainer = add_health(trainer, config, [], Path.cwd())
+        skip_unused_hooks(trainer).fit(task, datamodule=data)
     return task, witness, trainer, said.getvalue()
 
 
@@ -107,7 +109,7 @@ halves = configured("trial=linear", "data.batch_size=32", "batch.global=128", "t
 found["batch"] = {
     "difference": difference(one, parts),
     "steps": [whole.global_step, accumulated.global_step],
-    "accumulate_of_2": scale(halves)["accumulate_grad_batches"],
+    "accumulate_of_2": scale_to_processes(halves)["accumulate_grad_batches"],
 }
 
 few = ("trial=baseline", "trainer.limit_train_batches=3")
@@ -198,15 +200,15 @@ for settings in (
     "speed.cudnn_benchmark=false",
     "record.deterministic=true",
 ):
-    scale(config := configured("trial=linear", settings, "trainer.devices=2"))
+    scale_to_processes(config := configured("trial=linear", settings, "trainer.devices=2"))
     found["benchmark"][settings] = torch.backends.cudnn.benchmark
-scale(
+scale_to_processes(
     config := configured(
         "trial=linear", "batch.scale_lr=true", "trainer.devices=2", "schedule=onecycle"
     )
 )
 found["scaled"] = [config.optimizer.lr, config.schedule.max_lr]
-settle(configured("trial=linear", "trainer.matmul_precision=medium", "trainer.devices=1"), {})
+resolve_auto(configured("trial=linear", "trainer.matmul_precision=medium", "trainer.devices=1"), {})
 found["matmul"] = torch.get_float32_matmul_precision()
 
 found["refused"] = {

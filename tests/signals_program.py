@@ -29,7 +29,7 @@ options |= {
     key: type(options[key])(value) if options[key] is not None else value
     for key, value in (word.split("=") for word in sys.argv[3:])
 }
-signals = importlib.import_module(f"{package}.lab.fit.signals")
+signals = importlib.import_module(f"{package}.lab.training.preemption")
 rank = int(os.environ.get("LOCAL_RANK", 0))
 calls = {"broadcast": 0, "all_reduce": 0}
 

@@ -190,7 +190,7 @@ def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
 
 def test_a_trial_is_a_side_of_a_comparison(project, module, tmp_path):
     here = module("project").Project.find(project)
-    assert module("tree.bench").side(here, "baseline", ["seed=1"], tmp_path) == (
+    assert module("bench.compare").code_to_compare(here, "baseline", ["seed=1"], tmp_path) == (
         ["seed=1", "trial=baseline"],
         {},
     )

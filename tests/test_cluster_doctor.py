@@ -1,21 +1,19 @@
 # ruff: noqa: F811 (fixtures are imported by name)
 """What is wrong with a machine or a node, and what a cluster says of itself; the answers of others' tools are recorded."""
 
-import importlib
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, call
+from conftest import call
+from myproj.lab.cluster import node_check
+from myproj.lab.cluster.doctor_nodes import bad_nodes, format_nodes
+from myproj.lab.cluster.gpu_guard import stop_idle_job
+from myproj.lab.cluster.node_check import multiply_check
 from recorded_answers import lab  # noqa: F401
-
-sys.path.insert(0, str(ROOT / "template/src"))
-LAB = "{{package_name}}.lab."  # plain Python: it runs as it lies in the template
-nodes = importlib.import_module(LAB + "speed.nodes")
 
 SINFO = """\
 prepost|up|20:00:00|(null)|48
@@ -181,7 +179,7 @@ def test_the_guard_asks_a_process_with_idle_gpus_to_stop_and_leaves_a_busy_one(c
                 process.wait()
 
         answer = lambda *fields: [["0", "99"], *percent(now[0])]  # noqa: E731
-        stopped = nodes.guard(process.pid, {"1"}, asked=answer, clock=lambda: now[0], sleep=sleep)
+        stopped = stop_idle_job(process.pid, {"1"}, asked=answer, clock=lambda: now[0], sleep=sleep)
         return stopped, process.wait(timeout=30)
 
     assert watch(lambda now_s: [["1", "0"]]) == (True, -12)  # SIGUSR2
@@ -197,12 +195,12 @@ def test_a_node_that_computes_otherwise_is_named():
          "exchange_GB_s": 1.0, "done": True}
         for rank in range(6)
     ]  # fmt: skip
-    assert nodes.bad_nodes(rows) == {}
-    assert max(map(len, nodes.table(rows).splitlines())) <= 80
+    assert bad_nodes(rows) == {}
+    assert max(map(len, format_nodes(rows).splitlines())) <= 80
     rows[1] |= {"n_wrong": 1}
     rows[2] |= {"gflops": 5.0}
     rows[4] |= {"uuid": "3"}
-    bad = nodes.bad_nodes(rows)
+    bad = bad_nodes(rows)
     assert list(bad) == ["n1", "n2", "n3", "n4"]
     assert bad["n1"] == ["rank 1: 1 of 9 products were wrong"]
     assert bad["n2"] == ["rank 2: 5 GFLOP/s where the median is 10"]
@@ -216,17 +214,17 @@ def test_only_the_rank_that_hangs_is_named():
         {"rank": 1, "host": "n1", "cores": 4},
         {"rank": 2, "host": "?"},
     ]
-    assert nodes.bad_nodes(rows) == {
+    assert bad_nodes(rows) == {
         "n1": ["rank 1: never got through its products"],
         "?": ["rank 2: never got through its products"],
     }
-    assert nodes.bad_nodes(rows[:1]) == {"n0": ["rank 0: never came back from the all-reduce"]}
+    assert bad_nodes(rows[:1]) == {"n0": ["rank 0: never came back from the all-reduce"]}
 
 
 def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(nodes, "BURN_S", 0.2)
-    right = nodes.burn(torch.device("cpu"))
+    monkeypatch.setattr(node_check, "BURN_S", 0.2)
+    right = multiply_check(torch.device("cpu"))
     assert right["n_wrong"] == 0
     assert right["n_products"] > 0
     multiply = torch.Tensor.__matmul__
@@ -238,7 +236,7 @@ def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
         return product
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", flip)
-    wrong = nodes.burn(torch.device("cpu"))
+    wrong = multiply_check(torch.device("cpu"))
     assert wrong["n_wrong"] == wrong["n_products"] > 0
 
 

@@ -32,7 +32,10 @@ def lab(module, monkeypatch, tmp_path):
         "cluster.site",
         "errors",
         "project",
-        "speed.nodes",
+        "machine.gpu",
+        "cluster.script",
+        "cluster.job_size",
+        "cluster.local",
     )
     lab = SimpleNamespace(**{name.rpartition(".")[2]: module(name) for name in names})
     lab.here = lab.project.Project(WORK, "myproj")
@@ -52,7 +55,7 @@ def job_text(lab):
         plan = lab.plan.Plan(
             project=lab.here,
             site=profile,
-            request=lab.request.complete(profile, job, "wide", n_runs),
+            request=lab.request.build_request(profile, job, "wide", n_runs),
             points=[],
             command=[str(WORK / ".venv/bin/python"), "-m", "myproj.lab", "rank"],
             throttle=2,
@@ -61,7 +64,7 @@ def job_text(lab):
             trains=True,
         )
         runs = [WORK / f"runs/wide/20261120-19000{i}-abcdef" for i in range(n_runs)]
-        return lab.plan.render(
+        return lab.script.render_script(
             plan, runs, WORK / "runs/.code/c0ffee.tar", {"commit": "c0ffee", "prefix": ""}
         )
 
@@ -208,18 +211,18 @@ def test_a_login_node_chooses_its_site(lab):
     ],
 )
 def test_times(text, seconds, lab):
-    assert lab.request.seconds(text) == seconds
-    assert lab.request.seconds(lab.request.clock(seconds)) == seconds
+    assert lab.job_size.parse_seconds(text) == seconds
+    assert lab.job_size.parse_seconds(lab.job_size.format_hms(seconds)) == seconds
 
 
 def test_an_early_time_limit_keeps_most_of_the_job(lab):
     profile = lab.site.load_site(lab.here, "slurm")
-    assert lab.request.complete(profile, {"time": "00:04:00"}, "x").lead_s == 60
-    assert lab.request.complete(profile, {}, "x").lead_s == 120
+    assert lab.request.build_request(profile, {"time": "00:04:00"}, "x").lead_s == 60
+    assert lab.request.build_request(profile, {}, "x").lead_s == 120
 
 
 def test_lists_become_points_in_the_order_typed(lab):
-    points = lab.overrides.points
+    points = lab.overrides.sweep_points
     assert points(["trial=wide", "seed=0,1", "optimizer.lr=1e-3,3e-4"]) == [
         ["trial=wide", "seed=0", "optimizer.lr=0.001"],
         ["trial=wide", "seed=0", "optimizer.lr=0.0003"],
@@ -253,7 +256,7 @@ def test_the_emptiest_gpus_are_taken_and_a_full_one_refused(lab):
     def there(*fields):
         return [["0", "100", "1000"], ["1", "900", "1000"], ["2", "800", "1000"]]
 
-    emptiest = lab.nodes.emptiest
+    emptiest = lab.gpu.least_used_gpus
     assert emptiest(2, asked=there) == ["1", "2"]
     assert emptiest(3, 0, asked=there) == ["1", "2", "0"]
     with pytest.raises(lab.errors.Refused, match="GPU 0 is the emptiest left"):
@@ -302,7 +305,7 @@ def test_what_schedulers_answer_is_understood(
     name, sent, ids, listed, known, lab, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("LOGNAME", "ann")
-    scheduler, request = lab.scheduler.scheduler_of(name), SimpleNamespace(submit_options=[])
+    scheduler, request = lab.local.scheduler_of(name), SimpleNamespace(submit_options=[])
     monkeypatch.setattr(lab.scheduler, "call", lambda *command, **_: sent)
     assert scheduler.send(request, tmp_path / "job.sh", 2) == ids
     monkeypatch.setattr(lab.scheduler, "call", lambda *command, **_: listed)

@@ -29,7 +29,7 @@ def lab(own_project, module):
     own = {(record.get("job") or {}).get("id") for record in records}
 
     def running():
-        return own & set(module("cluster.scheduler").scheduler_of("local").jobs())
+        return own & set(module("cluster.local").scheduler_of("local").jobs())
 
     with suppress(AssertionError):  # a job removes its copy of the code after its run has finished
         wait_until(lambda: not running(), "the jobs over", 30)

@@ -4,20 +4,19 @@ import json
 from types import SimpleNamespace
 
 import pytest
-import record_package  # noqa: F401 - makes the package importable as recorder
 import torch
-from omegaconf import OmegaConf
-from recorder.lab.errors import LabError, Refused
-from recorder.lab.speed import chronometer
-from recorder.lab.speed.forecast import (
-    announce,
+from myproj.lab.bench import chronometer
+from myproj.lab.bench.forecast import (
     bench_path,
+    check_budget,
     forecast,
-    foreseen,
+    forecast_from_bench,
+    format_forecast,
     peak_tflops,
-    told,
-    verdict,
 )
+from myproj.lab.bench.verdict import verdict
+from myproj.lab.errors import LabError, Refused
+from omegaconf import OmegaConf
 
 BENCH = {
     "device": "NVIDIA A100-SXM4-40GB", "accelerator": "gpu", "precision": "bf16-mixed", "matmul_precision": "high",
@@ -49,8 +48,8 @@ def test_a_forecast_adds_up():
     assert found["gpu_hours"] == pytest.approx(found["seconds"] / 3600)
     assert found["kwh"] == pytest.approx(0.3 * found["gpu_hours"])
     assert found["cost"] == pytest.approx(2 * found["gpu_hours"] + 0.5 * found["kwh"])
-    assert "EUR" in told(found)
-    assert "rough" not in told(found)
+    assert "EUR" in format_forecast(found)
+    assert "rough" not in format_forecast(found)
     assert forecast(BENCH, settings())["cost"] is None, "no shipped prices"
     assert forecast(BENCH | {"steps_per_epoch": None}, settings()) is None, (
         "the length is not known"
@@ -92,21 +91,21 @@ def test_a_forecast_above_the_budget_is_refused_unless_meant(tmp_path, capsys):
     }
     config = OmegaConf.merge(config, more)
     tree, day_s = "f" * 40, 86400
-    announce([config], tree, day_s)
-    assert foreseen(config, tree) is None, "not benched"
+    check_budget([config], tree, day_s)
+    assert forecast_from_bench(config, tree) is None, "not benched"
     path = bench_path(config, tree)
     path.parent.mkdir()
     path.write_text(json.dumps(BENCH | {"schema": 1}))
     assert path.parent.name == "wide+low"
     assert capsys.readouterr().err == ""
-    announce([config], tree, day_s)
-    assert foreseen(config, tree)["gpu_hours"] < 0.5
+    check_budget([config], tree, day_s)
+    assert forecast_from_bench(config, tree)["gpu_hours"] < 0.5
     assert capsys.readouterr().err.startswith("forecast: 0:18:28 on 1 x NVIDIA A100")
-    announce([config], tree, limit_s=600)
+    check_budget([config], tree, limit_s=600)
     assert "that is longer than job.time: 0:10:00" in capsys.readouterr().err
     with pytest.raises(Refused, match=r"0\.616 GPU-hours; budget.gpu_hours is 0\.5.*--yes"):
-        announce([config] * 2, tree, day_s)
-    announce([config] * 2, tree, day_s, yes=True)
+        check_budget([config] * 2, tree, day_s)
+    check_budget([config] * 2, tree, day_s, yes=True)
     assert "the longest of 2 runs; all: 0.616 GPU-hours" in capsys.readouterr().err
     config.optimizer.lr, config.trainer.max_epochs = 0.2, 100
     assert bench_path(config, tree) == path, "neither changes the time of a step"

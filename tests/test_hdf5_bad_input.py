@@ -8,11 +8,11 @@ import sys
 import textwrap
 
 import h5py
-import hdf5_package
 import numpy as np
 import pytest
-from hdf5_project.lab.errors import LabError
-from hdf5_project.lab.hdf5 import DataFileError, H5Dataset, layout, verify, write
+from conftest import SOURCE
+from myproj.lab.errors import LabError
+from myproj.lab.hdf5 import DataFileError, H5Dataset, read_layout, verify_file, write_data_file
 from torch.utils.data import DataLoader
 
 X, Y = np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20)
@@ -21,7 +21,7 @@ SPLITS = {"train": range(15), "test": range(15, 20)}
 
 @pytest.fixture
 def path(tmp_path):
-    return write(tmp_path / "a.h5", {"x": X, "y": Y}, SPLITS)
+    return write_data_file(tmp_path / "a.h5", {"x": X, "y": Y}, SPLITS)
 
 
 def edited(path, edit):
@@ -64,14 +64,14 @@ def test_the_error_is_a_mistake_of_the_user_and_a_value_error():
 )
 def test_write_refuses_and_leaves_nothing(tmp_path, fields, splits, message):
     with pytest.raises(DataFileError, match=message):
-        write(tmp_path / "a.h5", fields, splits)
+        write_data_file(tmp_path / "a.h5", fields, splits)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_failed_write_leaves_the_old_file(path):
     before = path.read_bytes()
     with pytest.raises(DataFileError):
-        write(path, {"x": X, "y": np.full(20, np.nan)}, SPLITS)
+        write_data_file(path, {"x": X, "y": np.full(20, np.nan)}, SPLITS)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["a.h5"]
 
@@ -85,7 +85,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(path, monkeypatch, number):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataFileError, match=r"full or over its quota.*--to"):
-        write(path, {"x": X + 1, "y": Y}, SPLITS)
+        write_data_file(path, {"x": X + 1, "y": Y}, SPLITS)
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["a.h5"]
@@ -94,25 +94,24 @@ def test_a_full_disk_is_named_and_nothing_is_lost(path, monkeypatch, number):
 def test_more_than_the_disk_holds_is_refused_before_writing(tmp_path):
     endless = np.broadcast_to(np.uint8(0), (4, 1 << 50))
     with pytest.raises(DataFileError, match=r"MB needed, .* MB free"):
-        write(tmp_path / "a.h5", {"x": endless}, {})
+        write_data_file(tmp_path / "a.h5", {"x": endless}, {})
     assert os.listdir(tmp_path) == []
 
 
 def test_a_small_disk_that_fills_up_while_writing(tmp_path):
     code = f"""
-        import resource, sys
-        sys.path.insert(0, {str(hdf5_package.SOURCE.parent)!r})
-        import hdf5_package, numpy as np, signal
-        from hdf5_project.lab.hdf5 import write, DataFileError
+        import resource
+        import numpy as np, signal
+        from myproj.lab.hdf5 import write_data_file, DataFileError
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         try:
-            write({str(tmp_path / "a.h5")!r}, {{"x": np.zeros((4, 1 << 20), np.uint8)}}, {{}})
+            write_data_file({str(tmp_path / "a.h5")!r}, {{"x": np.zeros((4, 1 << 20), np.uint8)}}, {{}})
         except DataFileError as error:
             print("answered:", error)
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    environment = os.environ | {"PYTHONPATH": str(hdf5_package.SOURCE.parents[2] / "tests")}
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert "answered:" in done.stdout, done.stderr
     assert "cannot be written" in done.stdout
@@ -121,9 +120,9 @@ def test_a_small_disk_that_fills_up_while_writing(tmp_path):
 
 def test_a_missing_file_names_the_command(tmp_path):
     with pytest.raises(DataFileError, match=r"No such file.*lab data pack cats"):
-        layout(tmp_path / "cats.h5")
+        read_layout(tmp_path / "cats.h5")
     with pytest.raises(DataFileError, match="not a file"):
-        layout(tmp_path)
+        read_layout(tmp_path)
 
 
 def test_an_unknown_split_or_field_lists_what_there_is(path):
@@ -212,7 +211,7 @@ def test_a_file_that_is_not_right_says_what_and_what_to_do(path, edit, message):
 def test_what_is_no_hdf5_file_says_how_it_begins(tmp_path, content):
     (tmp_path / "a.h5").write_bytes(content)
     with pytest.raises(DataFileError, match=rf"no HDF5 file: {len(content)} bytes"):
-        layout(tmp_path / "a.h5")
+        read_layout(tmp_path / "a.h5")
 
 
 def test_an_unreadable_file_says_why(path, monkeypatch):
@@ -221,7 +220,7 @@ def test_an_unreadable_file_says_why(path, monkeypatch):
 
     monkeypatch.setattr(h5py, "File", denied)
     with pytest.raises(DataFileError, match="Permission denied"):
-        layout(path)
+        read_layout(path)
 
 
 def test_a_writer_that_was_killed_left_no_file_to_read(tmp_path):
@@ -234,7 +233,7 @@ def test_a_writer_that_was_killed_left_no_file_to_read(tmp_path):
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=120)
     with pytest.raises(DataFileError, match=r"killed|not written by"):
-        layout(tmp_path / "a.h5")
+        read_layout(tmp_path / "a.h5")
 
 
 def test_a_file_that_is_being_written_in_place_says_so(path):
@@ -243,15 +242,15 @@ def test_a_file_that_is_being_written_in_place_says_so(path):
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as writer:
         assert writer.stdout.readline() == "open\n"
         with pytest.raises(DataFileError, match="open for writing"):
-            layout(path)
+            read_layout(path)
         writer.communicate("\n", timeout=60)
-    assert layout(path).n == 20
+    assert read_layout(path).n == 20
 
 
 def test_a_file_replaced_meanwhile_is_noticed_and_not_misread(path):
     dataset, opened = H5Dataset(path, "train"), H5Dataset(path, "train")
     opened[0]
-    write(path, {"x": X + 1, "y": Y, "z": X}, {"train": range(3)})
+    write_data_file(path, {"x": X + 1, "y": Y, "z": X}, {"train": range(3)})
     with pytest.raises(DataFileError, match="another file now"):
         dataset[0]
     np.testing.assert_array_equal(opened[3][0], X[3])  # a map that was made keeps the old file
@@ -270,12 +269,12 @@ def test_an_index_out_of_range_is_an_index_error(path):
 def test_nothing_is_a_view_of_the_file(path):
     x, _ = H5Dataset(path, "train").__getitems__([0, 1])
     x += 1
-    assert verify(path).n == 20
+    assert verify_file(path).n == 20
 
 
 def test_an_error_in_a_worker_is_the_message_and_no_traceback(path):
     dataset = H5Dataset(path, "train")
-    write(path, {"x": X, "y": Y, "z": X}, {"train": range(3)})
+    write_data_file(path, {"x": X, "y": Y, "z": X}, {"train": range(3)})
     loader = DataLoader(dataset, batch_size=5, num_workers=1)
     with pytest.raises(DataFileError, match="another file now"):
         next(iter(loader))

@@ -2,13 +2,11 @@
 
 import os
 
-import hdf5_package
 import numpy as np
 import pytest
-from hdf5_project.lab.errors import Failed, LabError
-from hdf5_project.lab.hdf5 import data_commands, layout, write
-from hdf5_project.lab.project import Project
-from hdf5_project.lab.speed import storage
+from myproj.lab.errors import Failed, LabError
+from myproj.lab.hdf5 import checksum, disks, info, read_layout, stage, write_data_file
+from myproj.lab.project import Project
 
 
 @pytest.fixture(name="project")
@@ -20,17 +18,17 @@ def project_with_digits(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wav = [np.zeros(n, np.int16) for n in range(30)]
     fields = {"x": np.zeros((30, 4, 5), np.float32), "wav": wav, "y": np.arange(30) % 3}
-    write(
+    write_data_file(
         tmp_path / "data" / "digits.h5",
         fields,
         {"train": range(20), "val": range(20, 30)},
         source="zeros",
     )
-    return Project(tmp_path, hdf5_package.NAME)
+    return Project(tmp_path, "myproj")
 
 
 def test_info(project, capsys):
-    data_commands.info_command(project, ["digits"])
+    info.info_command(project, ["digits"])
     told = capsys.readouterr().out
     for part in (
         "30 samples",
@@ -43,35 +41,35 @@ def test_info(project, capsys):
         assert part in told
     assert "memory yes" in told
     with pytest.raises(LabError, match="no data set 'digit'; did you mean: digits"):
-        data_commands.info_command(project, ["digit"])
+        info.info_command(project, ["digit"])
 
 
 def test_verify_names_what_is_damaged(project, tmp_path, capsys):
     path = tmp_path / "data" / "digits.h5"
-    data_commands.verify_command(project, [str(path)])
+    checksum.verify_command(project, [str(path)])
     assert "all 30 samples are as they were written" in capsys.readouterr().out
     with path.open("r+b") as file:
-        file.seek(layout(path).arrays["x"].offset)
+        file.seek(read_layout(path).arrays["x"].offset)
         file.write(b"\x01")
     with pytest.raises(Failed, match="data/x is damaged"):
-        data_commands.verify_command(project, ["digits"])
+        checksum.verify_command(project, ["digits"])
 
 
 def test_stage_keeps_a_copy_until_it_is_removed(project, tmp_path, capsys):
     (tmp_path / "node").mkdir()
     place = tmp_path / "node" / f"lab-data-{os.getuid()}"
-    data_commands.stage_command(project, ["digits", "--to", str(tmp_path / "node")])
+    stage.stage_command(project, ["digits", "--to", str(tmp_path / "node")])
     (copy,) = place.iterdir()
     assert f"{copy} is kept until: lab data stage digits --to" in capsys.readouterr().out
-    assert layout(copy).n == 30
-    data_commands.stage_command(project, ["digits", "--to", str(tmp_path / "node"), "--remove"])
+    assert read_layout(copy).n == 30
+    stage.stage_command(project, ["digits", "--to", str(tmp_path / "node"), "--remove"])
     assert not list(place.iterdir())
 
 
 def test_bench_measures_each_disk_and_leaves_nothing(project, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(storage, "RANDOM_S", 0.01)
+    monkeypatch.setattr(disks, "RANDOM_S", 0.01)
     monkeypatch.setenv("HOME", str(tmp_path / "data"))
-    storage.bench_command(project, ["digits"])
+    disks.disks_command(project, ["digits"])
     told = capsys.readouterr().out
     assert told.count("samples/s at random") >= 2
     assert "scratch     not here" in told

@@ -8,13 +8,13 @@ import sys
 import time
 from itertools import pairwise
 
-import hdf5_package
 import numpy as np
 import pytest
 import soundfile
+from conftest import SOURCE
 from hdf5_packing import all_rows, packing  # noqa: F401
-from hdf5_project.lab.errors import LabError
-from hdf5_project.lab.hdf5 import DataFileError, H5Dataset, layout
+from myproj.lab.errors import LabError
+from myproj.lab.hdf5 import DataFileError, H5Dataset, read_layout
 from PIL import Image
 
 
@@ -105,7 +105,7 @@ def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets", each=4)
     Image.new("RGB", (7, 9)).save(root.joinpath("one").mkdir() or root / "one" / "a.png")
     assert 1 in np.bincount(
-        pack("pets", root, "--as", "images").map(layout(tmp_path / "data/pets.h5").arrays["y"])
+        pack("pets", root, "--as", "images").map(read_layout(tmp_path / "data/pets.h5").arrays["y"])
     )
     single = images(tmp_path / "raw" / "single", classes=("only",), each=1)
     os.remove(tmp_path / "data/pets.h5")
@@ -115,16 +115,16 @@ def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
 
 def test_a_source_that_changes_while_packed_is_told(tmp_path, pack, monkeypatch):
     root = images(tmp_path / "raw" / "pets", each=2)
-    from hdf5_project.lab.hdf5 import sources
+    from myproj.lab.hdf5 import readers
 
-    decode = sources.decode
+    decode = readers.decode_image
 
     def slow_decode(*args):
         victim = next(root.rglob("image 1.png"))
         os.utime(victim, ns=(time.time_ns(), time.time_ns()))
         return decode(*args)
 
-    monkeypatch.setattr(sources, "decode", slow_decode)
+    monkeypatch.setattr(readers, "decode_image", slow_decode)
     with pytest.raises(DataFileError, match="changed while it was packed"):
         pack("pets", root, "--as", "images")
     assert os.listdir(tmp_path / "data") == []
@@ -221,10 +221,10 @@ import signal
 import sys
 from pathlib import Path
 
-import hdf5_package
 import numpy as np
-from hdf5_project.lab.hdf5.sources import Splitter
-from hdf5_project.lab.hdf5.writer import scratch_beside, spool, write_fields
+from myproj.lab.hdf5.split import Splitter
+from myproj.lab.hdf5.spool import write_raw_fields
+from myproj.lab.hdf5.writer import temporary_directory_beside, write_fields
 
 
 def samples():
@@ -239,15 +239,15 @@ status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text
 allowed = int(status["VmData"].split()[0]) * 1024 + int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 path, splitter = Path(sys.argv[1]), Splitter({"train": 1.0})
-with scratch_beside(path) as scratch:
-    fields = spool(path, Path(scratch), samples(), splitter.add, {})
+with temporary_directory_beside(path) as scratch:
+    fields = write_raw_fields(path, Path(scratch), samples(), splitter.add, {})
     write_fields(path, fields, splitter.rows, {}, {})
 """
 
 
 def program(path, n, extra_bytes):
     """Packs `n` samples of 20 KB with at most `extra_bytes` of memory more than after importing."""
-    environment = os.environ | {"PYTHONPATH": str(hdf5_package.SOURCE.parents[2] / "tests")}
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     command = [sys.executable, "-c", PROGRAM, str(path), str(n), str(extra_bytes)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
@@ -257,7 +257,7 @@ def test_memory_does_not_grow_with_the_source(tmp_path):
     with program(tmp_path / "a.h5", n, extra_bytes) as process:
         process.communicate(timeout=240)
     assert process.returncode == 0
-    assert layout(tmp_path / "a.h5").n == n
+    assert read_layout(tmp_path / "a.h5").n == n
     assert (tmp_path / "a.h5").stat().st_size > 2.5 * extra_bytes
 
 

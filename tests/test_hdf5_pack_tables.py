@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 from hdf5_packing import all_rows, packing  # noqa: F401
-from hdf5_project.lab.errors import LabError
-from hdf5_project.lab.hdf5 import DataFileError, writer
+from myproj.lab.errors import LabError
+from myproj.lab.hdf5 import DataFileError, writer
 
 
 @pytest.mark.parametrize("how", ["npy", "npz", "npz_compressed"])

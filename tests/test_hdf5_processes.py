@@ -5,16 +5,16 @@ import os
 import pickle
 from pathlib import Path
 
-import hdf5_package
 import numpy as np
 import pytest
 import torch
-from hdf5_project.lab.errors import LabError
-from hdf5_project.lab.hdf5 import DataFileError, H5DataModule, H5Dataset, as_is, write
-from hdf5_project.lab.hdf5.loader import AHEAD, SMALL_BYTES, TOGETHER, Loader, Order
-from hdf5_project.lab.hdf5.sources import permutation
+from conftest import SOURCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from myproj.lab.errors import LabError
+from myproj.lab.hdf5 import DataFileError, H5DataModule, H5Dataset, as_is, write_data_file
+from myproj.lab.hdf5.loader import AHEAD, SMALL_BYTES, TOGETHER, Loader
+from myproj.lab.hdf5.order import Order, permutation
 from torch.utils.data import DataLoader
 
 N = 103
@@ -28,7 +28,7 @@ def path(tmp_path_factory):
         "wav": [rng.normal(size=n).astype(np.float32) for n in rng.integers(5, 60, N + 1)],
         "y": np.arange(N + 1),
     }
-    return write(
+    return write_data_file(
         tmp_path_factory.mktemp("data") / "a.h5",
         fields,
         {"train": range(N), "one": [N], "none": []},
@@ -61,8 +61,8 @@ def expected(path):
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
 def test_workers_give_what_the_thread_gives(path, expected, start_method, monkeypatch):
-    here = Path(hdf5_package.__file__).parent
-    monkeypatch.setenv("PYTHONPATH", f"{here}:{here.parent}")  # spawned workers import this file
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", f"{here}:{SOURCE}")  # spawned workers import this file
     multiprocessing.set_start_method(start_method, force=True)
     try:
         workers = loader(path, num_workers=2)
@@ -160,7 +160,7 @@ def test_only_small_batches_without_a_transform_are_read_together(path, tmp_path
     assert sum(small) == -(-N // 2)
     slow = H5Dataset(path, "train", ("x", "y"), transform=lambda batch, rng: batch)
     assert set(turns(slow, 2)) == {1}
-    large = write(
+    large = write_data_file(
         tmp_path / "large.h5", {"x": np.zeros((40, SMALL_BYTES), np.uint8)}, {"train": range(40)}
     )
     assert set(turns(H5Dataset(large, "train", ("x",)), 2)) == {1}
@@ -261,7 +261,7 @@ def _read_and_tell_memory(path, ready, done, answers):
 def test_four_readers_hold_the_file_once(tmp_path):
     """Proportional set size: a page shared by four counts a quarter in each."""
     x = np.random.default_rng(0).integers(0, 255, (12_000, 64 * 64), dtype=np.uint8)  # 49 MB
-    path = write(tmp_path / "a.h5", {"x": x}, {"train": range(len(x))})
+    path = write_data_file(tmp_path / "a.h5", {"x": x}, {"train": range(len(x))})
     size_kib = x.nbytes // 1024
     fork = multiprocessing.get_context("fork")
     ready, done, answers = fork.Barrier(4), fork.Barrier(4), fork.Queue()

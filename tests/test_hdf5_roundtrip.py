@@ -3,13 +3,12 @@
 import os
 import shutil
 
-import hdf5_package  # noqa: F401
 import numpy as np
 import pytest
 import torch
-from hdf5_project.lab.hdf5 import DataFileError, H5Dataset, layout, verify, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from myproj.lab.hdf5 import DataFileError, H5Dataset, read_layout, verify_file, write_data_file
 
 DTYPES = ["bool", "uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "uint64"]
 DTYPES += ["float16", "float32", "float64", ">f4", ">i8", "complex64"]
@@ -41,8 +40,8 @@ def files(draw):
 def test_what_is_written_is_read(tmp_path_factory, file):
     fields, splits = file
     path = tmp_path_factory.mktemp("roundtrip") / "a.h5"
-    write(path, fields, splits, source="hypothesis")
-    assert verify(path).attrs["source"] == "hypothesis"
+    write_data_file(path, fields, splits, source="hypothesis")
+    assert verify_file(path).attrs["source"] == "hypothesis"
     for split, rows in splits.items():
         dataset = H5Dataset(path, split, tuple(fields))
         rows = np.sort(rows)
@@ -81,14 +80,14 @@ def path(tmp_path):
         "y": rng.integers(0, 9, 40),
         "wav": [rng.integers(-99, 99, n).astype(np.int16) for n in rng.integers(0, 90, 40)],
     }
-    return write(
+    return write_data_file(
         tmp_path / "größe und raum.h5", fields, {"train": range(30), "val": range(30, 40)}, seed=1
     )
 
 
 def content(path):
     """All that a reader can get from a file."""
-    found = layout(path)
+    found = read_layout(path)
     arrays = [
         found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())
     ]
@@ -110,7 +109,7 @@ def test_no_flipped_byte_is_verified_as_right(path):
         damaged[place] ^= int(rng.integers(1, 256))
         path.write_bytes(damaged)
         try:
-            verify(path)
+            verify_file(path)
         except DataFileError:
             caught += 1
         else:
@@ -124,7 +123,7 @@ def test_a_file_cut_short_says_so(path, keep):
     keep = size - 1 if keep == -1 else int(keep * size) if 0 < keep < 1 else keep
     os.truncate(path, keep)
     with pytest.raises(DataFileError, match=rf"{keep} bytes") as error:
-        layout(path)
+        read_layout(path)
     assert str(path) in str(error.value)
     assert "lab data pack" in str(error.value)
 
@@ -138,14 +137,14 @@ def test_random_bytes_and_swapped_blocks_are_never_verified(path):
         damaged[start : start + size] = rng.bytes(size)
         path.write_bytes(damaged)
         try:
-            verify(path)
+            verify_file(path)
         except DataFileError:
             continue
         assert content(path) == right
 
 
 def test_each_array_is_named_when_it_is_damaged(path):
-    original, found = path.read_bytes(), layout(path)
+    original, found = path.read_bytes(), read_layout(path)
     for array in found.arrays.values():
         damaged = bytearray(original)
         damaged[array.offset + array.n_bytes // 2] ^= 1
@@ -153,7 +152,7 @@ def test_each_array_is_named_when_it_is_damaged(path):
         with pytest.raises(
             DataFileError, match=rf"/data/{array.name} is damaged|{array.name} does not fit"
         ):
-            verify(path)
+            verify_file(path)
 
 
 def test_crops_are_taken_from_the_sample(path):

@@ -10,20 +10,21 @@ import sys
 import time
 from pathlib import Path
 
-import hdf5_package
 import numpy as np
 import pytest
-from hdf5_project.lab.hdf5 import (
+from conftest import SOURCE
+from myproj.lab.hdf5 import (
     DataFileError,
     H5DataModule,
-    file_layout,
+    checksum,
+    find,
     fingerprint,
-    layout,
-    verify,
-    write,
+    read_layout,
+    verify_file,
+    write_data_file,
 )
-from hdf5_project.lab.hdf5 import stage as stages
-from hdf5_project.lab.machine import node as machine
+from myproj.lab.hdf5 import stage as stages
+from myproj.lab.machine import disk, memory
 
 
 class Owner:
@@ -35,7 +36,7 @@ def path(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     x = np.random.default_rng(0).integers(0, 255, (50, 1000)).astype(np.uint8)
     splits = {"train": range(30), "val": range(30, 40), "test": range(40, 50)}
-    return write(tmp_path / "source" / "däta 1.h5", {"x": x, "y": np.arange(50)}, splits)
+    return write_data_file(tmp_path / "source" / "däta 1.h5", {"x": x, "y": np.arange(50)}, splits)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_a_copy_is_shared_and_removed_by_its_last_user(path, node):
     first, second = Owner(), Owner()
     copies = [stages.stage(path, str(node), owner) for owner in (first, second)]
     assert copies[0] == copies[1] != path
-    assert verify(copies[0]).n == 50
+    assert verify_file(copies[0]).n == 50
     del first
     gc.collect()
     assert copies[0].exists()
@@ -73,9 +74,8 @@ def test_a_data_module_reads_the_copy(path, node):
 
 USER = """
 import sys, time
-import hdf5_package
 from pathlib import Path
-from hdf5_project.lab.hdf5 import stage as stages, file_layout
+from myproj.lab.hdf5 import stage as stages, read_layout
 class Owner: pass
 copied = stages._copy
 def slow(path, copy):
@@ -83,13 +83,13 @@ def slow(path, copy):
 stages._copy = slow
 owner = Owner()
 copy = stages.stage(Path(sys.argv[1]), sys.argv[2], owner)
-print("has", file_layout.layout(copy).n, flush=True)
+print("has", read_layout(copy).n, flush=True)
 sys.stdin.read()
 """
 
 
 def user(path, node):
-    environment = os.environ | {"PYTHONPATH": str(hdf5_package.SOURCE.parents[2] / "tests")}
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     command = [sys.executable, "-c", USER, str(path), str(node)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -130,7 +130,7 @@ def test_a_kept_copy_outlives_its_user_until_it_is_removed(path, node):
     assert stages.stage(path, str(node), Owner()) == copy
     gc.collect()
     assert copy.exists()
-    stages.unstage(stages.place(str(node)), path)
+    stages.unstage(find.data_place(str(node)), path)
     assert left(node) == []
 
 
@@ -142,8 +142,8 @@ def test_a_file_that_does_not_fit_is_read_where_it_is_with_one_line(
         usage = shutil.disk_usage(node)._replace(free=10_000)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     elif why == "memory":
-        monkeypatch.setattr(machine, "filesystem_type", lambda _: "tmpfs")
-        monkeypatch.setattr(machine, "limit_bytes", lambda: machine.taken_bytes() + 20_000)
+        monkeypatch.setattr(disk, "filesystem_type", lambda _: "tmpfs")
+        monkeypatch.setattr(disk, "memory_limit_bytes", lambda: memory.memory_used_bytes() + 20_000)
     else:
 
         def copyfile(source, target):
@@ -162,7 +162,7 @@ def test_a_file_that_does_not_fit_is_read_where_it_is_with_one_line(
 def test_a_copy_that_differs_is_refused(path, node, monkeypatch):
     def copyfile(source, target):
         content = bytearray(Path(source).read_bytes())
-        content[layout(source).arrays["x"].offset + 17] ^= 1
+        content[read_layout(source).arrays["x"].offset + 17] ^= 1
         Path(target).write_bytes(content)
 
     monkeypatch.setattr(shutil, "copyfile", copyfile)
@@ -172,7 +172,7 @@ def test_a_copy_that_differs_is_refused(path, node, monkeypatch):
 
 
 def test_a_place_that_is_not_there(path, monkeypatch):
-    for name in machine.NODE_LOCAL:
+    for name in disk.NODE_LOCAL:
         monkeypatch.delenv(name, raising=False)
     for where in ("tmpdir", "/nowhere"):
         with pytest.raises(DataFileError, match=r"data\.stage"):
@@ -186,24 +186,28 @@ def test_warming_reads_the_file_only_when_it_fits(path, monkeypatch):
     monkeypatch.setattr(
         stages, "bytearray", lambda n: read.append(n) or bytearray(n), raising=False
     )
-    stages.warm(path)
+    stages.read_into_cache(path)
     assert len(read) > 1
     read.clear()
-    monkeypatch.setattr(stages, "limit_bytes", lambda: path.stat().st_size)
-    stages.warm(path)
+    monkeypatch.setattr(stages, "memory_limit_bytes", lambda: path.stat().st_size)
+    stages.read_into_cache(path)
     assert read == []
 
 
 def test_the_fingerprint_is_of_the_content_and_computed_once(path, tmp_path, monkeypatch):
     verified = []
-    monkeypatch.setattr(file_layout, "verify", lambda path: verified.append(path) or verify(path))
+    monkeypatch.setattr(
+        checksum, "verify_file", lambda path: verified.append(path) or verify_file(path)
+    )
     first = fingerprint(path)
     assert fingerprint(path) == first
     assert len(verified) == 1
     copy = Path(shutil.copy(path, tmp_path / "copy.h5"))
     assert fingerprint(copy)["sha256"] == first["sha256"]
-    found = layout(path)
-    write(path, {"x": found.map(found.arrays["x"]) + 1, "y": np.arange(50)}, {"train": range(50)})
+    found = read_layout(path)
+    write_data_file(
+        path, {"x": found.map(found.arrays["x"]) + 1, "y": np.arange(50)}, {"train": range(50)}
+    )
     assert fingerprint(path)["sha256"] != first["sha256"]
     os.truncate(copy, 3000)
     with pytest.raises(DataFileError, match="cut short"):
@@ -214,7 +218,7 @@ def test_the_fingerprint_notices_a_byte_changed_in_place(path):
     fingerprint(path)
     time.sleep(0.01)
     with path.open("r+b") as file:
-        file.seek(layout(path).arrays["x"].offset)
+        file.seek(read_layout(path).arrays["x"].offset)
         file.write(b"\x00\x01\x02")
     with pytest.raises(DataFileError, match="data/x is damaged"):
         fingerprint(path)
@@ -227,7 +231,7 @@ def test_data_that_changed_since_the_trials_last_run_are_told(path, tmp_path, mo
         (run_dir / "attempts" / "1").mkdir(parents=True)
         monkeypatch.setenv("LAB_RUN_DIR", str(run_dir))
         if name.endswith("cccccc"):
-            write(path, {"x": np.ones((5, 2)), "y": np.arange(5)}, {"train": range(5)})
+            write_data_file(path, {"x": np.ones((5, 2)), "y": np.arange(5)}, {"train": range(5)})
         note = {"data": data.fingerprint()}
         (run_dir / "attempts" / "1" / "start.json").write_text(json.dumps(note))
         told = capsys.readouterr().err
@@ -257,7 +261,7 @@ def test_the_type_of_a_file_system_is_that_of_the_longest_mount(tmp_path):
         "/my home/x": "nfs4",
         "/": "ext4",
     }
-    assert {place: machine.filesystem_type(place, tmp_path / "mounts") for place in kinds} == kinds
+    assert {place: disk.filesystem_type(place, tmp_path / "mounts") for place in kinds} == kinds
 
 
 @pytest.fixture
@@ -272,21 +276,21 @@ def lustre(tmp_path, monkeypatch):
     )
     lfs.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setattr(machine, "filesystem_type", lambda *_: "lustre")
+    monkeypatch.setattr(disk, "filesystem_type", lambda *_: "lustre")
     return calls
 
 
 def test_a_file_on_lustre_is_striped_before_its_first_byte(lustre, tmp_path):
-    path = write(tmp_path / "a.h5", {"x": np.arange(9)}, {})
+    path = write_data_file(tmp_path / "a.h5", {"x": np.arange(9)}, {})
     (call,) = lustre.read_text().splitlines()
     assert call.startswith("new setstripe -c 4 -S 4M ")
     assert " -i" not in call
-    assert verify(path).n == 9
-    assert machine.stripes(path) == "4 4194304"
+    assert verify_file(path).n == 9
+    assert disk.lustre_stripes(path) == "4 4194304"
 
 
 def test_elsewhere_nothing_is_striped(lustre, tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "filesystem_type", lambda *_: "ext4")
-    path = write(tmp_path / "a.h5", {"x": np.arange(9)}, {})
-    assert machine.stripes(path) is None
+    monkeypatch.setattr(disk, "filesystem_type", lambda *_: "ext4")
+    path = write_data_file(tmp_path / "a.h5", {"x": np.arange(9)}, {})
+    assert disk.lustre_stripes(path) is None
     assert not lustre.exists()

@@ -11,7 +11,7 @@ import json, sys
 import lightning.pytorch as L
 import torch
 from torch import nn
-from myproj.lab.speed.accelerate import lean
+from myproj.lab.training.lightning_internals import skip_unused_hooks
 
 case = sys.argv[1]
 calls = []
@@ -86,7 +86,7 @@ settings = {"clipped": {"gradient_clip_val": 0.01}, "accumulated": {"accumulate_
 trainer = L.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
     enable_model_summary=False, callbacks=[Listener()], **settings)
 if sys.argv[2] == "lean":
-    lean(trainer)
+    skip_unused_hooks(trainer)
 trainer.fit(task, datamodule=Data())
 metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
 print(json.dumps([calls, metrics, [p.tolist() for p in task.parameters()]]))

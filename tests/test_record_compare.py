@@ -1,13 +1,12 @@
 """What is said of two results: bitwise, within tolerance, differs, not comparable because of something."""
 
 import pytest
-import record_package
 import torch
-from recorder.lab.errors import NotComparable
-from recorder.lab.project import Project
-from recorder.lab.record.files import MetricsLog
-from recorder.lab.record.run import Run
-from recorder.lab.record.verify import compare
+from myproj.lab.errors import NotComparable
+from myproj.lab.project import Project
+from myproj.lab.record.compare import compare_results
+from myproj.lab.record.metrics_file import MetricsLog
+from myproj.lab.record.run import Run
 
 DATA = {"path": "/data/digits.h5", "sha256": "ab" * 32, "size_bytes": 1}
 
@@ -25,7 +24,7 @@ def make(tmp_path):
         names=(),
     ):
         given = {"overrides": [], "argv": ["lab"], "seed": 0}
-        project = Project(tmp_path, record_package.SOURCE.name)
+        project = Project(tmp_path, "myproj")
         run = Run.create(project, tmp_path / "runs", trial="baseline", config_yaml=config, **given)
         attempt = run.begin(project, data=data, device="cpu", threads=2)
         log = MetricsLog(run.dir, attempt.n)
@@ -45,7 +44,7 @@ def make(tmp_path):
 
 
 def test_bitwise(make, capsys):
-    assert compare(make(), make(config="seed: 0\npaths:\n  runs: elsewhere\n")) == 0
+    assert compare_results(make(), make(config="seed: 0\npaths:\n  runs: elsewhere\n")) == 0
     assert "bitwise: metrics are identical and so are the weights" in capsys.readouterr().out
 
 
@@ -54,42 +53,42 @@ def test_where_the_data_lies_changes_no_number(make, capsys):
         {"config": f"seed: 0\ndata: {{batch_size: 4, search: [{place}], stage: null}}\n"}
         for place in "ab"
     )
-    assert compare(make(**here), make(**there)) == 0
+    assert compare_results(make(**here), make(**there)) == 0
     with pytest.raises(NotComparable, match=r"setting data\.batch_size: 4 -> 8"):
-        compare(make(**here), make(config=here["config"].replace("4", "8")))
+        compare_results(make(**here), make(config=here["config"].replace("4", "8")))
 
 
 def test_not_a_number_equals_itself(make, capsys):
     nan = float("nan")
-    assert compare(make(nan, nan), make(nan, nan)) == 0
+    assert compare_results(make(nan, nan), make(nan, nan)) == 0
     assert "bitwise" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("loss", "weight"), [(0.25, 1.0000001), (0.250001, 1.0), (0.25, -1.0)])
 def test_within_tolerance(make, capsys, loss, weight):
-    assert compare(make(), make(loss, weight)) == 0
+    assert compare_results(make(), make(loss, weight)) == 0
     said = capsys.readouterr().out
     assert "within tolerance 0.001" in said
     assert "bitwise" not in said
 
 
 def test_minus_zero_is_not_bitwise_zero(make, capsys):
-    compare(make(weight=0.0), make(weight=-0.0))
+    compare_results(make(weight=0.0), make(weight=-0.0))
     assert "bitwise" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("other", [{"loss": 0.26}, {"loss": float("nan")}, {"names": ["val/acc"]}])
 def test_differs(make, capsys, other):
-    assert compare(make(), make(**other)) == 1
+    assert compare_results(make(), make(**other)) == 1
     assert "differs:" in capsys.readouterr().out
     if other == {"loss": 0.26}:
-        assert compare(make(), make(**other), tolerance=0.1) == 0
+        assert compare_results(make(), make(**other), tolerance=0.1) == 0
 
 
 def test_metrics_alone_when_weights_are_gone(make, capsys):
     a, b = make(), make(weight=7.0)
     (b.checkpoints / "last.ckpt").unlink()
-    assert compare(a, b) == 0
+    assert compare_results(a, b) == 0
     said = capsys.readouterr().out
     assert "weights are not compared" in said
     assert "and so are the weights" not in said
@@ -106,5 +105,5 @@ def test_metrics_alone_when_weights_are_gone(make, capsys):
 )
 def test_not_comparable_because(make, other, reason):
     with pytest.raises(NotComparable, match=reason) as refused:
-        compare(make(), make(**other))
+        compare_results(make(), make(**other))
     assert refused.value.exit_code == 3

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from conftest import call
-from record_package import SOURCE  # noqa: F401  (makes `recorder` importable)
-from recorder.lab.project import Project
-from recorder.lab.record.attempt import status
-from recorder.lab.record.files import read_json, read_metrics, write_json
-from recorder.lab.record.rows import rows
-from recorder.lab.record.run import Run
+from myproj.lab.project import Project
+from myproj.lab.record.atomic import read_json, write_json
+from myproj.lab.record.index import rows
+from myproj.lab.record.metrics_file import read_metrics
+from myproj.lab.record.run import Run
+from myproj.lab.record.status import status_of
 
 PROGRAM = Path(__file__).with_name("record_program.py")
 N_KILLS = 50
@@ -54,7 +54,7 @@ def test_killed_at_fifty_points(own_project):
     for row in known:
         run = Run.open(Path(row["run_dir"]))
         assert run.record["code"]["commit"]
-        assert row["status"] == status(run.dir)
+        assert row["status"] == status_of(run.dir)
         assert row["status"] in ("finished", "lost")
         steps = [line["step"] for line in read_metrics(run.dir)]
         assert steps == list(range(len(steps)))
@@ -65,7 +65,7 @@ def test_killed_at_fifty_points(own_project):
     call(own_project, "lab", "runs", "show", lost.name)
     call(own_project, "lab", "runs", "verify", lost.name)
     Run.open(lost).begin(Project(own_project, "myproj")).end("finished")
-    assert status(lost) == "finished"
+    assert status_of(lost) == "finished"
 
 
 def test_eight_starts_at_once_are_eight_runs(own_project):

@@ -6,10 +6,11 @@ import shutil
 import sqlite3
 
 import pytest
-from record_package import SOURCE  # noqa: F401  (makes `recorder` importable)
-from recorder.lab.record import rows
-from recorder.lab.record.listing import holds, ordered, parsed
-from recorder.lab.record.run import Run, annotate, find
+from myproj.lab.record import index
+from myproj.lab.record.annotate import annotate
+from myproj.lab.record.filters import matches, parse_filter, sort_runs
+from myproj.lab.record.find import find_run
+from myproj.lab.record.run import Run
 
 N = 10_000
 
@@ -51,26 +52,26 @@ def runs(tmp_path_factory):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Where the cache of this test lies."""
-    monkeypatch.setattr(rows.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(index.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path / f"lab-{os.getuid()}"
 
 
 def plainly(runs):
     """The rows read one by one."""
-    found = [rows.row_of(directory) for directory in rows.run_directories(runs)]
+    found = [index.row_of(directory) for directory in index.run_directories(runs)]
     return sorted(found, key=lambda row: row["run_id"])
 
 
 def listed(runs):
-    return sorted(rows.rows(runs), key=lambda row: row["run_id"])
+    return sorted(index.rows(runs), key=lambda row: row["run_id"])
 
 
 def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     expected = plainly(runs)
     assert listed(runs) == expected
     reads = []
-    real = rows.row_of
-    monkeypatch.setattr(rows, "row_of", lambda *given: reads.append(given) or real(*given))
+    real = index.row_of
+    monkeypatch.setattr(index, "row_of", lambda *given: reads.append(given) or real(*given))
     assert listed(runs) == expected
     assert not reads
     changed = runs / "trial0/20260101-000000-000000"
@@ -78,21 +79,21 @@ def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     (changed / "summary.json").write_text(json.dumps(summary | {"status": "interrupted"}))
     annotate(Run.open(runs / "trial1/20260101-000001-000001"), tag="paper")
     assert listed(runs)[0]["status"] == "interrupted"
-    assert find(runs, "paper").id == "20260101-000001-000001"
+    assert find_run(runs, "paper").id == "20260101-000001-000001"
     assert len({given[0] for given in reads}) == 2
     (changed / "summary.json").write_text(json.dumps(summary))
 
 
 def test_filter_and_sort(runs, place):
-    known = rows.rows(runs)
-    wanted = [parsed(text) for text in ("trial=trial3", "val/loss<0.1", "status=failed")]
-    found = [row for row in known if all(holds(row, *each) for each in wanted)]
+    known = index.rows(runs)
+    wanted = [parse_filter(text) for text in ("trial=trial3", "val/loss<0.1", "status=failed")]
+    found = [row for row in known if all(matches(row, *each) for each in wanted)]
     numbers = [k for k in range(N // 10) if k % 20 == 3 and k % 4 == 3]
     assert len(found) == len(numbers)
-    best = ordered(known, "val/loss")
+    best = sort_runs(known, "val/loss")
     assert [row["metrics"]["val/loss"] for row in best[:3]] == [0, 1e-4, 2e-4]
-    assert ordered(known, "val/acc")[0]["run_id"] == best[0]["run_id"]
-    assert find(runs, "@best:val/loss").id == best[0]["run_id"]
+    assert sort_runs(known, "val/acc")[0]["run_id"] == best[0]["run_id"]
+    assert find_run(runs, "@best:val/loss").id == best[0]["run_id"]
 
 
 @pytest.mark.parametrize("harm", ["garbage", "cut", "older", "no table", "read-only", "no place"])

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 from conftest import call
+from myproj.lab.errors import Failed, LabError
+from myproj.lab.project import Project
+from myproj.lab.record import bundle
+from myproj.lab.record.frozen import contains_commit, unpack_code
+from myproj.lab.record.run import Run
+from myproj.lab.record.verify import problems
 from record_package import git, repository, tree, write
-from recorder.lab.errors import Failed, LabError
-from recorder.lab.project import Project
-from recorder.lab.record import bundle
-from recorder.lab.record.bundle import has, materialise
-from recorder.lab.record.run import Run
-from recorder.lab.record.verify import problems
 
-PACKAGE = "{{package_name}}"  # the name of the directory that `recorder` is imported from
+PACKAGE = "myproj"
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def root(tmp_path):
 
 
 def restored(run, root, tmp_path):
-    materialise(run.record["code"], root, run.dir, tmp_path / "restored")
+    unpack_code(run.record["code"], root, run.dir, tmp_path / "restored")
     return contents(tmp_path / "restored")
 
 
@@ -85,7 +85,7 @@ def test_after_its_branch_and_ref_are_deleted(root, tmp_path):
     git(root, "checkout", "-q", "-f", "main")
     git(root, "branch", "-D", "idea")
     forget(root)
-    assert not has(root / ".git", run.record["code"])
+    assert not contains_commit(root / ".git", run.record["code"])
     assert run.record["code"]["bundle"] == "full"
     assert restored(run, root, tmp_path) == before
 
@@ -123,7 +123,7 @@ def commit(root, text):
 
 
 def test_new_heads_lean_on_an_earlier_one_until_it_is_far(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(bundle, "FAR", 3)
+    monkeypatch.setattr(bundle, "MAX_COMMITS_AHEAD", 3)
     runs, before = [], []
     for text in ("1", "2", "3", "4"):
         commit(root, text)
@@ -138,7 +138,7 @@ def test_new_heads_lean_on_an_earlier_one_until_it_is_far(root, tmp_path, monkey
     shutil.move(tmp_path / "runs", tmp_path / "elsewhere")
     for n, (run, files) in enumerate(zip(runs, [*before, before[0]], strict=True)):
         moved = Run.open(tmp_path / "elsewhere" / run.dir.relative_to(tmp_path / "runs"))
-        materialise(moved.record["code"], root, moved.dir, tmp_path / f"restored{n}")
+        unpack_code(moved.record["code"], root, moved.dir, tmp_path / f"restored{n}")
         assert contents(tmp_path / f"restored{n}") == files
 
 
@@ -185,11 +185,11 @@ def test_thin_bundle_after_the_repository_is_deleted(root, tmp_path):
     assert restored(run, root, tmp_path) == before  # its base comes from the remote
     git(tmp_path, "clone", "-q", "remote.git", "again")
     shutil.rmtree(tmp_path / "remote.git")
-    materialise(run.record["code"], tmp_path / "again", run.dir, tmp_path / "second")
+    unpack_code(run.record["code"], tmp_path / "again", run.dir, tmp_path / "second")
     assert contents(tmp_path / "second") == before
     shutil.rmtree(tmp_path / "again")
     with pytest.raises(Failed, match="neither in"):
-        materialise(run.record["code"], tmp_path / "again", run.dir, tmp_path / "third")
+        unpack_code(run.record["code"], tmp_path / "again", run.dir, tmp_path / "third")
 
 
 def test_a_run_after_the_remote_was_removed_leans_on_none(root, tmp_path):

@@ -8,9 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 
 import pytest
+from myproj.lab.errors import Refused
+from myproj.lab.record.snapshot import snapshot
 from record_package import freeze, git, state, tree, write
-from recorder.lab.errors import Refused
-from recorder.lab.record.snapshot import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_git_settings")
 

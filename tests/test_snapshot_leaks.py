@@ -1,10 +1,10 @@
 """Secrets and large files stay out of a snapshot, and it says so."""
 
 import pytest
-import record_package
+from conftest import SOURCE
+from myproj.lab.errors import Refused
+from myproj.lab.record.snapshot import snapshot
 from record_package import freeze, tree, write
-from recorder.lab.errors import Refused
-from recorder.lab.record.snapshot import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_git_settings")
 
@@ -52,6 +52,6 @@ def test_tokens_are_refused_with_file_and_line(repo, token):
 
 
 def test_ordinary_code_is_no_token(repo):
-    own = {path.name: path.read_text() for path in record_package.SOURCE.rglob("*.py")}
+    own = {path.name: path.read_text() for path in SOURCE.rglob("*.py")}
     write(repo, {f"copy/{name}": text for name, text in own.items()})
     assert freeze(repo)["n_untracked"] == len(own)

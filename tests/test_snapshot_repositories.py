@@ -5,9 +5,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from myproj.lab.errors import Refused
+from myproj.lab.record.git import NoRepository
+from myproj.lab.record.snapshot import snapshot
 from record_package import freeze, git, repository, state, tree, unprivileged, write
-from recorder.lab.errors import Refused
-from recorder.lab.record.snapshot import NoRepository, snapshot
 
 pytestmark = pytest.mark.usefixtures("no_git_settings")
 

@@ -23,7 +23,7 @@ def releases(template, tmp_path_factory):
     ignored = folder / "template/.gitignore"
     task = folder / SEED / "task.py"
     now = {path: path.read_text(encoding="utf-8") for path in (key, pyproject, ignored, task)}
-    moved = folder / LAB / "machine/node.py"
+    moved = folder / LAB / "machine/disk.py"
     moved.rename(folder / LAB / "machine/older_name.py")
     (folder / "template/notes.md").write_text("a seed of 0.0.1 that 99.0.0 drops\n")
     key.write_text(
@@ -123,7 +123,7 @@ def test_a_project_with_a_life_of_its_own_keeps_all_of_it(old, releases):
     keys = yaml.safe_load((package / "lab/conf/lab.yaml").read_text(encoding="utf-8"))
     assert keys["seed"] == 0
     assert "matmul_precision" in keys["trainer"]
-    assert (package / "lab/machine/node.py").exists()
+    assert (package / "lab/machine/disk.py").exists()
     assert not (package / "lab/machine/older_name.py").exists()
     assert "matmul_precision" in call(old, "lab", "config", "trial=wide")
     assert " passed" in call(old, "make", "test")

@@ -1,4 +1,3 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """The commands that read the record: what they find, print and delete."""
 
 import csv
@@ -7,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
-from test_record import PACKAGE, create, git, make_project, module, train
-
-errors = module(".errors")
-find = module("run").find
+from conftest import SOURCE
+from myproj.lab import errors
+from myproj.lab.cli import all_commands
+from myproj.lab.record.find import find_run
+from myproj.lab.record.run import Run
+from test_record import PACKAGE, create, git, make_project, train
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,11 @@ def own(tmp_path):
 
 def call(project, words, *args):
     """Runs a command in this process, as cli.py does, and returns its exit code."""
-    name, function = module(".cli").all_commands()[words][1].split(":")
-    return getattr(module(name), function)(project, [str(arg) for arg in args]) or 0
+    name, function = all_commands()[words][1].split(":")
+    return (
+        getattr(import_module(name, "myproj.lab"), function)(project, [str(arg) for arg in args])
+        or 0
+    )
 
 
 def listed(project, capsys, *args):
@@ -116,25 +121,25 @@ def test_csv(project, capsys):
 
 def test_words_that_name_a_run(project):
     runs = project.root / "runs"
-    last = find(runs, "@last")
+    last = find_run(runs, "@last")
     assert last.trial == "wide"
     assert (
-        find(runs, last.id).id
-        == find(runs, last.id[:-1]).id
-        == find(runs, str(last.dir)).id
+        find_run(runs, last.id).id
+        == find_run(runs, last.id[:-1]).id
+        == find_run(runs, str(last.dir)).id
         == last.id
     )
-    assert find(runs, "@best:val/loss").record["why"] == "more width"
-    assert find(runs, "@best:val/acc").trial == "wide"
+    assert find_run(runs, "@best:val/loss").record["why"] == "more width"
+    assert find_run(runs, "@best:val/acc").trial == "wide"
     for word, advice in (
         ("2026-nothing", "no run"),
         ("20", "means 5 runs"),
         ("@best:val/los", "val/loss"),
     ):
         with pytest.raises(errors.LabError, match=advice):
-            find(runs, word)
+            find_run(runs, word)
     with pytest.raises(errors.LabError, match=last.id):
-        find(runs, last.id[:-1] + "z")
+        find_run(runs, last.id[:-1] + "z")
 
 
 def test_show(project, capsys):
@@ -170,7 +175,7 @@ def test_notes_and_tags(own, capsys):
     call(own, "runs note", "@last", "the loss spikes", "at step 10")
     call(own, "runs tag", "@last", "paper", "figure-2")
     call(own, "runs tag", "paper", "figure-2", "--remove")
-    assert find(own.root / "runs", "paper").id == run.id
+    assert find_run(own.root / "runs", "paper").id == run.id
     assert [row["run_id"] for row in listed(own, capsys, "tag=paper")] == [run.id]
     assert listed(own, capsys, "tag=figure-2") == []
     call(own, "runs show", "@last")
@@ -251,7 +256,7 @@ def test_news_are_told_once(own, capsys):
     assert f"lab resume {failed.id}" in news
     call(own, "")
     assert "nothing new" in capsys.readouterr().out
-    module("run").Run.open(failed.dir).begin(own)
+    Run.open(failed.dir).begin(own)
     call(own, "")
     assert f"continued:\n  {failed.id}" in capsys.readouterr().out
 
@@ -290,8 +295,7 @@ for words in ("--help", "runs list", "runs show @last", "runs list --csv", "runs
 slow = {{"torch", "lightning", "hydra", "omegaconf", "numpy", "h5py", "sqlite3"}} & set(sys.modules)
 sys.exit(f"imported {{slow}}" if slow else 0)
 """
-    source = os.path.dirname(os.path.dirname(module(".project").LAB))
-    variables = os.environ | {"PYTHONPATH": source, "LAB_PROJECT": str(project.root)}
+    variables = os.environ | {"PYTHONPATH": str(SOURCE), "LAB_PROJECT": str(project.root)}
     done = subprocess.run(
         [sys.executable, "-c", program], env=variables, capture_output=True, text=True
     )

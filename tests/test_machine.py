@@ -1,16 +1,10 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """The machine: every launcher's variables, also nested and uneven ones, give the numbers that the launcher meant; and
 the hook `files` stops large files, secrets and trials that import-linter cannot see, nothing else."""
 
-from importlib import import_module
-from pathlib import Path
-
 import pytest
-
-PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
-ranks = import_module(f"{PACKAGE}.lab.machine.ranks")
-errors = import_module(f"{PACKAGE}.lab.errors")
-leaks = import_module(f"{PACKAGE}.lab.machine.leaks")
+from myproj.lab import errors
+from myproj.lab.machine import ranks
+from myproj.lab.trials import commit_hook
 
 STEP = {
     "SLURM_JOB_ID": "77",
@@ -270,7 +264,7 @@ SECRETS = [
 @pytest.mark.parametrize("text", SECRETS)
 def test_a_secret_is_named_with_its_line(tmp_path, text, capsys):
     (tmp_path / "notes.txt").write_text(f"one\ntwo\n{text}\n")
-    assert leaks.main([str(tmp_path / "notes.txt")]) == 1
+    assert commit_hook.main([str(tmp_path / "notes.txt")]) == 1
     assert "notes.txt:3 looks like" in capsys.readouterr().out
 
 
@@ -278,16 +272,16 @@ def test_ordinary_text_passes(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text(
         "task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n"
     )
-    assert leaks.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
+    assert commit_hook.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_a_large_file_is_refused(tmp_path, capsys):
     (tmp_path / "scan.bin").write_bytes(bytes(1_000_001))
-    assert leaks.main([str(tmp_path / "scan.bin")]) == 1
+    assert commit_hook.main([str(tmp_path / "scan.bin")]) == 1
     assert "data/" in capsys.readouterr().out
     (tmp_path / "scan.bin").write_bytes(bytes(1_000_000))
-    assert leaks.main([str(tmp_path / "scan.bin")]) == 0
+    assert commit_hook.main([str(tmp_path / "scan.bin")]) == 0
 
 
 def test_a_trial_without_init_is_named(tmp_path):
@@ -296,4 +290,4 @@ def test_a_trial_without_init_is_named(tmp_path):
         (tmp_path / "trials" / name / "model.py").touch()
     (tmp_path / "trials/__init__.py").touch()
     (tmp_path / "trials/seen/__init__.py").touch()
-    assert leaks.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]
+    assert commit_hook.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]

@@ -1,20 +1,15 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """The data path in short: written is read, damage is named, and a loader goes on where it was."""
 
 import os
 import subprocess
 import sys
-from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
-hdf5 = import_module(f"{PACKAGE}.lab.hdf5")
-Loader = import_module(f"{PACKAGE}.lab.hdf5.loader").Loader
-Order = import_module(f"{PACKAGE}.lab.hdf5.loader").Order
+from myproj.lab import hdf5
+from myproj.lab.hdf5.loader import Loader
+from myproj.lab.hdf5.order import Order
 
 N = 50
 
@@ -27,7 +22,7 @@ def path(tmp_path):
         "wav": [np.full(n, n, np.int16) for n in range(1, N + 1)],
         "y": np.arange(N),
     }
-    return hdf5.write(
+    return hdf5.write_data_file(
         tmp_path / "data.h5", fields, {"train": range(0, N, 2), "test": range(1, N, 2)}
     )
 
@@ -45,18 +40,18 @@ def test_a_batch_is_the_rows_of_the_split(path):
 
 
 def test_damage_is_named(path):
-    hdf5.verify(path)
-    array = hdf5.layout(path).arrays["x"]
+    hdf5.verify_file(path)
+    array = hdf5.read_layout(path).arrays["x"]
     content = bytearray(path.read_bytes())
     content[array.offset + 5] ^= 1
     path.write_bytes(content)
     with pytest.raises(hdf5.DataFileError, match="/data/x is damaged"):
-        hdf5.verify(path)
+        hdf5.verify_file(path)
     os.truncate(path, len(content) - 1)
     with pytest.raises(
         hdf5.DataFileError, match=f"cut short: {len(content) - 1} bytes found, {len(content)}"
     ):
-        hdf5.layout(path)
+        hdf5.read_layout(path)
 
 
 def test_two_ranks_share_each_epoch_and_go_on_in_the_middle(path):
@@ -83,7 +78,7 @@ def test_two_ranks_share_each_epoch_and_go_on_in_the_middle(path):
 
 
 def test_writing_and_verifying_import_no_torch(path):
-    code = f"import sys; from {PACKAGE}.lab.hdf5 import fingerprint, verify, write; verify({str(path)!r})\n"
+    code = f"import sys; from myproj.lab.hdf5 import fingerprint, verify_file, write_data_file; verify_file({str(path)!r})\n"
     code += "print(sorted({'torch', 'lightning'} & set(sys.modules)))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(

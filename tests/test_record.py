@@ -1,4 +1,3 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """A run's record is whole and tells what ran; its status is worked out from what its processes left. First comes a
 small project in git, without training, on which the tests of the commands stand too."""
 
@@ -7,19 +6,15 @@ import os
 import signal
 import subprocess
 import time
-from importlib import import_module
-from pathlib import Path
 
 import pytest
+from myproj.lab import errors
+from myproj.lab.project import Project
+from myproj.lab.record.metrics_file import MetricsLog, read_metrics
+from myproj.lab.record.run import Run
+from myproj.lab.record.status import status_of
 
-PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
-
-
-def module(name):
-    """A module of lab/record, or of lab/ when the name begins with a dot."""
-    return import_module(
-        f"{PACKAGE}.lab{name}" if name.startswith(".") else f"{PACKAGE}.lab.record.{name}"
-    )
+PACKAGE = "myproj"
 
 
 def git(folder, *arguments):
@@ -50,7 +45,7 @@ def make_project(folder):
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "first")
-    return module(".project").Project(folder, PACKAGE)
+    return Project(folder, PACKAGE)
 
 
 def create(project, **changes):
@@ -62,26 +57,20 @@ def create(project, **changes):
         "argv": ["lab", "train", "trial=baseline", "model.width=32"],
         "seed": 0,
     }
-    return module("run").Run.create(project, project.root / "runs", **given | changes)
+    return Run.create(project, project.root / "runs", **given | changes)
 
 
 def train(project, status="finished", metrics=None, exception=None, **changes):
     """A run from start to end, with a checkpoint."""
     run = create(project, **changes)
     attempt = run.begin(project, accelerator="cpu", world_size=1)
-    log = module("files").MetricsLog(run.dir, attempt.n)
+    log = MetricsLog(run.dir, attempt.n)
     for step in (10, 20):
         log.append(step, 0, metrics or {"val/loss": 5 / step})
     log.close()
     (run.checkpoints / "last.ckpt").write_bytes(b"weights of " + run.id.encode())
     attempt.end(status, exception=exception)
     return run
-
-
-errors = module(".errors")
-Run = module("run").Run
-status = module("attempt").status
-read_metrics, MetricsLog = module("files").read_metrics, module("files").MetricsLog
 
 
 @pytest.fixture
@@ -126,7 +115,7 @@ def test_variants_and_checkpoints_elsewhere(project, tmp_path):
 
 
 def test_without_git_it_says_so_and_goes_on(tmp_path, capsys):
-    project = module(".project").Project(tmp_path, PACKAGE)
+    project = Project(tmp_path, PACKAGE)
     run = create(project)
     assert run.record["code"]["commit"] is None
     assert "not a git repository" in run.record["code"]["reason"]
@@ -168,21 +157,21 @@ def test_a_run_ends(project, ending):
     error = ValueError("width must be even\nsecond line") if ending == "failed" else None
     run = train(project, ending, exception=error)
     summary = json.loads((run.dir / "summary.json").read_bytes())
-    assert summary["status"] == status(run.dir) == ending
+    assert summary["status"] == status_of(run.dir) == ending
     assert summary["metrics"] == {"val/loss": 0.25}
     assert summary["exception"] == (error and "ValueError: width must be even")
     end = json.loads((run.dir / "attempts/1/end.json").read_bytes())
     assert end["exit_code"] == {"finished": 0, "failed": 1, "interrupted": 130}[ending]
     assert end["peak_memory_bytes"] > 1e6
     (run.dir / "summary.json").unlink()  # killed between the two files
-    assert status(run.dir) == ending
+    assert status_of(run.dir) == ending
 
 
 def test_a_second_attempt(project, capsys):
     run = train(project, "interrupted")
     (project.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
     attempt = Run.open(run.dir).begin(project, overrides=["trainer.max_epochs=40"])
-    assert (attempt.n, status(run.dir)) == (2, "running")
+    assert (attempt.n, status_of(run.dir)) == (2, "running")
     start = json.loads((run.dir / "attempts/2/start.json").read_bytes())
     assert start["code"]["commit"] != run.record["code"]["commit"]
     assert "the code differs" in capsys.readouterr().err
@@ -229,9 +218,9 @@ def test_status_of_a_process_that_died(project):
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     directory = next((project.root / "runs/baseline").iterdir())
-    assert status(directory) == "lost"
+    assert status_of(directory) == "lost"
     assert Run.open(directory).begin(project).n == 2
-    assert status(directory) == "running"
+    assert status_of(directory) == "running"
 
 
 def test_status_on_another_machine_follows_the_heartbeat(project):
@@ -241,30 +230,30 @@ def test_status_on_another_machine_follows_the_heartbeat(project):
     (run.dir / "attempts/1/start.json").write_text(
         json.dumps(start | {"pid_space": "elsewhere", "pid": 1})
     )
-    assert status(run.dir) == "running"
+    assert status_of(run.dir) == "running"
     old = time.time() - 700
     os.utime(run.dir / "attempts/1/heartbeat", (old, old))
-    assert status(run.dir) == "lost"
+    assert status_of(run.dir) == "lost"
 
 
 def test_status_of_a_job_follows_the_scheduler(project):
     run = create(project)
     run.update(job={"id": 7})
-    assert status(run.dir) == status(run.dir, scheduler=lambda record: "unknown") == "queued"
-    assert status(run.dir, scheduler=lambda record: "running") == "running"
-    assert status(run.dir, scheduler=lambda record: None) == "lost"
+    assert status_of(run.dir) == status_of(run.dir, scheduler=lambda record: "unknown") == "queued"
+    assert status_of(run.dir, scheduler=lambda record: "running") == "running"
+    assert status_of(run.dir, scheduler=lambda record: None) == "lost"
     attempt = run.begin(project)
     assert (
-        status(run.dir, scheduler=lambda record: "queued" if record["job"]["id"] == 7 else None)
+        status_of(run.dir, scheduler=lambda record: "queued" if record["job"]["id"] == 7 else None)
         == "queued"
     )
-    assert status(run.dir, scheduler=lambda record: "unknown") == "running"
-    assert status(run.dir, scheduler=lambda record: None) == "lost"
+    assert status_of(run.dir, scheduler=lambda record: "unknown") == "running"
+    assert status_of(run.dir, scheduler=lambda record: None) == "lost"
     attempt.end("interrupted")
-    assert status(run.dir, scheduler=lambda record: "queued") == "interrupted"
+    assert status_of(run.dir, scheduler=lambda record: "queued") == "interrupted"
     (run.dir / "requeue").touch()  # preempted, and sent back to the queue
-    assert status(run.dir, scheduler=lambda record: "queued") == status(run.dir) == "queued"
-    assert status(run.dir, scheduler=lambda record: None) == "interrupted"
+    assert status_of(run.dir, scheduler=lambda record: "queued") == status_of(run.dir) == "queued"
+    assert status_of(run.dir, scheduler=lambda record: None) == "interrupted"
 
 
 def test_metrics_of_overlapping_attempts_and_cut_lines(tmp_path):

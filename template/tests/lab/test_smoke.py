@@ -1,0 +1,13 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The template's machinery is tested in the template. Here: each command is there."""
+
+from importlib import import_module
+from pathlib import Path
+
+PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
+
+
+def test_every_command_has_a_function():
+    cli = import_module(f"{PACKAGE}.lab.cli")
+    for module, function in (entry[1].split(":") for entry in cli.all_commands().values()):
+        assert callable(getattr(import_module(module, cli.__package__), function))
