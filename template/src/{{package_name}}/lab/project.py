@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from . import env
 from .errors import LabError, nearest
 
 LAB = Path(__file__).resolve().parent
@@ -34,9 +35,9 @@ class Project:
             LabError: outside a project, or inside another project than the one this command belongs to.
         """
         if (
-            "LAB_PROJECT" in os.environ
+            env.PROJECT in os.environ
         ):  # frozen code works on the data and runs of the project it was frozen from
-            return cls(Path(os.environ["LAB_PROJECT"]), PACKAGE)
+            return cls(Path(os.environ[env.PROJECT]), PACKAGE)
         start = Path.cwd() if start is None else Path(start)
         for folder in (start.resolve(), *start.resolve().parents):
             cli = next(folder.glob("src/*/lab/cli.py"), None)
@@ -61,7 +62,7 @@ class Project:
     def site_directories(self) -> list[Path]:
         """Where site profiles are looked up, first wins."""
         config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-        extra = os.environ.get("LAB_SITE_PATH", "")
+        extra = os.environ.get(env.SITE_PATH, "")
         return [
             self.source / "conf" / "site",
             config_home / "lab" / "site",

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from .. import env
 from ..config.layers import trials
 from ..errors import LabError, nearest
 from ..project import Project
@@ -56,9 +57,4 @@ def code_to_compare(
     code = {"commit": commit, "tree": tree, "head": commit, "dirty": False, "remote": None}
     code["prefix"] = git("rev-parse", "--show-prefix")
     unpack_code(code, project.root, project.paths["runs"] / STORE, folder)
-    place = {
-        "PYTHONPATH": str(folder / code["prefix"] / "src"),
-        "PYTHONSAFEPATH": "1",
-        "LAB_SNAPSHOT_COMMIT": commit,
-    }
-    return overrides, place | {"LAB_FROZEN": str(folder), "LAB_PROJECT": str(project.root)}
+    return overrides, env.frozen_environment(folder, code["prefix"], project.root, commit)

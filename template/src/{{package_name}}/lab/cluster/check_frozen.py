@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from .. import env
 from ..config.compose import Composition
 from ..errors import Failed, LabError, Refused
 from ..project import Project
@@ -33,8 +34,7 @@ def check_frozen(project: Project, code: dict[str, Any], frozen: Path, point: Co
         LabError: what the check said.
     """
     source = frozen / code["prefix"]
-    own = {"PYTHONPATH": str(source / "src"), "PYTHONSAFEPATH": "1"}
-    own |= {"LAB_FROZEN": str(frozen), "LAB_PROJECT": str(project.root)}
+    own = env.frozen_environment(frozen, code["prefix"], project.root, code["commit"])
     command = [
         sys.executable,
         "-m",
@@ -127,7 +127,7 @@ def main(overrides: list[str]) -> None:
             if isinstance(problem, LabError)
             else "".join(traceback.format_exception(problem))
         )
-    roots = (os.environ["LAB_PROJECT"] + "/", os.getcwd() + "/")
+    roots = (os.environ[env.PROJECT] + "/", os.getcwd() + "/")
     names = {name.removeprefix(roots[0]).removeprefix(roots[1]) for name in set(wanted)}
     inside = sorted(name for name in names if not name.startswith(("/", "..")))
     print(json.dumps({"error": error, "parameters": parameters, "wanted": inside}))

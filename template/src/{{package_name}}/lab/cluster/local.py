@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import env
 from ..machine.gpu import least_used_gpus
 from ..record.process import pid_started
 from .scheduler import JobState, Scheduler, clean_environment
@@ -35,7 +36,7 @@ class Local(Scheduler):
         nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         started = []
         for index in range(n):  # each in a session of its own: it outlives the terminal
-            own = environment | {"LAB_INDEX": str(index)}
+            own = environment | {env.INDEX: str(index)}
             process = subprocess.Popen(
                 ["bash", str(script)], env=own, start_new_session=True, **nowhere
             )

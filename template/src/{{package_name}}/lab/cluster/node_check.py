@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from .. import env
 from ..machine.cpu import cores
 from ..machine.gpu import gpus
 from ..machine.ranks import discover
@@ -106,4 +107,4 @@ def main(run_dir: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(os.environ["LAB_RUN_DIR"]))
+    main(Path(os.environ[env.RUN_DIR]))

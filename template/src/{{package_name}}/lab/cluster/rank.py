@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .. import env
 from ..errors import Failed, LabError
 from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
@@ -20,11 +21,11 @@ from ..record.run import Run
 def rank_command(project: Project, args: list[str]) -> int:
     """`lab rank` trains, `lab rank -- COMMAND` runs any command; both only inside a job."""
     STOP.listen(*PREEMPTION_SIGNALS)
-    if "LAB_RUN_DIR" not in os.environ:
+    if env.RUN_DIR not in os.environ:
         raise LabError(
             "lab rank is started by a job script. To train here: lab train; to send a job: lab submit"
         )
-    run, rank = Run.open(Path(os.environ["LAB_RUN_DIR"])), discover().rank
+    run, rank = Run.open(Path(os.environ[env.RUN_DIR])), discover().rank
     if rank == 0:
         update_job_id(run)
     if args[:1] == ["--"]:
@@ -33,7 +34,7 @@ def rank_command(project: Project, args: list[str]) -> int:
 
     if rank == 0:
         return train_attempt(project, run, overrides=[])
-    os.environ["LAB_ATTEMPT"] = os.environ["LAB_NEXT_ATTEMPT"]
+    os.environ[env.ATTEMPT] = os.environ[env.NEXT_ATTEMPT]
     return join_attempt()
 
 
@@ -53,7 +54,7 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     """
     attempt = run.begin(project, command=command) if rank == 0 else None
     inherited = {
-        key: value for key, value in os.environ.items() if key not in ("LAB_RUN_DIR", "LAB_ATTEMPT")
+        key: value for key, value in os.environ.items() if key not in (env.RUN_DIR, env.ATTEMPT)
     }
     inherited["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
     try:  # while we listen: an ignored signal would stay ignored in it

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 
+from .. import env
 from ..errors import LabError
 from ..machine.cpu import cores
 from .checksum import fingerprint
@@ -180,7 +181,7 @@ class H5DataModule(L.LightningDataModule):
 
 def tell_change(now: dict[str, Any]) -> None:
     """Prints one line when the trial's run before this one (LAB_RUN_DIR) had other data, by its record."""
-    run_dir = Path(os.environ.get("LAB_RUN_DIR") or "/nowhere/none")
+    run_dir = Path(os.environ.get(env.RUN_DIR) or "/nowhere/none")
     for run in sorted(run_dir.parent.glob("*"), reverse=True):  # names begin with the time
         for start in sorted(
             run.glob("attempts/*/start.json"), key=lambda path: -int(path.parent.name)

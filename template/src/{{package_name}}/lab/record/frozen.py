@@ -5,6 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from .. import env
 from ..errors import Failed, LabError, Refused
 from ..project import LAB, PACKAGE, Project
 from .atomic import read_json, write_json
@@ -129,7 +130,7 @@ def unrecorded(reason: str) -> dict:
 
 def frozen_directory() -> Path | None:
     """Where the frozen code lies, or None when this process runs the live tree."""
-    return Path(os.environ["LAB_FROZEN"]).resolve() if os.environ.get("LAB_FROZEN") else None
+    return Path(os.environ[env.FROZEN]).resolve() if os.environ.get(env.FROZEN) else None
 
 
 def check_frozen_directory() -> None:
@@ -157,7 +158,7 @@ def frozen_code() -> dict:
     """
     check_frozen_directory()
     code = read_json(frozen_directory() / LABEL) or {}
-    expected = os.environ.get("LAB_SNAPSHOT_COMMIT", code.get("commit"))
+    expected = os.environ.get(env.SNAPSHOT_COMMIT, code.get("commit"))
     if not code.get("commit") or code["commit"] != expected:
         raise Refused(
             f"{frozen_directory() / LABEL} names the commit {code.get('commit')}, expected {expected}. "

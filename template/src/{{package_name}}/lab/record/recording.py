@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from .. import env
 from ..errors import Failed, LabError
 from ..project import Project
 from .attempt import Attempt
@@ -40,7 +41,7 @@ class Recording:
 
 @contextmanager
 def record_attempt(
-    run: Run, project: Project, env: str, secrets: list[str], **facts: Any
+    run: Run, project: Project, env_policy: str, secrets: list[str], **facts: Any
 ) -> Iterator[Recording]:
     """Begins an attempt and ends it: finished, interrupted or failed, with the reason.
 
@@ -49,8 +50,8 @@ def record_attempt(
     Raises:
         Failed: the disk is full, with which one; other errors are passed on after they are recorded.
     """
-    attempt = run.begin(project, env=env, **facts)
-    os.environ.update(LAB_RUN_DIR=str(run.dir), LAB_ATTEMPT=str(attempt.n))
+    attempt = run.begin(project, env=env_policy, **facts)
+    os.environ.update({env.RUN_DIR: str(run.dir), env.ATTEMPT: str(attempt.n)})
     attempt.secrets = secrets
     recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0]["start"])
     stop = threading.Event()
@@ -64,7 +65,7 @@ def record_attempt(
         if status == "interrupted":
             job = run.record.get("job") or {}  # without a scheduler nothing starts again by itself
             again = (
-                "LAB_JOB" in os.environ
+                env.JOB in os.environ
                 and job.get("scheduler") != "local"
                 and (run.dir / "requeue").exists()
             )
@@ -79,7 +80,7 @@ def record_attempt(
         attempt.end("finished", recording.metrics, **recording.measured)
     finally:
         stop.set()
-        for name in ("LAB_RUN_DIR", "LAB_ATTEMPT"):
+        for name in (env.RUN_DIR, env.ATTEMPT):
             os.environ.pop(name, None)
 
 

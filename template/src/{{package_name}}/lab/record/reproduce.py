@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .. import env
 from ..errors import Failed, NotComparable
 from ..project import Project
 from .compare import TOLERANCE, compare_results
@@ -53,17 +54,9 @@ def train_frozen(project: Project, original: Run, code: Path) -> subprocess.Comp
     """Trains with the frozen code and the recorded configuration; the project's data and runs stay where they are."""
     recorded = original.record["code"]
     inherited = {
-        key: value for key, value in os.environ.items() if key not in ("LAB_RUN_DIR", "LAB_ATTEMPT")
+        key: value for key, value in os.environ.items() if key not in (env.RUN_DIR, env.ATTEMPT)
     }
-    frozen = {
-        "PYTHONPATH": str(
-            code / recorded["prefix"] / "src"
-        ),  # before an editable install's live tree
-        "PYTHONSAFEPATH": "1",  # and before the current directory
-        "LAB_FROZEN": str(code),
-        "LAB_PROJECT": str(project.root),
-        "LAB_SNAPSHOT_COMMIT": recorded["commit"],
-    }
+    frozen = env.frozen_environment(code, recorded["prefix"], project.root, recorded["commit"])
     command = [sys.executable, "-m", f"{project.package}.lab", "train", "--parent", original.id]
     command += ["--config", str(original.dir / "config.yaml")]
     return subprocess.run(command, cwd=project.root, env=inherited | frozen)

@@ -11,6 +11,7 @@ import lightning.pytorch as L
 import torch
 from omegaconf import DictConfig
 
+from .. import env
 from ..config.batch import batches_per_step
 from ..errors import LabError
 from ..machine.cpu import cores
@@ -46,7 +47,7 @@ def resolve_auto(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
     if trainer.threads == "auto":
         share = max(1, cores() // int(trainer.devices))
         trainer.threads = (
-            min(cores(), int(os.environ["OMP_NUM_THREADS"])) if "LAB_JOB" in os.environ else share
+            min(cores(), int(os.environ["OMP_NUM_THREADS"])) if env.JOB in os.environ else share
         )
     torch.set_num_threads(int(trainer.threads))
     torch.set_float32_matmul_precision(trainer.matmul_precision)

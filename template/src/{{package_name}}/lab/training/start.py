@@ -10,6 +10,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from .. import env
 from ..config.compose import compose
 from ..config.overrides import SettingsParser, run_and_settings
 from ..config.recorded import compose_from_record, read_recorded, with_changes
@@ -43,7 +44,7 @@ def train_command(project: Project, args: list[str]) -> int:
     )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
     chosen = parser.read(args)
-    if "LAB_ATTEMPT" in os.environ:
+    if env.ATTEMPT in os.environ:
         return join_attempt()
     made = (
         compose_from_record(project, Path(chosen.config))
@@ -74,7 +75,7 @@ def resume_command(project: Project, args: list[str]) -> int:
         "lab resume", "Continues RUN from its last checkpoint, in the same directory."
     )
     words = parser.read(args).overrides
-    if "LAB_ATTEMPT" in os.environ:
+    if env.ATTEMPT in os.environ:
         return join_attempt()
     word, overrides = run_and_settings(parser, words)
     return train_attempt(project, find_run(project.paths["runs"], word), overrides)
@@ -86,7 +87,11 @@ def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
     config = with_changes(read_recorded(run.dir / "config.yaml"), overrides, MAY_CHANGE, OTHERWISE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
     with record_attempt(
-        run, project, env=config.record.env, secrets=secrets, overrides=overrides
+        run,
+        project,
+        env_policy=config.record.env,
+        secrets=secrets,
+        overrides=overrides,
     ) as recording:
         if overrides:
             write_file(
@@ -104,13 +109,13 @@ def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
 
 def join_attempt() -> int:
     """Another rank of an attempt that the first rank began: the same settings, no record of its own."""
-    project, run = Project.find(), Run.open(Path(os.environ["LAB_RUN_DIR"]))
+    project, run = Project.find(), Run.open(Path(os.environ[env.RUN_DIR]))
     load_dotenv(project)
-    own = run.dir / "attempts" / os.environ["LAB_ATTEMPT"] / "config.yaml"
+    own = run.dir / "attempts" / os.environ[env.ATTEMPT] / "config.yaml"
     config = read_recorded(own if own.exists() else run.dir / "config.yaml")
     begun = read_attempts(
         run.dir
     )  # still empty when this rank is faster than the first attempt's first rank
-    recording = Recording(None, int(os.environ["LAB_ATTEMPT"]), begun[0]["start"] if begun else {})
+    recording = Recording(None, int(os.environ[env.ATTEMPT]), begun[0]["start"] if begun else {})
     import_module(f"{PACKAGE}.train").train(resolve(config), run, recording)
     return 0

@@ -1,0 +1,51 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Every LAB_* variable with its meaning, and the environment in which frozen code is started.
+
+Job scripts set the same variables (cluster/job/*.sh), so a new one is written here and there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# Set by the user
+SITE_PATH = "LAB_SITE_PATH"  # further directories with site profiles, separated by ":"
+
+# Which code runs, and for which project
+PROJECT = (
+    "LAB_PROJECT"  # root of the project whose data and runs are used, when its frozen code runs
+)
+FROZEN = "LAB_FROZEN"  # directory with the frozen code that runs
+SNAPSHOT_COMMIT = "LAB_SNAPSHOT_COMMIT"  # commit that this code was frozen as
+
+# Which run this process works on
+RUN_DIR = "LAB_RUN_DIR"  # directory of the run
+ATTEMPT = (
+    "LAB_ATTEMPT"  # number of its attempt, set by the process that began it for those it starts
+)
+NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script is about to begin
+
+# Which job this process belongs to
+JOB = "LAB_JOB"  # the scheduler's id of the job
+INDEX = "LAB_INDEX"  # which run of a job array, counted from 0
+ENVIRONMENT_READY = (
+    "LAB_ENVIRONMENT_READY"  # 1 once the job script has loaded modules and environment
+)
+
+
+def frozen_environment(code_dir: Path, prefix: str, project: Path, commit: str) -> dict[str, str]:
+    """Variables with which Python imports the frozen code in `code_dir` and nothing of the project as it is now.
+
+    Args:
+        code_dir: the unpacked snapshot.
+        prefix: path of the project in its repository, "" or with a slash at its end.
+        project: root of the project whose data and runs the code uses.
+        commit: the snapshot's commit.
+    """
+    return {
+        "PYTHONPATH": str(code_dir / prefix / "src"),  # before the live tree of an editable install
+        "PYTHONSAFEPATH": "1",  # and before the current directory
+        FROZEN: str(code_dir),
+        PROJECT: str(project),
+        SNAPSHOT_COMMIT: commit,
+    }
