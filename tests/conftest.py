@@ -135,7 +135,7 @@ def equip(folder):
     tools.mkdir()
     lab = tools / "lab"
     lab.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{folder}/src" exec "{sys.executable}" -m {package}.lab "$@"\n'
+        f'#!/bin/sh\nPYTHONPATH="{folder}/src:$PYTHONPATH" exec "{sys.executable}" -m {package}.lab "$@"\n'
     )
     lab.chmod(0o755)
     (folder / ".venv").symlink_to(sys.prefix)
