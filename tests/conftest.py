@@ -11,11 +11,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import copier
 import pytest
 import yaml
+from warm import WarmProcess, same_libraries
 
 ROOT = Path(__file__).parents[1]
 QUESTIONS = {
@@ -48,6 +50,8 @@ def copy_template(folder):
     shutil.copytree(ROOT / "template", folder / "template", ignore=ignored)
     return folder
 
+
+IMPORTS_TORCH = ("train", "resume", "eval", "check", "bench", "data")
 
 RENDERED = Path(tempfile.mkdtemp(prefix="myproj-"))
 atexit.register(shutil.rmtree, RENDERED, ignore_errors=True)
@@ -130,7 +134,7 @@ def repo(tmp_path):
 
 def equip(folder):
     """What `make setup` would do, in a second: git, a commit, and .venv as a link to this environment."""
-    package = next(folder.glob("src/*/lab")).parent.name
+    package = package_of(folder)
     tools = folder.parent / f"{folder.name}-bin"
     tools.mkdir()
     lab = tools / "lab"
@@ -162,8 +166,33 @@ def commit(folder, message):
     )
 
 
-def call(folder, *command, rc=0, timeout_s=300, **variables):
-    """Runs a command in a project and returns what it said; any other exit code than `rc` fails the test."""
+def call(folder, *command, rc=0, timeout_s=300, cold=False, **variables):
+    """Runs a command in a project and returns its output; any other exit code than `rc` fails the test.
+
+    A `lab` command that imports torch is a fork of the warm process. With `cold` it starts as for a user.
+    """
+    environment = environment_of(folder, **variables)
+    command = [str(word) for word in command]
+    heavy = command[0] == "lab" and command[1:2] and command[1] in IMPORTS_TORCH
+    if heavy and not cold and same_libraries(environment):
+        done = warm_process().start(package_of(folder), command[1:], folder, environment)
+        out, err = done.communicate(timeout=timeout_s)
+    else:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+        out, err = done.stdout, done.stderr
+    assert done.returncode == rc, f"{command} gave {done.returncode}:\n{out}\n{err}"
+    return out + err
+
+
+def environment_of(folder, **variables):
+    """The variables of a command in a project: these, those of its environment, and the others as they are."""
     tools = folder.parent / f"{folder.name}-bin"
     path = os.pathsep.join([str(tools), str(Path(sys.prefix) / "bin"), os.environ["PATH"]])
     own = {
@@ -171,14 +200,16 @@ def call(folder, *command, rc=0, timeout_s=300, **variables):
         "PYTHONPATH": str(folder / "src"),
         "PRE_COMMIT_HOME": str(folder.parent / "pre-commit"),
     }
-    environment = os.environ | own | variables
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-    )
-    assert done.returncode == rc, f"{command} gave {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
+    return os.environ | own | variables
+
+
+def package_of(folder):
+    return next(folder.glob("src/*/lab")).parent.name
+
+
+@cache
+def warm_process():
+    """One for each process that runs tests."""
+    process = WarmProcess()
+    atexit.register(process.close)
+    return process

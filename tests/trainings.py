@@ -3,9 +3,8 @@
 import json
 import os
 import subprocess
-import sys
 
-from conftest import call
+from conftest import call, warm_process
 
 SHORT = ("trainer=cpu", "trainer.max_epochs=2", "trainer.threads=1")
 
@@ -35,16 +34,8 @@ def start(folder, *settings, command="train", until="epoch 2/", **variables):
     environment = (
         os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONUNBUFFERED": "1"} | variables
     )
-    command = [sys.executable, "-m", "myproj.lab", command, *settings]
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    words = [command, *settings]
+    process = warm_process().start("myproj", words, folder, environment, subprocess.STDOUT)
     if until is None:
         return process, []
     lines = []
