@@ -30,14 +30,16 @@ def cpu_s():
     return sum(part.ru_utime + part.ru_stime for part in used)
 begin = cpu_s()
 from myproj.lab.project import Project
-from myproj.lab.record.run import Run
+from myproj.lab.record.begin import begin_attempt
+from myproj.lab.record.create import RunRequest, create_run
 from myproj.lab.record.snapshot import snapshot
 imported = cpu_s()
 project = Project.find()
 snapshot(project.root)
 frozen = cpu_s()
-run = Run.create(project, project.root / "runs", trial="baseline", config_yaml="seed: 0", overrides=[], argv=[], seed=0)
-run.begin(project)
+request = RunRequest(trial="baseline", config_yaml="seed: 0", overrides=[], argv=[], seed=0)
+run = create_run(project, project.root / "runs", request)
+begin_attempt(run, project)
 print(json.dumps({"import": imported - begin, "snapshot": frozen - imported, "start": cpu_s() - frozen}))
 """
 BARE = "import glob, json; rows = [json.load(open(p)) for p in glob.glob('runs/*/*/summary.json')]; print(len(rows))"

@@ -12,9 +12,10 @@ import pytest
 from conftest import SOURCE
 from myproj.lab import errors
 from myproj.lab.cli import all_commands
+from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.find import find_run
 from myproj.lab.record.run import Run
-from test_record import PACKAGE, create, git, make_project, train
+from record_package import PACKAGE, create, git, make_project, train
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +189,7 @@ def test_prune_keeps_what_is_referred_to(own, capsys, monkeypatch):
     failed = [train(own, "failed") for _ in range(4)]
     best, worst = train(own, metrics={"val/loss": 0.1}), train(own, metrics={"val/loss": 0.9})
     running = create(own, parent=failed[0].id)
-    running.begin(own)
+    begin_attempt(running, own)
     call(own, "runs tag", failed[1].id, "odd")
     trial = own.root / "trials/baseline"
     trial.mkdir(parents=True)
@@ -233,8 +234,8 @@ def test_prune_removes_what_killed_starts_left_a_day_ago(own):
 def test_cost_counts_failed_runs_too(own, capsys):
     for status in ("finished", "failed"):
         run = create(own)
-        run.begin(own).end(status, seconds=1800, gpu_seconds=3600, energy_j=3.6e5)
-    lost = create(own, trial="wide").begin(own, accelerator="gpu", world_size=2)
+        begin_attempt(run, own).end(status, seconds=1800, gpu_seconds=3600, energy_j=3.6e5)
+    lost = begin_attempt(create(own, trial="wide"), own, accelerator="gpu", world_size=2)
     lost.facts["started_unix_s"] -= 3600
     lost.note()
     call(own, "runs cost")
@@ -256,7 +257,7 @@ def test_news_are_told_once(own, capsys):
     assert f"lab resume {failed.id}" in news
     call(own, "")
     assert "nothing new" in capsys.readouterr().out
-    Run.open(failed.dir).begin(own)
+    begin_attempt(Run.open(failed.dir), own)
     call(own, "")
     assert f"continued:\n  {failed.id}" in capsys.readouterr().out
 
