@@ -51,6 +51,6 @@ def annotate(run: Run, **entry: str) -> None:
     lines = JsonLines(run.dir / "notes.jsonl")
     lines.add({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry})
     lines.close()
-    # The new time of summary.json tells the cache of rows that there is a new note.
+    # The cache of rows sees the new note by the new time of summary.json.
     with suppress(FileNotFoundError):
         os.utime(run.dir / "summary.json")

@@ -14,7 +14,7 @@ from typing import Any
 
 
 def write_file(path: Path, text: str) -> None:
-    """Puts `text` at `path` in one step; a crash at any moment leaves the old file or the new one."""
+    """Puts `text` at `path` in one step; a crash leaves the old file or the new one."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -35,8 +35,8 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """The object in `path`; None when the file is missing or is not JSON.
 
-    A network file system may show a stale or vanished file for a moment after a rename, so a bad read is
-    repeated once.
+    A network file system may show a stale or vanished file for a moment after a rename, so a bad
+    read is repeated once.
     """
     for pause_s in (0.05, 0):
         try:
@@ -68,7 +68,7 @@ def plain_json(value: Any) -> Any:
 
 
 def number(value: Any) -> Any:
-    """The reverse of `plain_json` for NaN and infinities, which JSON cannot hold: from text to float."""
+    """NaN and infinities, which `plain_json` made text, as floats again."""
     return float(value) if value in ("nan", "inf", "-inf") else value
 
 

@@ -25,7 +25,10 @@ TRACEBACK_CHARACTERS = 10_000  # the end of it that is kept
 
 
 class Attempt:
-    """The attempt that this process runs; `begin_attempt` makes it. `n` counts from 1, `dir` is attempts/<n>/."""
+    """The attempt that this process runs; `begin_attempt` makes it.
+
+    `n` counts from 1, `dir` is attempts/<n>/.
+    """
 
     def __init__(self, run_dir: Path, n: int) -> None:
         self.run_dir = run_dir
@@ -37,7 +40,10 @@ class Attempt:
         self.energy_at_start_j: float | None = None
 
     def start(self, **facts: object) -> None:
-        """Writes start.json. The run counts as running while this process lives and touches the heartbeat."""
+        """Writes start.json.
+
+        The run counts as running while this process lives and touches the heartbeat.
+        """
         self.started_unix_s = time.time()
         self.energy_at_start_j = energy_j()
         self.note(
@@ -75,9 +81,9 @@ class Attempt:
             status: finished, failed or interrupted.
             metrics: final values by name; those not given are the last ones in metrics.jsonl.
             signal: number of the signal that ended it.
-            measured: further entries, which also replace those computed here: `exit_code`; `gpu_seconds`
-                (wall time times devices); `energy_j` (of this node's devices); `peak_memory_bytes`,
-                `peak_gpu_bytes`.
+            measured: further entries, which also replace those computed here: `exit_code`;
+                `gpu_seconds` (wall time times devices); `energy_j` (of this node's devices);
+                `peak_memory_bytes`, `peak_gpu_bytes`.
         """
         now_unix_s = time.time()
         seconds = now_unix_s - self.started_unix_s
@@ -102,7 +108,7 @@ class Attempt:
         write_json(self.run_dir / "summary.json", summary)
 
     def energy_used_j(self) -> float | None:
-        """Joules that the GPUs used since the start; None when they do not tell."""
+        """Joules that the GPUs used since the start; None when they do not report them."""
         now_j = energy_j()
         if now_j is None or self.energy_at_start_j is None:
             return None
@@ -110,7 +116,7 @@ class Attempt:
 
 
 def write_node(run_dir: Path, n: int, node: int) -> None:
-    """Another node's part of attempt `n`: its host and devices, as attempts/<n>/node-<node>.json."""
+    """Writes another node's host and devices to attempts/<n>/node-<node>.json."""
     write_json(run_dir / "attempts" / str(n) / f"node-{node}.json", process_facts() | torch_facts())
 
 

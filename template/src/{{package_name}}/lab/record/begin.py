@@ -1,5 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Begins the next attempt of a run: compares code and environment with the record, writes start.json."""
+"""Begins the next attempt of a run.
+
+It compares code and environment with the record, and writes start.json.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def begin_attempt(run: Run, project: Project, env_policy: str = "warn", **facts:
     A training is begun and ended by `recording.record_attempt`, which calls this function.
 
     Args:
-        env_policy: what to do when the environment differs from the recorded one, "warn" or "refuse".
+        env_policy: what to do when the environment differs from the record, "warn" or "refuse".
         facts: for start.json, such as the overrides of this attempt.
 
     Raises:
@@ -74,7 +77,10 @@ def report_environment(differences: list[str], policy: str) -> None:
 
 
 def record_code(run: Run, attempt: Attempt, code: Code) -> Code:
-    """The `code` of start.json. Code that differs from the run's gets its bundles in the attempt's directory."""
+    """The `code` of start.json.
+
+    Code that differs from the run's gets its bundles in the attempt's directory.
+    """
     if code["commit"] == run.record["code"].get("commit"):
         return {"commit": code["commit"], "same": True}
     print(f"lab: the code differs from the recorded one; now {code['commit']}", file=sys.stderr)

@@ -1,8 +1,9 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Git bundles next to a run: they keep its code even when the repository is gone.
 
-If a remote has the base commit, we store only the difference to it (a thin bundle). Otherwise we store one whole
-bundle, and later runs store the difference to that one until HEAD is 100 commits ahead.
+If a remote has the base commit, we store only the difference to it (a thin bundle). Otherwise we
+store one whole bundle, and later runs store the difference to that one until HEAD is 100 commits
+ahead.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def write_bundles(git: Git, store: Path, code: Code) -> Code:
     """Puts the bundles of a snapshot and of its submodules into the store.
 
     Returns:
-        `code` with the commit of the whole bundle as `base` (None: the remote has what is left out), and as `bundle`
-        "thin" (a remote has the base), "full" (everything is in them) or "pushed" (a remote has the commit).
+        `code` with two more keys. `base` is the commit of the whole bundle that the thin one needs;
+        None when a remote has what is left out. `bundle` is "thin" (a remote has the base), "full"
+        (everything is in the bundles) or "pushed" (a remote has the commit).
     """
     store.mkdir(parents=True, exist_ok=True)
     base = None
@@ -50,18 +52,25 @@ def write_bundles(git: Git, store: Path, code: Code) -> Code:
         if not path.exists():
             write_bundle(git, path, bundle)
     code["bundle"] = bundle_kind(store, code)
-    top = Path(git("rev-parse", "--show-toplevel"))
-    submodules = []
-    for inner in code["submodules"]:
-        if inner["commit"]:
-            inner = write_bundles(Git(top / inner["path"]), store / folder_name(inner), inner)
-        submodules.append(inner)
-    code["submodules"] = submodules
+    code["submodules"] = [
+        write_submodule_bundles(git, store, inner) if inner["commit"] else inner
+        for inner in code["submodules"]
+    ]
     return code
 
 
+def write_submodule_bundles(git: Git, store: Path, submodule: Code) -> Code:
+    """Puts the bundles of a submodule into its own folder of the store."""
+    top = Path(git("rev-parse", "--show-toplevel"))
+    inner_git = Git(top / submodule["path"])
+    return write_bundles(inner_git, store / folder_name(submodule), submodule)
+
+
 def base_commit_for(git: Git, store: Path, head: str) -> str:
-    """The commit of the newest whole bundle that is less than MAX_COMMITS_AHEAD behind `head`; else `head`."""
+    """The commit of the newest whole bundle that `head` is not far ahead of; else `head`.
+
+    Far means MAX_COMMITS_AHEAD.
+    """
     limit = f"--max-count={MAX_COMMITS_AHEAD}"
     for path in sorted(store.glob("*.whole.bundle"), key=os.path.getmtime, reverse=True):
         base = path.name.partition(".")[0]

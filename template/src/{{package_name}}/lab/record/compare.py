@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Compares the results of two runs: bitwise the same, within tolerance, different, or not comparable."""
+"""Compares the results of two runs: bitwise, within tolerance, different, or not comparable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,13 @@ OF_START = (
 
 
 def compare_results(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
-    """Prints the verdict; 0: the results agree bitwise or within `tolerance` (relative), 1: they differ.
+    """Prints the verdict.
+
+    Args:
+        tolerance: relative.
+
+    Returns:
+        0: the results agree bitwise or within `tolerance`, 1: they differ.
 
     Raises:
         NotComparable: the runs were not meant to give the same result, or one of them gave none.

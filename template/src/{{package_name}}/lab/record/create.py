@@ -1,5 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Creates a run: freezes the code, then writes the record into a directory that appears when it is whole."""
+"""Creates a run: freezes the code, then writes the record.
+
+The directory of the run appears under its name when everything in it is written.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The place of a new run: everything is written into `staging`, which is then renamed to `final`."""
+    """The place of a new run: it is written into `staging`, which is then renamed to `final`."""
 
     run_id: str
     staging: Path
@@ -58,7 +61,9 @@ class RunDirectory:
 
 
 def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
-    """Freezes the code and writes the record to runs/<trial>/<run_id>/ (<trial>+<variant> for a variant).
+    """Freezes the code and writes the record to runs/<trial>/<run_id>/.
+
+    The directory of a variant is runs/<trial>+<variant>/<run_id>/.
 
     Args:
         runs: root of all runs.

@@ -14,13 +14,32 @@ from .differences import list_differences
 from .packages import installed_packages, versions_by_name
 from .schema import Environment
 
-# Only listed variables are recorded, so that no token gets in: what changes numbers, placement or speed.
+# Only these variables are recorded, so that no token gets in. They change numbers, placement
+# or speed.
 PREFIXES = (
-    "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "GLOO_", "OMP_", "MKL_", "OPENBLAS_", "TORCH_", "PYTORCH_", "SLURM_", "LAB_",
-)  # fmt: skip
+    "CUDA_",
+    "CUBLAS_",
+    "CUDNN_",
+    "NCCL_",
+    "GLOO_",
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "TORCH_",
+    "PYTORCH_",
+    "SLURM_",
+    "LAB_",
+)
 NAMES = {
-    "PYTHONHASHSEED", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "JOB_ID", "PBS_JOBID", "LOADEDMODULES", "VIRTUAL_ENV",
-}  # fmt: skip
+    "PYTHONHASHSEED",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "JOB_ID",
+    "PBS_JOBID",
+    "LOADEDMODULES",
+    "VIRTUAL_ENV",
+}
 LOCKS = ("uv.lock", "env-freeze.txt")
 CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 COMPARED = ("python", "lock_sha256", "container", "modules")  # and the packages

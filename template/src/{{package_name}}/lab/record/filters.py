@@ -23,8 +23,11 @@ OPERATORS = {
 }
 EXPRESSION = re.compile(r"([^<>=!]+)(<=|>=|!=|<|>|=)(.*)")
 FIELDS = ("trial", "status", "tag", "who", "since", "before")
-FILTERS = """Filters, all of which must hold: trial=wide (or a pattern), status=failed,lost, tag=paper, who=ann,
-since=2026-11-01, before=2026-12-01, and metrics such as 'val/loss<0.3' (quoted, because of the shell)."""
+FILTERS = (
+    "Filters, all of which must hold: trial=wide (or a pattern), status=failed,lost, tag=paper, "
+    "who=ann, since=2026-11-01, before=2026-12-01, and metrics such as 'val/loss<0.3' (quoted, "
+    "because of the shell)."
+)
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,9 @@ def require_states(states: list[str]) -> None:
 
 
 def sort_rows(rows: list[Row], key: str | None) -> list[Row]:
-    """Sorts rows that come newest first: by `key`; a metric puts the best first, runs without it last.
+    """Sorts rows that come newest first by `key`.
+
+    A metric puts the best first, and runs without it last.
 
     Raises:
         LabError: `key` is a metric that no run has.

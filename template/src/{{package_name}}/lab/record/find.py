@@ -15,7 +15,10 @@ BEST = "@best:"
 
 
 def find_run(runs: Path, word: str) -> Run:
-    """The run that `word` means: a directory, @last, @best:<metric>, an id, its beginning, or a tag.
+    """The run that `word` means.
+
+    Args:
+        word: a directory, @last, @best:<metric>, an id or its beginning, or a tag.
 
     Raises:
         LabError: none or several; the message names the nearest.
@@ -39,7 +42,7 @@ def find_run(runs: Path, word: str) -> Run:
 
 
 def newest_directory(directories: dict[str, Path]) -> Path:
-    """The directory of the newest run; of those of the same second, the one that was written last."""
+    """The directory of the newest run; of several in one second, the one written last."""
     second = max(directories)[:15]
     newest = [directory for run_id, directory in directories.items() if run_id[:15] == second]
     return max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns)

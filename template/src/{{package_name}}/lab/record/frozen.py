@@ -29,7 +29,7 @@ def freeze_code(
     max_file_mb: float = 10,
     allow: bool = False,
 ) -> Code:
-    """The `code` section of a record: a commit with a ref in the repository, and bundles below `runs`.
+    """Freezes the code of a run: a commit with a ref in the repository, and bundles below `runs`.
 
     Args:
         runs: root of all runs.
@@ -85,8 +85,8 @@ def unpack_code(
 ) -> None:
     """Writes the files of a recorded `code` section into the empty directory `destination`.
 
-    They come from the repository around `root`, or else from the run's bundles with, for a thin one, its base
-    from that repository or the recorded remote.
+    They come from the repository around `root`, or else from the run's bundles. The base of a thin
+    bundle comes from that repository or the recorded remote.
 
     Args:
         name: how the names of the run's bundles begin.
@@ -123,7 +123,7 @@ def unpack_code(
 
 
 def repository_top(root: Path, code: Code) -> Path:
-    """The top of the repository that held the project at `root`: above it by the recorded prefix."""
+    """The top of the repository around the project at `root`, by the recorded prefix."""
     depth = len(Path(code["prefix"]).parts)
     return root.joinpath(*[".."] * depth).resolve()
 
@@ -131,8 +131,8 @@ def repository_top(root: Path, code: Code) -> Path:
 def repository_with(code: Code, top: Path, bundles: list[Path], new_git_dir: Path) -> Path:
     """A git directory that has the recorded commit with all its files.
 
-    It is the one of `top` when that has them. Else `new_git_dir` is created and filled from the bundles; a thin
-    bundle can be read only after its base was fetched.
+    It is the one of `top` when that has them. Else `new_git_dir` is created and filled from the
+    bundles; a thin bundle can be read only after its base was fetched.
 
     Raises:
         Failed: none of these places has the commit.
@@ -179,8 +179,8 @@ def frozen_directory() -> Path | None:
 def check_frozen_directory() -> None:
     """Makes sure that a process that should run frozen code does.
 
-    An editable install puts the live tree on the path; without this check a job would silently run code
-    edited since.
+    An editable install puts the live tree on the path; without this check a job would silently run
+    code edited since.
 
     Raises:
         Refused: the package was imported from elsewhere than LAB_FROZEN.
@@ -197,7 +197,7 @@ def frozen_code() -> Code:
     """The `code` section that belongs to the frozen code this process runs.
 
     Raises:
-        Refused: the directory has no label, or the label names another commit than LAB_SNAPSHOT_COMMIT.
+        Refused: the directory has no label, or one with another commit than LAB_SNAPSHOT_COMMIT.
     """
     check_frozen_directory()
     label = frozen_directory() / LABEL

@@ -35,7 +35,8 @@ VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
-    # git frees 256 kB after each object and asks for them again; keeping them halves the time of packing.
+    # git frees 256 kB after each object and asks for them again. Keeping them halves the time
+    # of packing.
     "MALLOC_TRIM_THRESHOLD_": "67108864",
 }
 PLACES = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")  # what `locate` asks for
@@ -97,7 +98,7 @@ class Git:
 
 
 def inherited_environment() -> dict[str, str]:
-    """This process's environment, without the variables that would lead git to another repository."""
+    """This process's environment, without variables that lead git to another repository."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -159,7 +160,7 @@ def ownership_message(directory: Path, stderr: str) -> str:
 
 
 def remote_url(git: Git, branch: str | None) -> str | None:
-    """The URL of the branch's remote, else of origin, else of the first one; without credentials."""
+    """The URL, without credentials, of the branch's remote, else of origin, else of the first."""
     pattern = r"^(remote\..*\.url|branch\..*\.remote)$"
     lines = git.run("config", "--get-regexp", pattern).stdout.splitlines()
     settings = dict(line.split(" ", 1) for line in lines if " " in line)

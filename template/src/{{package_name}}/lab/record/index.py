@@ -18,9 +18,21 @@ from .summary import summarise
 UNLISTED = ("schema", "code", "config_sha256")  # keys of a summary that a row leaves out
 # Keys that every row has; None where the summary does not say.
 OPTIONAL = (
-    "created", "who", "why", "parent", "seed", "exception", "device", "n_attempts", "started_unix_s", "attempt_unix_s",
-    "ended_unix_s", "seconds", "gpu_seconds", "energy_j",
-)  # fmt: skip
+    "created",
+    "who",
+    "why",
+    "parent",
+    "seed",
+    "exception",
+    "device",
+    "n_attempts",
+    "started_unix_s",
+    "attempt_unix_s",
+    "ended_unix_s",
+    "seconds",
+    "gpu_seconds",
+    "energy_j",
+)
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on the cache saves more time than it costs
 
@@ -55,7 +67,7 @@ def read_rows(runs: Path, job_state_of: JobStateOf | None = None) -> list[Row]:
         rows = [read(directory) for directory in directories]
     else:
         rows = read_through_cache(runs, directories, read)
-    # Within a second, `created` tells the order: the end of an id is random.
+    # The end of an id is random: within a second, `created` has the order.
     return sorted(rows, key=lambda row: (row["run_id"][:15], row["created"] or ""), reverse=True)
 
 
@@ -79,7 +91,7 @@ def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
 
 
 def read_tags(folder: Path) -> list[str]:
-    """The tags of a run in the order of their lines in notes.jsonl, without those that were removed."""
+    """The tags of a run in the order they were added, without those that were removed."""
     tags: dict[str, None] = {}
     for entry in read_lines(folder / "notes.jsonl"):
         if "tag" in entry:

@@ -29,7 +29,7 @@ def installed_packages() -> list[str]:
 def read_headers(distribution: Distribution) -> dict[str, str]:
     """Name and version of a distribution.
 
-    Its property `metadata` tells the same, but parses each package's README too: 33 ms instead of 5 ms
+    `distribution.metadata` has both, but parses each package's README too: 33 ms instead of 5 ms
     for 130 packages.
     """
     # The files of a wheel, of an .egg-info directory, and of a single .egg-info file.
@@ -49,7 +49,7 @@ def origin_of(distribution: Distribution) -> str:
 
 
 def versions_by_name(lines: list[str]) -> dict[str, str]:
-    """The lines of env.txt as {name: version}, with names in the form of PyPI, such as `hydra-core`."""
+    """The lines of env.txt as {name: version}, with names as PyPI writes them: `hydra-core`."""
     versions = {}
     for line in lines:
         name, separator, version = line.partition("==")

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Who and what runs here: the user, and the facts that tell whether a process still lives."""
+"""Who and what runs here: the user, and the facts that show whether a process still lives."""
 
 import getpass
 import os
@@ -28,7 +28,7 @@ def process_facts() -> ProcessFacts:
 
 
 def pid_space() -> str:
-    """The boot and pid namespace of this process: in another one, the same pid is another process."""
+    """The boot and pid namespace of this process, in which alone its pid counts."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
@@ -39,7 +39,7 @@ def pid_space() -> str:
 def pid_started(pid: int) -> str | None:
     """When process `pid` started, in clock ticks since boot; None when it has ended.
 
-    It tells a process from a later one with the same pid.
+    It differs between a process and a later one with the same pid.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

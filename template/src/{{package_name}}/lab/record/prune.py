@@ -19,8 +19,11 @@ from .index import read_rows, run_directories
 from .ranking import rank_by_metric
 from .schema import Row
 
-DESCRIPTION = """Deletes runs; without --yes it only says which. It never deletes a run that is queued or running, has a
-tag, is the parent of another, is named in a trial's README or is among the best of its trial."""
+DESCRIPTION = (
+    "Deletes runs; without --yes it only says which. It never deletes a run that is queued or "
+    "running, has a tag, is the parent of another, is named in a trial's README or is among the "
+    "best of its trial."
+)
 DEFAULT_FILTER = "status=failed,interrupted,lost"
 DAY_S = 86400
 
@@ -63,7 +66,7 @@ def prune_command(project: Project, args: list[str]) -> None:
 
 
 def needed_runs(rows: list[Row], trials: Path, n_best: int, metric: str) -> set[str]:
-    """Ids of runs that are alive, tagged, a parent, named in a trial's README, or among the best of their trial."""
+    """Ids of the runs that are never deleted; DESCRIPTION says which."""
     pages = [path.read_text(encoding="utf-8", errors="replace") for path in trials.glob("*/*.md")]
     text = "\n".join(pages)
     needed = set()

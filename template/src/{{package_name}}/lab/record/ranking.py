@@ -14,7 +14,7 @@ HIGHER_IS_BETTER = re.compile(
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether small values of a metric are good, judged by its name: `val/acc` no, `val/loss` yes."""
+    """Whether small values of a metric are good, by its name: `val/acc` no, `val/loss` yes."""
     return not HIGHER_IS_BETTER.search(metric.rpartition("/")[2].lower())
 
 

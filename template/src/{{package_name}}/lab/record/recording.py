@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Records a training: begins an attempt, touches its heartbeat, ends it however the training ends."""
+"""Records a training: begins an attempt, touches its heartbeat, and ends it in any case."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ HEARTBEAT_S = 30
 
 
 class Recording:
-    """What a training adds to the record of its attempt. On ranks other than the first, nothing is written.
+    """What a training adds to the record of its attempt; only the first rank writes it.
 
-    `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and `measured` is
-    written when the attempt ends.
+    `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and
+    `measured` is written when the attempt ends.
     """
 
     def __init__(self, attempt: Attempt | None, n: int, earlier: StartRecord) -> None:
@@ -107,7 +107,7 @@ def status_for(error: BaseException) -> str:
 
 
 def how_it_continues(run: Run) -> str:
-    """Who continues an interrupted run: its job, or else the user. Without a scheduler nothing starts it again."""
+    """Who continues an interrupted run: its job when a scheduler starts it again, else the user."""
     job = run.record.get("job") or {}
     has_scheduler = env.JOB in os.environ and job.get("scheduler") != "local"
     if has_scheduler and (run.dir / "requeue").exists():
@@ -116,7 +116,10 @@ def how_it_continues(run: Run) -> str:
 
 
 def error_to_show(error: BaseException, run: Run) -> BaseException:
-    """The exception that the user sees in place of `error`; an unknown one is printed with its traceback."""
+    """The exception that the user sees in place of `error`.
+
+    An error that no user's mistake explains is printed with its traceback.
+    """
     if isinstance(error, KeyboardInterrupt | SystemExit):
         return KeyboardInterrupt()
     if isinstance(error, LabError):

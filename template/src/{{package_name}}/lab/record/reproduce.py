@@ -48,7 +48,9 @@ def reproduce_command(project: Project, args: list[str]) -> int:
 
 
 def require_data(original: Run) -> None:
-    """The recorded data file must exist with its size; its content is compared once the new run has read it.
+    """Makes sure that the recorded data file exists with its size.
+
+    Its content is compared once the new run has read it.
 
     Raises:
         NotComparable: it is missing, or has another size.
@@ -101,7 +103,13 @@ def run_again(project: Project, original: Run) -> Run:
 
 
 def train_frozen(project: Project, original: Run, code: Path) -> int:
-    """`lab train` with the frozen code and the recorded configuration; data and runs stay where they are."""
+    """`lab train` with the frozen code and the recorded configuration.
+
+    Data and runs stay where they are.
+
+    Returns:
+        The exit code.
+    """
     recorded = original.record["code"]
     frozen = env.frozen_environment(code, recorded["prefix"], project.root, recorded["commit"])
     variables = os.environ | frozen

@@ -1,9 +1,9 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """A cache of rows, which makes it fast to list thousands of runs. It may be deleted at any time.
 
-It is a SQLite file on this machine's own disk. A row counts as long as its run's summary.json has the same time and
-size; a new note touches that file. When the cache is missing, broken, older, locked or on a read-only disk, all rows
-are read from the runs. Only listings write it.
+It is a SQLite file on this machine's own disk. A row counts as long as its run's summary.json has
+the same time and size; a new note touches that file. When the cache is missing, broken, older,
+locked or on a read-only disk, all rows are read from the runs. Only listings write it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class CachedRow(NamedTuple):
 def read_through_cache(
     runs: Path, directories: list[str], read_row: Callable[[str], Row]
 ) -> list[Row]:
-    """The row of every directory, in any order: from the cache where it holds, else by `read_row`."""
+    """The row of every directory, in any order.
+
+    It comes from the cache where its run has not changed, else from `read_row`.
+    """
     cache = RowCache(runs)
     cached = {entry.directory: entry for entry in cache.load()}
     stamps = {directory: file_stamp(f"{directory}/summary.json") for directory in directories}

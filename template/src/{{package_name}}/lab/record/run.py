@@ -32,8 +32,8 @@ OPTIONAL_SECTIONS = ("process", "code", "command", "env", "files")
 class Run:
     """One run. `dir`: its directory; `record`: what run.json says; `id` and `trial`: from there.
 
-    `code_now` is the code that this process froze when it created the run, so that the first attempt need not
-    freeze it a second time; None when the run was opened.
+    `code_now` is the code that this process froze when it created the run, so that the first
+    attempt need not freeze it a second time; None when the run was opened.
     """
 
     def __init__(self, directory: Path, record: RunRecord, code_now: Code | None = None) -> None:
@@ -97,7 +97,9 @@ class Run:
 
 
 def upgraded(record: dict[str, Any], run_dir: Path) -> RunRecord:
-    """A record of an older schema with the keys of later ones; missing facts are None or empty, never guessed.
+    """A record of an older schema with the keys of later ones.
+
+    Missing facts are None or empty, never guessed.
 
     Raises:
         LabError: the schema is newer than this code.

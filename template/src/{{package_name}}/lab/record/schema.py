@@ -1,7 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """What the JSON files of the record hold: their keys, units and meanings.
 
-A value is None when it is not known. Readers take a missing key for None too, because older records have fewer keys.
+A value is None when it is not known. Older records have fewer keys: readers take a missing key for
+None.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class SkippedFile(TypedDict):
 class Code(TypedDict, total=False):
     """The code of a run: `code` in run.json, or the label of an unpacked snapshot.
 
-    A submodule has the same keys and `path`; when it is not checked out, only `path, commit, dirty, note`.
+    A submodule has the same keys and `path`. When it is not checked out, it has only `path, commit,
+    dirty, note`.
     """
 
     commit: str | None  # of the snapshot; None when the code was not recorded
@@ -47,12 +49,15 @@ class Code(TypedDict, total=False):
 
 
 class ProcessFacts(TypedDict, total=False):
-    """What tells whether a process still lives. A pid counts only in the boot and pid namespace it was taken in."""
+    """What shows whether a process still lives.
+
+    A pid means something only in the boot and pid namespace that it is from.
+    """
 
     host: str
     pid: int
     pid_space: str
-    pid_started: str | None  # clock ticks since boot, which tell a pid that is used again
+    pid_started: str | None  # clock ticks since boot, which differ when a pid is used again
 
 
 class Environment(TypedDict):
@@ -95,7 +100,7 @@ class RunRecord(TypedDict, total=False):
 
 
 class StartRecord(ProcessFacts, total=False):
-    """attempts/<n>/start.json; the training adds further keys, such as `precision` and `forecast`."""
+    """attempts/<n>/start.json; a training adds further keys, such as `precision`, `forecast`."""
 
     attempt: int
     started_unix_s: float

@@ -125,7 +125,10 @@ def unhide_files(git: Git) -> list[str]:
 
 
 def freeze_submodules(git: Git, paths: list[str], max_file_mb: float, allow: bool) -> list[Code]:
-    """A snapshot inside each checked-out submodule, whose commit becomes the gitlink in the copied index."""
+    """Makes a snapshot inside each checked-out submodule.
+
+    Its commit becomes the gitlink in the copied index.
+    """
     submodules: list[Code] = []
     for path in dict.fromkeys(paths):
         if not (git.directory / path / ".git").exists():
@@ -237,7 +240,7 @@ def commit_tree(git: Git, tree: str, head: str | None) -> str:
 
 
 def create_ref(git: Git, commit: str) -> str:
-    """The ref of `commit`. One that exists, or that another process creates meanwhile, must name it.
+    """Creates the ref of a commit, unless it exists already or another process creates it.
 
     Raises:
         Refused: the ref names another commit.
@@ -263,7 +266,8 @@ def create_ref(git: Git, commit: str) -> str:
 def format_code(code: Code) -> str:
     """A snapshot in one line.
 
-    For example: `1a2b3c4d5e6f = main 0123456789ab + 2 changed and 1 new files; left out: .env (secret-name)`.
+    For example: `1a2b3c4d5e6f = main 0123456789ab + 2 changed and 1 new files; left out: .env
+    (secret-name)`.
     """
     if not code.get("commit"):
         return f"not recorded: {code.get('reason', 'unknown')}"

@@ -16,7 +16,8 @@ from .schema import ProcessFacts, RunRecord
 
 STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
 SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
-# The state of a run's job: "queued", "running", "unknown" (to this machine or person), or None when it is over.
+# Asks the scheduler for the state of a run's job: "queued", "running", "unknown" (to this machine
+# or person), or None when it is over.
 JobStateOf = Callable[[RunRecord], str | None]
 
 
@@ -72,7 +73,7 @@ def status_of(
 
 
 def seems_alive(run_dir: Path, record: RunRecord, attempt: AttemptFiles | None) -> bool:
-    """Whether the process of a run lives, or was heard of lately where its pid means nothing here."""
+    """Whether the process of a run lives here, or elsewhere has touched its heartbeat lately."""
     process = record.get("process") or {}
     if attempt and attempt.start:
         process = attempt.start
@@ -83,14 +84,17 @@ def seems_alive(run_dir: Path, record: RunRecord, attempt: AttemptFiles | None) 
 
 
 def alive(process: ProcessFacts) -> bool | None:
-    """Whether a process runs; None when its pid means nothing here: another machine, container or boot."""
+    """Whether a process runs.
+
+    None when its pid means nothing here: it is from another machine, container or boot.
+    """
     if process.get("pid_space") != pid_space():
         return None
     return pid_started(process["pid"]) == process.get("pid_started")
 
 
 def silence_s(run_dir: Path, n: int) -> float:
-    """Seconds since the last heartbeat of attempt `n`, else since it began, else since the run was created."""
+    """Seconds since the last heartbeat of attempt `n`, else since its start or the run's."""
     signs = (f"attempts/{n}/heartbeat", f"attempts/{n}/start.json", "run.json")
     for sign in signs:
         with suppress(FileNotFoundError):

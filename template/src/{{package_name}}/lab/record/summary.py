@@ -14,7 +14,10 @@ OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
 
 
 def summarise(record: RunRecord, run_dir: Path) -> Summary:
-    """The summary of a run, without its status; times and energy are over all attempts, failed ones too."""
+    """The summary of a run, without its status.
+
+    Times and energy are over all attempts, failed ones too.
+    """
     attempts = read_attempts(run_dir)
     first_start = attempts[0].start if attempts else {}
     last_start = attempts[-1].start if attempts else {}

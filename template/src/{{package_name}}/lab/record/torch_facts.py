@@ -10,7 +10,10 @@ from ..machine.gpu import nvidia_driver
 
 
 def torch_facts() -> dict[str, Any]:
-    """Versions, flags, threads and GPUs (model and UUID) of this process; empty until torch is imported."""
+    """Versions, flags, threads and GPUs (model and UUID) of this process.
+
+    Empty until torch is imported.
+    """
     torch = sys.modules.get("torch")
     if torch is None:
         return {}

@@ -104,7 +104,10 @@ def data_problems(run: Run, root: Path) -> list[str]:
 
 
 def verify_data(path: Path, root: Path) -> subprocess.CompletedProcess[str]:
-    """`lab data verify PATH --json`, as a process: what reads records imports neither HDF5 nor NumPy."""
+    """`lab data verify PATH --json`, as a process.
+
+    What reads records imports neither HDF5 nor NumPy.
+    """
     command = [sys.executable, "-m", f"{PACKAGE}.lab", "data", "verify", str(path), "--json"]
     variables = os.environ | {"PYTHONPATH": str(LAB.parent.parent), env.PROJECT: str(root)}
     return subprocess.run(command, env=variables, capture_output=True, text=True)
