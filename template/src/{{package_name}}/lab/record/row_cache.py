@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .schema import Row
 
@@ -27,14 +27,6 @@ LOCK_TIMEOUT_S = 1
 NOT_STORED = ("queued", "running")  # these rows change while summary.json does not
 
 
-class CachedRow(NamedTuple):
-    """A row as the cache holds it."""
-
-    directory: str
-    stamp: str  # of summary.json
-    row_json: str
-
-
 def read_through_cache(
     runs: Path, directories: list[str], read_row: Callable[[str], Row]
 ) -> list[Row]:
@@ -43,28 +35,30 @@ def read_through_cache(
     It comes from the cache where its run has not changed, else from `read_row`.
     """
     cache = RowCache(runs)
-    cached = {entry.directory: entry for entry in cache.load()}
-    stamps = {directory: file_stamp(f"{directory}/summary.json") for directory in directories}
-    unchanged = [
-        cached[directory]
-        for directory in directories
-        if directory in cached and cached[directory].stamp == stamps[directory]
-    ]
+    entries = cache.load()
+    unchanged = []  # rows as JSON
+    changed = {}  # stamps by directory
+    for directory in directories:
+        stamp = file_stamp(f"{directory}/summary.json")
+        cached_stamp, row_json = entries.pop(directory, (None, None))
+        if stamp and stamp == cached_stamp:
+            unchanged.append(row_json)
+        else:
+            changed[directory] = stamp
     try:
         # One call for all rows is several times as fast as one call for each.
-        rows = json.loads("[" + ",".join(entry.row_json for entry in unchanged) + "]")
+        rows = json.loads(f"[{','.join(unchanged)}]")
     except ValueError:
-        unchanged = []
-        rows = []
+        cache.delete()
+        return [read_row(directory) for directory in directories]
 
     new_entries = []
-    for directory in set(directories) - {entry.directory for entry in unchanged}:
+    for directory, stamp in changed.items():
         row = read_row(directory)
         rows.append(row)
-        stamp = stamps[directory]
         if stamp and row["status"] not in NOT_STORED:
-            new_entries.append(CachedRow(directory, stamp, json.dumps(row)))
-    cache.store(new_entries, deleted=cached.keys() - set(directories))
+            new_entries.append((directory, stamp, json.dumps(row)))
+    cache.store(new_entries, deleted=list(entries))
     return rows
 
 
@@ -74,24 +68,24 @@ class RowCache:
     def __init__(self, runs: Path) -> None:
         self.runs = runs
 
-    def load(self) -> list[CachedRow]:
-        """All entries; none when they cannot be read."""
+    def load(self) -> dict[str, tuple[str, str]]:
+        """Stamp and row (as JSON) by directory; nothing when they cannot be read."""
         import sqlite3  # slow, and needless for few runs
 
         try:
             with closing(self.connect()) as database:
                 if database.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
-                    return []
+                    return {}
                 entries = database.execute("SELECT path, key, row FROM rows")
-                return list(map(CachedRow._make, entries))
+                return {path: (stamp, row_json) for path, stamp, row_json in entries}
         except (sqlite3.OperationalError, OSError):  # no file yet, locked, or no place for it
-            return []
+            return {}
         except sqlite3.DatabaseError:  # broken inside: `store` makes a new one
-            self.path().unlink(missing_ok=True)
-            return []
+            self.delete()
+            return {}
 
-    def store(self, entries: list[CachedRow], deleted: set[str]) -> None:
-        """Adds or replaces entries, and removes those of the directories `deleted`."""
+    def store(self, entries: list[tuple[str, str, str]], deleted: list[str]) -> None:
+        """Adds or replaces entries (directory, stamp, row as JSON); removes those of `deleted`."""
         if not entries and not deleted:
             return
         import sqlite3
@@ -109,6 +103,9 @@ class RowCache:
                 database.executemany("DELETE FROM rows WHERE path = ?", paths)
         except (sqlite3.DatabaseError, OSError):  # the next listing tries again
             return
+
+    def delete(self) -> None:
+        self.path().unlink(missing_ok=True)
 
     def connect(self) -> sqlite3.Connection:
         import sqlite3
