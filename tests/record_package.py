@@ -3,8 +3,10 @@
 import os
 import pickle
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
+from myproj.lab.cli import all_commands
 from myproj.lab.project import Project
 from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.create import RunRequest, create_run
@@ -181,3 +183,10 @@ def train(project, status="finished", metrics=None, exception=None, **changes):
     (run.checkpoints / "last.ckpt").write_bytes(b"weights of " + run.id.encode())
     attempt.end(status, exception=exception)
     return run
+
+
+def call(project, words, *args):
+    """Runs a command in this process, as cli.py does, and returns its exit code."""
+    module, function = all_commands()[words][1].split(":")
+    command = getattr(import_module(module, "myproj.lab"), function)
+    return command(project, [str(arg) for arg in args]) or 0

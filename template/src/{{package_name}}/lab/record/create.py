@@ -84,36 +84,10 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     )
     print_code(code)
     packages = installed_packages()
-    template = template_version(project)
     directory = create_run_dir(runs / request.trial.replace("/", "+"))
     write_run_files(directory.staging, request, packages)
     link_bundles(code, runs / STORE, directory.staging)
-    record: RunRecord = {
-        "schema": SCHEMA,
-        "run_id": directory.run_id,
-        "trial": request.trial,
-        "parent": request.parent,
-        "why": request.why,
-        "who": user(),
-        "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-        "host": platform.node(),
-        "process": process_facts(),
-        "template": template,
-        "seed": request.seed,
-        "allow": request.allow,
-        "max_file_mb": request.max_file_mb,
-        "code": code,
-        "command": {
-            "argv": request.argv,
-            "cwd": os.getcwd(),
-            "overrides": request.overrides,
-        },
-        "config_sha256": hashlib.sha256(request.config_yaml.encode()).hexdigest(),
-        "env": read_environment(project.root, packages),
-        "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
-    }
-    if request.job is not None:
-        record["job"] = request.job
+    record = build_record(project, request, directory, code, packages)
     write_json(directory.staging / "run.json", record)
     create_checkpoint_dir(directory, request.checkpoints)
     os.rename(directory.staging, directory.final)
@@ -145,12 +119,6 @@ def print_code(code: Code) -> None:
         print(f"lab: code {format_code(code)}", file=sys.stderr)
 
 
-def template_version(project: Project) -> str | None:
-    """The version of the template that the project was made from or last updated to."""
-    answers = project.root / ANSWERS
-    return read_yaml(answers).get("_commit") if answers.exists() else None
-
-
 def create_run_dir(folder: Path) -> RunDirectory:
     """Makes a hidden directory for a new run in `folder`. Whoever makes it owns the id."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -170,6 +138,49 @@ def write_run_files(staging: Path, request: RunRequest, packages: list[str]) -> 
     write_file(staging / "config.yaml", request.config_yaml)
     write_file(staging / "overrides.txt", "".join(f"{line}\n" for line in request.overrides))
     write_file(staging / "env.txt", "".join(f"{line}\n" for line in packages))
+
+
+def build_record(
+    project: Project,
+    request: RunRequest,
+    directory: RunDirectory,
+    code: Code,
+    packages: list[str],
+) -> RunRecord:
+    """What run.json says; every file in the staging directory is listed with its hash."""
+    record: RunRecord = {
+        "schema": SCHEMA,
+        "run_id": directory.run_id,
+        "trial": request.trial,
+        "parent": request.parent,
+        "why": request.why,
+        "who": user(),
+        "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "host": platform.node(),
+        "process": process_facts(),
+        "template": template_version(project),
+        "seed": request.seed,
+        "allow": request.allow,
+        "max_file_mb": request.max_file_mb,
+        "code": code,
+        "command": {
+            "argv": request.argv,
+            "cwd": os.getcwd(),
+            "overrides": request.overrides,
+        },
+        "config_sha256": hashlib.sha256(request.config_yaml.encode()).hexdigest(),
+        "env": read_environment(project.root, packages),
+        "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
+    }
+    if request.job is not None:
+        record["job"] = request.job
+    return record
+
+
+def template_version(project: Project) -> str | None:
+    """The version of the template that the project was made from or last updated to."""
+    answers = project.root / ANSWERS
+    return read_yaml(answers).get("_commit") if answers.exists() else None
 
 
 def create_checkpoint_dir(directory: RunDirectory, root: Path | None) -> None:
