@@ -1,10 +1,19 @@
-"""Repositories for the tests of the record."""
+"""Repositories, projects and runs for the tests of the record."""
 
 import os
 import pickle
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
+from myproj.lab.cli import all_commands
+from myproj.lab.project import Project
+from myproj.lab.record.begin import begin_attempt
+from myproj.lab.record.create import RunRequest, create_run
+from myproj.lab.record.metrics_file import MetricsLog
+from myproj.lab.record.snapshot import snapshot
+
+PACKAGE = "myproj"
 NOBODY = 65534
 
 
@@ -38,8 +47,7 @@ def repository(folder, **files):
     git(folder, "init", "-q", "-b", "main")
     write(folder, {"a.txt": "one\n", "src/b.py": "print(1)\n", ".gitignore": "ignored/\n*.log\n"})
     write(folder, {name.replace("__", "."): text for name, text in files.items()})
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "first")
+    commit(folder, "first")
     return folder
 
 
@@ -118,11 +126,67 @@ def unprivileged(folder, function):
 
 def freeze(folder, **options):
     """A snapshot that is shown to leave the user's state alone, and to be what it says."""
-    from myproj.lab.record.snapshot import snapshot
-
     before = state(folder)
     found = snapshot(folder, **options)
     assert state(folder) == before
     assert git(folder, "rev-parse", found["ref"]) == found["commit"]
     assert git(folder, "rev-parse", f"{found['commit']}^{{tree}}") == found["tree"]
     return found
+
+
+def make_project(folder):
+    """A project without training: a repository with two trials and one commit; runs go to folder/runs."""
+    names = ("__init__.py", "trials/baseline/model.py", "trials/wide/model.py")
+    write(folder, {f"src/{PACKAGE}/{name}": f"# {name}\n" for name in names})
+    write(folder, {".gitignore": "/runs\n/data\n"})
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, "first")
+    return Project(folder, PACKAGE)
+
+
+def commit(folder, message):
+    """Everything in `folder` as a commit."""
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", message)
+
+
+def request(**changes):
+    """What a small run is made of."""
+    usual = {
+        "trial": "baseline",
+        "config_yaml": "seed: 0\n",
+        "overrides": [],
+        "argv": ["lab"],
+        "seed": 0,
+    }
+    return RunRequest(**usual | changes)
+
+
+def create(project, **changes):
+    """A run as lab train makes it."""
+    usual = {
+        "config_yaml": "seed: 0\nmodel:\n  width: 32\n",
+        "overrides": ["model.width=32"],
+        "argv": ["lab", "train", "trial=baseline", "model.width=32"],
+    }
+    return create_run(project, project.root / "runs", request(**usual | changes))
+
+
+def train(project, status="finished", metrics=None, exception=None, **changes):
+    """A run from start to end, with a checkpoint."""
+    run = create(project, **changes)
+    attempt = begin_attempt(run, project, accelerator="cpu", world_size=1)
+    log = MetricsLog(run.dir, attempt.n)
+    for step in (10, 20):
+        log.append(step, 0, metrics or {"val/loss": 5 / step})
+    log.close()
+    (run.checkpoints / "last.ckpt").write_bytes(b"weights of " + run.id.encode())
+    attempt.end(status, exception=exception)
+    return run
+
+
+def call(project, words, *args):
+    """Runs a command in this process, as cli.py does, and returns its exit code."""
+    module, function = all_commands()[words][1].split(":")
+    command = getattr(import_module(module, "myproj.lab"), function)
+    return command(project, [str(arg) for arg in args]) or 0

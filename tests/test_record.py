@@ -1,76 +1,18 @@
-"""A run's record is whole and tells what ran; its status is worked out from what its processes left. First comes a
-small project in git, without training, on which the tests of the commands stand too."""
+"""A run's record is whole and tells what ran; its status follows from what its processes left."""
 
 import json
 import os
 import signal
-import subprocess
 import time
 
 import pytest
 from myproj.lab import errors
 from myproj.lab.project import Project
+from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.metrics_file import MetricsLog, read_metrics
 from myproj.lab.record.run import Run
 from myproj.lab.record.status import status_of
-
-PACKAGE = "myproj"
-
-
-def git(folder, *arguments):
-    who = {
-        f"GIT_{role}_{key}": "t@x.org"
-        for role in ("AUTHOR", "COMMITTER")
-        for key in ("NAME", "EMAIL")
-    }
-    own = who | {"GIT_CONFIG_GLOBAL": os.devnull}
-    done = subprocess.run(
-        ["git", *arguments],
-        cwd=folder,
-        env=os.environ | own,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-def make_project(folder):
-    """A repository with the package, two trials and one commit; runs go to folder/runs."""
-    for name in ("__init__.py", "trials/baseline/model.py", "trials/wide/model.py"):
-        path = folder / "src" / PACKAGE / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# {name}\n")
-    (folder / ".gitignore").write_text("/runs\n/data\n")
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "first")
-    return Project(folder, PACKAGE)
-
-
-def create(project, **changes):
-    """A run as lab train makes it."""
-    given = {
-        "trial": "baseline",
-        "config_yaml": "seed: 0\nmodel:\n  width: 32\n",
-        "overrides": ["model.width=32"],
-        "argv": ["lab", "train", "trial=baseline", "model.width=32"],
-        "seed": 0,
-    }
-    return Run.create(project, project.root / "runs", **given | changes)
-
-
-def train(project, status="finished", metrics=None, exception=None, **changes):
-    """A run from start to end, with a checkpoint."""
-    run = create(project, **changes)
-    attempt = run.begin(project, accelerator="cpu", world_size=1)
-    log = MetricsLog(run.dir, attempt.n)
-    for step in (10, 20):
-        log.append(step, 0, metrics or {"val/loss": 5 / step})
-    log.close()
-    (run.checkpoints / "last.ckpt").write_bytes(b"weights of " + run.id.encode())
-    attempt.end(status, exception=exception)
-    return run
+from record_package import PACKAGE, create, git, make_project, train
 
 
 @pytest.fixture
@@ -120,7 +62,7 @@ def test_without_git_it_says_so_and_goes_on(tmp_path, capsys):
     assert run.record["code"]["commit"] is None
     assert "not a git repository" in run.record["code"]["reason"]
     assert "the code is NOT recorded" in capsys.readouterr().err
-    assert run.begin(project).n == 1
+    assert begin_attempt(run, project).n == 1
 
 
 def test_a_token_on_the_command_line_is_refused(project):
@@ -170,7 +112,7 @@ def test_a_run_ends(project, ending):
 def test_a_second_attempt(project, capsys):
     run = train(project, "interrupted")
     (project.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
-    attempt = Run.open(run.dir).begin(project, overrides=["trainer.max_epochs=40"])
+    attempt = begin_attempt(Run.open(run.dir), project, overrides=["trainer.max_epochs=40"])
     assert (attempt.n, status_of(run.dir)) == (2, "running")
     start = json.loads((run.dir / "attempts/2/start.json").read_bytes())
     assert start["code"]["commit"] != run.record["code"]["commit"]
@@ -185,47 +127,47 @@ def test_a_second_attempt(project, capsys):
 
 def test_a_running_run_is_not_begun_again(project):
     run = create(project)
-    attempt = run.begin(project)
+    attempt = begin_attempt(run, project)
     with pytest.raises(errors.LabError, match="is running on this machine already"):
-        Run.open(run.dir).begin(project)
+        begin_attempt(Run.open(run.dir), project)
     attempt.end("interrupted")
-    assert Run.open(run.dir).begin(project).n == 2
+    assert begin_attempt(Run.open(run.dir), project).n == 2
 
 
 def test_what_was_allowed_stays_allowed(project):
     (project.root / "src" / PACKAGE / "key.py").write_text("key = 'hf_" + "Ab3" * 12 + "'\n")
     run = create(project, allow=True)
-    run.begin(project).end("interrupted")
-    assert Run.open(run.dir).begin(project).n == 2
+    begin_attempt(run, project).end("interrupted")
+    assert begin_attempt(Run.open(run.dir), project).n == 2
 
 
 def test_another_environment_is_told_or_refused(project, capsys):
     run = create(project)
     with open(run.dir / "env.txt", "a") as file:
         file.write("gone==1.0\n")
-    Run.open(run.dir).begin(project)
+    begin_attempt(Run.open(run.dir), project)
     assert "package.gone: 1.0 -> absent" in capsys.readouterr().err
     start = json.loads((run.dir / "attempts/1/start.json").read_bytes())
     assert start["environment_differences"] == ["package.gone: 1.0 -> absent"]
     with pytest.raises(errors.Refused, match=r"package\.gone"):
-        Run.open(run.dir).begin(project, env="refuse")
+        begin_attempt(Run.open(run.dir), project, env_policy="refuse")
 
 
 def test_status_of_a_process_that_died(project):
     child = os.fork()
     if not child:
-        create(project).begin(project)
+        begin_attempt(create(project), project)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     directory = next((project.root / "runs/baseline").iterdir())
     assert status_of(directory) == "lost"
-    assert Run.open(directory).begin(project).n == 2
+    assert begin_attempt(Run.open(directory), project).n == 2
     assert status_of(directory) == "running"
 
 
 def test_status_on_another_machine_follows_the_heartbeat(project):
     run = create(project)
-    run.begin(project)
+    begin_attempt(run, project)
     start = json.loads((run.dir / "attempts/1/start.json").read_bytes())
     (run.dir / "attempts/1/start.json").write_text(
         json.dumps(start | {"pid_space": "elsewhere", "pid": 1})
@@ -239,21 +181,27 @@ def test_status_on_another_machine_follows_the_heartbeat(project):
 def test_status_of_a_job_follows_the_scheduler(project):
     run = create(project)
     run.update(job={"id": 7})
-    assert status_of(run.dir) == status_of(run.dir, scheduler=lambda record: "unknown") == "queued"
-    assert status_of(run.dir, scheduler=lambda record: "running") == "running"
-    assert status_of(run.dir, scheduler=lambda record: None) == "lost"
-    attempt = run.begin(project)
     assert (
-        status_of(run.dir, scheduler=lambda record: "queued" if record["job"]["id"] == 7 else None)
+        status_of(run.dir) == status_of(run.dir, job_state_of=lambda record: "unknown") == "queued"
+    )
+    assert status_of(run.dir, job_state_of=lambda record: "running") == "running"
+    assert status_of(run.dir, job_state_of=lambda record: None) == "lost"
+    attempt = begin_attempt(run, project)
+    assert (
+        status_of(
+            run.dir, job_state_of=lambda record: "queued" if record["job"]["id"] == 7 else None
+        )
         == "queued"
     )
-    assert status_of(run.dir, scheduler=lambda record: "unknown") == "running"
-    assert status_of(run.dir, scheduler=lambda record: None) == "lost"
+    assert status_of(run.dir, job_state_of=lambda record: "unknown") == "running"
+    assert status_of(run.dir, job_state_of=lambda record: None) == "lost"
     attempt.end("interrupted")
-    assert status_of(run.dir, scheduler=lambda record: "queued") == "interrupted"
+    assert status_of(run.dir, job_state_of=lambda record: "queued") == "interrupted"
     (run.dir / "requeue").touch()  # preempted, and sent back to the queue
-    assert status_of(run.dir, scheduler=lambda record: "queued") == status_of(run.dir) == "queued"
-    assert status_of(run.dir, scheduler=lambda record: None) == "interrupted"
+    assert (
+        status_of(run.dir, job_state_of=lambda record: "queued") == status_of(run.dir) == "queued"
+    )
+    assert status_of(run.dir, job_state_of=lambda record: None) == "interrupted"
 
 
 def test_metrics_of_overlapping_attempts_and_cut_lines(tmp_path):

@@ -6,15 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 from conftest import SOURCE
 from myproj.lab import errors
-from myproj.lab.cli import all_commands
+from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.find import find_run
 from myproj.lab.record.run import Run
-from test_record import PACKAGE, create, git, make_project, train
+from record_package import PACKAGE, call, make_project, train
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +31,6 @@ def project(tmp_path_factory):
 @pytest.fixture
 def own(tmp_path):
     return make_project(tmp_path / "project")
-
-
-def call(project, words, *args):
-    """Runs a command in this process, as cli.py does, and returns its exit code."""
-    name, function = all_commands()[words][1].split(":")
-    return (
-        getattr(import_module(name, "myproj.lab"), function)(project, [str(arg) for arg in args])
-        or 0
-    )
 
 
 def listed(project, capsys, *args):
@@ -184,66 +174,6 @@ def test_notes_and_tags(own, capsys):
         call(own, "runs tag", "@last", "2nd")
 
 
-def test_prune_keeps_what_is_referred_to(own, capsys, monkeypatch):
-    failed = [train(own, "failed") for _ in range(4)]
-    best, worst = train(own, metrics={"val/loss": 0.1}), train(own, metrics={"val/loss": 0.9})
-    running = create(own, parent=failed[0].id)
-    running.begin(own)
-    call(own, "runs tag", failed[1].id, "odd")
-    trial = own.root / "trials/baseline"
-    trial.mkdir(parents=True)
-    (trial / "README.md").write_text(f"It fails with width 7, see {failed[2].id}.\n")
-    monkeypatch.setattr(type(own), "source", property(lambda project: project.root))
-    call(own, "runs prune")
-    assert f"would delete {failed[3].id}" in capsys.readouterr().out
-    assert all(run.dir.exists() for run in failed)
-    call(own, "runs prune", "--yes")
-    assert [run.dir.exists() for run in failed] == [True, True, True, False]
-    call(own, "runs prune", "status=finished,running", "--keep-best", 1, "--yes")
-    assert (best.dir.exists(), worst.dir.exists(), running.dir.exists()) == (True, False, True)
-    assert (best.dir / "code.bundle").exists()
-
-
-def test_prune_takes_the_code_along_unless_another_run_has_it(own):
-    kept = train(own, "failed")
-    call(own, "runs tag", kept.id, "odd")
-    same = train(own, "failed")
-    (own.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
-    other = train(own, "failed")
-    refs = [run.record["code"]["ref"] for run in (kept, same, other)]
-    assert refs[0] == refs[1] != refs[2]
-    call(own, "runs prune", "--yes")
-    assert (same.dir.exists(), other.dir.exists()) == (False, False)
-    assert git(own.root, "for-each-ref", "--format=%(refname)", "refs/runs") == refs[0]
-    assert [path.name[:40] for path in (own.root / "runs/.code").iterdir()] == [
-        kept.record["code"]["head"]
-    ]
-
-
-def test_prune_removes_what_killed_starts_left_a_day_ago(own):
-    train(own)
-    left = [own.root / "runs/baseline" / f".2026110{n}-000000-abcdef" for n in (1, 2)]
-    for directory in left:
-        directory.mkdir()
-    os.utime(left[0], (0, 0))
-    call(own, "runs prune", "--yes")
-    assert [directory.exists() for directory in left] == [False, True]
-
-
-def test_cost_counts_failed_runs_too(own, capsys):
-    for status in ("finished", "failed"):
-        run = create(own)
-        run.begin(own).end(status, seconds=1800, gpu_seconds=3600, energy_j=3.6e5)
-    lost = create(own, trial="wide").begin(own, accelerator="gpu", world_size=2)
-    lost.facts["started_unix_s"] -= 3600
-    lost.note()
-    call(own, "runs cost")
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["baseline", "2", "1.00", "2.00", "0.200"] in lines
-    assert ["wide", "1", "1.00", "2.00", "0.000"] in lines
-    assert ["all", "3", "2.00", "4.00", "0.200"] in lines
-
-
 def test_news_are_told_once(own, capsys):
     call(own, "")
     assert "no runs yet" in capsys.readouterr().out
@@ -256,7 +186,7 @@ def test_news_are_told_once(own, capsys):
     assert f"lab resume {failed.id}" in news
     call(own, "")
     assert "nothing new" in capsys.readouterr().out
-    Run.open(failed.dir).begin(own)
+    begin_attempt(Run.open(failed.dir), own)
     call(own, "")
     assert f"continued:\n  {failed.id}" in capsys.readouterr().out
 
@@ -290,7 +220,8 @@ def test_reading_records_imports_nothing_slow(project):
     program = f"""
 import sys
 from {PACKAGE}.lab.cli import main
-for words in ("--help", "runs list", "runs show @last", "runs list --csv", "runs cost", "runs prune", ""):
+for words in ("--help", "runs list", "runs show @last", "runs list --csv", "runs cost", "runs prune",
+              "runs diff @last @last", "runs verify @last", ""):
     main(words.split())
 slow = {{"torch", "lightning", "hydra", "omegaconf", "numpy", "h5py", "sqlite3"}} & set(sys.modules)
 sys.exit(f"imported {{slow}}" if slow else 0)

@@ -4,9 +4,11 @@ import pytest
 import torch
 from myproj.lab.errors import NotComparable
 from myproj.lab.project import Project
+from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.compare import compare_results
+from myproj.lab.record.create import create_run
 from myproj.lab.record.metrics_file import MetricsLog
-from myproj.lab.record.run import Run
+from record_package import PACKAGE, request
 
 DATA = {"path": "/data/digits.h5", "sha256": "ab" * 32, "size_bytes": 1}
 
@@ -23,10 +25,9 @@ def make(tmp_path):
         data=DATA,
         names=(),
     ):
-        given = {"overrides": [], "argv": ["lab"], "seed": 0}
-        project = Project(tmp_path, "myproj")
-        run = Run.create(project, tmp_path / "runs", trial="baseline", config_yaml=config, **given)
-        attempt = run.begin(project, data=data, device="cpu", threads=2)
+        project = Project(tmp_path, PACKAGE)
+        run = create_run(project, tmp_path / "runs", request(config_yaml=config))
+        attempt = begin_attempt(run, project, data=data, device="cpu", threads=2)
         log = MetricsLog(run.dir, attempt.n)
         log.append(10, 0, {"train/loss": 2 * loss, "speed/samples_per_s": float(torch.rand(()))})
         log.append(10, 0, {"val/loss": loss})

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from conftest import call
 from myproj.lab.project import Project
 from myproj.lab.record.atomic import read_json, write_json
-from myproj.lab.record.index import rows
+from myproj.lab.record.begin import begin_attempt
+from myproj.lab.record.index import read_rows
 from myproj.lab.record.metrics_file import read_metrics
 from myproj.lab.record.run import Run
 from myproj.lab.record.status import status_of
@@ -22,11 +22,16 @@ PROGRAM = Path(__file__).with_name("record_program.py")
 N_KILLS = 50
 
 
+def start(folder, n_steps):
+    """Starts a run of so many steps, in a process of its own."""
+    command = [sys.executable, PROGRAM, folder, str(n_steps)]
+    variables = {"PYTHONPATH": str(folder / "src"), "TMPDIR": str(folder.parent)}
+    return subprocess.Popen(command, start_new_session=True, env=os.environ | variables)
+
+
 def killed(folder, n_steps, after_s):
     """Starts a run and kills it after so many seconds; whether it still lived."""
-    command = [sys.executable, PROGRAM, folder, str(n_steps)]
-    leftovers = os.environ | {"TMPDIR": str(folder.parent)}
-    process = subprocess.Popen(command, start_new_session=True, env=leftovers)
+    process = start(folder, n_steps)
     try:
         process.wait(timeout=after_s)
     except subprocess.TimeoutExpired:
@@ -49,7 +54,7 @@ def test_killed_at_fifty_points(own_project):
         n_died += killed(
             own_project, 10**9, chance.uniform(0.1, 2) * short_s
         )  # at the start and while it logs
-    known = rows(own_project / "runs")
+    known = read_rows(own_project / "runs")
     assert {"finished", "lost"} <= {row["status"] for row in known}
     for row in known:
         run = Run.open(Path(row["run_dir"]))
@@ -64,22 +69,15 @@ def test_killed_at_fifty_points(own_project):
     lost = next(Path(row["run_dir"]) for row in known if row["status"] == "lost")
     call(own_project, "lab", "runs", "show", lost.name)
     call(own_project, "lab", "runs", "verify", lost.name)
-    Run.open(lost).begin(Project(own_project, "myproj")).end("finished")
+    begin_attempt(Run.open(lost), Project(own_project, "myproj")).end("finished")
     assert status_of(lost) == "finished"
 
 
 def test_eight_starts_at_once_are_eight_runs(own_project):
-    with ThreadPoolExecutor(8) as pool:
-        done = list(
-            pool.map(
-                lambda _: subprocess.run(
-                    [sys.executable, PROGRAM, own_project, "200"], timeout=120
-                ),
-                range(8),
-            )
-        )
-    known = rows(own_project / "runs")
-    assert [process.returncode for process in done] == [0] * 8
+    processes = [start(own_project, 200) for _ in range(8)]
+    exit_codes = [process.wait(timeout=120) for process in processes]
+    known = read_rows(own_project / "runs")
+    assert exit_codes == [0] * 8
     assert len({row["run_id"] for row in known}) == 8
     assert {row["status"] for row in known} == {"finished"}
     commits = {Run.open(Path(row["run_dir"])).record["code"]["commit"] for row in known}

@@ -6,9 +6,9 @@ import shutil
 import sqlite3
 
 import pytest
-from myproj.lab.record import index
+from myproj.lab.record import index, row_cache
 from myproj.lab.record.annotate import annotate
-from myproj.lab.record.filters import matches, parse_filter, sort_runs
+from myproj.lab.record.filters import parse_filter, sort_rows
 from myproj.lab.record.find import find_run
 from myproj.lab.record.run import Run
 
@@ -52,26 +52,26 @@ def runs(tmp_path_factory):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Where the cache of this test lies."""
-    monkeypatch.setattr(index.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(row_cache.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path / f"lab-{os.getuid()}"
 
 
 def plainly(runs):
     """The rows read one by one."""
-    found = [index.row_of(directory) for directory in index.run_directories(runs)]
+    found = [index.read_row(directory) for directory in index.run_directories(runs)]
     return sorted(found, key=lambda row: row["run_id"])
 
 
 def listed(runs):
-    return sorted(index.rows(runs), key=lambda row: row["run_id"])
+    return sorted(index.read_rows(runs), key=lambda row: row["run_id"])
 
 
 def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     expected = plainly(runs)
     assert listed(runs) == expected
     reads = []
-    real = index.row_of
-    monkeypatch.setattr(index, "row_of", lambda *given: reads.append(given) or real(*given))
+    real = index.read_row
+    monkeypatch.setattr(index, "read_row", lambda *given: reads.append(given) or real(*given))
     assert listed(runs) == expected
     assert not reads
     changed = runs / "trial0/20260101-000000-000000"
@@ -85,14 +85,14 @@ def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
 
 
 def test_filter_and_sort(runs, place):
-    known = index.rows(runs)
+    known = index.read_rows(runs)
     wanted = [parse_filter(text) for text in ("trial=trial3", "val/loss<0.1", "status=failed")]
-    found = [row for row in known if all(matches(row, *each) for each in wanted)]
+    found = [row for row in known if all(each.matches(row) for each in wanted)]
     numbers = [k for k in range(N // 10) if k % 20 == 3 and k % 4 == 3]
     assert len(found) == len(numbers)
-    best = sort_runs(known, "val/loss")
+    best = sort_rows(known, "val/loss")
     assert [row["metrics"]["val/loss"] for row in best[:3]] == [0, 1e-4, 2e-4]
-    assert sort_runs(known, "val/acc")[0]["run_id"] == best[0]["run_id"]
+    assert sort_rows(known, "val/acc")[0]["run_id"] == best[0]["run_id"]
     assert find_run(runs, "@best:val/loss").id == best[0]["run_id"]
 
 

@@ -96,6 +96,9 @@ def test_changed_data_is_noticed(trained):
     data.unlink()
     assert "is missing" in lab(trained, "runs", "reproduce", original, rc=3)
     data.write_bytes(content)
+    recorded = json.loads(lab(trained, "runs", "show", original, "--json"))
+    sha256 = recorded["attempts"][0]["start"]["data"]["sha256"]
+    assert sha256 in lab(trained, "data", "verify", "digits", "--json")
     assert "as recorded" in lab(trained, "runs", "verify", original)
 
 

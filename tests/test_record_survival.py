@@ -9,12 +9,12 @@ from conftest import call
 from myproj.lab.errors import Failed, LabError
 from myproj.lab.project import Project
 from myproj.lab.record import bundle
+from myproj.lab.record.begin import begin_attempt
+from myproj.lab.record.create import create_run
 from myproj.lab.record.frozen import contains_commit, unpack_code
 from myproj.lab.record.run import Run
-from myproj.lab.record.verify import problems
-from record_package import git, repository, tree, write
-
-PACKAGE = "myproj"
+from myproj.lab.record.verify import find_problems
+from record_package import PACKAGE, commit, git, repository, request, tree, write
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +27,8 @@ def record(root, runs):
     """A finished run of the repository around `root`, with uncommitted changes."""
     write(root, {"new.py": "uncommitted\n"})
     project = Project(root, PACKAGE)
-    run = Run.create(
-        project, runs, trial="baseline", config_yaml="seed: 0\n", overrides=[], argv=["lab"], seed=0
-    )
-    attempt = run.begin(project)
+    run = create_run(project, runs, request())
+    attempt = begin_attempt(run, project)
     (run.dir / "metrics.jsonl").write_text("")
     (run.checkpoints / "last.ckpt").write_bytes(b"weights")
     attempt.end("finished")
@@ -78,8 +76,7 @@ def test_from_the_repository_with_what_archive_would_leave_out(root, tmp_path):
 def test_after_its_branch_and_ref_are_deleted(root, tmp_path):
     git(root, "checkout", "-q", "-b", "idea")
     write(root, {"idea.py": "x\n"})
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "idea")
+    commit(root, "idea")
     run = record(root, tmp_path / "runs")
     before = contents(root)
     git(root, "checkout", "-q", "-f", "main")
@@ -101,8 +98,7 @@ def test_from_the_run_directory_alone(root, tmp_path):
 
 def test_edits_without_a_remote_share_one_bundle_of_head(root, tmp_path):
     write(root, {"large.txt": "".join(f"{n * n}\n" for n in range(20_000))})
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "large")
+    commit(root, "large")
     runs = []
     for text in ("first", "second"):
         write(root, {"edit.py": text})
@@ -116,17 +112,16 @@ def test_edits_without_a_remote_share_one_bundle_of_head(root, tmp_path):
     assert restored(runs[0], root, tmp_path)["edit.py"] == "first"
 
 
-def commit(root, text):
+def commit_step(root, text):
     write(root, {"step.txt": text})
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", text)
+    commit(root, text)
 
 
 def test_new_heads_lean_on_an_earlier_one_until_it_is_far(root, tmp_path, monkeypatch):
     monkeypatch.setattr(bundle, "MAX_COMMITS_AHEAD", 3)
     runs, before = [], []
     for text in ("1", "2", "3", "4"):
-        commit(root, text)
+        commit_step(root, text)
         runs.append(record(root, tmp_path / "runs"))
         before.append(contents(root))
     commits = [run.record["code"]["head"] for run in runs]
@@ -143,13 +138,12 @@ def test_new_heads_lean_on_an_earlier_one_until_it_is_far(root, tmp_path, monkey
 
 
 def test_a_commit_that_lies_behind_the_whole_bundle(root, tmp_path):
-    commit(root, "later")
+    commit_step(root, "later")
     record(root, tmp_path / "runs")
     git(root, "checkout", "-q", "HEAD~1")
     (root / "new.py").unlink()
     before = contents(root)
-    given = {"config_yaml": "", "overrides": [], "argv": [], "seed": 0}
-    run = Run.create(Project(root, PACKAGE), tmp_path / "runs", trial="baseline", **given)
+    run = create_run(Project(root, PACKAGE), tmp_path / "runs", request())
     assert [path.name for path in run.dir.glob("code.*")] == ["code.base.bundle"]
     shutil.rmtree(root)
     assert restored(run, root, tmp_path) == before
@@ -158,9 +152,9 @@ def test_a_commit_that_lies_behind_the_whole_bundle(root, tmp_path):
 def test_clones_that_share_their_runs_lean_on_what_they_have(root, tmp_path):
     git(tmp_path, "clone", "-q", root, "clone")
     git(tmp_path / "clone", "remote", "remove", "origin")
-    commit(root, "only here")
+    commit_step(root, "only here")
     first = record(root, tmp_path / "runs")
-    commit(tmp_path / "clone", "only there")
+    commit_step(tmp_path / "clone", "only there")
     second = record(tmp_path / "clone", tmp_path / "runs")
     before = contents(tmp_path / "clone")
     assert (
@@ -210,8 +204,7 @@ def test_pushed_code_needs_no_bundle(root, tmp_path):
     git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
     git(root, "fetch", "-q", "origin")
     project = Project(root, PACKAGE)
-    given = {"config_yaml": "", "overrides": [], "argv": [], "seed": 0}
-    run = Run.create(project, tmp_path / "runs", trial="baseline", **given)
+    run = create_run(project, tmp_path / "runs", request())
     before = contents(root)
     assert run.record["code"]["bundle"] == "pushed"
     assert not (run.dir / "code.bundle").exists()
@@ -267,14 +260,14 @@ def test_project_that_the_repository_around_it_ignores(tmp_path):
 )
 def test_one_changed_byte_is_found(root, tmp_path, name):
     run = record(root, tmp_path / "runs")
-    assert problems(run, root) == []
+    assert find_problems(run, root) == []
     path = run.dir / name
     content = path.read_bytes() or b"x"
     path.unlink()
     path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
-    assert problems(run, root) == [f"{path.resolve()} was changed"]
+    assert find_problems(run, root) == [f"{path.resolve()} was changed"]
     path.unlink()
-    assert problems(run, root) == [f"{path.resolve()} is missing"]
+    assert find_problems(run, root) == [f"{path.resolve()} is missing"]
 
 
 def test_damaged_objects_and_another_commit_are_found(root, tmp_path):
@@ -284,12 +277,12 @@ def test_damaged_objects_and_another_commit_are_found(root, tmp_path):
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-3] + b"abc")
     (run.dir / "code.bundle").unlink()
-    assert any("code" in problem for problem in problems(run, root))
+    assert any("code" in problem for problem in find_problems(run, root))
     run.record["code"]["tree"] = git(root, "rev-parse", "HEAD^{tree}")
     path.unlink()
     write(root, {"new.py": "uncommitted\n"})
     git(root, "hash-object", "-w", "new.py")
-    assert any("another tree" in problem for problem in problems(run, root))
+    assert any("another tree" in problem for problem in find_problems(run, root))
 
 
 def test_runs_code_from_the_command_line(own_project, tmp_path):

@@ -17,6 +17,7 @@ from ..machine.cpu import cores
 from ..machine.gpu import gpus
 from ..machine.ranks import discover
 from ..project import Project
+from ..record.begin import begin_attempt
 from ..record.run import Run
 
 BURN_S, PAYLOAD_MB, REPEATS, PATIENCE_S = 10.0, 64, 5, 120
@@ -67,7 +68,7 @@ def main(run_dir: Path) -> None:
         file.with_suffix(".tmp").write_text(json.dumps(row), encoding="utf-8")
         os.replace(file.with_suffix(".tmp"), file)
 
-    attempt = Run.open(run_dir).begin(Project.find()) if ranks.rank == 0 else None
+    attempt = begin_attempt(Run.open(run_dir), Project.find()) if ranks.rank == 0 else None
     note(rank=ranks.rank, host=socket.gethostname(), cores=cores())
     import torch
 

@@ -15,6 +15,7 @@ from ..errors import Failed, LabError
 from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
 from ..project import Project
+from ..record.begin import begin_attempt
 from ..record.run import Run
 
 
@@ -52,7 +53,7 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     Raises:
         Failed: the command does not exist.
     """
-    attempt = run.begin(project, command=command) if rank == 0 else None
+    attempt = begin_attempt(run, project, command=command) if rank == 0 else None
     inherited = {
         key: value for key, value in os.environ.items() if key not in (env.RUN_DIR, env.ATTEMPT)
     }

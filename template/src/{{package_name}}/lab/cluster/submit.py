@@ -22,6 +22,7 @@ from ..errors import Failed, LabError, Refused
 from ..project import Project
 from ..record.atomic import read_json
 from ..record.bundle import STORE
+from ..record.create import RunRequest, create_run
 from ..record.frozen import freeze_code, unpack_code
 from ..record.index import run_directories
 from ..record.run import Run
@@ -192,9 +193,7 @@ def _create(
     allow: bool,
     parent: str | None,
 ) -> Run:
-    return Run.create(
-        plan.project,
-        plan.runs,
+    request = RunRequest(
         trial=point.trial if plan.trains else TRIAL_OF_COMMANDS,
         config_yaml=point.yaml,
         overrides=point.overrides,
@@ -208,6 +207,7 @@ def _create(
         code=code,
         job={"site": plan.site.name, "sending": True},
     )
+    return create_run(plan.project, plan.runs, request)
 
 
 def _send(plan: Plan, runs: list[Run], archive: Path, code: dict[str, Any]) -> list[Submitted]:

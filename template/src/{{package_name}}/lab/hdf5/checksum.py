@@ -114,14 +114,17 @@ def fingerprint(path: str | Path, verified: Layout | None = None) -> dict[str, A
 
 
 def verify_command(project: Project, args: list[str]) -> None:
-    path = data_file_of(
-        project,
-        add_file_argument("verify", "checks every byte of a data file").parse_args(args).name,
-    )
+    parser = add_file_argument("verify", "checks every byte of a data file")
+    parser.add_argument("--json", action="store_true", help='for scripts: {"sha256": ...}')
+    options = parser.parse_args(args)
+    path = data_file_of(project, options.name)
     try:
         found = verify_file(path)
     except DataFileError as error:
         raise Failed(str(error)) from error
+    if options.json:
+        print(json.dumps({"sha256": fingerprint(path, found)["sha256"]}))
+        return
     print(
         f"{path}: all {found.n} samples are as they were written, sha256 {fingerprint(path, found)['sha256']}"
     )

@@ -1,5 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The record of runs: which code, settings, data and environment made each number. Plain files and plain git."""
+"""The record of runs: which code, settings, data and environment made each number.
+
+It is plain files and plain git.
+"""
 
 COMMANDS = [
     ("snapshot", "freeze the working tree, print the commit", "snapshot:snapshot_command"),

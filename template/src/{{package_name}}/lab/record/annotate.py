@@ -13,6 +13,8 @@ from .json_lines import JsonLines
 from .process import user
 from .run import Run
 
+TAG = re.compile(r"[A-Za-z][\w.-]*")
+
 
 def note_command(project: Project, args: list[str]) -> None:
     parser = run_parser("note", "Adds a note to a run.")
@@ -22,23 +24,33 @@ def note_command(project: Project, args: list[str]) -> None:
 
 
 def tag_command(project: Project, args: list[str]) -> None:
-    parser = run_parser("tag", "Tags a run; prune never deletes a tagged one.")
+    """`lab runs tag`.
+
+    Raises:
+        LabError: a tag has a character that tags cannot have.
+    """
+    parser = run_parser("tag", "Tags a run; `lab runs prune` never deletes a tagged run.")
     parser.add_argument("tags", nargs="+", metavar="TAG")
-    parser.add_argument("--remove", action="store_true", help="take the tags away")
+    parser.add_argument("--remove", action="store_true", help="remove the tags")
     options = parser.parse_args(args)
     run = find_run(project.paths["runs"], options.run)
     for tag in options.tags:
-        if not re.fullmatch(r"[A-Za-z][\w.-]*", tag):
+        if not TAG.fullmatch(tag):
             raise LabError(
-                f"a tag begins with a letter and has letters, digits, '.', '_' and '-'; got {tag!r}"
+                f"got the tag {tag!r}; a tag begins with a letter and has letters, digits, "
+                "'.', '_' and '-'"
             )
-        annotate(run, **{"untag" if options.remove else "tag": tag})
+        if options.remove:
+            annotate(run, untag=tag)
+        else:
+            annotate(run, tag=tag)
 
 
 def annotate(run: Run, **entry: str) -> None:
-    """Adds a line to the run's notes."""
+    """Adds a line to notes.jsonl: `note`, `tag` or `untag`, with the time and the user."""
     lines = JsonLines(run.dir / "notes.jsonl")
     lines.add({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry})
     lines.close()
+    # The cache of rows sees the new note by the new time of summary.json.
     with suppress(FileNotFoundError):
-        os.utime(run.dir / "summary.json")  # the cache of rows sees by it that there is a new note
+        os.utime(run.dir / "summary.json")

@@ -3,34 +3,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .atomic import read_json
-
-NONE = {
-    "n": 0,
-    "start": {},
-    "end": {},
-    "nodes": [],
-    "until_now": {},
-}  # stands for the attempt of a run that has none
+from .schema import EndRecord, StartRecord
 
 
-def read_attempts(run_dir: Path) -> list[dict]:
-    """`{n, start, end, nodes, until_now}` of every attempt in order; what is missing is an empty dict."""
-    found = []
-    for n in sorted(
-        int(path.name) for path in (run_dir / "attempts").glob("*") if path.name.isdigit()
-    ):
-        folder = run_dir / "attempts" / str(n)
-        start, end = (read_json(folder / f"{name}.json") or {} for name in ("start", "end"))
-        nodes = [read_json(path) for path in sorted(folder.glob("node-*.json"))]
-        found.append({"n": n, "start": start, "end": end, "nodes": nodes, "until_now": {}})
-        if start and not end and (folder / "heartbeat").exists():
-            seconds = max(0.0, (folder / "heartbeat").stat().st_mtime - start["started_unix_s"])
-            found[-1]["until_now"] = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
-    return found
+@dataclass(frozen=True)
+class AttemptFiles:
+    """The files of one attempt; what is missing is empty."""
+
+    n: int
+    start: StartRecord
+    end: EndRecord
+    nodes: list[dict[str, Any]]
+    until_now: dict[str, float]  # seconds and gpu_seconds up to the last heartbeat, without an end
 
 
-def n_gpus(start: dict) -> int:
-    return start.get("world_size", 1) if start.get("accelerator") in ("gpu", "cuda") else 0
+def read_attempts(run_dir: Path) -> list[AttemptFiles]:
+    """Every attempt of a run, in order."""
+    return [read_attempt(run_dir, n) for n in attempt_numbers(run_dir)]
+
+
+def last_attempt(run_dir: Path) -> AttemptFiles | None:
+    """The newest attempt of a run; None when it never began."""
+    numbers = attempt_numbers(run_dir)
+    return read_attempt(run_dir, numbers[-1]) if numbers else None
+
+
+def attempt_numbers(run_dir: Path) -> list[int]:
+    names = [path.name for path in (run_dir / "attempts").glob("*")]
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def read_attempt(run_dir: Path, n: int) -> AttemptFiles:
+    folder = run_dir / "attempts" / str(n)
+    start = read_json(folder / "start.json") or {}
+    end = read_json(folder / "end.json") or {}
+    nodes = [read_json(path) for path in sorted(folder.glob("node-*.json"))]
+    until_now = {}
+    heartbeat = folder / "heartbeat"
+    if start and not end and heartbeat.exists():
+        seconds = max(0.0, heartbeat.stat().st_mtime - start["started_unix_s"])
+        until_now = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
+    return AttemptFiles(n, start, end, nodes, until_now)
+
+
+def n_gpus(start: StartRecord) -> int:
+    """How many GPUs an attempt uses, over all its nodes."""
+    if start.get("accelerator") in ("gpu", "cuda"):
+        return start.get("world_size", 1)
+    return 0

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs code`: writes the frozen code of a run."""
+"""`lab runs code`."""
 
 from pathlib import Path
 
@@ -10,6 +10,11 @@ from .frozen import unpack_code
 
 
 def code_command(project: Project, args: list[str]) -> None:
+    """`lab runs code`.
+
+    Raises:
+        LabError: the directory exists, or the code of the run was not recorded.
+    """
     parser = run_parser("code", "Writes the frozen code of a run.")
     parser.add_argument("directory", nargs="?", type=Path, help="a new directory (code-<run>)")
     options = parser.parse_args(args)

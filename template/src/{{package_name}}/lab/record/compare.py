@@ -1,21 +1,30 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Compares the results of two runs: bitwise, within tolerance, differs, not comparable."""
+"""Compares the results of two runs: bitwise, within tolerance, different, or not comparable."""
+
+from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 from ..errors import NotComparable
 from .atomic import number
-from .diff import config_of, data_of, start_of
-from .environment import changes
-from .index import row_of
+from .differences import list_differences
+from .index import read_row
 from .metrics_file import ROW_KEYS, read_metrics
 from .run import Run
 
+if TYPE_CHECKING:
+    import torch
+
 TOLERANCE = 1e-3  # relative; what another number of threads or another GPU may change
+MAX_REASONS = 5  # in the message about runs that are not comparable
 # Sections of the configuration that change no number.
 NO_RESULT = {"paths", "site", "job", "logger", "log", "record", "checkpoint", "profile"}
+# Settings of the data that say where it lies; its hash is compared instead.
+DATA_PLACES = ("search", "stage")
 RESULTS = ("train/", "val/", "test/")  # metrics that must agree; speed and memory need not
-PLACE = (
+# What start.json says of the machine that may explain a difference.
+OF_START = (
     "accelerator",
     "device",
     "devices",
@@ -29,89 +38,123 @@ PLACE = (
 
 
 def compare_results(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
-    """Prints the verdict; 0: the results agree bitwise or within `tolerance` (relative), 1: they differ.
+    """Prints the verdict.
+
+    Args:
+        tolerance: relative.
+
+    Returns:
+        0: the results agree bitwise or within `tolerance`, 1: they differ.
 
     Raises:
         NotComparable: the runs were not meant to give the same result, or one of them gave none.
     """
-    if reasons := obstacles(a, b):
-        raise NotComparable(f"{a.id} and {b.id} are not comparable: " + "; ".join(reasons[:5]))
-    for reason in circumstances(a, b):
-        print(f"note: {reason}")
-    weights = same_weights(a, b)
-    if weights is None:
+    obstacles = find_obstacles(a, b)
+    if obstacles:
+        reasons = "; ".join(obstacles[:MAX_REASONS])
+        raise NotComparable(f"{a.id} and {b.id} are not comparable: {reasons}")
+    for explanation in find_explanations(a, b):
+        print(f"note: {explanation}")
+    weights_agree = same_weights(a, b)
+    if weights_agree is None:
         print("note: a final checkpoint is missing, so weights are not compared")
-    if repr(metric_rows(a)) == repr(metric_rows(b)) and weights is not False:
-        print("bitwise: metrics are identical" + (" and so are the weights" if weights else ""))
+    # As text, where NaN equals itself and -0.0 differs from 0.0.
+    metrics_agree = repr(metric_rows(a)) == repr(metric_rows(b))
+    if metrics_agree and weights_agree is not False:
+        print(
+            "bitwise: metrics are identical" + (" and so are the weights" if weights_agree else "")
+        )
         return 0
-    left, right = final_metrics(a), final_metrics(b)
-    far = {name: distance(left[name], right[name]) for name in left.keys() & right.keys()}
-    worst = max(far, key=far.get)
+    return compare_final_metrics(final_metrics(a), final_metrics(b), tolerance)
+
+
+def compare_final_metrics(left: dict[str, float], right: dict[str, float], tolerance: float) -> int:
+    """Prints the metric that differs most; 0: all agree within `tolerance`, 1: they differ."""
+    distances = {name: distance(left[name], right[name]) for name in left.keys() & right.keys()}
+    worst = max(distances, key=distances.get)
     figures = (
-        f"{worst} {left[worst]:.6g} and {right[worst]:.6g}, relative difference {far[worst]:.2g}"
+        f"{worst} {left[worst]:.6g} and {right[worst]:.6g}, "
+        f"relative difference {distances[worst]:.2g}"
     )
-    if left.keys() == right.keys() and far[worst] <= tolerance:
+    unpaired = left.keys() ^ right.keys()
+    if not unpaired and distances[worst] <= tolerance:
         print(f"within tolerance {tolerance:g}: {figures} at most")
         return 0
-    print(
-        f"differs: {figures}"
-        + "".join(f"; only one has {name}" for name in left.keys() ^ right.keys())
-    )
+    print(f"differs: {figures}" + "".join(f"; only one has {name}" for name in unpaired))
     return 1
 
 
-def obstacles(a: Run, b: Run) -> list[str]:
+def find_obstacles(a: Run, b: Run) -> list[str]:
     """Why the results of two runs say nothing about each other."""
-    states = {run.id: row_of(str(run.dir))["status"] for run in (a, b)}
-    found = [f"{run_id} is {state}" for run_id, state in states.items() if state != "finished"]
-    found += [f"setting {line}" for line in changes(result_settings(a), result_settings(b))]
-    hashes = [data_of(run).get("sha256") for run in (a, b)]
-    if hashes[0] != hashes[1]:
-        found.append(f"the data differs: {hashes[0]} -> {hashes[1]}")
-    if not found and not final_metrics(a).keys() & final_metrics(b).keys():
-        found.append("they have no metric in common")
-    return found
+    obstacles = []
+    for run in (a, b):
+        status = read_row(str(run.dir))["status"]
+        if status != "finished":
+            obstacles.append(f"{run.id} is {status}")
+    differences = list_differences(result_settings(a), result_settings(b))
+    obstacles += [f"setting {line}" for line in differences]
+    hash_a = a.data.get("sha256")
+    hash_b = b.data.get("sha256")
+    if hash_a != hash_b:
+        obstacles.append(f"the data differs: {hash_a} -> {hash_b}")
+    if not obstacles and not final_metrics(a).keys() & final_metrics(b).keys():
+        obstacles.append("they have no metric in common")
+    return obstacles
 
 
-def result_settings(run: Run) -> dict:
-    """The settings that may change a number: not where the data lies, since its hash is compared."""
-    kept = {key: value for key, value in config_of(run).items() if key not in NO_RESULT}
-    return kept | {
-        "data": {
-            key: kept["data"][key] for key in kept.get("data", {}) if key not in ("search", "stage")
-        }
+def result_settings(run: Run) -> dict[str, Any]:
+    """The settings that may change a number."""
+    settings = {key: value for key, value in run.config.items() if key not in NO_RESULT}
+    data = settings.get("data", {})
+    return settings | {
+        "data": {key: value for key, value in data.items() if key not in DATA_PLACES}
     }
 
 
-def circumstances(a: Run, b: Run) -> list[str]:
+def find_explanations(a: Run, b: Run) -> list[str]:
     """What may explain a difference: other code, machine or threads."""
-    trees = [
-        (run.record["code"].get("package_tree"), run.record["code"].get("commit")) for run in (a, b)
-    ]
-    found = [] if trees[0] == trees[1] else ["the code differs; see: lab runs diff"]
-    places = ({key: start_of(run).get(key) for key in PLACE} for run in (a, b))
-    return found + changes(*places)
+    explanations = []
+    if code_identity(a) != code_identity(b):
+        explanations.append("the code differs; see: lab runs diff")
+    start_a = a.last_start
+    start_b = b.last_start
+    return explanations + list_differences(
+        {key: start_a.get(key) for key in OF_START}, {key: start_b.get(key) for key in OF_START}
+    )
 
 
-def metric_rows(run: Run) -> list[dict]:
+def code_identity(run: Run) -> tuple[str | None, str | None]:
+    code = run.record["code"]
+    return code.get("package_tree"), code.get("commit")
+
+
+def metric_rows(run: Run) -> list[dict[str, Any]]:
     """The logged results by step, without times; the last row is the final result."""
-    logged = [
-        {k: v for k, v in entry.items() if k in ("step", "epoch") or k.startswith(RESULTS)}
-        for entry in read_metrics(run.dir)
-    ]
-    return [*(entry for entry in logged if entry.keys() - ROW_KEYS), final_metrics(run)]
+    rows = []
+    for line in read_metrics(run.dir):
+        row = {
+            key: value
+            for key, value in line.items()
+            if key in ("step", "epoch") or key.startswith(RESULTS)
+        }
+        if row.keys() - ROW_KEYS:
+            rows.append(row)
+    return [*rows, final_metrics(run)]
 
 
 def final_metrics(run: Run) -> dict[str, float]:
-    metrics = {name: number(value) for name, value in row_of(str(run.dir))["metrics"].items()}
-    return {name: value for name, value in metrics.items() if name.startswith(RESULTS)}
+    """The final results, without speed and memory."""
+    metrics = read_row(str(run.dir))["metrics"]
+    return {name: number(value) for name, value in metrics.items() if name.startswith(RESULTS)}
 
 
 def distance(a: float, b: float) -> float:
     """Relative difference, 0 for equal values (also both NaN), infinite when only one is finite."""
     if a == b or (math.isnan(a) and math.isnan(b)):
         return 0.0
-    return abs(a - b) / max(abs(a), abs(b)) if math.isfinite(a) and math.isfinite(b) else math.inf
+    if math.isfinite(a) and math.isfinite(b):
+        return abs(a - b) / max(abs(a), abs(b))
+    return math.inf
 
 
 def same_weights(a: Run, b: Run) -> bool | None:
@@ -124,9 +167,16 @@ def same_weights(a: Run, b: Run) -> bool | None:
     left, right = (
         torch.load(path, map_location="cpu", weights_only=True)["state_dict"] for path in paths
     )
+    if left.keys() != right.keys():
+        return False
+    return all(same_bytes(left[name], right[name]) for name in left)
 
-    def same(one: torch.Tensor, other: torch.Tensor) -> bool:
-        bytes_of = (tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other))
-        return one.dtype == other.dtype and one.shape == other.shape and torch.equal(*bytes_of)
 
-    return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors have the same type, shape and bytes, so that NaN equals itself."""
+    import torch
+
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    bytes_a, bytes_b = (tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (a, b))
+    return torch.equal(bytes_a, bytes_b)

@@ -1,16 +1,24 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Finds a run by its id, a part of it, @last or @best."""
+"""Finds a run by its id, a part of it, a tag, @last or @best."""
+
+from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
 from ..errors import LabError, nearest
-from .index import check_metric, ranked, rows, run_directories
+from .index import read_rows, run_directories
+from .ranking import rank_by_metric, require_metric
 from .run import Run
+
+BEST = "@best:"
 
 
 def find_run(runs: Path, word: str) -> Run:
     """The run that `word` means.
+
+    Args:
+        word: a directory, @last, @best:<metric>, an id or its beginning, or a tag.
 
     Raises:
         LabError: none or several; the message names the nearest.
@@ -21,41 +29,49 @@ def find_run(runs: Path, word: str) -> Run:
     if not directories:
         raise LabError(f"there are no runs in {runs} yet. Make one with: lab train trial=baseline")
     if word == "@last":
-        second = max(directories)[:15]
-        newest = [directory for name, directory in directories.items() if name[:15] == second]
-        return Run.open(
-            max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns)
-        )
-    if word.startswith("@best:"):
-        return Run.open(Path(best_run(rows(runs), word.removeprefix("@best:"))[0]["run_dir"]))
-    matches = (
-        [word] if word in directories else [name for name in directories if name.startswith(word)]
-    )
-    matches = matches or [row["run_id"] for row in rows(runs) if word in row["tags"]]
-    if len(matches) == 1:
-        return Run.open(directories[matches[0]])
-    if matches:
-        raise LabError(
-            f"{word!r} means {len(matches)} runs: {', '.join(sorted(matches)[:5])}. Give more of the id."
-        )
-    raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
+        return Run.open(newest_directory(directories))
+    if word.startswith(BEST):
+        return Run.open(best_directory(runs, word.removeprefix(BEST)))
+    run_ids = matching_ids(runs, list(directories), word)
+    if not run_ids:
+        raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
+    if len(run_ids) > 1:
+        listed = ", ".join(sorted(run_ids)[:5])
+        raise LabError(f"{word!r} means {len(run_ids)} runs: {listed}. Give more of the id.")
+    return Run.open(directories[run_ids[0]])
 
 
-def best_run(known: list[dict], metric: str) -> list[dict]:
-    """The finished ones of `known` that have `metric`, best final value first.
+def newest_directory(directories: dict[str, Path]) -> Path:
+    """The directory of the newest run; of several in one second, the one written last."""
+    second = max(directories)[:15]
+    newest = [directory for run_id, directory in directories.items() if run_id[:15] == second]
+    return max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns)
+
+
+def best_directory(runs: Path, metric: str) -> Path:
+    """The directory of the finished run with the best final value of `metric`.
 
     Raises:
-        LabError: none has it.
+        LabError: no finished run has it.
     """
-    finished = [row for row in known if row["status"] == "finished"]
-    check_metric(finished, metric)
-    if not ranked(finished, metric):
+    finished = [row for row in read_rows(runs) if row["status"] == "finished"]
+    require_metric(finished, metric)
+    ranked = rank_by_metric(finished, metric)
+    if not ranked:
         raise LabError(f"no finished run has a number as {metric!r}. Runs: lab runs list")
-    return ranked(finished, metric)
+    return Path(ranked[0]["run_dir"])
 
 
-def run_parser(command: str, about: str) -> argparse.ArgumentParser:
-    """The parser of a command whose first word names a run; `find` takes it."""
-    parser = argparse.ArgumentParser(prog=f"lab runs {command}", description=about)
+def matching_ids(runs: Path, run_ids: list[str], word: str) -> list[str]:
+    """The ids that `word` is or begins; if there is none, those of the runs with the tag `word`."""
+    if word in run_ids:
+        return [word]
+    matches = [run_id for run_id in run_ids if run_id.startswith(word)]
+    return matches or [row["run_id"] for row in read_rows(runs) if word in row["tags"]]
+
+
+def run_parser(command: str, description: str) -> argparse.ArgumentParser:
+    """The parser of a command whose first word names a run; `find_run` takes it."""
+    parser = argparse.ArgumentParser(prog=f"lab runs {command}", description=description)
     parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
     return parser

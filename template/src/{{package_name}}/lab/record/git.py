@@ -1,6 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Git as the record uses it: never asks, never changes what belongs to the user."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -9,7 +11,8 @@ from pathlib import Path
 from ..errors import Refused
 from ..machine.secrets import without_credentials
 
-KEPT = (
+# Of the user's GIT_* variables, only those that begin so reach git.
+INHERITED = (
     "GIT_SSH",
     "GIT_CONFIG",
     "GIT_EXEC_PATH",
@@ -17,7 +20,6 @@ KEPT = (
     "GIT_ASKPASS",
     "GIT_PROXY",
 )
-
 SETTINGS = (
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -28,38 +30,48 @@ SETTINGS = (
     "core.quotePath=false",
     "i18n.commitEncoding=UTF-8",
 )
-# The last one: git asks for 256 kB anew for each object; kept instead of given back, packing takes half the time.
 VARIABLES = {
     "LC_ALL": "C",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
+    # git frees 256 kB after each object and asks for them again. Keeping them halves the time
+    # of packing.
     "MALLOC_TRIM_THRESHOLD_": "67108864",
 }
+PLACES = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")  # what `locate` asks for
 
 
 class GitFailed(Refused):
-    """git said no; the message holds its words."""
+    """git failed; the message holds what it printed."""
+
+
+class NoRepository(Refused):
+    """There is no git repository with a work tree here."""
 
 
 @dataclass(frozen=True)
 class Git:
-    """git in `directory`; `variables` are added to its environment. Paths that are not UTF-8 survive
-    (surrogateescape)."""
+    """git in `directory`; `variables` are added to its environment.
+
+    Paths that are not UTF-8 survive (surrogateescape).
+    """
 
     directory: Path
     variables: dict[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        inherited = {
-            k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(KEPT)
-        }
+        """Runs git; the caller looks at `returncode`.
+
+        Raises:
+            GitFailed: git is not installed.
+        """
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         try:
             return subprocess.run(
                 ["git", *settings, *arguments],
                 cwd=self.directory,
-                env=inherited | VARIABLES | self.variables,
+                env=inherited_environment() | VARIABLES | self.variables,
                 input=stdin,
                 capture_output=True,
                 encoding="utf-8",
@@ -76,9 +88,8 @@ class Git:
         """
         done = self.run(*arguments, stdin=stdin)
         if done.returncode or "could not open directory" in done.stderr:
-            raise GitFailed(
-                f"git {arguments[0]} in {self.directory}: {done.stderr.strip() or done.returncode}"
-            )
+            reason = done.stderr.strip() or f"exit code {done.returncode}"
+            raise GitFailed(f"git {arguments[0]} in {self.directory}: {reason}")
         return done.stdout.removesuffix("\n")
 
     def paths(self, *arguments: str) -> list[str]:
@@ -86,58 +97,80 @@ class Git:
         return [path for path in self(*arguments).split("\0") if path]
 
 
-class NoRepository(Refused):
-    """There is no git repository with a work tree here."""
+def inherited_environment() -> dict[str, str]:
+    """This process's environment, without variables that lead git to another repository."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name.startswith(INHERITED)
+    }
 
 
-def locate(directory: Path) -> dict:
-    """The repository around `directory`: `top` (the work tree), `git_dir`, `prefix` (of `directory` in it), `head` and
-    `head_tree` (None before the first commit), `branch` (None when HEAD is detached).
+@dataclass(frozen=True)
+class Repository:
+    """The repository around a directory."""
+
+    top: Path  # the work tree
+    git_dir: Path
+    prefix: str  # of the directory in the work tree: "" or with a slash at the end
+    head: str | None  # None before the first commit
+    head_tree: str | None
+    branch: str | None  # None when HEAD is detached
+
+
+def locate(directory: Path) -> Repository:
+    """The repository around `directory`.
 
     Raises:
         NoRepository: no git, no repository, or a bare one.
         Refused: git does not trust the owner of the repository.
     """
     git = Git(directory)
-    places = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
     try:
-        done = git.run("rev-parse", *places, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
+        done = git.run("rev-parse", *PLACES, "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
     except GitFailed as error:
         raise NoRepository(str(error)) from error
     if "dubious ownership" in done.stderr:
-        advice = next(
-            (line.strip() for line in done.stderr.splitlines() if "--add safe.directory" in line),
-            "",
-        )
-        raise Refused(
-            f"git does not trust {directory}, which belongs to another user. If you do, type:\n  {advice}"
-        )
+        raise Refused(ownership_message(directory, done.stderr))
     lines = done.stdout.split("\n")
     if len(lines) < 4:
         reason = "a bare repository" if "work tree" in done.stderr else "not a git repository"
         raise NoRepository(
             f"{directory} is {reason}. To have code recorded: git init && git add . && git commit"
         )
-    found = dict(
-        zip(("top", "git_dir", "prefix", "head", "head_tree", "branch"), lines, strict=False)
+    top, git_dir, prefix = lines[:3]
+    head = None
+    head_tree = None
+    if done.returncode == 0:
+        head, head_tree, full_branch = lines[3:6]
+    else:  # before the first commit
+        full_branch = git.run("symbolic-ref", "-q", "HEAD").stdout.strip()
+    branch = None if full_branch == "HEAD" else full_branch.removeprefix("refs/heads/")
+    return Repository(Path(top), Path(git_dir), prefix, head, head_tree, branch)
+
+
+def ownership_message(directory: Path, stderr: str) -> str:
+    """What to type when git does not trust the owner; git prints the command itself."""
+    commands = [line.strip() for line in stderr.splitlines() if "--add safe.directory" in line]
+    advice = commands[0] if commands else ""
+    return (
+        f"git does not trust {directory}, because it belongs to another user. "
+        f"If you trust it, type:\n  {advice}"
     )
-    if done.returncode:  # before the first commit
-        found |= {
-            "head": None,
-            "head_tree": None,
-            "branch": git.run("symbolic-ref", "-q", "HEAD").stdout.strip(),
-        }
-    branch = found["branch"].removeprefix("refs/heads/")
-    return found | {"top": Path(found["top"]), "branch": None if branch == "HEAD" else branch}
 
 
 def remote_url(git: Git, branch: str | None) -> str | None:
-    """The URL of the branch's remote, else of origin, else of the first one; without credentials."""
-    lines = git.run(
-        "config", "--get-regexp", r"^(remote\..*\.url|branch\..*\.remote)$"
-    ).stdout.splitlines()
+    """The URL, without credentials, of the branch's remote, else of origin, else of the first."""
+    pattern = r"^(remote\..*\.url|branch\..*\.remote)$"
+    lines = git.run("config", "--get-regexp", pattern).stdout.splitlines()
     settings = dict(line.split(" ", 1) for line in lines if " " in line)
-    urls = {key[7:-4]: url for key, url in settings.items() if key.startswith("remote.")}
-    name = settings.get(f"branch.{branch}.remote", "origin")
-    url = urls.get(name) or next(iter(urls.values()), None)
-    return url and without_credentials(url)
+    urls = {}
+    for key, value in settings.items():
+        if key.startswith("remote."):
+            name = key.removeprefix("remote.").removesuffix(".url")
+            urls[name] = value
+    if not urls:
+        return None
+    remote = settings.get(f"branch.{branch}.remote", "origin")
+    first_url = next(iter(urls.values()))
+    return without_credentials(urls.get(remote) or first_url)

@@ -1,36 +1,45 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Files of one JSON object a line, appended to by one process."""
 
+from __future__ import annotations
+
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from .atomic import plain_json
 
 
 class JsonLines:
-    """A file of JSON objects to append to. Each line is one write, so that processes that write at once lose nothing."""
+    """A file of JSON objects to append to.
+
+    Each line is one write, so that processes that write at the same time lose nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o666)
-        end = os.lseek(self._file, 0, os.SEEK_END)
-        if end and os.pread(self._file, 1, end - 1) != b"\n":  # a killed process left half a line
+        size = os.lseek(self._file, 0, os.SEEK_END)
+        # A killed process left half a line: the next object begins on a line of its own.
+        if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")
 
-    def add(self, entry: dict) -> None:
+    def add(self, entry: Mapping[str, Any]) -> None:
         os.write(self._file, (json.dumps(plain_json(entry)) + "\n").encode())
 
     def close(self) -> None:
         os.close(self._file)
 
 
-def read_lines(path: Path, tail_bytes: int | None = None) -> list[dict]:
+def read_lines(path: Path, tail_bytes: int | None = None) -> list[dict[str, Any]]:
     """The objects in a file of lines, or in its last bytes; a line that was cut is passed over."""
     try:
         with open(path, "rb") as file:
             if tail_bytes:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - tail_bytes))
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - tail_bytes))
             lines = file.read().splitlines()
     except FileNotFoundError:
         return []

@@ -1,25 +1,43 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """`lab runs list`: the table of runs."""
 
+from __future__ import annotations
+
 import argparse
 import csv
 import json
 import shutil
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from ..project import Project
-from .filters import FIELDS, FILTERS, matches, parse_filter, sort_runs
-from .index import check_metric, rows
+from .filters import FILTERS, parse_filter, sort_rows
+from .index import read_rows
+from .ranking import require_metric
+from .schema import Row
 from .status import JobStateOf
 
 PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
+CSV_COLUMNS = ("run_id", "trial", "status", "created", "run_dir", "seed", "who", "seconds")
 FAVOURITES = ("val/loss", "val/acc", "test/loss", "test/acc", "train/loss")
 COLOURS = {"finished": 32, "failed": 31, "lost": 31, "interrupted": 33, "running": 36, "queued": 36}
-LONGEST = 10  # lines of news per kind
+
+# Widths of the table's columns, in characters.
+GAP = 2
+ID_WIDTH = 22
+STATUS_WIDTH = 11
+TRIAL_WIDTHS = (5, 18)  # least and most
+METRIC_WIDTH = 8  # least
+REMARK_WIDTH = 6  # least
 
 
-def list_command(project: Project, args: list[str], scheduler: JobStateOf | None = None) -> None:
+def list_command(project: Project, args: list[str], job_state_of: JobStateOf | None = None) -> None:
+    """`lab runs list`.
+
+    Raises:
+        LabError: a filter or the key to sort by is not understood, or no run has the metric.
+    """
     parser = argparse.ArgumentParser(
         prog="lab runs list", description="Lists runs, newest first. " + FILTERS
     )
@@ -33,80 +51,101 @@ def list_command(project: Project, args: list[str], scheduler: JobStateOf | None
     output.add_argument("--json", action="store_true", help="an array of " + ", ".join(PUBLIC))
     output.add_argument("--csv", action="store_true", help="a line per run, a column per metric")
     options = parser.parse_args(args)
-    wanted = [parse_filter(text) for text in options.where]
-    known = rows(project.paths["runs"], scheduler)
-    asked = [key for key, _, _ in wanted if key not in FIELDS]
-    for name in asked:
-        check_metric(known, name)
-    found = sort_runs(
-        [row for row in known if all(matches(row, *each) for each in wanted)], options.sort
-    )
+    filters = [parse_filter(text) for text in options.where]
+    all_rows = read_rows(project.paths["runs"], job_state_of)
+    metrics = [wanted.key for wanted in filters if wanted.is_metric]
+    for metric in metrics:
+        require_metric(all_rows, metric)
+    rows = [row for row in all_rows if all(wanted.matches(row) for wanted in filters)]
+    rows = sort_rows(rows, options.sort)
     if options.json:
-        json.dump([{key: row[key] for key in PUBLIC} for row in found], sys.stdout)
-        print()
+        print(json.dumps([{key: row[key] for key in PUBLIC} for row in rows]))
     elif options.csv:
-        write_csv(found)
-    elif not found:
-        print(
-            f"none of {len(known)} runs"
-            if known
-            else "no runs yet. Make one with: lab train trial=baseline"
-        )
+        write_csv(rows)
+    elif rows:
+        if options.sort:
+            metrics.append(options.sort)
+        width = shutil.get_terminal_size((80, 24)).columns
+        print(format_table(rows, metrics, width, colour=sys.stdout.isatty()))
+    elif all_rows:
+        print(f"none of {len(all_rows)} runs")
     else:
-        asked.append(options.sort or "")
-        sys.stdout.write(
-            format_table(
-                found, asked, shutil.get_terminal_size((80, 24)).columns, sys.stdout.isatty()
-            )
-        )
+        print("no runs yet. Make one with: lab train trial=baseline")
 
 
-def write_csv(found: list[dict]) -> None:
-    about = [key for key in PUBLIC if key != "metrics"] + ["seed", "who", "seconds"]
-    names = sorted({name for row in found for name in row["metrics"]})
+def write_csv(rows: list[Row]) -> None:
+    """Prints a line per run; metrics that a run lacks are empty."""
+    metrics = sorted({metric for row in rows for metric in row["metrics"]})
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([*about, *names])
-    for row in found:
-        writer.writerow([row[key] for key in about] + [row["metrics"].get(name) for name in names])
+    writer.writerow([*CSV_COLUMNS, *metrics])
+    for row in rows:
+        facts = [row[key] for key in CSV_COLUMNS]
+        values = [row["metrics"].get(metric) for metric in metrics]
+        writer.writerow(facts + values)
 
 
-def format_table(found: list[dict], asked: list[str], width: int, colour: bool) -> str:
-    """Id, status, trial, then as many metrics as fit (those asked for first), then tags or the reason for the run."""
-    names = {name: None for row in found for name in row["metrics"]}
-    names = [name for name in dict.fromkeys([*asked, *FAVOURITES, *names]) if name in names]
-    trial_width = min(18, max([5, *(len(row["trial"]) for row in found)]))
-    used = 22 + 2 + 11 + 2 + trial_width
-    columns = []
-    for name in names:
-        if used + 2 + max(8, len(name)) <= width:
-            columns.append((name, max(8, len(name))))
-            used += 2 + max(8, len(name))
-    rest = width - used - 2
-    head = f"{'run':<22}  {'status':<11}  {'trial':<{trial_width}}" + "".join(
-        f"  {name:>{w}}" for name, w in columns
-    )
-    lines = [head]
-    for row in found:
-        status = f"{row['status']:<11}"
-        if colour:
-            status = f"\033[{COLOURS[row['status']]}m{status}\033[0m"
-        cells = "".join(f"  {format_value(row['metrics'].get(name)):>{w}}" for name, w in columns)
-        about = (
-            " ".join([*(f"#{tag}" for tag in row["tags"]), row["why"] or ""])
-            .strip()
-            .replace("\n", " ")
-        )
-        lines.append(
-            f"{row['run_id']:<22}  {status}  {ellipsis(row['trial'], trial_width):<{trial_width}}{cells}"
-        )
-        if rest >= 6 and about:
-            lines[-1] += "  " + ellipsis(about, rest)
-    return "\n".join(lines) + "\n"
+@dataclass(frozen=True)
+class TableLayout:
+    """The widths of a table's columns, in characters; `metric_widths` is by metric, in order."""
+
+    trial_width: int
+    metric_widths: dict[str, int]
+    remark_width: int  # less than REMARK_WIDTH: no room for remarks
+
+
+def format_table(rows: list[Row], metrics: list[str], width: int, colour: bool) -> str:
+    """Id, status, trial, then as many metrics as fit, then tags and the reason for the run.
+
+    Args:
+        metrics: those to show first.
+        width: of the table, in characters.
+    """
+    layout = plan_layout(rows, metrics, width)
+    head = f"{'run':<{ID_WIDTH}}  {'status':<{STATUS_WIDTH}}  {'trial':<{layout.trial_width}}"
+    for metric, metric_width in layout.metric_widths.items():
+        head += f"  {metric:>{metric_width}}"
+    return "\n".join([head, *(format_row(row, layout, colour) for row in rows)])
+
+
+def plan_layout(rows: list[Row], metrics: list[str], width: int) -> TableLayout:
+    """Decides which metrics fit on a line of `width` characters."""
+    least, most = TRIAL_WIDTHS
+    longest_trial = max(len(row["trial"]) for row in rows)
+    trial_width = min(most, max(least, longest_trial))
+    used = ID_WIDTH + GAP + STATUS_WIDTH + GAP + trial_width
+    existing = {metric: None for row in rows for metric in row["metrics"]}
+    metric_widths = {}
+    for metric in dict.fromkeys([*metrics, *FAVOURITES, *existing]):
+        metric_width = max(METRIC_WIDTH, len(metric))
+        if metric in existing and used + GAP + metric_width <= width:
+            metric_widths[metric] = metric_width
+            used += GAP + metric_width
+    return TableLayout(trial_width, metric_widths, remark_width=width - used - GAP)
+
+
+def format_row(row: Row, layout: TableLayout, colour: bool) -> str:
+    """One line of the table."""
+    status = f"{row['status']:<{STATUS_WIDTH}}"
+    if colour:
+        status = f"\033[{COLOURS[row['status']]}m{status}\033[0m"
+    trial = ellipsis(row["trial"], layout.trial_width)
+    line = f"{row['run_id']:<{ID_WIDTH}}  {status}  {trial:<{layout.trial_width}}"
+    for metric, metric_width in layout.metric_widths.items():
+        line += f"  {format_value(row['metrics'].get(metric)):>{metric_width}}"
+    tags = [f"#{tag}" for tag in row["tags"]]
+    remark = " ".join([*tags, row["why"] or ""]).strip().replace("\n", " ")
+    if remark and layout.remark_width >= REMARK_WIDTH:
+        line += "  " + ellipsis(remark, layout.remark_width)
+    return line
 
 
 def ellipsis(text: str, width: int) -> str:
+    """`text`, cut to `width` characters with "…" at its end when it is longer."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def format_value(value: Any) -> str:
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    """A metric with four digits; "-" when there is none."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

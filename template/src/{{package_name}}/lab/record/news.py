@@ -1,71 +1,95 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab` alone: what finished, failed or continued since one last looked."""
+"""`lab` alone: what happened since the user last looked."""
+
+from __future__ import annotations
 
 import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..project import Project
 from .atomic import read_json, write_json
-from .index import rows
-from .list import LONGEST, format_value
+from .index import read_rows
+from .list import format_value
 from .process import user
+from .schema import Row
 from .status import JobStateOf
 
+KINDS = ("finished", "failed", "interrupted", "lost", "continued", "running", "queued")
+UNENDED = ("running", "queued")
+MAX_LINES = 10  # of one kind
+MAX_METRICS = 4  # of a finished run
+ERROR_WIDTH = 60  # characters
 
-def news_command(project: Project, args: list[str], scheduler: JobStateOf | None = None) -> None:
+
+@dataclass(frozen=True)
+class LastLook:
+    """When the user last looked, and the ids of the runs that had not ended then."""
+
+    unix_s: float = 0  # 0: never
+    open: list[str] = field(default_factory=list)
+
+
+def news_command(project: Project, args: list[str], job_state_of: JobStateOf | None = None) -> None:
     runs = project.paths["runs"]
-    looked = runs / ".looked" / f"{user()}.json"
-    before = read_json(looked) or {"unix_s": 0, "open": []}
+    path = runs / ".looked" / f"{user()}.json"
+    last_look = LastLook(**(read_json(path) or {}))
     now_unix_s = time.time()
-    known = rows(runs, scheduler)
-    unended = [row["run_id"] for row in known if row["status"] in ("running", "queued")]
-    print("\n".join(news(known, before)))
-    try:
-        looked.parent.mkdir(parents=True, exist_ok=True)
-        write_json(looked, {"unix_s": now_unix_s, "open": unended})
-    except (
-        OSError
-    ):  # somebody else's runs, or a read-only disk: then the same is told again next time
-        return
+    rows = read_rows(runs, job_state_of)
+    print("\n".join(format_news(rows, last_look)))
+    open_ids = [row["run_id"] for row in rows if row["status"] in UNENDED]
+    # Somebody else's runs, or a read-only disk: the same news appear again next time.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, asdict(LastLook(now_unix_s, open_ids)))
 
 
-def news(known: list[dict], before: dict) -> list[str]:
-    """The lines to print, given the rows of all runs and what was known at the last look."""
-    if not known:
+def format_news(rows: list[Row], last_look: LastLook) -> list[str]:
+    """The lines to print about the rows of all runs."""
+    if not rows:
         return ["no runs yet. Start with: lab train trial=baseline", "all commands: lab --help"]
-    kinds = {
-        kind: []
-        for kind in ("finished", "failed", "interrupted", "lost", "continued", "running", "queued")
-    }
-    for row in known:
-        changed = max(row["attempt_unix_s"] or 0, row["ended_unix_s"] or 0) > before["unix_s"]
-        if row["status"] in ("running", "queued"):
-            kinds[
-                "continued" if changed and (row["n_attempts"] or 0) > 1 else row["status"]
-            ].append(format_news_row(row))
-        elif changed or not before["unix_s"] or row["run_id"] in before["open"]:
-            kinds[row["status"]].append(format_news_row(row))
+    entries: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for row in rows:
+        kind = kind_of_news(row, last_look)
+        if kind:
+            entries[kind].append(format_news_row(row))
     lines = []
-    for kind, entries in kinds.items():
-        if entries:
-            more = [f"  … and {len(entries) - LONGEST} more"] if len(entries) > LONGEST else []
-            lines += [f"{kind}:", *entries[:LONGEST], *more]
-    since = (
-        time.strftime("%Y-%m-%d %H:%M", time.localtime(before["unix_s"]))
-        if before["unix_s"]
-        else "ever"
-    )
-    return lines or [f"nothing new since {since}; {len(known)} runs: lab runs list"]
+    for kind, texts in entries.items():
+        if texts:
+            lines += [f"{kind}:", *texts[:MAX_LINES]]
+        if len(texts) > MAX_LINES:
+            lines.append(f"  … and {len(texts) - MAX_LINES} more")
+    if not lines:
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(last_look.unix_s))
+        lines.append(f"nothing new since {since}; {len(rows)} runs: lab runs list")
+    return lines
 
 
-def format_news_row(row: dict) -> str:
+def kind_of_news(row: Row, last_look: LastLook) -> str | None:
+    """The heading that a run comes under; None when the user knows its status already."""
+    changed_unix_s = max(row["attempt_unix_s"] or 0, row["ended_unix_s"] or 0)
+    changed = changed_unix_s > last_look.unix_s
+    if row["status"] in UNENDED:
+        several_attempts = (row["n_attempts"] or 0) > 1
+        return "continued" if changed and several_attempts else row["status"]
+    never_looked = last_look.unix_s == 0
+    if changed or never_looked or row["run_id"] in last_look.open:
+        return row["status"]
+    return None
+
+
+def format_news_row(row: Row) -> str:
+    """A run in one line: its first metrics, or its error and how to resume it."""
     text = f"  {row['run_id']}  {row['trial']}"
+    if row["status"] in UNENDED:
+        return text
     if row["status"] == "finished":
-        return text + "".join(
-            f"  {name} {format_value(value)}" for name, value in list(row["metrics"].items())[:4]
-        )
-    if row["status"] in ("failed", "interrupted", "lost"):
-        error = f"  {row['exception'][:60]}" if row["exception"] else ""
-        there = any(Path(row["run_dir"], "checkpoints").glob("*.ckpt"))
-        return text + error + (f"  -> lab resume {row['run_id']}" if there else "  (no checkpoint)")
-    return text
+        for name, value in list(row["metrics"].items())[:MAX_METRICS]:
+            text += f"  {name} {format_value(value)}"
+        return text
+    if row["exception"]:
+        text += f"  {row['exception'][:ERROR_WIDTH]}"
+    if any(Path(row["run_dir"], "checkpoints").glob("*.ckpt")):
+        return f"{text}  -> lab resume {row['run_id']}"
+    return f"{text}  (no checkpoint)"

@@ -1,21 +1,24 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""This process and its user, told apart from processes of other machines, containers and boots."""
+"""Who and what runs here: the user, and the facts that show whether a process still lives."""
 
 import getpass
 import os
 import platform
 from pathlib import Path
 
+from .schema import ProcessFacts
+
 
 def user() -> str:
+    """The user's name, or number where there is no name."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container without an entry for this user
         return str(os.getuid())
 
 
-def process_facts() -> dict:
-    """What tells whether a process still lives: host, pid, and the boot and pid namespace in which the pid counts."""
+def process_facts() -> ProcessFacts:
+    """The facts of this process."""
     return {
         "host": platform.node(),
         "pid": os.getpid(),
@@ -25,6 +28,7 @@ def process_facts() -> dict:
 
 
 def pid_space() -> str:
+    """The boot and pid namespace of this process, in which alone its pid counts."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
@@ -33,17 +37,17 @@ def pid_space() -> str:
 
 
 def pid_started(pid: int) -> str | None:
-    """When process `pid` started, in clock ticks since boot, which tells a reused pid; None when it is gone."""
+    """When process `pid` started, in clock ticks since boot; None when it has ended.
+
+    It differs between a process and a later one with the same pid.
+    """
     try:
-        fields = (
-            Path(f"/proc/{pid}/stat")
-            .read_text(encoding="utf-8", errors="replace")
-            .rpartition(")")[2]
-            .split()
-        )
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return None if fields[0] == "Z" else fields[19]
-
-
-CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+    # The second field is the name in parentheses, which may hold spaces.
+    fields = stat.rpartition(")")[2].split()
+    state = fields[0]
+    if state == "Z":  # ended, and waiting for its parent to ask how
+        return None
+    return fields[19]

@@ -1,5 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs prune`: deletes the runs that neither trials nor other runs need."""
+"""`lab runs prune`: deletes runs that nobody needs."""
+
+from __future__ import annotations
 
 import argparse
 import os
@@ -11,20 +13,30 @@ from ..project import Project
 from .atomic import read_json
 from .attempt_files import read_attempts
 from .bundle import STORE, checked_out_submodules
-from .filters import FILTERS, matches, parse_filter
+from .filters import FILTERS, parse_filter
 from .git import Git
-from .index import ranked, rows, run_directories
+from .index import read_rows, run_directories
+from .ranking import rank_by_metric
+from .schema import Row
 
-PRUNED = """Deletes runs; without --yes it only says which. Never one that is queued or running, has a tag, is the parent of
-another, is named in a trial's README or is among the best of its trial."""
-BY_DEFAULT = "status=failed,interrupted,lost"
+DESCRIPTION = (
+    "Deletes runs; without --yes it only says which. It never deletes a run that is queued or "
+    "running, has a tag, is the parent of another, is named in a trial's README or is among the "
+    "best of its trial."
+)
+DEFAULT_FILTER = "status=failed,interrupted,lost"
 DAY_S = 86400
 
 
 def prune_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab runs prune", description=f"{PRUNED} {FILTERS}")
+    """`lab runs prune`.
+
+    Raises:
+        LabError: a filter is not understood.
+    """
+    parser = argparse.ArgumentParser(prog="lab runs prune", description=f"{DESCRIPTION} {FILTERS}")
     parser.add_argument(
-        "where", nargs="*", metavar="FILTER", help=f"which runs (default: {BY_DEFAULT})"
+        "where", nargs="*", metavar="FILTER", help=f"which runs (default: {DEFAULT_FILTER})"
     )
     parser.add_argument(
         "--keep-best",
@@ -36,68 +48,81 @@ def prune_command(project: Project, args: list[str]) -> None:
     parser.add_argument("--metric", default="val/loss", help="what best means (val/loss)")
     parser.add_argument("--yes", action="store_true", help="really delete")
     options = parser.parse_args(args)
-    known = rows(project.paths["runs"])
-    wanted = [parse_filter(text) for text in options.where or [BY_DEFAULT]]
-    kept = needed_runs(known, project.source / "trials", options.keep_best, options.metric)
-    doomed = [
+    filters = [parse_filter(text) for text in options.where or [DEFAULT_FILTER]]
+    rows = read_rows(project.paths["runs"])
+    needed = needed_runs(rows, project.source / "trials", options.keep_best, options.metric)
+    unneeded = [
         row
-        for row in known
-        if all(matches(row, *each) for each in wanted) and row["run_id"] not in kept
+        for row in rows
+        if row["run_id"] not in needed and all(wanted.matches(row) for wanted in filters)
     ]
-    for row in doomed:
-        print(
-            "deleting" if options.yes else "would delete",
-            row["run_id"],
-            row["status"],
-            row["trial"],
-        )
+    verb = "deleting" if options.yes else "would delete"
+    for row in unneeded:
+        print(verb, row["run_id"], row["status"], row["trial"])
     if options.yes:
-        delete_runs([Path(row["run_dir"]) for row in doomed], project)
-    hint = "; to delete them add: --yes" if doomed and not options.yes else ""
-    print(f"{len(doomed)} of {len(known)} runs{hint}")
+        delete_runs([Path(row["run_dir"]) for row in unneeded], project)
+    hint = "; to delete them add: --yes" if unneeded and not options.yes else ""
+    print(f"{len(unneeded)} of {len(rows)} runs{hint}")
 
 
-def needed_runs(known: list[dict], trials: Path, n_best: int, metric: str) -> set[str]:
-    """Ids of runs that are alive, tagged, a parent, named in a trial's README, or among the best of their trial."""
-    kept = {row["run_id"] for row in known if row["tags"] or row["status"] in ("queued", "running")}
-    kept |= {row["parent"] for row in known if row.get("parent")}
-    texts = "\n".join(
-        path.read_text(encoding="utf-8", errors="replace") for path in trials.glob("*/*.md")
-    )
-    kept |= {row["run_id"] for row in known if row["run_id"] in texts}
-    for trial in {row["trial"] for row in known}:
-        finished = [row for row in known if row["trial"] == trial and row["status"] == "finished"]
-        kept |= {row["run_id"] for row in ranked(finished, metric)[:n_best]}
-    return kept
+def needed_runs(rows: list[Row], trials: Path, n_best: int, metric: str) -> set[str]:
+    """Ids of the runs that are never deleted; DESCRIPTION says which."""
+    pages = [path.read_text(encoding="utf-8", errors="replace") for path in trials.glob("*/*.md")]
+    text = "\n".join(pages)
+    needed = set()
+    for row in rows:
+        if row["tags"] or row["status"] in ("queued", "running") or row["run_id"] in text:
+            needed.add(row["run_id"])
+        if row["parent"]:
+            needed.add(row["parent"])
+    finished = [row for row in rows if row["status"] == "finished"]
+    for trial in {row["trial"] for row in finished}:
+        of_trial = [row for row in finished if row["trial"] == trial]
+        needed |= {row["run_id"] for row in rank_by_metric(of_trial, metric)[:n_best]}
+    return needed
 
 
 def delete_runs(directories: list[Path], project: Project) -> None:
     """Deletes runs with their checkpoints, then bundles and refs that no remaining run has."""
-    runs, gone = project.paths["runs"], set()
+    runs = project.paths["runs"]
+    commits = set()
     for directory in directories:
-        gone |= commits_of(directory)
-        hidden = directory.with_name(
-            f".deleted-{directory.name}"
-        )  # a run disappears at once or not at all
-        os.rename(directory, hidden)
-        if (hidden / "checkpoints").is_symlink():
-            shutil.rmtree((hidden / "checkpoints").resolve(), ignore_errors=True)
-        shutil.rmtree(hidden)
-    for hidden in runs.glob("*/.*-*"):  # of starts and deletions that were killed
-        if time.time() - hidden.stat().st_mtime > DAY_S:
-            shutil.rmtree(hidden)
+        commits |= commits_of(directory)
+        delete_run(directory)
+    delete_leftovers(runs)
     for directory in run_directories(runs):
-        gone -= commits_of(Path(directory))
-    for commit in gone:
+        commits -= commits_of(Path(directory))
+    git = Git(project.root)
+    for commit in commits:
         for path in (runs / STORE).rglob(f"{commit}.*"):
             path.unlink()
-        Git(project.root).run("update-ref", "-d", f"refs/runs/{commit[:12]}", commit)
+        git.run("update-ref", "-d", f"refs/runs/{commit[:12]}", commit)
+
+
+def delete_run(directory: Path) -> None:
+    """Deletes one run; it is hidden first, so that no reader ever sees half of it."""
+    hidden = directory.with_name(f".deleted-{directory.name}")
+    os.rename(directory, hidden)
+    checkpoints = hidden / "checkpoints"
+    if checkpoints.is_symlink():
+        shutil.rmtree(checkpoints.resolve(), ignore_errors=True)
+    shutil.rmtree(hidden)
+
+
+def delete_leftovers(runs: Path) -> None:
+    """Deletes what starts and deletions that were killed left more than a day ago."""
+    for hidden in runs.glob("*/.*-*"):
+        if time.time() - hidden.stat().st_mtime > DAY_S:
+            shutil.rmtree(hidden)
 
 
 def commits_of(directory: Path) -> set[str]:
-    """Every snapshot that a run refers to: of its start, of later attempts, of submodules."""
+    """Every commit that a run refers to: of its start, of later attempts, of submodules."""
     record = read_json(directory / "run.json") or {}
-    starts = [attempt["start"] for attempt in read_attempts(directory)]
+    starts = [attempt.start for attempt in read_attempts(directory)]
     codes = [part["code"] for part in (record, *starts) if part.get("code")]
-    codes += [inner for code in codes for inner, _ in checked_out_submodules(code)]
-    return {code[key] for code in codes for key in ("commit", "head", "base") if code.get(key)}
+    submodules = [inner for code in codes for inner in checked_out_submodules(code)]
+    commits = set()
+    for code in [*codes, *submodules]:
+        commits |= {code.get("commit"), code.get("head"), code.get("base")}
+    return commits - {None}

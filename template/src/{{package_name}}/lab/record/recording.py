@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Records one attempt from before the slow imports to its end, however it ends."""
+"""Records a training: begins an attempt, touches its heartbeat, and ends it in any case."""
 
 from __future__ import annotations
 
@@ -17,24 +17,29 @@ from ..errors import Failed, LabError
 from ..project import Project
 from .attempt import Attempt
 from .attempt_files import read_attempts
+from .begin import begin_attempt
 from .run import Run
+from .schema import StartRecord
 
-BEAT_S = 30
+HEARTBEAT_S = 30
 
 
 class Recording:
-    """What a training adds to the record of its attempt. On ranks other than the first, nothing is written."""
+    """What a training adds to the record of its attempt; only the first rank writes it.
 
-    def __init__(self, attempt: Attempt | None, n: int, earlier: dict[str, Any]) -> None:
-        self.attempt, self.n, self.earlier = (
-            attempt,
-            n,
-            earlier,
-        )  # the last: start.json of the run's first attempt
+    `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and
+    `measured` is written when the attempt ends.
+    """
+
+    def __init__(self, attempt: Attempt | None, n: int, earlier: StartRecord) -> None:
+        self.attempt = attempt
+        self.n = n
+        self.earlier = earlier
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
 
     def note(self, **facts: Any) -> None:
+        """Adds to start.json."""
         if self.attempt:
             self.attempt.note(**facts)
 
@@ -45,70 +50,97 @@ def record_attempt(
 ) -> Iterator[Recording]:
     """Begins an attempt and ends it: finished, interrupted or failed, with the reason.
 
-    `secrets` are values that no file of the record may hold.
+    Args:
+        env_policy: see `begin_attempt`.
+        secrets: values that no file of the record may hold.
+        facts: for start.json.
 
     Raises:
-        Failed: the disk is full, with which one; other errors are passed on after they are recorded.
+        Failed: the training raised an error that no user's mistake explains.
+        LabError: the user's mistake, once it is recorded.
+        KeyboardInterrupt: the training was interrupted.
     """
-    attempt = run.begin(project, env=env_policy, **facts)
-    os.environ.update({env.RUN_DIR: str(run.dir), env.ATTEMPT: str(attempt.n)})
+    attempt = begin_attempt(run, project, env_policy, **facts)
     attempt.secrets = secrets
-    recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0]["start"])
+    os.environ[env.RUN_DIR] = str(run.dir)
+    os.environ[env.ATTEMPT] = str(attempt.n)
+    recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0].start)
     stop = threading.Event()
-    threading.Thread(target=touch_heartbeat, args=(attempt, stop), daemon=True).start()
+    threading.Thread(target=keep_heartbeat, args=(attempt, stop), daemon=True).start()
     try:
         yield recording
     except BaseException as error:
-        status, raised = ended_by(error, run)
-        why = None if status == "interrupted" else error
-        attempt.end(status, recording.metrics, exception=why, **recording.measured)
+        shown = error_to_show(error, run)
+        status = status_for(error)
         if status == "interrupted":
-            job = run.record.get("job") or {}  # without a scheduler nothing starts again by itself
-            again = (
-                env.JOB in os.environ
-                and job.get("scheduler") != "local"
-                and (run.dir / "requeue").exists()
-            )
-            print(
-                "interrupted; "
-                + ("the job continues it" if again else f"continue with: lab resume {run.id}")
-            )
-        if raised is error:
+            attempt.end(status, recording.metrics, **recording.measured)
+            print(f"interrupted; {how_it_continues(run)}")
+        else:
+            attempt.end(status, recording.metrics, exception=error, **recording.measured)
+        if shown is error:
             raise
-        raise raised from error
+        raise shown from error
     else:
         attempt.end("finished", recording.metrics, **recording.measured)
     finally:
         stop.set()
-        for name in (env.RUN_DIR, env.ATTEMPT):
-            os.environ.pop(name, None)
+        os.environ.pop(env.RUN_DIR, None)
+        os.environ.pop(env.ATTEMPT, None)
 
 
-def ended_by(error: BaseException, run: Run) -> tuple[str, BaseException]:
-    """The status an exception means, and the exception to show instead of it."""
-    if isinstance(error, KeyboardInterrupt | SystemExit):  # Lightning turns Ctrl-C into SystemExit
-        return "interrupted", KeyboardInterrupt()
+def keep_heartbeat(attempt: Attempt, stop: threading.Event) -> None:
+    """Touches the heartbeat from a thread, so that a long step does not look dead."""
+    while not stop.wait(HEARTBEAT_S):
+        # On a full disk, the step that writes reports it.
+        with suppress(OSError):
+            attempt.touch_heartbeat()
+
+
+def status_for(error: BaseException) -> str:
+    """The status of an attempt that `error` ended: interrupted or failed."""
+    # Lightning turns Ctrl-C into SystemExit.
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return "interrupted"
+    if isinstance(error, LabError) and error.exit_code in (0, 130):
+        return "interrupted"
+    return "failed"
+
+
+def how_it_continues(run: Run) -> str:
+    """Who continues an interrupted run: its job when a scheduler starts it again, else the user."""
+    job = run.record.get("job") or {}
+    has_scheduler = env.JOB in os.environ and job.get("scheduler") != "local"
+    if has_scheduler and (run.dir / "requeue").exists():
+        return "the job continues it"
+    return f"continue with: lab resume {run.id}"
+
+
+def error_to_show(error: BaseException, run: Run) -> BaseException:
+    """The exception that the user sees in place of `error`.
+
+    An error that no user's mistake explains is printed with its traceback.
+    """
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return KeyboardInterrupt()
     if isinstance(error, LabError):
-        return ("interrupted" if error.exit_code in (0, 130) else "failed"), error
+        return error
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        place = error.filename or run.dir
-        free_gb = shutil.disk_usage(place if os.path.exists(place) else run.dir).free / 1e9
-        return "failed", Failed(
-            f"no space left on the disk of {place}, or its quota is used up ({free_gb:.2f} GB free there). "
-            f"The record and the checkpoint before are kept. Make space, then: lab resume {run.id}"
-        )
-    if (
-        type(error).__name__ == "MisconfigurationException"
-    ):  # Lightning's word for the user's mistake
-        return "failed", LabError(str(error))
+        return full_disk(error, run)
+    # Lightning's exception for a mistake of the user.
+    if type(error).__name__ == "MisconfigurationException":
+        return LabError(str(error))
     traceback.print_exception(error)
-    return "failed", Failed(
-        f"{type(error).__name__}: {str(error).partition(chr(10))[0]}; recorded in {run.dir}"
+    first_line = str(error).partition("\n")[0]
+    return Failed(f"{type(error).__name__}: {first_line}; recorded in {run.dir}")
+
+
+def full_disk(error: OSError, run: Run) -> Failed:
+    """Which disk is full, and how the run continues."""
+    place = error.filename or run.dir
+    existing = place if os.path.exists(place) else run.dir
+    free_gb = shutil.disk_usage(existing).free / 1e9
+    return Failed(
+        f"no space left on the disk of {place}, or its quota is used up "
+        f"({free_gb:.2f} GB free there). The record and the last checkpoint are kept. "
+        f"Free some space, then: lab resume {run.id}"
     )
-
-
-def touch_heartbeat(attempt: Attempt, stop: threading.Event) -> None:
-    """Touches the heartbeat, from a thread, so that a long step does not look dead."""
-    while not stop.wait(BEAT_S):
-        with suppress(OSError):  # a full disk: the step that writes will tell
-            attempt.beat()

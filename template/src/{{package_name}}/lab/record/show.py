@@ -1,102 +1,144 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs show`: one run on a screen."""
+"""`lab runs show`: everything about one run."""
+
+from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 from ..project import Project
-from .attempt_files import read_attempts
+from .attempt_files import AttemptFiles, read_attempts
 from .find import find_run, run_parser
-from .index import row_of
+from .index import read_row
 from .json_lines import read_lines
 from .list import format_value
 from .metrics_file import read_metrics
 from .run import Run
-from .snapshot import code_line
+from .schema import Row
+from .snapshot import format_code
 from .status import JobStateOf
 
+# Keys of a row that --json adds to the record.
+OF_ROW = (
+    "status",
+    "run_dir",
+    "metrics",
+    "tags",
+    "n_attempts",
+    "seconds",
+    "gpu_seconds",
+    "energy_j",
+)
+MAX_CHANGES = 5  # lines about the environment of an attempt
 
-def show_command(project: Project, args: list[str], scheduler: JobStateOf | None = None) -> None:
+
+def show_command(project: Project, args: list[str], job_state_of: JobStateOf | None = None) -> None:
     parser = run_parser("show", "What ran, on what, how it went, where it is.")
     parser.add_argument(
         "--json", action="store_true", help="the whole record with status, run_dir and metrics"
     )
     options = parser.parse_args(args)
     run = find_run(project.paths["runs"], options.run)
-    overview = row_of(str(run.dir), scheduler)
-    print(
-        json.dumps(as_dict(run, overview), indent=1) if options.json else format_run(run, overview)
-    )
+    row = read_row(str(run.dir), job_state_of)
+    if options.json:
+        print(json.dumps(as_dict(run, row), indent=1))
+    else:
+        print(format_run(run, row))
 
 
-def as_dict(run: Run, overview: dict) -> dict:
-    """Everything that is known of a run, as plain data; `overview` is its row."""
-    taken = (
-        "status",
-        "run_dir",
-        "metrics",
-        "tags",
-        "n_attempts",
-        "seconds",
-        "gpu_seconds",
-        "energy_j",
-    )
-    return run.record | {key: overview[key] for key in taken} | {"attempts": read_attempts(run.dir)}
+def as_dict(run: Run, row: Row) -> dict[str, Any]:
+    """Everything that is known of a run, as plain data: its record, its row and its attempts."""
+    attempts = [asdict(attempt) for attempt in read_attempts(run.dir)]
+    return run.record | {key: row[key] for key in OF_ROW} | {"attempts": attempts}
 
 
-def format_run(run: Run, overview: dict) -> str:
-    record, attempts = run.record, read_attempts(run.dir)
-    lines = [f"{run.id}  {overview['status']}  trial {run.trial}  seed {record['seed']}"]
-
-    def say(key: str, value: Any) -> None:
-        if value not in (None, "", [], {}):
-            lines.append(f"  {key:<12}{value}")
-
-    say("why", record["why"])
-    say("tags", " ".join(overview["tags"]))
-    for entry in read_lines(run.dir / "notes.jsonl"):
-        say("note", entry.get("note"))
-    say("parent", record["parent"])
-    say("by", f"{record['who']} on {record['host']}, {record['created']}")
-    say("code", code_line(record["code"]))
-    say("command", " ".join(record["command"].get("argv", [])))
-    env = record["env"]
-    say(
-        "environment",
-        f"Python {env.get('python')}, torch {env.get('torch')}, {env.get('n_packages')} packages",
-    )
-    for attempt in attempts:
-        say(f"attempt {attempt['n']}", attempt_line(attempt))
-        for change in attempt["start"].get("environment_differences", [])[:5]:
-            say("", f"environment {change}")
-        if exception := attempt["end"].get("exception"):
-            say("", exception["line"])
-    if expected := attempts and attempts[0]["start"].get(
-        "forecast"
-    ):  # by a lab bench of the same code and settings
-        took = (
-            f", took {timedelta(seconds=round(overview['seconds']))}" if overview["seconds"] else ""
-        )
-        say("forecast", f"{timedelta(seconds=round(expected['seconds']))}{took}")
-    for name, value in overview["metrics"].items():
-        say(name, format_value(value))
-    say("directory", run.dir)
-    names = ", ".join(sorted(path.name for path in run.checkpoints.glob("*.ckpt")))
-    say(
-        "files",
-        f"metrics.jsonl ({len(read_metrics(run.dir))} rows), checkpoints: {names or 'none'}",
-    )
-    lines.append(f"  next: {advice(overview['status'], run)}")
+def format_run(run: Run, row: Row) -> str:
+    """The page of a run: a line for each fact, then what to type next."""
+    attempts = read_attempts(run.dir)
+    facts = [
+        *record_facts(run, row),
+        *attempt_facts(attempts),
+        ("forecast", format_forecast(attempts, row)),
+        *((name, format_value(value)) for name, value in row["metrics"].items()),
+        ("directory", str(run.dir)),
+        ("files", format_files(run)),
+    ]
+    lines = [f"{run.id}  {row['status']}  trial {run.trial}  seed {run.record['seed']}"]
+    lines += [f"  {name:<12}{value}" for name, value in facts if value]
+    lines.append(f"  next: {advice(row['status'], run)}")
     return "\n".join(lines)
 
 
-def attempt_line(attempt: dict) -> str:
-    start, end = attempt["start"], attempt["end"]
-    where = f"{start.get('host', '?')}, {start.get('device', 'device unknown')}"
-    took = f", {timedelta(seconds=round(end['seconds']))}" if "seconds" in end else ""
-    signal = f" by signal {end['signal']}" if end.get("signal") else ""
-    return f"{end.get('status', 'no end')}{signal} on {where}{took}"
+def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
+    """What run.json and notes.jsonl say, each with its name."""
+    record = run.record
+    environment = record["env"]
+    packages = f"{environment.get('n_packages')} packages"
+    notes = [entry.get("note") for entry in read_lines(run.dir / "notes.jsonl")]
+    return [
+        ("why", record["why"]),
+        ("tags", " ".join(row["tags"])),
+        *(("note", note) for note in notes),
+        ("parent", record["parent"]),
+        ("by", f"{record['who']} on {record['host']}, {record['created']}"),
+        ("code", format_code(record["code"])),
+        ("command", " ".join(record["command"].get("argv", []))),
+        (
+            "environment",
+            f"Python {environment.get('python')}, torch {environment.get('torch')}, {packages}",
+        ),
+    ]
+
+
+def attempt_facts(attempts: list[AttemptFiles]) -> list[tuple[str, str]]:
+    """A line for each attempt, followed by what its environment had different and by its error."""
+    facts = []
+    for attempt in attempts:
+        facts.append((f"attempt {attempt.n}", format_attempt(attempt)))
+        changes = attempt.start.get("environment_differences", [])
+        facts += [("", f"environment {change}") for change in changes[:MAX_CHANGES]]
+        exception = attempt.end.get("exception")
+        if exception:
+            facts.append(("", exception["line"]))
+    return facts
+
+
+def format_attempt(attempt: AttemptFiles) -> str:
+    """How an attempt ended, where it ran, and how long it took."""
+    text = attempt.end.get("status", "no end")
+    if attempt.end.get("signal"):
+        text += f" by signal {attempt.end['signal']}"
+    host = attempt.start.get("host", "?")
+    device = attempt.start.get("device", "device unknown")
+    text += f" on {host}, {device}"
+    if "seconds" in attempt.end:
+        text += f", {format_seconds(attempt.end['seconds'])}"
+    return text
+
+
+def format_forecast(attempts: list[AttemptFiles], row: Row) -> str | None:
+    """What `lab bench` of the same code and settings expected, and what the run took."""
+    forecast = attempts[0].start.get("forecast") if attempts else None
+    if not forecast:
+        return None
+    text = format_seconds(forecast["seconds"])
+    if row["seconds"]:
+        text += f", took {format_seconds(row['seconds'])}"
+    return text
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration as hours:minutes:seconds."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def format_files(run: Run) -> str:
+    """The length of metrics.jsonl and the names of the checkpoints."""
+    names = sorted(path.name for path in run.checkpoints.glob("*.ckpt"))
+    n_rows = len(read_metrics(run.dir))
+    return f"metrics.jsonl ({n_rows} rows), checkpoints: {', '.join(names) or 'none'}"
 
 
 def advice(status: str, run: Run) -> str:
@@ -105,5 +147,6 @@ def advice(status: str, run: Run) -> str:
         return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
     if status in ("running", "queued"):
         return f"{run.dir}/metrics.jsonl grows while it runs"
-    there = any(run.checkpoints.glob("*.ckpt"))
-    return f"lab resume {run.id}" if there else "no checkpoint was written: train again"
+    if any(run.checkpoints.glob("*.ckpt")):
+        return f"lab resume {run.id}"
+    return "no checkpoint was written: train again"

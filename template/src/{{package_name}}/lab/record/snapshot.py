@@ -1,5 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`snapshot` freezes the working tree as a commit, without touching the index, the branch or a file of the user."""
+"""Freezes a work tree as a git commit, without changing anything of the user's; `lab snapshot`."""
+
+from __future__ import annotations
 
 import argparse
 import json
@@ -8,197 +10,18 @@ import shutil
 import stat
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..errors import Refused
 from ..machine.secrets import find_tokens, has_secret_name, refuse_tokens
 from ..project import Project
-from .git import Git, GitFailed, locate, remote_url
+from .git import Git, GitFailed, Repository, locate, remote_url
+from .schema import Code, SkippedFile
 
-ROUNDS = 3  # how often the tree is looked at again when it changes while it is read
-TOTAL_FACTOR = 50  # all new files together may be this many times the cap of one
+ROUNDS = 3  # how often the tree is read again when it changes while it is read
+TOTAL_FACTOR = 50  # all new files together may be this many times the limit of one
 PRINTED = ("commit", "tree", "ref", "dirty", "skipped", "submodules")  # by --json
-
-
-def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> dict:
-    """Freezes the work tree around `directory` and returns what a record needs to know of it.
-
-    Args:
-        max_file_mb: files that git does not track yet are skipped above this size (10**6 bytes).
-        allow: record also what looks like a token.
-
-    Returns:
-        `commit, tree, ref, dirty, head, branch, remote, prefix, n_changed, n_untracked, skipped, submodules`;
-        `skipped` is a list of `{path, reason}`, `submodules` one of `{path, commit, dirty, …}`.
-
-    Raises:
-        NoRepository: nothing to freeze here.
-        Refused: git cannot write or read something, the tree keeps changing, or a token was found.
-    """
-    found = locate(directory)
-    top, head = found["top"], found["head"]
-    with tempfile.TemporaryDirectory(prefix="lab-snapshot-") as temporary:
-        original, index = Path(found["git_dir"]) / "index", Path(temporary) / "index"
-        if original.exists():
-            shutil.copy2(original, index)  # with its time stamp: git judges racy edits by it
-        git = Git(top, {"GIT_INDEX_FILE": str(index)})
-        submodules = freeze_submodules(git, unhide(git), max_file_mb=max_file_mb, allow=allow)
-        taken = add_changes(git, max_file_mb * 1e6, allow)
-        tree = git("write-tree")
-        commit = head if tree == found["head_tree"] else commit_tree(git, tree, head)
-    ref = create_ref(Git(top), commit)
-    about = {key: found[key] for key in ("head", "branch", "prefix")}
-    about["remote"] = remote_url(Git(top), found["branch"])
-    kept = {"commit": commit, "tree": tree, "ref": ref, "dirty": commit != head}
-    return kept | about | taken | {"submodules": submodules}
-
-
-def unhide(git: Git) -> list[str]:
-    """Clears assume-unchanged and skip-worktree in the copied index for files that exist; returns all submodules."""
-    hidden, gitlinks = [], []
-    for line in git.paths("ls-files", "-v", "-s", "-z"):
-        entry, path = line.split("\t", 1)
-        flag, mode = entry[0], entry[2:8]
-        if mode == "160000":
-            gitlinks.append(path)
-        elif (flag.islower() or flag == "S") and os.path.lexists(git.directory / path):
-            hidden.append(path)
-    if hidden:
-        names = "\0".join(hidden) + "\0"
-        for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
-            git("update-index", flag, "-z", "--stdin", stdin=names)
-    return gitlinks
-
-
-def add_changes(git: Git, max_bytes: float, allow: bool) -> dict:
-    """Adds every change to the copied index until git sees no difference any more; counts and skipped files."""
-    taken: dict[str, set[str]] = {"changed": set(), "untracked": set()}
-    for _ in range(ROUNDS + 1):
-        changed = git.paths("diff-files", "--name-only", "--ignore-submodules=all", "-z")
-        untracked, skipped = select_untracked(
-            git.directory, git.paths("ls-files", "-o", "--exclude-standard", "-z"), max_bytes
-        )
-        if not changed and not untracked:
-            counts = {f"n_{kind}": len(paths) for kind, paths in taken.items()}
-            return counts | {"skipped": skipped}
-        if not allow:
-            refuse_tokens_in(git.directory, [*changed, *untracked])
-        taken["changed"] |= set(changed) - taken["untracked"]
-        taken["untracked"] |= set(untracked)
-        names = "".join(f"{path}\0" for path in dict.fromkeys([*changed, *untracked]))
-        git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
-    files = ", ".join([*changed, *untracked][:3])
-    raise Refused(
-        f"these files keep changing while they are recorded: {files}. Stop what writes them, or have git ignore them."
-    )
-
-
-def select_untracked(
-    top: Path, untracked: list[str], max_bytes: float
-) -> tuple[list[str], list[dict]]:
-    """Splits untracked paths into those to take and those to skip, with the reason."""
-    take, skipped, total = [], [], 0
-    for path in untracked:
-        try:
-            status = os.lstat(top / path)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        if path.endswith("/"):
-            skipped.append({"path": path, "reason": "nested-repository"})
-        elif has_secret_name(path):
-            skipped.append({"path": path, "reason": "secret-name"})
-        elif stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
-            skipped.append({"path": path, "reason": "size", "bytes": status.st_size})
-        else:
-            take.append(path)
-            total += status.st_size
-    if total > TOTAL_FACTOR * max_bytes:
-        raise Refused(
-            f"{len(take)} files ({total / 1e9:.1f} GB) are neither tracked nor ignored by git, "
-            f"for example {take[0]}. Name the ones that are not code in .gitignore."
-        )
-    return take, skipped
-
-
-def refuse_tokens_in(top: Path, paths: list[str]) -> None:
-    found = []
-    for path in paths:
-        try:
-            if stat.S_ISREG(os.lstat(top / path).st_mode):
-                found += find_tokens((top / path).read_bytes(), path)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise Refused(
-                f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded"
-            ) from error
-    refuse_tokens(found)
-
-
-def freeze_submodules(git: Git, paths: list[str], **options: Any) -> list[dict]:
-    """A snapshot inside each checked-out submodule, whose commit becomes the gitlink in the copied index."""
-    submodules = []
-    for path in dict.fromkeys(paths):
-        if not (git.directory / path / ".git").exists():
-            submodules.append(
-                {"path": path, "commit": None, "dirty": False, "note": "not checked out"}
-            )
-            continue
-        inner = snapshot(git.directory / path, **options)
-        git("update-index", "--cacheinfo", f"160000,{inner['commit']},{path}")
-        submodules.append({"path": path, **inner})
-    return submodules
-
-
-def commit_tree(git: Git, tree: str, head: str | None) -> str:
-    """A commit that depends on nothing but the tree and HEAD: fixed identity, HEAD's date."""
-    date = git("show", "-s", "--format=%ct +0000", head) if head else "0 +0000"
-    about = {"NAME": "lab", "EMAIL": "lab@localhost", "DATE": f"@{date}"}
-    who = {
-        f"GIT_{role}_{key}": value
-        for role in ("AUTHOR", "COMMITTER")
-        for key, value in about.items()
-    }
-    parent = ["-p", head] if head else []
-    fixed = Git(git.directory, git.variables | who)
-    return fixed(
-        "commit-tree", "--no-gpg-sign", *parent, "-m", "The working tree as it was run", tree
-    )
-
-
-def create_ref(git: Git, commit: str) -> str:
-    """The ref of `commit`, created once; an existing one, or one that another process makes meanwhile, must name it."""
-    ref = f"refs/runs/{commit[:12]}"
-    for pause_s in (0, 0.02, 0.1, 0.5):
-        time.sleep(pause_s)
-        done = git.run("update-ref", "--stdin", stdin=f"create {ref} {commit}\n")
-        existing = (
-            commit
-            if done.returncode == 0
-            else git.run("rev-parse", "--verify", "-q", ref).stdout.strip()
-        )
-        if existing == commit:
-            return ref
-        if existing:
-            raise Refused(
-                f"{ref} is {existing}, not the snapshot {commit}. Delete it with: git update-ref -d {ref}"
-            )
-    raise GitFailed(f"git cannot write {ref}: {done.stderr.strip()}")
-
-
-def code_line(code: dict) -> str:
-    """A snapshot in one line: `1a2b3c4d5e6f = main 0123456789ab + 2 changed and 1 new files; left out: .env (secret-name)`."""
-    if not code.get("commit"):
-        return f"not recorded: {code.get('reason', 'unknown')}"
-    changes = (
-        f" + {code['n_changed']} changed and {code['n_untracked']} new files"
-        if code.get("dirty")
-        else ""
-    )
-    skipped = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in code.get("skipped", []))
-    head = f"{code['commit'][:12]} = {code.get('branch') or 'no branch'} {(code.get('head') or '')[:12]}"
-    return head + changes + (f"; left out: {skipped}" if skipped else "")
 
 
 def snapshot_command(project: Project, args: list[str]) -> None:
@@ -211,6 +34,249 @@ def snapshot_command(project: Project, args: list[str]) -> None:
     parser.add_argument("--allow", action="store_true", help="record also what looks like a token")
     parser.add_argument("--json", action="store_true", help="for scripts: " + ", ".join(PRINTED))
     options = parser.parse_args(args)
-    found = snapshot(options.repo, allow=options.allow)
-    printed = json.dumps({key: found[key] for key in PRINTED})
-    print(printed if options.json else f"{found['commit']} {found['ref']}\n{code_line(found)}")
+    code = snapshot(options.repo, allow=options.allow)
+    if options.json:
+        print(json.dumps({key: code[key] for key in PRINTED}))
+    else:
+        print(f"{code['commit']} {code['ref']}\n{format_code(code)}")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a snapshot has that HEAD has not."""
+
+    n_changed: int
+    n_untracked: int
+    skipped: list[SkippedFile]
+
+
+def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> Code:
+    """Freezes the work tree around `directory`.
+
+    Args:
+        max_file_mb: files that git does not track yet are skipped above this size (10**6 bytes).
+        allow: record also what looks like a token.
+
+    Returns:
+        The code without what `freeze_code` adds: its bundles and the hashes of package and trial.
+
+    Raises:
+        NoRepository: nothing to freeze here.
+        Refused: git cannot write or read something, the tree keeps changing, or a token was found.
+    """
+    repository = locate(directory)
+    with tempfile.TemporaryDirectory(prefix="lab-snapshot-") as temporary:
+        index = copy_index(repository, Path(temporary))
+        git = Git(repository.top, {"GIT_INDEX_FILE": str(index)})
+        gitlinks = unhide_files(git)
+        submodules = freeze_submodules(git, gitlinks, max_file_mb, allow)
+        changes = add_changes(git, max_file_mb * 1e6, allow)
+        tree = git("write-tree")
+        commit = repository.head
+        if tree != repository.head_tree:
+            commit = commit_tree(git, tree, repository.head)
+    git = Git(repository.top)
+    return {
+        "commit": commit,
+        "tree": tree,
+        "ref": create_ref(git, commit),
+        "dirty": commit != repository.head,
+        "head": repository.head,
+        "branch": repository.branch,
+        "prefix": repository.prefix,
+        "remote": remote_url(git, repository.branch),
+        "n_changed": changes.n_changed,
+        "n_untracked": changes.n_untracked,
+        "skipped": changes.skipped,
+        "submodules": submodules,
+    }
+
+
+def copy_index(repository: Repository, folder: Path) -> Path:
+    """A copy of git's index to work on. It keeps the time stamp, by which git judges racy edits."""
+    original = repository.git_dir / "index"
+    index = folder / "index"
+    if original.exists():
+        shutil.copy2(original, index)
+    return index
+
+
+def unhide_files(git: Git) -> list[str]:
+    """Clears assume-unchanged and skip-worktree in the copied index for files that exist.
+
+    Returns:
+        The paths of all submodules.
+    """
+    hidden = []
+    gitlinks = []
+    for line in git.paths("ls-files", "-v", "-s", "-z"):
+        entry, path = line.split("\t", 1)
+        flag = entry[0]
+        mode = entry[2:8]
+        if mode == "160000":
+            gitlinks.append(path)
+        elif (flag.islower() or flag == "S") and os.path.lexists(git.directory / path):
+            hidden.append(path)
+    if hidden:
+        names = "".join(f"{path}\0" for path in hidden)
+        for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
+            git("update-index", flag, "-z", "--stdin", stdin=names)
+    return gitlinks
+
+
+def freeze_submodules(git: Git, paths: list[str], max_file_mb: float, allow: bool) -> list[Code]:
+    """Makes a snapshot inside each checked-out submodule.
+
+    Its commit becomes the gitlink in the copied index.
+    """
+    submodules: list[Code] = []
+    for path in dict.fromkeys(paths):
+        if not (git.directory / path / ".git").exists():
+            submodules.append(
+                {"path": path, "commit": None, "dirty": False, "note": "not checked out"}
+            )
+            continue
+        inner = snapshot(git.directory / path, max_file_mb=max_file_mb, allow=allow)
+        git("update-index", "--cacheinfo", f"160000,{inner['commit']},{path}")
+        submodules.append({"path": path, **inner})
+    return submodules
+
+
+def add_changes(git: Git, max_bytes: float, allow: bool) -> Changes:
+    """Adds every change to the copied index, until git sees no difference any more.
+
+    Raises:
+        Refused: the tree keeps changing, or a token was found.
+    """
+    all_changed: set[str] = set()
+    all_untracked: set[str] = set()
+    for _ in range(ROUNDS + 1):
+        changed = git.paths("diff-files", "--name-only", "--ignore-submodules=all", "-z")
+        listed = git.paths("ls-files", "-o", "--exclude-standard", "-z")
+        untracked, skipped = select_untracked(git.directory, listed, max_bytes)
+        if not changed and not untracked:
+            return Changes(len(all_changed), len(all_untracked), skipped)
+        paths = list(dict.fromkeys([*changed, *untracked]))
+        if not allow:
+            refuse_tokens_in_files(git.directory, paths)
+        all_changed |= set(changed) - all_untracked
+        all_untracked |= set(untracked)
+        names = "".join(f"{path}\0" for path in paths)
+        git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
+    raise Refused(
+        f"these files keep changing while they are recorded: {', '.join(paths[:3])}. "
+        "Stop what writes them, or have git ignore them."
+    )
+
+
+def select_untracked(
+    top: Path, paths: list[str], max_bytes: float
+) -> tuple[list[str], list[SkippedFile]]:
+    """Splits untracked paths into those to add and those to skip, with the reason.
+
+    Raises:
+        Refused: the files to add are too large together.
+    """
+    selected = []
+    skipped: list[SkippedFile] = []
+    total_bytes = 0
+    for path in paths:
+        try:
+            status = os.lstat(top / path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if path.endswith("/"):
+            skipped.append({"path": path, "reason": "nested-repository"})
+        elif has_secret_name(path):
+            skipped.append({"path": path, "reason": "secret-name"})
+        elif stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
+            skipped.append({"path": path, "reason": "size", "bytes": status.st_size})
+        else:
+            selected.append(path)
+            total_bytes += status.st_size
+    if total_bytes > TOTAL_FACTOR * max_bytes:
+        raise Refused(
+            f"{len(selected)} files ({total_bytes / 1e9:.1f} GB) are neither tracked nor ignored "
+            f"by git, for example {selected[0]}. Name those that are not code in .gitignore."
+        )
+    return selected, skipped
+
+
+def refuse_tokens_in_files(top: Path, paths: list[str]) -> None:
+    """Looks for tokens in files.
+
+    Raises:
+        Refused: a token was found, or a file cannot be read.
+    """
+    tokens = []
+    for path in paths:
+        try:
+            if stat.S_ISREG(os.lstat(top / path).st_mode):
+                tokens += find_tokens((top / path).read_bytes(), path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise Refused(
+                f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded"
+            ) from error
+    refuse_tokens(tokens)
+
+
+def commit_tree(git: Git, tree: str, head: str | None) -> str:
+    """A commit that depends on nothing but the tree and HEAD: fixed identity, HEAD's date."""
+    date = "0 +0000"
+    parents = []
+    if head:
+        date = git("show", "-s", "--format=%ct +0000", head)
+        parents = ["-p", head]
+    identity = {}
+    for role in ("AUTHOR", "COMMITTER"):
+        identity[f"GIT_{role}_NAME"] = "lab"
+        identity[f"GIT_{role}_EMAIL"] = "lab@localhost"
+        identity[f"GIT_{role}_DATE"] = f"@{date}"
+    message = "The working tree as it was run"
+    as_lab = Git(git.directory, git.variables | identity)
+    return as_lab("commit-tree", "--no-gpg-sign", *parents, "-m", message, tree)
+
+
+def create_ref(git: Git, commit: str) -> str:
+    """Creates the ref of a commit, unless it exists already or another process creates it.
+
+    Raises:
+        Refused: the ref names another commit.
+        GitFailed: git cannot write it.
+    """
+    ref = f"refs/runs/{commit[:12]}"
+    for pause_s in (0, 0.02, 0.1, 0.5):
+        time.sleep(pause_s)
+        done = git.run("update-ref", "--stdin", stdin=f"create {ref} {commit}\n")
+        if done.returncode == 0:
+            return ref
+        existing = git.run("rev-parse", "--verify", "-q", ref).stdout.strip()
+        if existing == commit:
+            return ref
+        if existing:
+            raise Refused(
+                f"{ref} is {existing}, not the snapshot {commit}. "
+                f"Delete it with: git update-ref -d {ref}"
+            )
+    raise GitFailed(f"git cannot write {ref}: {done.stderr.strip()}")
+
+
+def format_code(code: Code) -> str:
+    """A snapshot in one line.
+
+    For example: `1a2b3c4d5e6f = main 0123456789ab + 2 changed and 1 new files; left out: .env
+    (secret-name)`.
+    """
+    if not code.get("commit"):
+        return f"not recorded: {code.get('reason', 'unknown')}"
+    branch = code.get("branch") or "no branch"
+    head = code.get("head") or ""
+    text = f"{code['commit'][:12]} = {branch} {head[:12]}"
+    if code.get("dirty"):
+        text += f" + {code['n_changed']} changed and {code['n_untracked']} new files"
+    skipped = [f"{file['path']} ({file['reason']})" for file in code.get("skipped", [])]
+    if skipped:
+        text += f"; left out: {', '.join(skipped)}"
+    return text

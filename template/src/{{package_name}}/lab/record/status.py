@@ -1,5 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What became of a run, worked out from what its processes left behind."""
+"""The status of a run, from what its processes left and what the scheduler says."""
+
+from __future__ import annotations
 
 import math
 import time
@@ -8,59 +10,93 @@ from contextlib import suppress
 from pathlib import Path
 
 from .atomic import read_json
-from .attempt_files import NONE, read_attempts
+from .attempt_files import AttemptFiles, last_attempt
 from .process import pid_space, pid_started
+from .schema import ProcessFacts, RunRecord
 
 STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
 SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
-# A run's record -> its job is "queued", "running", "unknown" (to this machine or person); None when it is over.
-JobStateOf = Callable[[dict], str | None]
+# Asks the scheduler for the state of a run's job: "queued", "running", "unknown" (to this machine
+# or person), or None when it is over.
+JobStateOf = Callable[[RunRecord], str | None]
 
 
 def status_of(
-    run_dir: Path, scheduler: JobStateOf | None = None, record: dict | None = None
+    run_dir: Path, job_state_of: JobStateOf | None = None, record: RunRecord | None = None
 ) -> str:
-    """One of STATES. `scheduler` answers for runs that have a job; without it their heartbeat counts alone."""
+    """One of STATES. The first line of this table that holds decides.
+
+    =============================================================  =================
+    what is there                                                  status
+    =============================================================  =================
+    summary.json, of a run that was not preempted                  its status
+    a job that the scheduler calls queued or running               what it says
+    a preempted run with a job that the scheduler does not know    queued
+    end.json of the last attempt (killed before summary.json)      its status
+    a job that is over                                             lost
+    a job, and no attempt has begun                                queued
+    a process that lives on this machine                           running
+    a process elsewhere, with a heartbeat in the last 10 minutes   running
+    none of these                                                  lost
+    =============================================================  =================
+
+    A run is preempted when it was interrupted and the file `requeue` asks for another attempt.
+
+    Args:
+        job_state_of: asks the scheduler about a run with a job; without it all jobs are unknown.
+        record: run.json, when it was read before.
+    """
     summary = read_json(run_dir / "summary.json")
-    preempted = (
-        summary and summary["status"] == "interrupted" and (run_dir / "requeue").exists()
-    )  # may be queued again
+    interrupted = summary is not None and summary["status"] == "interrupted"
+    preempted = interrupted and (run_dir / "requeue").exists()
     if summary is not None and not preempted:
         return summary["status"]
+
     record = record or read_json(run_dir / "run.json") or {}
-    job = record.get("job")
-    says = scheduler(record) if scheduler and job else "unknown"
-    last = (read_attempts(run_dir) or [NONE])[-1]
-    if says in ("queued", "running"):
-        return says
-    if preempted and job and says == "unknown":
+    has_job = bool(record.get("job"))
+    job_state = "unknown"
+    if has_job and job_state_of:
+        job_state = job_state_of(record)
+    if job_state in ("queued", "running"):
+        return job_state
+    if preempted and has_job and job_state == "unknown":
         return "queued"
-    if last["end"]:  # killed between end.json and summary.json
-        return last["end"]["status"]
-    if says is None:
-        return "lost"  # the scheduler no longer knows it, and it never said how it ended
-    if job and not last["start"]:
+
+    attempt = last_attempt(run_dir)
+    if attempt and attempt.end:
+        return attempt.end["status"]
+    if job_state is None:
+        return "lost"
+    if has_job and not (attempt and attempt.start):
         return "queued"
-    living = alive(last["start"] or record.get("process") or {})
-    if living is None:
-        living = silence_s(run_dir, last["n"]) < SILENT_S
-    return "running" if living else "lost"
+    return "running" if seems_alive(run_dir, record, attempt) else "lost"
 
 
-def alive(process: dict) -> bool | None:
-    """Whether the process runs; None when its pid means nothing here (another machine, container or boot)."""
+def seems_alive(run_dir: Path, record: RunRecord, attempt: AttemptFiles | None) -> bool:
+    """Whether the process of a run lives here, or elsewhere has touched its heartbeat lately."""
+    process = record.get("process") or {}
+    if attempt and attempt.start:
+        process = attempt.start
+    lives = alive(process)
+    if lives is None:
+        return silence_s(run_dir, attempt.n if attempt else 0) < SILENT_S
+    return lives
+
+
+def alive(process: ProcessFacts) -> bool | None:
+    """Whether a process runs.
+
+    None when its pid means nothing here: it is from another machine, container or boot.
+    """
     if process.get("pid_space") != pid_space():
         return None
     return pid_started(process["pid"]) == process.get("pid_started")
 
 
 def silence_s(run_dir: Path, n: int) -> float:
-    """Seconds since the last heartbeat of attempt `n`, or else since the run was recorded."""
-    for path in (
-        run_dir / f"attempts/{n}/heartbeat",
-        run_dir / f"attempts/{n}/start.json",
-        run_dir / "run.json",
-    ):
+    """Seconds since the last heartbeat of attempt `n`, else since its start or the run's."""
+    signs = (f"attempts/{n}/heartbeat", f"attempts/{n}/start.json", "run.json")
+    for sign in signs:
         with suppress(FileNotFoundError):
-            return time.time() - path.stat().st_mtime
+            return time.time() - (run_dir / sign).stat().st_mtime
     return math.inf

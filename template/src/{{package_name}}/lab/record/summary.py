@@ -1,38 +1,51 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """What a listing needs of a run: summary.json."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
-from .attempt_files import NONE, read_attempts
+from .attempt_files import AttemptFiles, read_attempts
 from .metrics_file import last_metrics
+from .schema import RunRecord, Summary
+
+OF_RECORD = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
+OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
 
 
-def summarise(record: dict, run_dir: Path) -> dict:
-    """What a listing needs of a run; times and energy are over all attempts, failed ones too."""
+def summarise(record: RunRecord, run_dir: Path) -> Summary:
+    """The summary of a run, without its status.
+
+    Times and energy are over all attempts, failed ones too.
+    """
     attempts = read_attempts(run_dir)
-    first, last = (attempts or [NONE])[0], (attempts or [NONE])[-1]
-    code, exception = record.get("code") or {}, last["end"].get("exception")
-    taken = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
+    first_start = attempts[0].start if attempts else {}
+    last_start = attempts[-1].start if attempts else {}
+    last_end = attempts[-1].end if attempts else {}
+    exception = last_end.get("exception")
+    code = record.get("code") or {}
     return {
         "schema": 1,
-        **{key: record.get(key) for key in taken},
-        "metrics": last["end"].get("metrics") or last_metrics(run_dir),
-        "exception": exception and exception["line"],
-        "code": {key: code.get(key) for key in ("commit", "tree", "branch", "dirty", "trial_tree")},
-        "device": last["start"].get("device"),
-        "started_unix_s": first["start"].get("started_unix_s"),
-        "attempt_unix_s": last["start"].get("started_unix_s"),
-        "ended_unix_s": last["end"].get("ended_unix_s"),
-        **{key: total_of(attempts, key) for key in ("seconds", "gpu_seconds", "energy_j")},
+        **{key: record.get(key) for key in OF_RECORD},
+        "metrics": last_end.get("metrics") or last_metrics(run_dir),
+        "exception": exception["line"] if exception else None,
+        "code": {key: code.get(key) for key in OF_CODE},
+        "device": last_start.get("device"),
+        "started_unix_s": first_start.get("started_unix_s"),
+        "attempt_unix_s": last_start.get("started_unix_s"),
+        "ended_unix_s": last_end.get("ended_unix_s"),
+        "seconds": total_of(attempts, "seconds"),
+        "gpu_seconds": total_of(attempts, "gpu_seconds"),
+        "energy_j": total_of(attempts, "energy_j"),
         "n_attempts": len(attempts),
     }
 
 
-def total_of(attempts: list[dict], key: str) -> float | None:
-    """The sum over attempts; None when none measured it. One that never ended counts up to its last heartbeat."""
-    values = [
-        attempt["end"].get(key) if attempt["end"] else attempt["until_now"].get(key)
-        for attempt in attempts
-    ]
-    known = [value for value in values if value is not None]
-    return round(sum(known), 3) if known else None
+def total_of(attempts: list[AttemptFiles], key: str) -> float | None:
+    """The sum of `key` over attempts; None when none measured it.
+
+    An attempt that never ended counts up to its last heartbeat.
+    """
+    measured = [attempt.end or attempt.until_now for attempt in attempts]
+    values = [figures[key] for figures in measured if figures.get(key) is not None]
+    return round(sum(values), 3) if values else None

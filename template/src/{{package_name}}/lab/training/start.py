@@ -18,6 +18,7 @@ from ..config.resolve import load_dotenv, resolve, secret_values
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
 from ..record.attempt_files import read_attempts
+from ..record.create import RunRequest, create_run
 from ..record.find import find_run
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
@@ -52,9 +53,7 @@ def train_command(project: Project, args: list[str]) -> int:
         else compose(project, chosen.overrides)
     )
     config = made.config
-    run = Run.create(
-        project,
-        Path(config.paths.runs),
+    request = RunRequest(
         trial=made.trial,
         config_yaml=made.yaml,
         overrides=made.overrides,
@@ -67,6 +66,7 @@ def train_command(project: Project, args: list[str]) -> int:
         max_file_mb=config.record.max_file_mb,
         checkpoints=Path(config.paths.checkpoints) if config.paths.checkpoints else None,
     )
+    run = create_run(project, Path(config.paths.runs), request)
     return train_attempt(project, run, [])
 
 
@@ -116,6 +116,6 @@ def join_attempt() -> int:
     begun = read_attempts(
         run.dir
     )  # still empty when this rank is faster than the first attempt's first rank
-    recording = Recording(None, int(os.environ[env.ATTEMPT]), begun[0]["start"] if begun else {})
+    recording = Recording(None, int(os.environ[env.ATTEMPT]), begun[0].start if begun else {})
     import_module(f"{PACKAGE}.train").train(resolve(config), run, recording)
     return 0

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 from ..project import Project
-from ..record.index import ranked, rows
+from ..record.index import read_rows
+from ..record.ranking import rank_by_metric
 from .new import trial_names
 
 PARENT = re.compile(r"^\*\*Parent\.\*\* \[([a-z][a-z0-9_]*)\]", re.MULTILINE)
@@ -28,7 +29,7 @@ def format_tree(project: Project, metric: str) -> list[str]:
     """A line per trial: indented below its parent, with the number of runs and the best value of `metric`."""
     known = trial_names(project)
     parents = {name: parent_of(project.source / "trials" / name) for name in known}
-    found = rows(project.paths["runs"])
+    found = read_rows(project.paths["runs"])
     lines: list[str] = []
 
     def visit(name: str, prefix: str, branch: str, seen: tuple[str, ...]) -> None:
@@ -49,7 +50,7 @@ def trial_numbers(trial: str, found: list[dict], metric: str) -> str:
     own = [row for row in found if row["trial"].partition("/")[0] == trial]
     if not own:
         return "no runs"
-    best = ranked([row for row in own if row["status"] == "finished"], metric)
+    best = rank_by_metric([row for row in own if row["status"] == "finished"], metric)
     value = f"  {metric} {best[0]['metrics'][metric]:.4g}" if best else ""
     return f"{len(own)} run{'s' if len(own) > 1 else ''}{value}"
 

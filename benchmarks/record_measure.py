@@ -1,0 +1,78 @@
+"""What the benchmarks of the record share: CPU seconds of a command, and a project with many runs."""
+
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+WHO = ("-c", "user.name=b", "-c", "user.email=b@x.org")
+
+
+def cpu_s(command: list, folder: Path, **variables: str) -> tuple[float, str]:
+    """User + system seconds of a command and its children, and what it printed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    usual = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    places = {"PYTHONPATH": str(folder / "src"), "TMPDIR": str(folder.parent / "tmp")}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=usual | places | variables,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    if done.returncode:
+        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+
+def say(what: str, seconds: list[float], more: str = "") -> None:
+    print(f"{what:<60}{statistics.median(seconds):8.3f} s   {more}", flush=True)
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", *WHO, *words], cwd=folder, check=True, capture_output=True)
+
+
+def make_runs(folder: Path, n_runs: int) -> None:
+    """Ended runs of 20 trials, as `lab train` leaves them, without their other files."""
+    shutil.rmtree(folder / "runs", ignore_errors=True)
+    for k in range(n_runs):
+        run_id = f"20260101-{k // 3600:02}{k // 60 % 60:02}{k % 60:02}-{k:06x}"
+        run = folder / f"runs/trial{k % 20}" / run_id
+        run.mkdir(parents=True)
+        about = {
+            "schema": 1,
+            "run_id": run_id,
+            "trial": f"trial{k % 20}",
+            "parent": None,
+            "who": "ann",
+            "why": None,
+        }
+        about |= {"created": "2026-01-01T00:00:00.000+00:00", "seed": 0, "config_sha256": "ab" * 32}
+        code = {
+            "commit": "ab" * 20,
+            "tree": "cd" * 20,
+            "branch": "main",
+            "dirty": False,
+            "trial_tree": "ef" * 20,
+        }
+        metrics = {"val/loss": k / n_runs, "val/acc": 0.9, "train/loss": 0.5, "test/acc": 0.9}
+        times = {
+            "started_unix_s": 1.0,
+            "ended_unix_s": 2.0,
+            "seconds": 1.0,
+            "gpu_seconds": 0.0,
+            "n_attempts": 1,
+        }
+        whole = (
+            about
+            | times
+            | {"code": code, "metrics": metrics, "status": "finished", "exception": None}
+        )
+        (run / "summary.json").write_text(json.dumps(whole, indent=1))

@@ -1,0 +1,194 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Creates a run: freezes the code, then writes the record.
+
+The directory of the run appears under its name when everything in it is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import secrets
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ..machine.secrets import find_tokens, refuse_tokens
+from ..project import Project, read_yaml
+from .atomic import plain_json, sha256, write_file, write_json
+from .bundle import STORE, link_bundles
+from .environment import read_environment
+from .frozen import check_frozen_directory, freeze_code
+from .packages import installed_packages
+from .process import process_facts, user
+from .run import SCHEMA, Run
+from .schema import Code, RunRecord
+from .snapshot import format_code
+
+ANSWERS = ".copier-answers.yml"  # its `_commit` is the version of the template
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a new run is made of."""
+
+    trial: str  # "wide", or "wide/lowlr" for a variant
+    config_yaml: str  # the composed configuration
+    overrides: list[str]
+    argv: list[str]
+    seed: int
+    why: str | None = None
+    parent: str | None = None  # id of the run that this one repeats
+    dirty: str = "snapshot"  # what to do about uncommitted changes: "snapshot" or "refuse"
+    allow: bool = False  # record also what looks like a token
+    max_file_mb: float = 10  # files that git does not track are skipped above this (10**6 bytes)
+    checkpoints: Path | None = None  # root for checkpoints that shall not lie in the run directory
+    code: Code | None = None  # what `freeze_code` returned, when that was done before
+    job: dict[str, Any] | None = None  # of a run that is submitted
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The place of a new run: it is written into `staging`, which is then renamed to `final`."""
+
+    run_id: str
+    staging: Path
+    final: Path
+
+
+def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
+    """Freezes the code and writes the record to runs/<trial>/<run_id>/.
+
+    The directory of a variant is runs/<trial>+<variant>/<run_id>/.
+
+    Args:
+        runs: root of all runs.
+
+    Raises:
+        Refused: the code cannot be recorded whole, or something looks like a token.
+    """
+    check_frozen_directory()
+    if not request.allow:
+        refuse_tokens_in_request(request)
+    code = request.code or freeze_code(
+        project,
+        runs,
+        request.trial,
+        dirty=request.dirty,
+        max_file_mb=request.max_file_mb,
+        allow=request.allow,
+    )
+    print_code(code)
+    packages = installed_packages()
+    directory = create_run_dir(runs / request.trial.replace("/", "+"))
+    write_run_files(directory.staging, request, packages)
+    link_bundles(code, runs / STORE, directory.staging)
+    record = build_record(project, request, directory, code, packages)
+    write_json(directory.staging / "run.json", record)
+    create_checkpoint_dir(directory, request.checkpoints)
+    os.rename(directory.staging, directory.final)
+    return Run(directory.final, plain_json(record), code)
+
+
+def refuse_tokens_in_request(request: RunRequest) -> None:
+    """Looks for tokens in what the record will show.
+
+    Raises:
+        Refused: with the place and the kind of each token.
+    """
+    texts = {
+        "command line": " ".join(request.argv),
+        "overrides": "\n".join(request.overrides),
+        "configuration": request.config_yaml,
+    }
+    tokens = []
+    for place, text in texts.items():
+        tokens += find_tokens(text.encode(errors="replace"), place)
+    refuse_tokens(tokens)
+
+
+def print_code(code: Code) -> None:
+    """One line about what was recorded as the code, unless it is just HEAD."""
+    if not code["complete"]:
+        print(f"lab: the code is NOT recorded: {code['reason']}", file=sys.stderr)
+    elif code["dirty"] or code["skipped"]:
+        print(f"lab: code {format_code(code)}", file=sys.stderr)
+
+
+def create_run_dir(folder: Path) -> RunDirectory:
+    """Makes a hidden directory for a new run in `folder`. Whoever makes it owns the id."""
+    folder.mkdir(parents=True, exist_ok=True)
+    while True:
+        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        directory = RunDirectory(run_id, folder / f".{run_id}", folder / run_id)
+        try:
+            directory.staging.mkdir()
+        except FileExistsError:
+            continue
+        if not directory.final.exists():
+            return directory
+
+
+def write_run_files(staging: Path, request: RunRequest, packages: list[str]) -> None:
+    """Writes config.yaml, overrides.txt and env.txt."""
+    write_file(staging / "config.yaml", request.config_yaml)
+    write_file(staging / "overrides.txt", "".join(f"{line}\n" for line in request.overrides))
+    write_file(staging / "env.txt", "".join(f"{line}\n" for line in packages))
+
+
+def build_record(
+    project: Project,
+    request: RunRequest,
+    directory: RunDirectory,
+    code: Code,
+    packages: list[str],
+) -> RunRecord:
+    """What run.json says; every file in the staging directory is listed with its hash."""
+    record: RunRecord = {
+        "schema": SCHEMA,
+        "run_id": directory.run_id,
+        "trial": request.trial,
+        "parent": request.parent,
+        "why": request.why,
+        "who": user(),
+        "created": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "host": platform.node(),
+        "process": process_facts(),
+        "template": template_version(project),
+        "seed": request.seed,
+        "allow": request.allow,
+        "max_file_mb": request.max_file_mb,
+        "code": code,
+        "command": {
+            "argv": request.argv,
+            "cwd": os.getcwd(),
+            "overrides": request.overrides,
+        },
+        "config_sha256": hashlib.sha256(request.config_yaml.encode()).hexdigest(),
+        "env": read_environment(project.root, packages),
+        "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
+    }
+    if request.job is not None:
+        record["job"] = request.job
+    return record
+
+
+def template_version(project: Project) -> str | None:
+    """The version of the template that the project was made from or last updated to."""
+    answers = project.root / ANSWERS
+    return read_yaml(answers).get("_commit") if answers.exists() else None
+
+
+def create_checkpoint_dir(directory: RunDirectory, root: Path | None) -> None:
+    """Makes checkpoints/; a link when `root`, the root for all checkpoints, is given."""
+    checkpoints = directory.staging / "checkpoints"
+    if root is None:
+        checkpoints.mkdir()
+        return
+    elsewhere = root / directory.final.parent.name / directory.run_id
+    elsewhere.mkdir(parents=True)
+    checkpoints.symlink_to(elsewhere)

@@ -1,0 +1,33 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The differences of two nested dicts, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+ABSENT = "absent"
+
+
+def list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """`key: a -> b` for every leaf that differs; keys of inner dicts are joined with dots."""
+    left = flatten(before)
+    right = flatten(after)
+    lines = []
+    for key in {**left, **right}:
+        old = left.get(key, ABSENT)
+        new = right.get(key, ABSENT)
+        if old != new:
+            lines.append(f"{key}: {old} -> {new}")
+    return lines
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A nested dict as `{"a.b": leaf}`. An empty dict is a leaf."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            leaves |= flatten(value, f"{prefix}{key}.")
+        else:
+            leaves[f"{prefix}{key}"] = value
+    return leaves

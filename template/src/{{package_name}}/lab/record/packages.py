@@ -1,0 +1,58 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The installed packages, as env.txt lists them."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.metadata import Distribution, distributions
+
+HEADER = re.compile(r"^(Name|Version): *(.+)$", re.MULTILINE)
+
+
+def installed_packages() -> list[str]:
+    """`name==version` of every installed distribution, sorted by name.
+
+    ` @ URL` follows when it does not come from an index: a directory, a file or a repository.
+    """
+    lines: dict[str, str] = {}
+    for distribution in distributions():
+        headers = read_headers(distribution)
+        name = headers.get("Name")
+        # Of two versions, Python imports the one that comes first on the path.
+        if name and name.lower() not in lines:
+            line = f"{name}=={headers.get('Version')}{origin_of(distribution)}"
+            lines[name.lower()] = line
+    return [lines[key] for key in sorted(lines)]
+
+
+def read_headers(distribution: Distribution) -> dict[str, str]:
+    """Name and version of a distribution.
+
+    `distribution.metadata` has both, but parses each package's README too: 33 ms instead of 5 ms
+    for 130 packages.
+    """
+    # The files of a wheel, of an .egg-info directory, and of a single .egg-info file.
+    texts = (distribution.read_text(name) for name in ("METADATA", "PKG-INFO", ""))
+    text = next(filter(None, texts), "")
+    headers = text.partition("\n\n")[0]
+    return dict(HEADER.findall(headers))
+
+
+def origin_of(distribution: Distribution) -> str:
+    """` @ URL` of what was not installed from an index, else an empty string."""
+    try:
+        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
+    except ValueError:
+        return ""
+    return f" @ {direct['url']}" if "url" in direct else ""
+
+
+def versions_by_name(lines: list[str]) -> dict[str, str]:
+    """The lines of env.txt as {name: version}, with names as PyPI writes them: `hydra-core`."""
+    versions = {}
+    for line in lines:
+        name, separator, version = line.partition("==")
+        if separator:
+            versions[re.sub(r"[-_.]+", "-", name).lower()] = version
+    return versions

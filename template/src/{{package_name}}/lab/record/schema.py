@@ -1,0 +1,173 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What the JSON files of the record hold: their keys, units and meanings.
+
+A value is None when it is not known. Older records have fewer keys: readers take a missing key for
+None.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+
+class SkippedFile(TypedDict):
+    """A file that a snapshot leaves out."""
+
+    path: str
+    reason: str  # nested-repository, secret-name or size
+    bytes: NotRequired[int]  # when the reason is size
+
+
+class Code(TypedDict, total=False):
+    """The code of a run: `code` in run.json, or the label of an unpacked snapshot.
+
+    A submodule has the same keys and `path`. When it is not checked out, it has only `path, commit,
+    dirty, note`.
+    """
+
+    commit: str | None  # of the snapshot; None when the code was not recorded
+    tree: str
+    ref: str  # refs/runs/<commit>
+    dirty: bool | None  # whether the snapshot differs from HEAD
+    head: str | None  # None before the first commit
+    branch: str | None  # None when HEAD is detached
+    prefix: str  # of the project in its repository: "" or with a slash at the end
+    remote: str | None  # URL without credentials
+    n_changed: int
+    n_untracked: int
+    skipped: list[SkippedFile]
+    submodules: list[Code]
+    package_tree: str  # git's hash of src/<package>
+    trial_tree: str | None  # git's hash of the trial's directory
+    base: str | None  # commit of the whole bundle that the thin one needs
+    bundle: str  # thin, full or pushed; see write_bundles
+    complete: bool  # whether the code was recorded
+    reason: str  # why not
+    same: bool  # in start.json: the code of this attempt is the run's
+    path: str  # of a submodule
+    note: str  # of a submodule
+
+
+class ProcessFacts(TypedDict, total=False):
+    """What shows whether a process still lives.
+
+    A pid means something only in the boot and pid namespace that it is from.
+    """
+
+    host: str
+    pid: int
+    pid_space: str
+    pid_started: str | None  # clock ticks since boot, which differ when a pid is used again
+
+
+class Environment(TypedDict):
+    """`env` in run.json; the installed packages lie in env.txt."""
+
+    python: str
+    executable: str
+    platform: str
+    torch: str | None
+    lock: str | None  # name of the lock file
+    lock_sha256: str | None
+    n_packages: int
+    container: str | None
+    modules: list[str]
+    variables: dict[str, str]
+
+
+class RunRecord(TypedDict, total=False):
+    """run.json, written once when a run is created; `job` changes when the scheduler answers."""
+
+    schema: int
+    run_id: str
+    trial: str
+    parent: str | None  # id of the run that this one repeats
+    why: str | None
+    who: str | None
+    created: str | None  # ISO 8601 with time zone
+    host: str | None
+    process: ProcessFacts
+    template: str | None  # version of the template
+    seed: int | None
+    allow: bool | None
+    max_file_mb: float | None
+    code: Code
+    command: dict[str, Any]  # argv, cwd, overrides
+    config_sha256: str | None
+    env: Environment
+    files: dict[str, str]  # sha256 by file name
+    job: dict[str, Any]  # site, scheduler, id
+
+
+class StartRecord(ProcessFacts, total=False):
+    """attempts/<n>/start.json; a training adds further keys, such as `precision`, `forecast`."""
+
+    attempt: int
+    started_unix_s: float
+    imported_from: str
+    variables: dict[str, str]
+    code: Code
+    environment_differences: list[str]
+    accelerator: str
+    device: str
+    world_size: int
+    data: dict[str, Any]  # fingerprint of the data file: path, sha256, size_bytes, mtime_ns, n
+
+
+class RaisedError(TypedDict):
+    """An exception without secrets."""
+
+    type: str
+    line: str
+    traceback: str
+
+
+class EndRecord(TypedDict, total=False):
+    """attempts/<n>/end.json."""
+
+    status: str  # finished, failed or interrupted
+    exit_code: int
+    signal: int | None
+    exception: RaisedError | None
+    ended_unix_s: float
+    seconds: float
+    gpu_seconds: float  # wall time times devices
+    energy_j: float | None
+    peak_memory_bytes: int
+    peak_gpu_bytes: int | None
+    metrics: dict[str, float]
+    files: dict[str, str]  # sha256 by file name
+    checkpoints: dict[str, dict[str, Any]]  # bytes and sha256 by file name
+
+
+class Summary(TypedDict, total=False):
+    """summary.json: what a listing needs of a run. Times and energy are sums over all attempts."""
+
+    schema: int
+    run_id: str
+    trial: str
+    parent: str | None
+    created: str | None
+    who: str | None
+    why: str | None
+    seed: int | None
+    config_sha256: str | None
+    metrics: dict[str, float]
+    exception: str | None  # one line
+    code: Code
+    device: str | None
+    started_unix_s: float | None  # of the first attempt
+    attempt_unix_s: float | None  # start of the last attempt
+    ended_unix_s: float | None
+    seconds: float | None
+    gpu_seconds: float | None
+    energy_j: float | None
+    n_attempts: int
+    status: str
+
+
+class Row(Summary, total=False):
+    """A run in a list of runs: its summary, its tags and where it is."""
+
+    run_dir: str
+    tags: list[str]
