@@ -7,6 +7,7 @@ import math
 import os
 import secrets
 import time
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,12 @@ def read_json(path: Path) -> dict | None:
 
 
 def plain_json(value: Any) -> Any:
-    """`value` in JSON's own types: scalars of NumPy and torch as numbers, paths as text, NaN and infinities as text."""
+    """`value` in JSON's own types.
+
+    Dataclasses become objects, scalars of NumPy and torch numbers; paths, NaN and infinities text.
+    """
+    if is_dataclass(value):
+        value = asdict(value)
     if isinstance(value, dict):
         return {str(key): plain_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set):
