@@ -15,7 +15,7 @@ NOBODY = {
     "GIT_CONFIG_SYSTEM": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
 }
-LIGHT = ["pyyaml", "pre-commit"]  # all that `lab --help` and the hooks need
+LIGHT = ["pyyaml", "pre-commit", "pre-commit-hooks"]  # all that `lab --help` and the hooks need
 
 
 @pytest.fixture
@@ -145,6 +145,34 @@ def test_a_changed_dependency_is_installed(light):
     path.write_text(path.read_text().replace('[lab]",\n', '[lab]",\n    "iniconfig",\n'))
     assert "up to date" not in setup(light, UV)
     assert output_of(light, ".venv/bin/python", "-c", "import iniconfig; print('here')") == "here"
+
+
+def test_the_hooks_of_a_new_project_stop_what_does_not_belong_in_git(light, tmp_path):
+    setup(light, UV)
+    assert commit_in(light, tmp_path).returncode == 0
+    (light / "scan.bin").write_bytes(bytes(1_100_000))
+    (light / "id.txt").write_text("-----BEGIN OPENSSH " + "PRIVATE KEY-----\n")
+    (light / "notes.md").write_text("key: AKIA" + "ABCDEFGHIJKLMNOP\n")
+    (light / "src/myproj/trials/wide").mkdir()
+    (light / "src/myproj/trials/wide/model.py").touch()
+    done = commit_in(light, tmp_path)
+    assert done.returncode == 1
+    for file in ("scan.bin", "id.txt", "notes.md:1", "trials/wide/__init__.py"):
+        assert file in done.stderr, file
+
+
+def commit_in(folder, home):
+    """`git commit` of everything; without the hooks whose packages a light project lacks."""
+    subprocess.run(["git", "add", "--all"], cwd=folder, check=True)
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+    variables = {"SKIP": "ruff-check,ruff-format,imports", "PRE_COMMIT_HOME": str(home / "cache")}
+    return subprocess.run(
+        ["git", *identity, "commit", "--allow-empty", "-m", "Try the hooks"],
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_without_a_git_identity(light):

@@ -152,7 +152,7 @@ def summary_lines(name: str, members: list[Command]) -> list[str]:
 
 
 def name_with_members(members: list[Command]) -> str:
-    """ "eval"; of a group "site (show, init)"."""
+    """`eval`, or of a group: `site (show, init)`."""
     names = [command.member for command in members if command.member]
     if not names:
         return members[0].words

@@ -32,6 +32,9 @@ class Refused(LabError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """ "; did you mean: X" for the known word nearest to `word`; "" when none is near."""
+    """The end of a message, "; did you mean: X", for the known word nearest to `word`.
+
+    It is empty when none is near.
+    """
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean: {matches[0]}" if matches else ""

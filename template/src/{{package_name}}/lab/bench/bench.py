@@ -147,7 +147,11 @@ class Place:
 
 
 def parse_place(text: str) -> Place:
-    """ "16" -> 16 devices, "A100" -> another GPU, "8xH100" -> both."""
+    """16 is a number of devices, A100 another GPU, 8xH100 both.
+
+    Raises:
+        LabError: `text` is something else.
+    """
     match = re.fullmatch(r"(\d*)x?([A-Za-z].*)?", text)
     if match is None or not any(match.groups()):
         raise LabError(

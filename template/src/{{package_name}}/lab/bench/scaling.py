@@ -58,7 +58,11 @@ def measure_scaling(runner: BenchRunner, overrides: list[str], text: str) -> Rep
 
 
 def parse_numbers(text: str) -> list[int]:
-    """ "2,4" -> [1, 2, 4]: sorted, and one device is always among them."""
+    """The numbers in `text`, such as "2,4", sorted; 1 is always among them.
+
+    Raises:
+        LabError: `text` is something else.
+    """
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
         raise LabError(f"--scaling={text}: write numbers of devices, such as 1,2,4")
     return sorted({1, *map(int, text.split(","))})
