@@ -118,12 +118,12 @@ class Chronometer(Profiler):
     def profile(self, action_name: str) -> AbstractContextManager:
         if action_name == "run_training_epoch":
             self.epoch_begins.append(len(self.marks))
-        if action_name in PART_OF_ACTION:
+        if short_name(action_name) in PART_OF_ACTION:
             return super().profile(action_name)
         return NO_ACTION
 
     def start(self, action_name: str) -> None:
-        action = action_name.rpartition(".")[2]  # it may begin with the name of a loop
+        action = short_name(action_name)
         if action == "train_dataloader_next":
             self.begin_batch()
         elif action == "training_step" and self.n_batches == 1:
@@ -132,7 +132,7 @@ class Chronometer(Profiler):
             self.mark(Kind.PART_BEGINS, PART_OF_ACTION[action])
 
     def stop(self, action_name: str) -> None:
-        action = action_name.rpartition(".")[2]
+        action = short_name(action_name)
         if action in PART_OF_ACTION:
             self.mark(Kind.PART_ENDS, PART_OF_ACTION[action])
 
@@ -258,6 +258,11 @@ class Chronometer(Profiler):
             epoch_extra_s=(total_s - len(steps) * one_step_s) / max(1, len(epochs)),
             series_s=series_s,
         )
+
+
+def short_name(action_name: str) -> str:
+    """`training_step` of `[Strategy]SingleDeviceStrategy.training_step`."""
+    return action_name.rpartition(".")[2]
 
 
 def host_s(first: Mark, second: Mark) -> float:

@@ -15,6 +15,7 @@ import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from ..errors import LabError
 from ..machine.ranks import discover
@@ -32,7 +33,9 @@ from .result import Measurement, MemoryBytes, StageTimes
 from .run_bench import OUT_OF_MEMORY, OutOfMemory
 
 EVALUATED = 20  # batches of validation and test that are timed
-WEIGHTED = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd)
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+WEIGHTED = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *TRANSPOSED)
 
 
 @dataclass(frozen=True)
@@ -187,8 +190,11 @@ def memory_of(bench: Bench, clock: Chronometer) -> MemoryBytes:
 
 
 def n_bytes(tensors: list[torch.Tensor]) -> int:
-    """Bytes on this device; of a tensor that is spread over several (FSDP), only the local part."""
-    return sum(getattr(tensor, "_local_tensor", tensor).nbytes for tensor in tensors)
+    """Bytes that this process holds of the tensors, which FSDP2 spreads over the processes."""
+    return sum(
+        tensor.to_local().nbytes if isinstance(tensor, DTensor) else tensor.nbytes
+        for tensor in tensors
+    )
 
 
 def time_checkpoint(trainer: L.Trainer, path: Path) -> float:
