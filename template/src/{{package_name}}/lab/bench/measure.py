@@ -42,7 +42,6 @@ WEIGHTED = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *TRANSPOSED)
 class Bench:
     """The parts of a training that is only measured."""
 
-    config: DictConfig  # resolved for this machine and number of processes
     chosen: dict[str, Any]  # what `auto` became, for the result
     trainer: L.Trainer
     task: L.LightningModule
@@ -83,7 +82,7 @@ def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback])
         num_nodes=ranks.n_nodes,
         plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
     )
-    return Bench(config, chosen, skip_unused_hooks(trainer), task, data)
+    return Bench(chosen, skip_unused_hooks(trainer), task, data)
 
 
 class DropPlateauSchedules(L.Callback):

@@ -64,17 +64,20 @@ def sweep(runner: BenchRunner, overrides: list[str], text: str) -> Report:
     refused = first_refused(wanted.values, measured)
     if not measured.rates:
         raise Failed(f"{wanted.key}={wanted.values[0]} does not fit into the memory")
-    largest = None
-    if wanted.double:
+    if not wanted.double:
+        return report_rates(wanted, measured.rates, None, refused)
+    if refused is not None:
         refused = narrow(measured, refused)
-        largest = max(measured.rates)
-    rates = measured.rates
-    if wanted.double:
-        rates = dict(sorted(rates.items()))
-    return report_rates(wanted, rates, largest, refused)
+    rates = dict(sorted(measured.rates.items()))
+    return report_rates(wanted, rates, max(rates), refused)
 
 
 def parse_values(text: str) -> Values:
+    """The values that KEY=A..B or KEY=VALUE,VALUE means.
+
+    Raises:
+        LabError: `text` is something else.
+    """
     key, _, values = text.partition("=")
     key = SHORT_NAMES.get(key, key)
     if values and ".." not in values:
@@ -96,13 +99,11 @@ def first_refused(values: list[Value], measured: Rates) -> Value | None:
     return None
 
 
-def narrow(measured: Rates, refused: int | None) -> int | None:
+def narrow(measured: Rates, refused: int) -> int:
     """Searches the largest value that fits by halving the gap, until it is small.
 
     Returns: the least value that did not fit.
     """
-    if refused is None:
-        return None
     while refused - max(measured.rates) > max(8, max(measured.rates) // 8):
         middle = (max(measured.rates) + refused) // 2
         if not measured.fits(middle):
