@@ -31,10 +31,10 @@ class Refused(LabError):
     exit_code = 4
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a message, "; did you mean: X", for the known word nearest to `word`.
+def nearest(word: str, names: Iterable[str]) -> str:
+    """The end of a message, "; did you mean: X", for the one of `names` nearest to `word`.
 
     It is empty when none is near.
     """
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
     return f"; did you mean: {matches[0]}" if matches else ""
