@@ -1,10 +1,8 @@
-"""The machine: every launcher's variables, also nested and uneven ones, give the numbers that the launcher meant; and
-the hook `files` stops large files, secrets and trials that import-linter cannot see, nothing else."""
+"""The machine: every launcher's variables, also nested and uneven ones, give the numbers that the launcher meant."""
 
 import pytest
 from myproj.lab import errors
 from myproj.lab.machine import ranks
-from myproj.lab.trials import commit_hook
 
 STEP = {
     "SLURM_JOB_ID": "77",
@@ -247,47 +245,3 @@ def test_node_lists_expand_as_scontrol_does(nodelist, hosts):
 def test_a_launcher_with_a_missing_variable_is_named():
     with pytest.raises(errors.LabError, match=r"torchrun.*LOCAL_WORLD_SIZE"):
         ranks.discover({k: v for k, v in TORCHRUN.items() if k != "LOCAL_WORLD_SIZE"})
-
-
-# ---- the hook
-
-# Put together here, so that this file holds none.
-SECRETS = [
-    "-----BEGIN RSA " + "PRIVATE KEY-----",
-    "AKIA" + "ABCDEFGHIJKLMNOP",
-    "ghp_" + "a1" * 18,
-    "hf_" + "Ab" * 17,
-    "WANDB_API_KEY = " + "0a" * 20,
-]
-
-
-@pytest.mark.parametrize("text", SECRETS)
-def test_a_secret_is_named_with_its_line(tmp_path, text, capsys):
-    (tmp_path / "notes.txt").write_text(f"one\ntwo\n{text}\n")
-    assert commit_hook.main([str(tmp_path / "notes.txt")]) == 1
-    assert "notes.txt:3 looks like" in capsys.readouterr().out
-
-
-def test_ordinary_text_passes(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text(
-        "task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n"
-    )
-    assert commit_hook.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
-    assert capsys.readouterr().out == ""
-
-
-def test_a_large_file_is_refused(tmp_path, capsys):
-    (tmp_path / "scan.bin").write_bytes(bytes(1_000_001))
-    assert commit_hook.main([str(tmp_path / "scan.bin")]) == 1
-    assert "data/" in capsys.readouterr().out
-    (tmp_path / "scan.bin").write_bytes(bytes(1_000_000))
-    assert commit_hook.main([str(tmp_path / "scan.bin")]) == 0
-
-
-def test_a_trial_without_init_is_named(tmp_path):
-    for name in ("seen", "unseen"):
-        (tmp_path / "trials" / name).mkdir(parents=True)
-        (tmp_path / "trials" / name / "model.py").touch()
-    (tmp_path / "trials/__init__.py").touch()
-    (tmp_path / "trials/seen/__init__.py").touch()
-    assert commit_hook.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]

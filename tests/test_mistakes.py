@@ -153,7 +153,7 @@ def test_outside_a_project_and_inside_another_one(project, tmp_path):
     (other / "cli.py").touch()
     code, text, *_ = answer(project, "runs", "list", cwd=tmp_path / "other")
     assert code == 2
-    assert "another project" in text
+    assert "inside project" in text
     assert answer(project, "--help", cwd=tmp_path)[0] == 0
 
 

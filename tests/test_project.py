@@ -24,16 +24,16 @@ def test_readme_commands_run_in_order(own_project):
     commands = [
         line.split("#")[0].split() for block in blocks for line in block.content.split("\n")
     ]
-    said = {
+    outputs = {
         " ".join(words): call(own_project, *words, cold=True)
         for words in commands
         if words[:1] == ["lab"]
     }
-    assert len(said) >= 10
-    assert "finished" in said["lab runs list"]
-    accuracy = re.search(r"test/acc\D*([\d.]+)", said["lab runs show @last"])
+    assert len(outputs) >= 10
+    assert "finished" in outputs["lab runs list"]
+    accuracy = re.search(r"test/acc\D*([\d.]+)", outputs["lab runs show @last"])
     assert float(accuracy[1]) >= 0.975
-    assert "wide" in said["lab trials tree"]
+    assert "wide" in outputs["lab trials tree"]
     (snippet,) = [block.content for block in blocks if block.info == "python"]
     assert "CNN" in call(own_project, "python", "-c", f"{snippet}\nprint(type(model), model)")
 
@@ -62,8 +62,8 @@ def test_contracts_hold_for_any_number_of_trials(own_project, number):
 
 def test_a_trial_that_imports_another_is_stopped(own_project):
     trial(own_project, "wide", "from ..baseline import model\n")
-    said = hook(own_project, "imports", rc=1)
-    assert "myproj.trials.wide is not allowed to import myproj.trials.baseline" in said
+    output = hook(own_project, "imports", rc=1)
+    assert "myproj.trials.wide is not allowed to import myproj.trials.baseline" in output
 
 
 def test_a_package_that_imports_a_trial_is_stopped(own_project):
@@ -78,7 +78,21 @@ def test_lab_that_imports_upwards_is_stopped(own_project):
 
 def test_a_trial_that_no_contract_sees_is_stopped(own_project):
     (trial(own_project, "wide", "from ..baseline import model\n") / "__init__.py").unlink()
-    assert "touch " in hook(own_project, "files", rc=1)
+    assert "touch " in hook(own_project, "tokens", rc=1)
+
+
+def test_a_large_file_is_stopped(own_project):
+    (own_project / "scan.bin").write_bytes(bytes(1_000_000))
+    assert "Passed" in hook(own_project, "large-files")
+    (own_project / "scan.bin").write_bytes(bytes(1_100_000))
+    output = hook(own_project, "large-files", rc=1)
+    assert "scan.bin" in output
+    assert "data/" in output
+
+
+def test_a_private_key_is_stopped(own_project):
+    (own_project / "id.txt").write_text("-----BEGIN OPENSSH " + "PRIVATE KEY-----\n")
+    assert "id.txt" in hook(own_project, "private-keys", rc=1)
 
 
 def test_a_secret_is_not_committed(own_project):

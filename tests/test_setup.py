@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ NOBODY = {
     "GIT_CONFIG_SYSTEM": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
 }
-LIGHT = ["pyyaml", "pre-commit"]  # all that `lab --help` and the hooks need
+LIGHT = ["pyyaml", "pre-commit", "pre-commit-hooks"]  # all that `lab --help` and the hooks need
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def light(fresh):
 
 
 def setup(folder, uv=None, rc=0, **variables):
-    """`make setup`, with and without uv on PATH, and what it said. The pins are those of `make demo`."""
+    """`make setup`, with and without uv on PATH, and its output. The pins are those of `make demo`."""
     tools = folder.parent / "tools"
     shutil.rmtree(tools, ignore_errors=True)
     tools.mkdir()
@@ -69,7 +68,7 @@ def setup(folder, uv=None, rc=0, **variables):
     return done.stdout + done.stderr
 
 
-def says(folder, *command):
+def output_of(folder, *command):
     return subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -82,24 +81,40 @@ def set_environment(folder, value):
     )
 
 
+def packages(folder):
+    """When each installed package was written, in nanoseconds."""
+    folders = (folder / ".venv/lib").glob("python3*/site-packages/*.dist-info")
+    return {path.name: path.stat().st_mtime_ns for path in folders}
+
+
+def logging_uv(folder, *, without=""):
+    """A uv that writes what it is called with to a file, and fails when called with the word `without`."""
+    log = folder / "uv-calls"
+    uv = folder / "logging-uv"
+    refuse = f'case "$*" in *{without}*) exit 1;; esac\n' if without else ""
+    uv.write_text(f'#!/bin/sh\necho "$@" >> {log}\n{refuse}exec {UV} "$@"\n')
+    uv.chmod(0o755)
+    return uv, log
+
+
 def test_with_pip_alone(fresh):
-    said = setup(fresh)
-    assert ". .venv/bin/activate" in said
-    assert "uv run" not in said
+    output = setup(fresh)
+    assert ". .venv/bin/activate" in output
+    assert "uv run" not in output
     assert "torch==2.13.0" in (fresh / "env-freeze.txt").read_text()
     assert not (fresh / "uv.lock").exists()
-    assert "lab train" in says(fresh, ".venv/bin/lab", "--help")
-    assert says(fresh, "git", "log", "--format=%s") == "Start from the template"
-    assert says(fresh, "git", "status", "--porcelain") == ""
+    assert "lab train" in output_of(fresh, ".venv/bin/lab", "--help")
+    assert output_of(fresh, "git", "log", "--format=%s") == "Start from the template"
+    assert output_of(fresh, "git", "status", "--porcelain") == ""
     assert (fresh / ".git/hooks/pre-commit").exists()
-    begin_s = time.monotonic()
+    installed = packages(fresh)
     assert "up to date (env-freeze.txt)" in setup(fresh)
-    assert time.monotonic() - begin_s < 10
+    assert packages(fresh) == installed, "nothing was installed again"
 
 
-def test_with_uv_from_the_index(light):
-    said = setup(light, UV, PIP_FIND_LINKS="", UV_FIND_LINKS="")
-    assert "uv run lab" in said
+def test_with_uv_from_the_index(light, tmp_path):
+    output = setup(light, UV, PIP_FIND_LINKS="", UV_FIND_LINKS="")
+    assert "uv run lab" in output
     assert not (light / "env-freeze.txt").exists()
     pinned = next(
         line
@@ -108,20 +123,20 @@ def test_with_uv_from_the_index(light):
     )
     name, version = pinned.split("==")
     assert f'name = "{name}"\nversion = "{version}"' in (light / "uv.lock").read_text()
-    assert "uv.lock" in says(light, "git", "ls-files")
-    assert "lab train" in says(light, ".venv/bin/lab", "--help")
-    begin_s = time.monotonic()
-    assert "up to date (uv.lock)" in setup(light, UV, PIP_FIND_LINKS="", UV_FIND_LINKS="")
-    assert time.monotonic() - begin_s < 10
+    assert "uv.lock" in output_of(light, "git", "ls-files")
+    assert "lab train" in output_of(light, ".venv/bin/lab", "--help")
+    fake, log = logging_uv(tmp_path)
+    assert "up to date (uv.lock)" in setup(light, fake, PIP_FIND_LINKS="", UV_FIND_LINKS="")
+    assert not log.exists(), "uv was not called"
 
 
 def test_with_uv_and_a_folder_of_wheels(light, tmp_path):
     (tmp_path / "wheels").mkdir()
-    said = setup(light, UV, PIP_FIND_LINKS=str(tmp_path / "wheels"), UV_FIND_LINKS="")
-    assert "uv run" not in said
+    output = setup(light, UV, PIP_FIND_LINKS=str(tmp_path / "wheels"), UV_FIND_LINKS="")
+    assert "uv run" not in output
     assert not (light / "uv.lock").exists(), "a lock file of local wheels fits no other machine"
     assert "pyyaml==" in (light / "env-freeze.txt").read_text().lower()
-    assert "lab train" in says(light, ".venv/bin/lab", "--help")
+    assert "lab train" in output_of(light, ".venv/bin/lab", "--help")
 
 
 def test_a_changed_dependency_is_installed(light):
@@ -129,7 +144,35 @@ def test_a_changed_dependency_is_installed(light):
     path = light / "pyproject.toml"
     path.write_text(path.read_text().replace('[lab]",\n', '[lab]",\n    "iniconfig",\n'))
     assert "up to date" not in setup(light, UV)
-    assert says(light, ".venv/bin/python", "-c", "import iniconfig; print('here')") == "here"
+    assert output_of(light, ".venv/bin/python", "-c", "import iniconfig; print('here')") == "here"
+
+
+def test_the_hooks_of_a_new_project_stop_what_does_not_belong_in_git(light, tmp_path):
+    setup(light, UV)
+    assert commit_in(light, tmp_path).returncode == 0
+    (light / "scan.bin").write_bytes(bytes(1_100_000))
+    (light / "id.txt").write_text("-----BEGIN OPENSSH " + "PRIVATE KEY-----\n")
+    (light / "notes.md").write_text("key: AKIA" + "ABCDEFGHIJKLMNOP\n")
+    (light / "src/myproj/trials/wide").mkdir()
+    (light / "src/myproj/trials/wide/model.py").touch()
+    done = commit_in(light, tmp_path)
+    assert done.returncode == 1
+    for file in ("scan.bin", "id.txt", "notes.md:1", "trials/wide/__init__.py"):
+        assert file in done.stderr, file
+
+
+def commit_in(folder, home):
+    """`git commit` of everything; without the hooks whose packages a light project lacks."""
+    subprocess.run(["git", "add", "--all"], cwd=folder, check=True)
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+    variables = {"SKIP": "ruff-check,ruff-format,imports", "PRE_COMMIT_HOME": str(home / "cache")}
+    return subprocess.run(
+        ["git", *identity, "commit", "--allow-empty", "-m", "Try the hooks"],
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_without_a_git_identity(light):
@@ -138,9 +181,9 @@ def test_without_a_git_identity(light):
         "GIT_CONFIG_KEY_0": "user.useConfigOnly",
         "GIT_CONFIG_VALUE_0": "true",
     }
-    said = setup(light, UV, **NOBODY, **only_config)
-    assert "git does not know who you are" in said
-    assert says(light, "git", "log", "--format=%an %s") == "nobody Start from the template"
+    output = setup(light, UV, **NOBODY, **only_config)
+    assert "git does not know who you are" in output
+    assert output_of(light, "git", "log", "--format=%an %s") == "nobody Start from the template"
 
 
 def test_inside_a_larger_repository_git_is_left_alone(light, tmp_path):
@@ -154,8 +197,8 @@ def test_environment_elsewhere(light, tmp_path):
     set_environment(light, "$PLACE/env-${package}")
     setup(light, UV, PLACE=str(tmp_path / "scratch"))
     assert (light / ".venv").readlink() == tmp_path / "scratch/env-myproj"
-    assert "lab train" in says(light, ".venv/bin/lab", "--help")
-    assert says(light, "git", "status", "--porcelain") == ""
+    assert "lab train" in output_of(light, ".venv/bin/lab", "--help")
+    assert output_of(light, "git", "status", "--porcelain") == ""
 
 
 def test_environment_of_the_site(light, tmp_path):
@@ -167,9 +210,11 @@ def test_environment_of_the_site(light, tmp_path):
     assert (light / ".venv").readlink() == tmp_path / "of-site"
 
 
-def test_environment_behind_an_unknown_variable_is_told(light):
+def test_an_environment_behind_an_unset_variable_is_named(light):
     set_environment(light, "$NOWHERE/env")
-    assert "paths.environment is $NOWHERE/env, but that is not set here" in setup(light, UV)
+    assert "paths.environment is $NOWHERE/env, but that variable is not set here" in setup(
+        light, UV
+    )
     assert (light / ".venv/bin/lab").exists()
 
 
@@ -177,33 +222,34 @@ def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter1.tex").write_text("years of work")
     set_environment(light, tmp_path / "thesis")
-    assert "is no environment" in setup(light, UV, rc=2)
+    output = setup(light, UV, rc=2)
+    assert "thesis exists and is not a Python environment" in output
+    assert "paths.environment" in output
+    assert "mpty it" not in output, "it may hold anything"
     assert (tmp_path / "thesis/chapter1.tex").read_text() == "years of work"
 
 
 def test_two_environments_are_refused(light, tmp_path):
     (light / ".venv").mkdir()
     set_environment(light, tmp_path / "env")
-    assert "rm -r .venv" in setup(light, UV, rc=2)
+    output = setup(light, UV, rc=2)
+    assert "mv .venv" in output
+    assert "rm " not in output
 
 
 def test_a_failing_installation_says_what_failed(light, tmp_path):
     (tmp_path / "pins.txt").write_text("pyyaml==0.0.0\n")
-    said = setup(
+    output = setup(
         light, UV, rc=2, UV_CONSTRAINT=str(tmp_path / "pins.txt"), UV_FIND_LINKS=str(tmp_path)
     )
-    assert "this failed, its own words are above" in said
-    assert "Traceback" not in said
+    assert "this command failed" in output
+    assert "make setup" in output
+    assert "Traceback" not in output
     assert not (light / ".git").exists()
 
 
 def test_the_build_of_torch_is_chosen_by_one_variable(light, tmp_path):
-    log = tmp_path / "log"
-    fake = tmp_path / "fake-uv"
-    fake.write_text(
-        f'#!/bin/sh\necho "$@" >> {log}\ncase "$*" in *--torch-backend*) exit 1;; *) exec {UV} "$@";; esac\n'
-    )
-    fake.chmod(0o755)
+    fake, log = logging_uv(tmp_path, without="--torch-backend")
     assert "--torch-backend cpu" in setup(light, fake, rc=2, TORCH="cpu")
     assert "pip install" in log.read_text()
     assert " sync" not in log.read_text()

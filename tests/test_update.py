@@ -32,7 +32,7 @@ def releases(template, tmp_path_factory):
     key.write_text(
         "".join(line for line in key.read_text().splitlines(True) if "matmul_precision" not in line)
     )
-    pyproject.write_text(now[pyproject].replace('    "torchmetrics>=1.4",\n', ""))
+    pyproject.write_text(now[pyproject].replace('    "python-dotenv>=1.0",\n', ""))
     ignored.write_text(now[ignored].replace("/wandb\n", ""))
     task.write_text(now[task] + "\n# an older comment\n")
     commit(folder, "0.0.1")
@@ -117,7 +117,7 @@ def test_a_project_with_a_life_of_its_own_keeps_all_of_it(old, releases):
     assert {name: (old / name).read_bytes() for name in mine} == mine
     assert not (old / "CITATION.cff").exists()
     pyproject = (old / "pyproject.toml").read_text()
-    for line in ('    "tqdm>=4.67",', 'version = "0.4.0"', '    "torchmetrics>=1.4",'):
+    for line in ('    "tqdm>=4.67",', 'version = "0.4.0"', '    "python-dotenv>=1.0",'):
         assert line in pyproject
     assert {"/figures", "/wandb"} <= set((old / ".gitignore").read_text().split("\n"))
     keys = yaml.safe_load((package / "lab/conf/lab.yaml").read_text(encoding="utf-8"))

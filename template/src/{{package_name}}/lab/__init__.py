@@ -1,5 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The template's machinery, one folder per capability. For notebooks: `from <package>.lab import load, submit, queue`."""
+"""The template's machinery: one folder for each thing a user does.
+
+For notebooks: `from <package>.lab import load, submit, queue`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,11 +13,11 @@ if TYPE_CHECKING:
     from .training.load import load
 
 __all__ = ["load", "queue", "submit"]
-HOME = {"load": ".training.load", "queue": ".cluster.jobs", "submit": ".cluster.submit"}
+MODULES = {"load": ".training.load", "queue": ".cluster.jobs", "submit": ".cluster.submit"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what a notebook asks for only then: torch takes seconds."""
-    if name in HOME:
-        return getattr(import_module(HOME[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Imports a function when a notebook first uses it: torch takes seconds."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(MODULES[name], __name__), name)

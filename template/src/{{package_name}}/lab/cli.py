@@ -1,103 +1,159 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""One command, `lab`: finds the project, finds the command, turns errors into one line and an exit code.
+"""One command, `lab`: finds the command, and turns errors into a message and an exit code.
 
-Every folder of lab/ lists its commands in its __init__.py; the file of a command is imported when it is called.
+Every folder of lab/ lists its commands in its __init__.py. The file of a command is imported
+when it is called.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import textwrap
+from dataclasses import dataclass
 from importlib import import_module
 
 from .errors import LabError, nearest
 from .project import LAB, PACKAGE, Project
 
-FIRST = (
-    "train",
-    "submit",
-    "queue",
-    "logs",
-    "runs",
-    "trials",
-    "data",
-    "doctor",
-)  # the first screen of --help
+FIRST = ("train", "submit", "queue", "logs", "runs", "trials", "data", "doctor")
+WIDTH = 80  # columns of --help, which has at most 24 lines
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of `lab`."""
+
+    words: str  # "train", "runs list"; "" is `lab` alone
+    summary: str  # one line of help
+    module: str
+    function: str
+
+    @property
+    def group(self) -> str:
+        """The first word: `runs` of `runs list`."""
+        return self.words.partition(" ")[0]
+
+    @property
+    def member(self) -> str:
+        """The second word: `list` of `runs list`; "" when there is none."""
+        return self.words.partition(" ")[2]
+
+    def run(self, args: list[str]) -> int | None:
+        function = getattr(import_module(self.module, __package__), self.function)
+        return function(Project.find(), args)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command line and returns its exit code (see docs: 0 done, 1 failed, 2 mistake, 3 not comparable, 4 refused)."""
-    argv = sys.argv[1:] if argv is None else argv
+    """Runs one command line and returns its exit code.
+
+    Codes: 0 done, 1 failed or differs, 2 the user's mistake, 3 not comparable, 4 refused,
+    130 interrupted.
+    """
     try:
-        return dispatch(argv) or 0
+        return run_command(sys.argv[1:] if argv is None else argv) or 0
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)
         return 130
-    except (
-        BrokenPipeError
-    ):  # | head closed the pipe: not an error, and nothing more can be said on it
+    except BrokenPipeError:
+        # `| head` closed the pipe, which is no error. Python would write to it once more at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
-def dispatch(argv: list[str]) -> int | None:
-    commands = all_commands()
+def run_command(argv: list[str]) -> int | None:
+    commands = list_commands()
     if argv and argv[0] in ("-h", "--help", "help"):
         print(first_screen(commands))
         return 0
-    words = " ".join(argv[:2]) if " ".join(argv[:2]) in commands else "".join(argv[:1])
-    if words not in commands:
-        return group_or_unknown(argv, commands)
-    module, function = commands[words][1].split(":")
-    return getattr(import_module(module, __package__), function)(
-        Project.find(), argv[len(words.split()) :]
-    )
+    by_words = {command.words: command for command in commands}
+    if " ".join(argv[:2]) in by_words:
+        return by_words[" ".join(argv[:2])].run(argv[2:])
+    if argv[0] in by_words:
+        return by_words[argv[0]].run(argv[1:])
+    return show_group(argv, commands)
 
 
-def all_commands() -> dict[str, tuple[str, str]]:
-    """Words of each command -> (one line of help, "module:function")."""
-    commands = {}
+def list_commands() -> list[Command]:
+    """All commands, in the order of the folders and of their lists."""
+    commands = []
     for path in sorted(LAB.glob("*/__init__.py")):
-        folder = import_module(f".{path.parent.name}", __package__)
-        for words, help_line, function in getattr(folder, "COMMANDS", ()):
-            commands[words] = (help_line, f".{path.parent.name}.{function}")
+        folder = f".{path.parent.name}"
+        for words, summary, place in getattr(import_module(folder, __package__), "COMMANDS", ()):
+            file, function = place.split(":")
+            commands.append(Command(words, summary, f"{folder}.{file}", function))
     return commands
 
 
-def group_or_unknown(argv: list[str], commands: dict[str, tuple[str, str]]) -> int:
-    members = {words: entry for words, entry in commands.items() if words.startswith(f"{argv[0]} ")}
+def show_group(argv: list[str], commands: list[Command]) -> int:
+    """Prints the commands of a group, such as `lab runs`.
+
+    Returns: 0 for --help, 2 when the second word is missing.
+
+    Raises:
+        LabError: there is no such group, or no such command in it.
+    """
+    group, *rest = argv
+    members = [command for command in commands if command.group == group]
     if not members:
-        names = {words.split()[0] for words in commands if words}
+        names = {command.group for command in commands if command.words}
         raise LabError(
-            f"unknown command {argv[0]!r}{nearest(argv[0], names)}. All commands: lab --help"
+            f"unknown command {group!r}{nearest(group, names)}. All commands: lab --help"
         )
-    if len(argv) == 1 or argv[1] in ("-h", "--help"):
-        print(f"lab {argv[0]}: one of\n" + lines(members))
-        return 0 if len(argv) > 1 else 2
-    seconds = [words.split()[1] for words in members]
-    raise LabError(
-        f"unknown command 'lab {argv[0]} {argv[1]}'{nearest(argv[1], seconds)}. There are: {', '.join(seconds)}"
-    )
+    asks_for_help = rest[:1] in (["-h"], ["--help"])
+    if rest and not asks_for_help:
+        names = [command.member for command in members]
+        raise LabError(
+            f"unknown command 'lab {group} {rest[0]}'{nearest(rest[0], names)}. "
+            f"Commands: {', '.join(names)}"
+        )
+    print(f"lab {group}: one of")
+    for command in members:
+        print(f"  lab {command.words:<16} {command.summary}")
+    return 0 if asks_for_help else 2
 
 
-def first_screen(commands: dict[str, tuple[str, str]]) -> str:
-    first = {
-        words: entry
-        for name in FIRST
-        for words, entry in commands.items()
-        if words.split()[:1] == [name]
-    }
-    rest = {words: entry for words, entry in commands.items() if words and words not in first}
-    return (
-        f"lab: everything in the project {PACKAGE!r}. Settings follow the command, for example\n"
-        "  lab train trial=baseline optimizer.lr=3e-4\n\n"
-        f"{lines(first)}\n\nmore:\n{lines(rest)}\n\n"
-        "'lab' alone tells what happened since you last looked; 'lab COMMAND --help' tells more."
-    )
+def first_screen(commands: list[Command]) -> str:
+    """Every command: the first ones with a line each, the others by name."""
+    groups: dict[str, list[Command]] = {}
+    for command in commands:
+        if command.words:
+            groups.setdefault(command.group, []).append(command)
+    others = [name_with_members(groups[name]) for name in sorted(groups) if name not in FIRST]
+    lines = [
+        f"lab: everything in the project {PACKAGE!r}. Settings follow the command:",
+        "  lab train trial=baseline optimizer.lr=3e-4",
+        "",
+    ]
+    for name in FIRST:
+        lines += summary_lines(name, groups[name])
+    lines += [
+        "",
+        *textwrap.wrap(f"Others: {', '.join(others)}.", WIDTH),
+        "",
+        "`lab` alone prints what happened since you last looked.",
+        "`lab COMMAND --help` prints the options of a command.",
+    ]
+    return "\n".join(lines)
 
 
-def lines(commands: dict[str, tuple[str, str]]) -> str:
-    return "\n".join(f"  lab {words:<16} {help_line}" for words, (help_line, _) in commands.items())
+def summary_lines(name: str, members: list[Command]) -> list[str]:
+    """The line of a command, or that of a group with the names in it."""
+    title = f"lab {name}"
+    summary = members[0].summary
+    if members[0].member:
+        title += " …"
+        summary = ", ".join(command.member for command in members)
+    indent = " " * 13
+    return textwrap.wrap(f"{title:<12} {summary}", WIDTH, subsequent_indent=indent)
+
+
+def name_with_members(members: list[Command]) -> str:
+    """`eval`, or of a group: `site (show, init)`."""
+    names = [command.member for command in members if command.member]
+    if not names:
+        return members[0].words
+    return f"{members[0].group} ({', '.join(names)})"

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Errors that are answers: each says what was found, what was expected and what to type next."""
+"""Errors with an exit code. A message says what was found, what was expected, what to type next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class LabError(Exception):
-    """The user's mistake. The command prints the message, without a traceback, and exits with `exit_code`."""
+    """The user's mistake: the command prints the message without a traceback, and exits."""
 
     exit_code = 2
 
@@ -26,12 +26,15 @@ class NotComparable(LabError):
 
 
 class Refused(LabError):
-    """Doing it would lose or leak something; the message says how to insist."""
+    """The command would lose or leak something. The message says how to insist."""
 
     exit_code = 4
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`"; did you mean: X"` for the known word nearest to `word`, or the empty string."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean: {found[0]}" if found else ""
+def nearest(word: str, names: Iterable[str]) -> str:
+    """The end of a message, "; did you mean: X", for the one of `names` nearest to `word`.
+
+    It is empty when none is near.
+    """
+    matches = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
+    return f"; did you mean: {matches[0]}" if matches else ""

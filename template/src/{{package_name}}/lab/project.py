@@ -1,5 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Where the project is, and where its large things go. PyYAML only, so that reading records stays instant."""
+"""Where the project is, and where its large things go.
+
+It needs PyYAML only, so commands that read records start fast.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,19 @@ from .errors import LabError, nearest
 
 LAB = Path(__file__).resolve().parent
 PACKAGE = LAB.parent.name
+# ${oc.env:NAME}, ${oc.env:NAME,default}, ${NAME} and $NAME
 VARIABLE = re.compile(r"\$\{oc\.env:(\w+)(?:,([^}]*))?\}|\$\{(\w+)\}|\$(\w+)")
+DEFAULT_SITE = "workstation"
 
 
 @dataclass(frozen=True)
 class Project:
-    """A project of this template: `root` holds pyproject.toml, src/, data/ and runs/; `package` is its import name."""
+    """A project of this template.
+
+    Args:
+        root: the directory with pyproject.toml, src/, data/ and runs/.
+        package: its import name.
+    """
 
     root: Path
     package: str
@@ -32,46 +42,52 @@ class Project:
         """The project around `start` (default: the current directory).
 
         Raises:
-            LabError: outside a project, or inside another project than the one this command belongs to.
+            LabError: outside a project, or inside another one than this command belongs to.
         """
-        if (
-            env.PROJECT in os.environ
-        ):  # frozen code works on the data and runs of the project it was frozen from
+        if env.PROJECT in os.environ:
+            # Frozen code works on the data and runs of the project it was frozen from
             return cls(Path(os.environ[env.PROJECT]), PACKAGE)
         start = Path.cwd() if start is None else Path(start)
         for folder in (start.resolve(), *start.resolve().parents):
             cli = next(folder.glob("src/*/lab/cli.py"), None)
             if cli is None:
                 continue
-            if cli.parent.samefile(LAB):
-                return cls(folder, PACKAGE)
-            raise LabError(
-                f"this lab belongs to the project of {LAB}, but {folder} is another project.\n"
-                f"Use that project's own: {folder}/.venv/bin/lab  (make it with: cd {folder} && make setup)"
-            )
+            if not cli.parent.samefile(LAB):
+                raise LabError(
+                    f"this `lab` command belongs to project {LAB.parents[2]}, "
+                    f"but you are inside project {folder}.\n"
+                    f"Use the command of that project: {folder}/.venv/bin/lab  "
+                    f"(if it is missing: cd {folder} && make setup)"
+                )
+            return cls(folder, PACKAGE)
         raise LabError(
-            f"no project here: {start} and the directories above it have no src/*/lab. cd into a project first."
+            f"no project here: neither {start} nor a directory above it has src/*/lab. "
+            "cd into a project first."
         )
 
     @property
     def source(self) -> Path:
-        """The package directory, `root/src/<package>`; of the running code when that is frozen."""
+        """The package directory of the running code: `root/src/<package>`, or a frozen copy."""
         return LAB.parent
 
     @property
     def site_directories(self) -> list[Path]:
-        """Where site profiles are looked up, first wins."""
+        """Where site profiles are searched; the first profile of a name wins."""
         config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-        extra = os.environ.get(env.SITE_PATH, "")
+        shared = os.environ.get(env.SITE_PATH, "").split(os.pathsep)
         return [
             self.source / "conf" / "site",
             config_home / "lab" / "site",
-            *(Path(part).expanduser() for part in extra.split(os.pathsep) if part),
+            *(Path(folder).expanduser() for folder in shared if folder),
             LAB / "conf" / "site",
         ]
 
     def site_file(self, name: str) -> Path:
-        """The profile `name`.yaml, or a LabError that lists the sites there are."""
+        """The profile `name`.yaml.
+
+        Raises:
+            LabError: there is none; the message lists all sites.
+        """
         names = set()
         for directory in self.site_directories:
             if (directory / f"{name}.yaml").is_file():
@@ -81,61 +97,84 @@ class Project:
 
     @cached_property
     def paths(self) -> dict[str, Any]:
-        """`runs`, `checkpoints`, `scratch` (Path or None) and `data` (list of Path), as the configuration says without
-        trial and command line."""
+        """The paths of the configuration, without trial and command line.
+
+        `runs` is a Path, `checkpoints` and `scratch` are a Path or None, `data` is a list of Paths.
+        """
         config = read_yaml(self.source / "conf" / "config.yaml")
-        chosen = [
-            entry["site"]
-            for entry in config.get("defaults", [])
-            if isinstance(entry, dict) and "site" in entry
-        ]
-        site = read_yaml(self.site_file(chosen[0] if chosen else "workstation"))
+        site = read_yaml(self.site_file(site_of(config)))
         raw = {"runs": "runs", "checkpoints": None, "data": ["data"], "scratch": None}
-        return resolve_paths(
-            raw | (site.get("paths") or {}) | (config.get("paths") or {}), self.root
-        )
+        raw |= site.get("paths") or {}
+        raw |= config.get("paths") or {}
+        return resolve_paths(raw, self.root)
+
+
+def site_of(config: dict[str, Any]) -> str:
+    """The site that the `defaults` of a configuration name."""
+    for entry in config.get("defaults", []):
+        if isinstance(entry, dict) and "site" in entry:
+            return entry["site"]
+    return DEFAULT_SITE
 
 
 def resolve_paths(raw: dict[str, Any], root: Path) -> dict[str, Any]:
     """Absolute paths of a `paths` section: variables expanded, relative ones below `root`.
 
-    Entries of the search path `data` and an optional path that name an unset variable are dropped; `runs` must be known.
+    A path that names an unset variable is dropped.
+
+    Raises:
+        LabError: `runs` names an unset variable.
     """
-    data = raw["data"] if isinstance(raw["data"], list) else [raw["data"]]
-    resolved = {key: _expand(raw.get(key), root) for key in ("runs", "checkpoints", "scratch")}
-    if resolved["runs"] is None:
+    runs = expand_path(raw["runs"], root)
+    if runs is None:
         raise LabError(
-            f"paths.runs is {raw['runs']!r}, which names a variable that is not set here. Set it, or paths.runs."
+            f"paths.runs is {raw['runs']!r}, which names a variable that is not set here. "
+            "Set the variable, or paths.runs."
         )
-    return resolved | {
-        "data": [path for path in (_expand(entry, root) for entry in data) if path is not None]
+    entries = raw["data"] if isinstance(raw["data"], list) else [raw["data"]]
+    data = [expand_path(entry, root) for entry in entries]
+    return {
+        "runs": runs,
+        "checkpoints": expand_path(raw.get("checkpoints"), root),
+        "scratch": expand_path(raw.get("scratch"), root),
+        "data": [path for path in data if path is not None],
     }
 
 
-def _expand(value: str | None, root: Path) -> Path | None:
-    if value is None:
+def expand_path(text: str | None, root: Path) -> Path | None:
+    """The path that `text` means; None when it names a variable that is not set."""
+    if text is None:
         return None
+    for match in VARIABLE.finditer(str(text)):
+        name = match[1] or match[3] or match[4]
+        if name not in os.environ and match[2] is None:
+            return None
+    return root / Path(VARIABLE.sub(value_of_variable, str(text))).expanduser()
 
-    def variable(match: re.Match) -> str:
-        value = os.environ.get(match[1] or match[3] or match[4], match[2])
-        return "\0" if value is None else value
 
-    text = VARIABLE.sub(variable, str(value))
-    return None if "\0" in text else root / Path(text).expanduser()
+def value_of_variable(match: re.Match) -> str:
+    default = match[2]
+    return os.environ.get(match[1] or match[3] or match[4], default)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file as a dict (empty when there is nothing in it); a broken one is a LabError with file, line and column."""
+    """A YAML file as a dict, which is empty when the file is.
+
+    Raises:
+        LabError: it is missing, not YAML (with line and column), or no mapping.
+    """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise LabError(f"{path} is missing; restore it with git, or with: copier recopy") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = getattr(error, "problem_mark", None)
-        place = f"{path}:{where.line + 1}:{where.column + 1}" if where else str(path)
+        place = str(path)
+        mark = getattr(error, "problem_mark", None)
+        if mark:
+            place += f":{mark.line + 1}:{mark.column + 1}"
         raise LabError(f"{place} is not valid YAML: {getattr(error, 'problem', error)}") from error
-    if content is not None and not isinstance(content, dict):
-        raise LabError(
-            f"{path} must hold `key: value` lines, but it holds a {type(content).__name__}"
-        )
-    return content or {}
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise LabError(f"{path} holds a {type(content).__name__}, but must hold `key: value` lines")
+    return content

@@ -1,14 +1,19 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""A Lightning profiler that records a time at the start and end of each part of a step."""
+"""A Lightning profiler that records a moment at the start and end of each part of a step.
+
+The times are computed afterwards. On CUDA a moment is an event in the device's stream.
+So nothing waits within a step, and `load` is the time that the GPU waited for data.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections import Counter
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import lightning.pytorch as L
 import torch
@@ -17,155 +22,248 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..machine.gpu import energy_j
-from ..training.lightning_internals import NoProfiler
+from .result import Spread
 
-WARMUP, EVALUATED = (
-    10,
-    20,
-)  # steps before the measured ones; batches of validation and test that are timed
-
-
-def spread(seconds: list[float]) -> dict[str, float]:
-    """Median, least, and the distance of the quartiles."""
-    low, middle, high = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else seconds * 3
-    return {"median": middle, "min": min(seconds), "spread": high - low}
-
-
-PARTS = {  # by the names that Lightning gives to what it does
-    "train_dataloader_next": "load", "batch_to_device": "load", "training_step": "forward", "backward": "backward",
-    "optimizer_step": "optimizer", "val_next": "val", "validation_step": "val", "test_next": "test", "test_step": "test",
-}  # fmt: skip
-SHOWN = ("load", "forward", "backward", "optimizer", "other")
+WARMUP = 10  # steps before the measured ones
+STEP_PARTS = ("load", "forward", "backward", "optimizer", "other")
+PART_OF_ACTION = {  # by Lightning's name for an action
+    "train_dataloader_next": "load",
+    "batch_to_device": "load",
+    "training_step": "forward",
+    "backward": "backward",
+    "optimizer_step": "optimizer",
+    "val_next": "val",
+    "validation_step": "val",
+    "test_next": "test",
+    "test_step": "test",
+}
+NO_ACTION = nullcontext()
 
 
-class Mark(NamedTuple):
-    """A moment: a batch begins, or a part begins or ends. `event` lies in the stream of a CUDA device."""
+class Kind(Enum):
+    """What happens at a moment."""
 
-    kind: str
-    part: str | None
+    BATCH_BEGINS = 1
+    PART_BEGINS = 2
+    PART_ENDS = 3
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment on the host's clock and, on CUDA, in the device's stream."""
+
+    kind: Kind
+    part: str | None  # None for BATCH_BEGINS
     host_s: float
     event: torch.cuda.Event | None
 
 
-class Chronometer(NoProfiler):
-    """Times `n_steps` optimizer steps of `accumulate` batches after WARMUP; of the first batch it counts the FLOPs instead."""
+@dataclass(frozen=True)
+class Boundary:
+    """Where the measured steps begin or end."""
+
+    n_marks: int  # that were made before
+    energy_j: float | None  # that the GPUs had used by then; None when it is not known
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """What the measured steps give. A share is a part of a step, from 0 to 1."""
+
+    n_steps: int
+    step_s: Spread
+    parts_s: dict[str, Spread]
+    shares: dict[str, float]
+    launch_s: float  # least time that Python needs for a step without loading
+    samples_per_s: float  # over all processes
+    power_w: float | None  # of one GPU
+    joules_per_sample: float | None
+    one_step_s: float  # for a forecast: one step
+    epoch_extra_s: float  # for a forecast: what an epoch takes beyond its steps
+    series_s: dict[str, list[float]]  # part -> seconds of each step
+
+
+class Chronometer(Profiler):
+    """Times `n_steps` optimizer steps after WARMUP others.
+
+    In the first batch it counts the FLOPs.
+
+    Args:
+        trainer: the one that this profiler belongs to.
+        n_steps: optimizer steps to measure.
+        accumulate: batches of one step.
+    """
 
     def __init__(self, trainer: L.Trainer, n_steps: int, accumulate: int) -> None:
         super().__init__()
-        self.trainer, self.cuda = trainer, trainer.strategy.root_device.type == "cuda"
-        self.first, self.last = WARMUP * accumulate, (WARMUP + n_steps) * accumulate  # batches
-        self.edges: list[
-            tuple[int, float | None]
-        ] = []  # at those: number of marks, joules used by then
+        self.trainer = trainer
+        self.cuda = trainer.strategy.root_device.type == "cuda"
+        self.measured_batches = range(WARMUP * accumulate, (WARMUP + n_steps) * accumulate)
+        self.begin: Boundary | None = None
+        self.end: Boundary | None = None
         self.marks: list[Mark] = []
-        self.epochs: list[int] = []  # number of marks when each epoch began
-        self.n_batches, self.counting, self.saved = 0, ExitStack(), {}
+        self.epoch_begins: list[int] = []  # number of marks when each epoch began
+        self.n_batches = 0
+        self.counting = ExitStack()
         self.flops = FlopCounterMode(display=False)
+        self.saved_bytes: dict[int, int] = {}  # storage kept for backward, by its address
 
-    def mark(self, kind: str, part: str | None = None) -> None:
-        event = torch.cuda.Event(enable_timing=True) if self.cuda else None
-        if event:
-            event.record()
-        self.marks.append(Mark(kind, part, time.perf_counter(), event))
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are measured, so that the training may stop."""
+        return self.end is not None
+
+    # What Lightning calls
 
     def profile(self, action_name: str) -> AbstractContextManager:
         if action_name == "run_training_epoch":
-            self.epochs.append(len(self.marks))
-        return Profiler.profile(self, action_name) if action_name in PARTS else self.nothing
+            self.epoch_begins.append(len(self.marks))
+        if short_name(action_name) in PART_OF_ACTION:
+            return super().profile(action_name)
+        return NO_ACTION
 
     def start(self, action_name: str) -> None:
-        action = action_name.rpartition(".")[2]
+        action = short_name(action_name)
         if action == "train_dataloader_next":
             self.begin_batch()
         elif action == "training_step" and self.n_batches == 1:
-            self.count()
-        if action in PARTS:
-            self.mark("begin", PARTS[action])
+            self.count_flops()
+        if action in PART_OF_ACTION:
+            self.mark(Kind.PART_BEGINS, PART_OF_ACTION[action])
 
     def stop(self, action_name: str) -> None:
-        if (action := action_name.rpartition(".")[2]) in PARTS:
-            self.mark("end", PARTS[action])
+        action = short_name(action_name)
+        if action in PART_OF_ACTION:
+            self.mark(Kind.PART_ENDS, PART_OF_ACTION[action])
+
+    # What it records
 
     def begin_batch(self) -> None:
         self.counting.close()
-        if self.n_batches in (
-            self.first,
-            self.last,
-        ):  # between two steps: here one may wait for the device
-            self.trainer.should_stop = self.n_batches == self.last
+        if self.n_batches == self.measured_batches.start:
+            self.begin = self.boundary()
             if self.cuda:
-                torch.cuda.synchronize()
-            if self.cuda and not self.edges:
                 torch.cuda.reset_peak_memory_stats()
-            self.edges.append((len(self.marks), energy_j()))
+        elif self.n_batches == self.measured_batches.stop:
+            self.end = self.boundary()
         self.n_batches += 1
-        self.mark("batch")
+        self.mark(Kind.BATCH_BEGINS)
 
-    def count(self) -> None:
-        """From here to the next batch, counts FLOPs and the tensors that are kept for the backward pass, uncompiled."""
+    def boundary(self) -> Boundary:
+        # Between two steps the device may be waited for
+        if self.cuda:
+            torch.cuda.synchronize()
+        return Boundary(len(self.marks), energy_j())
+
+    def mark(self, kind: Kind, part: str | None = None) -> None:
+        event = None
+        if self.cuda:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+        self.marks.append(Mark(kind, part, time.perf_counter(), event))
+
+    def count_flops(self) -> None:
+        """Counts FLOPs and the tensors kept for backward until the next batch, uncompiled."""
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
-            self.saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            storage = tensor.untyped_storage()
+            self.saved_bytes[storage.data_ptr()] = storage.nbytes()
             return tensor
 
         self.counting.enter_context(torch.compiler.set_stance("force_eager"))
         self.counting.enter_context(saved_tensors_hooks(keep, lambda tensor: tensor))
         self.counting.enter_context(self.flops)
 
-    def elapsed_s(self, begin: Mark, end: Mark) -> float:
-        return (
-            begin.event.elapsed_time(end.event) / 1000 if self.cuda else end.host_s - begin.host_s
-        )
+    # What it computes afterwards
 
-    def steps(self, host: bool = False) -> list[Counter]:
-        """Seconds of each part of each measured step, by the device's clock or the host's; a moment belongs to the
-        innermost part that it lies in, else to `other`, so the parts of a step add up to the whole of it."""
-        (first, _), (last, _) = self.edges
-        marks = self.marks[first : last + 1]
-        stepping = any(
-            mark.part == "optimizer" for mark in marks
-        )  # False: the task calls its optimizers by itself
-        steps, inside = [Counter()], []
+    def device_s(self, first: Mark, second: Mark) -> float:
+        """Seconds between two moments on the device's clock; a CPU's is the host's."""
+        if self.cuda:
+            return first.event.elapsed_time(second.event) / 1000
+        return host_s(first, second)
+
+    def steps(self, on_host: bool = False) -> list[Counter[str]]:
+        """Seconds of each part of each measured step, on the device's clock or on the host's.
+
+        A moment belongs to the innermost part that it lies in, else to `other`.
+        So the parts of a step add up to it.
+        """
+        seconds_between = host_s if on_host else self.device_s
+        marks = self.marks[self.begin.n_marks : self.end.n_marks + 1]
+        # Otherwise the task steps its optimizers by itself, and each batch is a step
+        lightning_steps = any(mark.part == "optimizer" for mark in marks)
+        steps: list[Counter[str]] = [Counter()]
+        open_parts: list[str] = []
         for mark, following in pairwise(marks):
-            if mark.kind == "begin":
-                inside.append(mark.part)
-            elif mark.kind == "end":
-                inside.pop()
-            elif steps[-1] and ("optimizer" in steps[-1] or not stepping):
+            if mark.kind is Kind.PART_BEGINS:
+                open_parts.append(mark.part)
+            elif mark.kind is Kind.PART_ENDS:
+                open_parts.pop()
+            elif steps[-1] and ("optimizer" in steps[-1] or not lightning_steps):
                 steps.append(Counter())
-            seconds = following.host_s - mark.host_s if host else self.elapsed_s(mark, following)
-            steps[-1][inside[-1] if inside else "other"] += seconds
+            part = open_parts[-1] if open_parts else "other"
+            steps[-1][part] += seconds_between(mark, following)
         return steps
 
     def evaluation_s(self, part: str) -> float:
+        """Seconds from the first to the last moment of `part`: "val" or "test"."""
         marks = [mark for mark in self.marks if mark.part == part]
+        if not marks:
+            return 0.0
         if self.cuda:
             torch.cuda.synchronize()
-        return self.elapsed_s(marks[0], marks[-1]) if marks else 0.0
+        return self.device_s(marks[0], marks[-1])
 
-    def figures(self, n_samples: int) -> dict[str, Any]:
-        """What the measured steps give, in which this process saw `n_samples`."""
-        steps, ((first, before_j), (last, after_j)) = self.steps(), self.edges
-        whole_s, n_devices = [sum(step.values()) for step in steps], self.trainer.num_devices
-        alone = (
-            self.cuda and torch.cuda.device_count() == n_devices
-        )  # else the energy of others would be counted
-        used_j = after_j - before_j if alone and None not in (before_j, after_j) else None
-        series_s = {part: [step[part] for step in steps] for part in SHOWN}
-        n_epochs = sum(first < index <= last for index in self.epochs)
-        step_s = statistics.median(whole_s) if n_epochs else statistics.mean(whole_s)
-        return {
-            "n_steps": len(steps),
-            "step_s": spread(whole_s),
-            "parts_s": {part: spread(seconds) for part, seconds in series_s.items()},
-            "shares": {part: sum(seconds) / sum(whole_s) for part, seconds in series_s.items()},
-            "launch_s": min(sum(step.values()) - step["load"] for step in self.steps(host=True)),
-            "samples_per_s": n_samples * self.trainer.world_size / sum(whole_s),
-            "power_w": used_j and used_j / sum(whole_s) / n_devices,
-            "joules_per_sample": used_j and used_j / n_samples / n_devices,
-            "times_s": {
-                "step": step_s,
-                "epoch": (sum(whole_s) - len(steps) * step_s) / max(1, n_epochs),
-            },
-            "series_s": series_s,
-        }
+    def used_j(self) -> float | None:
+        """Joules that the GPUs used in the measured steps.
+
+        None when the driver does not know them, or counts GPUs that this training does not use.
+        """
+        all_gpus_are_used = self.cuda and torch.cuda.device_count() == self.trainer.num_devices
+        if not all_gpus_are_used or None in (self.begin.energy_j, self.end.energy_j):
+            return None
+        return self.end.energy_j - self.begin.energy_j
+
+    def figures(self, n_samples: int) -> StepFigures:
+        """What the measured steps give.
+
+        Args:
+            n_samples: that this process saw in them.
+        """
+        steps = self.steps()
+        whole_s = [sum(step.values()) for step in steps]
+        total_s = sum(whole_s)
+        series_s = {part: [step[part] for step in steps] for part in STEP_PARTS}
+        host_steps = self.steps(on_host=True)
+        n_devices = self.trainer.num_devices
+        power_w = None
+        joules_per_sample = None
+        used_j = self.used_j()
+        if used_j is not None:
+            power_w = used_j / total_s / n_devices
+            joules_per_sample = used_j / n_samples / n_devices
+        # Only where an epoch begins within them do the steps show what it takes beyond a usual step
+        epochs = [i for i in self.epoch_begins if self.begin.n_marks < i <= self.end.n_marks]
+        one_step_s = statistics.median(whole_s) if epochs else statistics.mean(whole_s)
+        return StepFigures(
+            n_steps=len(steps),
+            step_s=Spread.of(whole_s),
+            parts_s={part: Spread.of(times_s) for part, times_s in series_s.items()},
+            shares={part: sum(times_s) / total_s for part, times_s in series_s.items()},
+            launch_s=min(sum(step.values()) - step["load"] for step in host_steps),
+            samples_per_s=n_samples * self.trainer.world_size / total_s,
+            power_w=power_w,
+            joules_per_sample=joules_per_sample,
+            one_step_s=one_step_s,
+            epoch_extra_s=(total_s - len(steps) * one_step_s) / max(1, len(epochs)),
+            series_s=series_s,
+        )
+
+
+def short_name(action_name: str) -> str:
+    """`training_step` of `[Strategy]SingleDeviceStrategy.training_step`."""
+    return action_name.rpartition(".")[2]
+
+
+def host_s(first: Mark, second: Mark) -> float:
+    return second.host_s - first.host_s

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from .. import env
 from ..config.layers import trials
@@ -15,46 +15,88 @@ from ..project import Project
 from ..record.bundle import STORE
 from ..record.frozen import unpack_code
 from ..record.git import Git
-from .run_bench import ROUNDS, bench_of
+from .plot import Picture
+from .report import Report
+from .run_bench import BenchRunner
+
+ROUNDS = 3
 
 
-def compare_codes(project: Project, options: Any) -> tuple[dict, str, dict]:
-    """Two trials or commits in turns, so that what else the machine does falls on both."""
-    (a, b), rates = options.compare, {"A": [], "B": []}
+@dataclass(frozen=True)
+class ComparedCode:
+    """How one of the two is benched."""
+
+    overrides: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def compare_codes(runner: BenchRunner, overrides: list[str], a: str, b: str) -> Report:
+    """Measures `a` and `b` in turns, so that other work of the machine slows both.
+
+    Args:
+        a, b: each a trial, a commit, or . for the code as it is.
+
+    Raises:
+        LabError: one of them is something else, or is a commit without trial=NAME.
+    """
+    rates: dict[str, list[float]] = {"A": [], "B": []}
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder:
-        sides = {"A": code_to_compare(project, a, options.overrides, Path(folder, "A"))}
-        sides |= {"B": code_to_compare(project, b, options.overrides, Path(folder, "B"))}
-        for name in "AB" * ROUNDS:
-            given, place = sides[name]
-            rates[name].append(bench_of(project, options, name, given, **place)["samples_per_s"])
-    ratios = [x / y for x, y in zip(rates["A"], rates["B"], strict=True)]
-    words = f"{b} takes {statistics.median(ratios):.3f} of the time per sample of {a}"
-    words += f" ({min(ratios):.3f} to {max(ratios):.3f} in {ROUNDS} rounds in turns)"
+        codes = {
+            "A": code_to_compare(runner.project, a, overrides, Path(folder, "A")),
+            "B": code_to_compare(runner.project, b, overrides, Path(folder, "B")),
+        }
+        for _ in range(ROUNDS):
+            for name, code in codes.items():
+                bench = runner.run(name, code.overrides, code.environment)
+                rates[name].append(bench.measured.samples_per_s)
+    ratios = [rate_a / rate_b for rate_a, rate_b in zip(rates["A"], rates["B"], strict=True)]
+    text = (
+        f"{b} takes {statistics.median(ratios):.3f} of the time per sample of {a} "
+        f"({min(ratios):.3f} to {max(ratios):.3f} in {ROUNDS} rounds in turns)"
+    )
     curves = {a: list(enumerate(rates["A"])), b: list(enumerate(rates["B"]))}
-    return (
-        {"samples_per_s": rates, "ratios": ratios},
-        words,
-        {"x": "round", "y": "samples/s", "curves": curves},
+    return Report(
+        content={"samples_per_s": rates, "ratios": ratios},
+        text=text,
+        picture=Picture("round", "samples/s", curves),
     )
 
 
 def code_to_compare(
-    project: Project, word: str, overrides: list[str], folder: Path
-) -> tuple[list[str], dict[str, str]]:
-    """Settings and environment of one side: a trial; a commit, whose code is written to `folder`; `.`, the code as it is."""
-    known, git = trials(project), Git(project.root)
-    if word.partition("/")[0] in known:
-        return [*overrides, f"trial={word}"], {}
-    found = git.run(
-        "log", "-1", "--format=%H %T", "HEAD" if word == "." else word, "--"
-    ).stdout.split()
-    if not found or not any(override.startswith("trial=") for override in overrides):
-        advice = f"no trial{nearest(word, known)} ({', '.join(known)}); for a commit, or . for the code as it is, add trial=NAME"
-        raise LabError(f"--compare: {word!r} is {advice}")
-    if word == ".":
-        return overrides, {}
-    commit, tree = found
-    code = {"commit": commit, "tree": tree, "head": commit, "dirty": False, "remote": None}
-    code["prefix"] = git("rev-parse", "--show-prefix")
+    project: Project, name: str, overrides: list[str], folder: Path
+) -> ComparedCode:
+    """Settings and environment with which `name` is benched.
+
+    Args:
+        name: a trial, a commit, or . for the code as it is.
+        folder: the code of a commit is written here.
+
+    Raises:
+        LabError: there is no such trial or commit, or the commit has no trial=NAME in `overrides`.
+    """
+    trial_names = trials(project)
+    if name.partition("/")[0] in trial_names:
+        return ComparedCode([*overrides, f"trial={name}"])
+    git = Git(project.root)
+    revision = "HEAD" if name == "." else name
+    hashes = git.run("log", "-1", "--format=%H %T", revision, "--").stdout.split()
+    has_trial = any(override.startswith("trial=") for override in overrides)
+    if not hashes or not has_trial:
+        raise LabError(
+            f"--compare: {name!r} is no trial{nearest(name, trial_names)} "
+            f"({', '.join(trial_names)}); for a commit, or . for the code as it is, add trial=NAME"
+        )
+    if name == ".":
+        return ComparedCode(overrides)
+    commit, tree = hashes
+    prefix = git("rev-parse", "--show-prefix")
+    code = {
+        "commit": commit,
+        "tree": tree,
+        "head": commit,
+        "dirty": False,
+        "remote": None,
+        "prefix": prefix,
+    }
     unpack_code(code, project.root, project.paths["runs"] / STORE, folder)
-    return overrides, env.frozen_environment(folder, code["prefix"], project.root, commit)
+    return ComparedCode(overrides, env.frozen_environment(folder, prefix, project.root, commit))

@@ -3,181 +3,227 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import sys
+from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from ..errors import Failed, LabError, Refused, nearest
-from ..record.atomic import read_json
-from .verdict import LENGTH
-
-SCHEMA = 1
-PEAKS = {  # dense TFLOP/s of one GPU (float32, TF32, half precision with tensor cores), by NVIDIA's data sheets
-    "V100": (15.7, 15.7, 125), "T4": (8.1, 8.1, 65), "A100": (19.5, 156, 312), "A40": (37.4, 74.8, 150),
-    "L4": (30.3, 60, 121), "L40S": (91.6, 183, 362), "RTX 3090": (35.6, 35.6, 71), "RTX 4090": (82.6, 82.6, 165),
-    "H100 PCIe": (51, 378, 756), "H100": (67, 495, 989), "GH200": (67, 495, 989), "H200": (67, 495, 989),
-    "B200": (75, 1100, 2250),
-}  # fmt: skip
-NO_MATTER = (  # to the time of a step
-    "seed", "log", "checkpoint", "record", "paths", "job", "site", "budget", "callbacks", "logger", "profile", "schedule",
-)  # fmt: skip
+from ..errors import LabError, Refused, nearest
+from .bench_file import read_bench
+from .peaks import PEAKS, peak_tflops
+from .result import BenchResult, Forecast, Measurement
 
 
-class OutOfMemory(Failed):
-    """A bench that does not fit into the memory of its device."""
-
-
-def bench_path(config: DictConfig, tree: str | None) -> Path:
-    """Where the bench of these settings with the code of this git tree lies: runs/<trial>/bench-<tree>-<settings>.json.
-    What changes only how long one trains, on how many devices, or where things are kept, makes no difference."""
-    plain = OmegaConf.to_container(config, resolve=True)
-    taken = {key: value for key, value in plain.items() if key not in NO_MATTER}
-    taken["trainer"] = {key: value for key, value in plain["trainer"].items() if key not in LENGTH}
-    # nor do the numbers of the optimizer; its switches do
-    taken["optimizer"] = {
-        key: one for key, one in plain["optimizer"].items() if type(one) not in (int, float)
-    }
-    settings = hashlib.sha256(json.dumps(taken, sort_keys=True, default=str).encode()).hexdigest()[
-        :6
-    ]
-    name = f"bench-{(tree or 'unrecorded')[:12]}-{settings}.json"
-    return Path(config.paths.runs, config.trial.replace("/", "+"), name)
-
-
-def forecast_from_bench(config: DictConfig, tree: str | None) -> dict | None:
-    """The forecast of these settings (before `auto` is settled in them), when the code of this git tree was benched so."""
-    bench = read_json(bench_path(config, tree)) if tree else None
-    return forecast(bench, config) if bench and bench["schema"] == SCHEMA else None
-
-
-def peak_tflops(gpu: str, precision: str, matmul_precision: str = "high") -> float | None:
-    """The peak of a GPU, by its name as CUDA gives it, for a training in this precision; None when it is not in the table."""
-    name = max((name for name in PEAKS if name.lower() in gpu.lower()), key=len, default=None)
-    column = 2 if "16" in precision else 0 if matmul_precision == "highest" else 1
-    return PEAKS[name][column] if name else None
-
-
-def efficiency(scaling: dict[str, float], n_devices: int) -> float:
-    """Share of perfect scaling on `n_devices`: from samples/s by number of devices; between and beyond those measured,
-    the same share is lost with each doubling."""
-    alone = scaling.get("1")
-    measured = (
-        max((int(n) for n in scaling if 1 < int(n) <= n_devices), default=None) if alone else None
-    )
-    if measured is None or n_devices == 1:
-        return 1.0
-    return (scaling[str(measured)] / measured / alone) ** (math.log(n_devices) / math.log(measured))
-
-
-def forecast(
-    bench: dict, config: DictConfig, n_devices: int | None = None, gpu: str | None = None
-) -> dict | None:
-    """Time, energy and cost of training as `config` says; None when the length of an epoch or the end is not known.
+def forecast_from_bench(config: DictConfig, tree: str | None) -> Forecast | None:
+    """The forecast of these settings; None when this git tree was not benched with them.
 
     Args:
-        n_devices: processes with a device each; None: as `job` and `trainer.devices` say.
-        gpu: another GPU than the bench's, whose time is scaled by the ratio of the peaks: rough.
+        config: as composed, before `auto` is resolved.
     """
-    times_s, trainer, world_size = bench["times_s"], config.trainer, bench["world_size"]
-    n_devices = n_devices or devices(config, world_size)
-    n_steps = bench["steps_per_epoch"] and math.ceil(
-        bench["steps_per_epoch"] * world_size / n_devices
-    )
-    ends = [trainer.max_epochs * n_steps] if n_steps and trainer.max_epochs > 0 else []
-    ends += [trainer.max_steps] if trainer.max_steps > 0 else []
-    if not ends:
+    bench = read_bench(config, tree) if tree else None
+    return forecast_training(bench, config) if bench else None
+
+
+def forecast_training(
+    bench: BenchResult,
+    config: DictConfig,
+    n_devices: int | None = None,
+    gpu: str | None = None,
+) -> Forecast | None:
+    """Time, energy and cost of a training; None when its number of steps is not known.
+
+    Args:
+        config: as composed; it says how long to train, and on how many devices.
+        n_devices: processes with a device each; None: as `job` and `trainer.devices` say.
+        gpu: another GPU than the bench's. The ratio of the peaks scales the time, which is rough.
+
+    Raises:
+        LabError: `gpu`, or the bench's own device, is not in the table of peaks.
+    """
+    measured = bench.measured
+    n_devices = n_devices or n_devices_of(config, measured.world_size)
+    length = length_of_training(measured, config, n_devices)
+    if length is None:
         return None
-    n_epochs = math.ceil(min(ends) / n_steps) if n_steps else 1
-    scaling = bench.get("scaling") or {}
-    step_s = times_s["step"] * efficiency(scaling, world_size) / efficiency(scaling, n_devices)
-    if gpu:
-        peaks = [
-            peak_tflops(name, bench["precision"], bench["matmul_precision"])
-            for name in (bench["device"], gpu)
-        ]
-        if None in peaks:
-            unknown = gpu if peaks[0] else bench["device"]
-            raise LabError(
-                f"no peak is known of {unknown}{nearest(unknown, PEAKS)}, only of: {', '.join(PEAKS)}"
-            )
-        step_s *= bench["shares"]["load"] + (1 - bench["shares"]["load"]) * peaks[0] / peaks[1]
-    seconds = (
-        times_s["startup"]
-        + min(ends) * step_s
-        + n_epochs * (times_s["epoch"] + times_s["checkpoint"])
-    )
-    seconds += n_epochs // trainer.check_val_every_n_epoch * times_s["val"] * world_size / n_devices
-    seconds += trainer.test_after_fit * times_s["test"] * world_size / n_devices
-    hours = seconds / 3600 * n_devices
-    gpu_hours = hours if bench["accelerator"] in ("gpu", "cuda") else None
-    kwh = hours * bench["power_w"] / 1000 if bench["power_w"] and not gpu else None
-    prices = ((gpu_hours, config.budget.price_per_gpu_hour), (kwh, config.budget.price_per_kwh))
-    costs = [amount * price for amount, price in prices if None not in (amount, price)]
-    rough = bool(gpu) or (n_devices > world_size and str(n_devices) not in scaling)
-    where = {"n_devices": n_devices, "device": gpu or bench["device"], "rough": rough}
-    amounts = {"gpu_hours": gpu_hours, "kwh": kwh, "cost": sum(costs) if costs else None}
-    return (
-        {"seconds": seconds, "n_steps": min(ends)}
-        | where
-        | amounts
-        | {"currency": config.budget.currency}
+    step_s = step_seconds(bench, n_devices, gpu)
+    seconds = training_seconds(measured, config, length, step_s, n_devices)
+    device_hours = seconds / 3600 * n_devices
+    gpu_hours = device_hours if measured.accelerator in ("gpu", "cuda") else None
+    kwh = None
+    if measured.power_w and not gpu:
+        kwh = device_hours * measured.power_w / 1000
+    extrapolated = n_devices > measured.world_size and str(n_devices) not in (bench.scaling or {})
+    return Forecast(
+        seconds=seconds,
+        n_steps=length.n_steps,
+        n_devices=n_devices,
+        device=gpu or measured.device,
+        rough=bool(gpu) or extrapolated,
+        gpu_hours=gpu_hours,
+        kwh=kwh,
+        cost=cost_of(gpu_hours, kwh, config.budget),
+        currency=config.budget.currency,
     )
 
 
-def devices(config: DictConfig, measured: int) -> int:
-    """How many devices the settings ask for: of the job, else of the Trainer, else as many as the bench had."""
+def n_devices_of(config: DictConfig, n_measured: int) -> int:
+    """Devices of the job, else those of the Trainer, else as many as the bench had."""
     job = config.get("job") or {}
     if job.get("gpus"):
         return int(job.get("nodes") or 1) * int(job["gpus"])
-    return measured if config.trainer.devices == "auto" else int(config.trainer.devices)
+    if config.trainer.devices == "auto":
+        return n_measured
+    return int(config.trainer.devices)
 
 
-def format_forecast(found: dict[str, Any]) -> str:
-    """One line of a forecast."""
-    where = f"{found['n_devices']} x {found['device']}" + (" (rough)" if found["rough"] else "")
-    words = [f"{timedelta(seconds=round(found['seconds']))} on {where}, {found['n_steps']:,} steps"]
-    words += [f"{found['gpu_hours']:.3g} GPU-hours"] if found["gpu_hours"] is not None else []
-    words += [f"{found['kwh']:.3g} kWh"] if found["kwh"] is not None else []
-    words += (
-        [f"{found['cost']:.2f} {found['currency'] or '(budget.currency)'}"]
-        if found["cost"] is not None
-        else []
+@dataclass(frozen=True)
+class Length:
+    n_steps: int
+    n_epochs: int
+
+
+def length_of_training(measured: Measurement, config: DictConfig, n_devices: int) -> Length | None:
+    """Steps and epochs until max_epochs or max_steps, whichever comes first.
+
+    None when neither gives a number of steps.
+    """
+    steps_per_epoch = None
+    if measured.steps_per_epoch:
+        n_steps = measured.steps_per_epoch * measured.world_size
+        steps_per_epoch = math.ceil(n_steps / n_devices)
+    ends = []
+    if steps_per_epoch and config.trainer.max_epochs > 0:
+        ends.append(config.trainer.max_epochs * steps_per_epoch)
+    if config.trainer.max_steps > 0:
+        ends.append(config.trainer.max_steps)
+    if not ends:
+        return None
+    n_steps = min(ends)
+    if not steps_per_epoch:
+        return Length(n_steps, n_epochs=1)
+    return Length(n_steps, n_epochs=math.ceil(n_steps / steps_per_epoch))
+
+
+def step_seconds(bench: BenchResult, n_devices: int, gpu: str | None) -> float:
+    """Seconds of one step on `n_devices`. On another `gpu` loading takes as long as it did."""
+    measured = bench.measured
+    scaling = bench.scaling or {}
+    step_s = measured.times_s.step
+    step_s *= efficiency(scaling, measured.world_size) / efficiency(scaling, n_devices)
+    if gpu is None:
+        return step_s
+    load = measured.shares["load"]
+    return step_s * (
+        load + (1 - load) * peak_of(measured.device, measured) / peak_of(gpu, measured)
     )
-    return ", ".join(words)
+
+
+def efficiency(scaling: dict[str, float], n_devices: int) -> float:
+    """Share of perfect scaling on `n_devices`, from 0 to 1.
+
+    Between and beyond the numbers that were measured, each doubling loses the same share.
+
+    Args:
+        scaling: samples/s by number of devices; empty when nothing was measured.
+    """
+    smaller = [int(n) for n in scaling if 1 < int(n) <= n_devices]
+    if "1" not in scaling or not smaller:
+        return 1.0
+    n_measured = max(smaller)
+    share = scaling[str(n_measured)] / n_measured / scaling["1"]
+    return share ** (math.log(n_devices) / math.log(n_measured))
+
+
+def peak_of(gpu: str, measured: Measurement) -> float:
+    """Peak TFLOP/s of `gpu` in the precision of the bench.
+
+    Raises:
+        LabError: the table does not have it.
+    """
+    peak = peak_tflops(gpu, measured.precision, measured.matmul_precision)
+    if peak is None:
+        raise LabError(
+            f"the peak of {gpu} is not known{nearest(gpu, PEAKS)}. Known are: {', '.join(PEAKS)}"
+        )
+    return peak
+
+
+def training_seconds(
+    measured: Measurement, config: DictConfig, length: Length, step_s: float, n_devices: int
+) -> float:
+    """Seconds from the command to the end of the training."""
+    times_s = measured.times_s
+    evaluation_share = measured.world_size / n_devices
+    n_validations = length.n_epochs // config.trainer.check_val_every_n_epoch
+    seconds = times_s.startup + length.n_steps * step_s
+    seconds += length.n_epochs * (times_s.epoch + times_s.checkpoint)
+    seconds += n_validations * times_s.val * evaluation_share
+    if config.trainer.test_after_fit:
+        seconds += times_s.test * evaluation_share
+    return seconds
+
+
+def cost_of(gpu_hours: float | None, kwh: float | None, budget: DictConfig) -> float | None:
+    """The sum of what has an amount and a price; None when nothing has both."""
+    costs = []
+    if gpu_hours is not None and budget.price_per_gpu_hour is not None:
+        costs.append(gpu_hours * budget.price_per_gpu_hour)
+    if kwh is not None and budget.price_per_kwh is not None:
+        costs.append(kwh * budget.price_per_kwh)
+    return sum(costs) if costs else None
+
+
+def format_forecast(forecast: Forecast) -> str:
+    """One line: time, devices, steps, and what is known of GPU-hours, energy and cost."""
+    rough = " (rough)" if forecast.rough else ""
+    texts = [
+        f"{format_seconds(forecast.seconds)} on {forecast.n_devices} x {forecast.device}{rough}",
+        f"{forecast.n_steps:,} steps",
+    ]
+    if forecast.gpu_hours is not None:
+        texts.append(f"{forecast.gpu_hours:.3g} GPU-hours")
+    if forecast.kwh is not None:
+        texts.append(f"{forecast.kwh:.3g} kWh")
+    if forecast.cost is not None:
+        texts.append(f"{forecast.cost:.2f} {forecast.currency or '(budget.currency)'}")
+    return ", ".join(texts)
+
+
+def format_seconds(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
 
 
 def check_budget(
     configs: list[DictConfig], tree: str | None, limit_s: float, yes: bool = False
 ) -> None:
-    """Says what the runs of these settings will take, as far as this code was benched with them.
+    """Prints what the runs of these settings will take, as far as this code was benched with them.
 
     Args:
+        configs: one for each run, as composed.
+        tree: git tree of their code.
         limit_s: time limit of their jobs, in seconds.
+        yes: submit them all the same.
 
     Raises:
-        Refused: more than budget.gpu_hours in all, unless `yes`.
+        Refused: together they take more than budget.gpu_hours.
     """
-    found = [one for one in (forecast_from_bench(config, tree) for config in configs) if one]
-    if not found:
+    forecasts = [forecast_from_bench(config, tree) for config in configs]
+    forecasts = [forecast for forecast in forecasts if forecast]
+    if not forecasts:
         return
-    longest, asked = (
-        max(found, key=lambda one: one["seconds"]),
-        sum(one["gpu_hours"] or 0 for one in found),
-    )
-    several = (
-        f" (the longest of {len(found)} runs; all: {asked:.3g} GPU-hours)" if len(found) > 1 else ""
-    )
-    print(f"forecast: {format_forecast(longest)}{several}", file=sys.stderr)
-    if longest["seconds"] > limit_s:
-        print(f"that is longer than job.time: {timedelta(seconds=round(limit_s))}", file=sys.stderr)
+    longest = max(forecasts, key=lambda forecast: forecast.seconds)
+    gpu_hours = sum(forecast.gpu_hours or 0 for forecast in forecasts)
+    line = f"forecast: {format_forecast(longest)}"
+    if len(forecasts) > 1:
+        line += f" (the longest of {len(forecasts)} runs; all: {gpu_hours:.3g} GPU-hours)"
+    print(line, file=sys.stderr)
+    if longest.seconds > limit_s:
+        print(f"that is longer than job.time: {format_seconds(limit_s)}", file=sys.stderr)
     budget = configs[0].budget.gpu_hours
-    if budget is not None and asked > budget and not yes:
+    if budget is not None and gpu_hours > budget and not yes:
         raise Refused(
-            f"this takes {asked:.3g} GPU-hours; budget.gpu_hours is {budget:g}. If you mean it, add: --yes"
+            f"this takes {gpu_hours:.3g} GPU-hours; budget.gpu_hours is {budget:g}. "
+            "If you mean it, add: --yes"
         )

@@ -3,30 +3,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+Curve = list[tuple[float, float]]
 
-def draw(
-    path: Path,
-    x: str,
-    y: str,
-    curves: dict[str, list[tuple[float, float]]],
-    marked: float | None = None,
-) -> None:
-    """Curves as a PNG or SVG; a horizontal axis that spans decades is logarithmic; `marked` is a place on it."""
-    from matplotlib.figure import Figure
 
-    axes = (picture := Figure(figsize=(6.4, 4), layout="constrained")).subplots()
-    for name, curve in curves.items():
+@dataclass(frozen=True)
+class Picture:
+    """Curves by name over one horizontal axis; `marked` is a place on that axis."""
+
+    x_label: str
+    y_label: str
+    curves: dict[str, Curve]
+    marked: float | None = None
+
+
+def draw(path: Path, picture: Picture) -> None:
+    """Writes a PNG or SVG. A horizontal axis that spans a factor of 16 is logarithmic."""
+    from matplotlib.figure import Figure  # optional, and slow to import
+
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, curve in picture.curves.items():
         axes.plot(*zip(*curve, strict=True), label=name)
     left, right = axes.dataLim.intervalx
-    axes.set(
-        xlabel=x,
-        ylabel=y,
-        xscale="log" if left > 0 and right / left >= 16 else "linear",
-        ylim=(0, None),
-    )
-    if marked is not None:
-        axes.axvline(marked, linestyle="--", color="gray", label=f"{marked:.3g}")
+    if left > 0 and right / left >= 16:
+        axes.set_xscale("log")
+    axes.set(xlabel=picture.x_label, ylabel=picture.y_label, ylim=(0, None))
+    if picture.marked is not None:
+        label = f"{picture.marked:.3g}"
+        axes.axvline(picture.marked, linestyle="--", color="gray", label=label)
     axes.legend()
-    picture.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150)

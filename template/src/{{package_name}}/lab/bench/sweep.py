@@ -4,59 +4,135 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from dataclasses import dataclass
 
 from ..errors import Failed, LabError
-from ..project import Project
-from .forecast import OutOfMemory
-from .run_bench import NEAR_BEST, bench_of
+from .plot import Picture
+from .report import Report
+from .run_bench import BenchRunner, OutOfMemory
+
+NEAR_BEST = 0.9  # of the best rate
+SHORT_NAMES = {"batch": "data.batch_size"}
+
+Value = int | str
 
 
-def sweep(project: Project, options: Any) -> tuple[dict, str, dict]:
-    """A bench of each value, up to the first that does not fit; from there back to the largest that does."""
-    key, _, text = options.sweep.partition("=")
-    key, ends = (
-        {"batch": "data.batch_size"}.get(key, key),
-        [int(end) for end in text.split("..") if end.isdecimal()],
-    )
-    doubles = len(ends) == 2 and 0 < ends[0] < ends[1]
-    if not text or (".." in text and not doubles):
-        raise LabError(
-            f"--sweep={options.sweep}: write batch=8..1024, which doubles, or KEY=VALUE,VALUE"
-        )
-    values = (
-        [ends[0] << n for n in range(64) if ends[0] << n <= ends[1]] if doubles else text.split(",")
-    )
-    rates: dict[Any, float] = {}
+@dataclass(frozen=True)
+class Values:
+    """The values of one setting, each `double` the one before or written by the user."""
 
-    def fits(value: Any) -> bool:
+    key: str
+    values: list[Value]
+    double: bool
+
+
+class Rates:
+    """samples/s of the values that were measured and fit into the memory."""
+
+    def __init__(self, runner: BenchRunner, overrides: list[str], key: str) -> None:
+        self.runner = runner
+        self.overrides = overrides
+        self.key = key
+        self.rates: dict[Value, float] = {}
+
+    def fits(self, value: Value) -> bool:
+        """Measures one value; False when it does not fit."""
+        overrides = [*self.overrides, f"{self.key}={value}"]
         try:
-            bench = bench_of(project, options, str(value), [*options.overrides, f"{key}={value}"])
-            rates[value] = bench["samples_per_s"]
+            bench = self.runner.run(str(value), overrides)
         except OutOfMemory as error:
             print(error, file=sys.stderr)
-        return value in rates
+            return False
+        self.rates[value] = bench.measured.samples_per_s
+        return True
 
-    refused = next((value for value in values if not fits(value)), None)
-    while doubles and rates and refused and refused - max(rates) > max(8, max(rates) // 8):
-        middle = (max(rates) + refused) // 2
-        refused = refused if fits(middle) else middle
-    if not rates:
-        raise Failed(f"{key}={values[0]} does not fit into the memory")
-    rates = dict(sorted(rates.items())) if doubles else rates
-    knee = next(value for value, rate in rates.items() if rate >= NEAR_BEST * max(rates.values()))
-    words = f"knee: {key}={knee}, the first within {1 - NEAR_BEST:.0%} of the best"
-    words += f"; largest that fits: {max(rates)}{'' if refused else ' or more'}" if doubles else ""
-    found = {
-        "key": key,
+
+def sweep(runner: BenchRunner, overrides: list[str], text: str) -> Report:
+    """A bench of each value up to the first that does not fit.
+
+    Where the values double, it then searches the largest that fits between the last two.
+
+    Args:
+        text: KEY=A..B, which doubles from A to B, or KEY=VALUE,VALUE.
+
+    Raises:
+        LabError: `text` is something else.
+        Failed: not even the first value fits.
+    """
+    wanted = parse_values(text)
+    measured = Rates(runner, overrides, wanted.key)
+    refused = first_refused(wanted.values, measured)
+    if not measured.rates:
+        raise Failed(f"{wanted.key}={wanted.values[0]} does not fit into the memory")
+    if not wanted.double:
+        return report_rates(wanted, measured.rates, None, refused)
+    if refused is not None:
+        refused = narrow(measured, refused)
+    rates = dict(sorted(measured.rates.items()))
+    return report_rates(wanted, rates, max(rates), refused)
+
+
+def parse_values(text: str) -> Values:
+    """The values that KEY=A..B or KEY=VALUE,VALUE means.
+
+    Raises:
+        LabError: `text` is something else.
+    """
+    key, _, values = text.partition("=")
+    key = SHORT_NAMES.get(key, key)
+    if values and ".." not in values:
+        return Values(key, values.split(","), double=False)
+    least, _, greatest = values.partition("..")
+    if not (least.isdecimal() and greatest.isdecimal() and 0 < int(least) < int(greatest)):
+        raise LabError(f"--sweep={text}: write batch=8..1024, which doubles, or KEY=VALUE,VALUE")
+    doubled = [int(least)]
+    while 2 * doubled[-1] <= int(greatest):
+        doubled.append(2 * doubled[-1])
+    return Values(key, doubled, double=True)
+
+
+def first_refused(values: list[Value], measured: Rates) -> Value | None:
+    """Measures the values in order up to the first that does not fit, and returns that one."""
+    for value in values:
+        if not measured.fits(value):
+            return value
+    return None
+
+
+def narrow(measured: Rates, refused: int) -> int:
+    """Searches the largest value that fits by halving the gap, until it is small.
+
+    Returns: the least value that did not fit.
+    """
+    while refused - max(measured.rates) > max(8, max(measured.rates) // 8):
+        middle = (max(measured.rates) + refused) // 2
+        if not measured.fits(middle):
+            refused = middle
+    return refused
+
+
+def knee(rates: dict[Value, float]) -> Value:
+    """The first value whose rate is near the best."""
+    enough = NEAR_BEST * max(rates.values())
+    return next(value for value, rate in rates.items() if rate >= enough)
+
+
+def report_rates(
+    wanted: Values, rates: dict[Value, float], largest: Value | None, refused: Value | None
+) -> Report:
+    best = knee(rates)
+    text = f"knee: {wanted.key}={best}, the first within {1 - NEAR_BEST:.0%} of the best"
+    curve = list(enumerate(rates.values()))
+    marked = None
+    if wanted.double:
+        text += f"; largest that fits: {largest}{'' if refused else ' or more'}"
+        curve = list(rates.items())
+        marked = best
+    content = {
+        "key": wanted.key,
         "samples_per_s": {str(value): rate for value, rate in rates.items()},
-        "knee": knee,
+        "knee": best,
+        "largest": largest,
+        "refused": refused,
     }
-    curve = list(rates.items()) if doubles else list(enumerate(rates.values()))
-    picture = {
-        "x": key,
-        "y": "samples/s",
-        "curves": {"measured": curve},
-        "marked": knee if doubles else None,
-    }
-    return found | {"largest": max(rates) if doubles else None, "refused": refused}, words, picture
+    return Report(content, text, Picture(wanted.key, "samples/s", {"measured": curve}, marked))

@@ -1,52 +1,91 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What limits a step, and which setting may help."""
+"""What limits a step, and which settings may help."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from omegaconf import DictConfig, OmegaConf
 
-LENGTH = ("max_epochs", "max_steps", "check_val_every_n_epoch", "devices", "test_after_fit")
+from .result import Finding, Measurement
+
+# Shares of a step, or of what is named; above them the finding holds
+DATA_BOUND = 0.2
+OVERHEAD_BOUND = 0.25
+LAUNCH_BOUND = 0.8  # of the time without loading
+LAUNCH_BOUND_PEAK = 0.3  # of the GPU's peak; above it the GPU is busy all the same
+FULL_MEMORY = 0.9
+UNSTEADY = 0.3  # distance of the quartiles over the median
 
 
-def verdict(bench: dict[str, Any], config: DictConfig) -> list[dict[str, str]]:
-    """What the figures mean, each with the settings that would change it."""
-    share, step_s, memory = bench["shares"], bench["step_s"], bench["memory_bytes"]
-    gpu, uneven, unsteady = (
-        bench["device"] != "cpu",
-        bench["uneven"],
-        step_s["spread"] / step_s["median"],
-    )
-    waits_for_python = gpu and bench["launch_s"] > 0.8 * (1 - share["load"]) * step_s["median"]
-    fullness = memory["peak"] / memory["device"] if gpu else 0
-    bounds = [  # the first that holds
-        (share["load"] >= 0.2, "data-bound", f"{share['load']:.0%} of a step waits for data (disks: lab data bench)",
-         ("data.num_workers", "data.stage")),
-        (waits_for_python and (bench["peak_share"] or 0) < 0.3, "launch-bound",
-         "the GPU waits for Python: for many small kernels, or at an .item()", ("data.batch_size", "speed.compile")),
-        (share["other"] >= 0.25, "overhead-bound", f"{share['other']:.0%} of a step is neither data nor model",
-         ("data.batch_size", "log.every_n_steps", "callbacks")),
-        (True, "compute-bound", "the step is spent in the model",
-         ("trainer.devices", "speed.compile", *(["trainer.precision", "speed.channels_last"] if gpu else []))),
-    ]  # fmt: skip
-    further = [
-        (fullness > 0.9, "memory nearly full", f"{fullness:.0%} of the device's",
-         ("data.batch_size", "trainer.accumulate_grad_batches", "speed.checkpoint_activations", "speed.fsdp")),
-        (gpu and "32" in bench["precision"], "precision not used", "tensor cores are fastest in half precision",
-         ("trainer.precision",)),
-        (gpu and uneven, "dimensions not multiples of 8", f"tensor cores idle in {', '.join(uneven[:3])}", ("model",)),
-        (unsteady > 0.3, "unsteady", f"the middle half of the steps spreads over {unsteady:.0%}; is the machine quiet?", ()),
-    ]  # fmt: skip
-    found = [next(rule for rule in bounds if rule[0]), *[rule for rule in further if rule[0]]]
-    return [
-        {"name": name, "why": why, "try": changeable(config, keys)} for _, name, why, keys in found
-    ]
+def list_findings(measured: Measurement, config: DictConfig) -> list[Finding]:
+    """What limits the step, followed by whatever else deserves a look."""
+    return [find_limit(measured, config), *find_warnings(measured, config)]
 
 
-def changeable(config: DictConfig, keys: tuple[str, ...]) -> str:
-    """The settings that exist, with the value that they have."""
-    values = {key: OmegaConf.select(config, key, default="") for key in keys}
-    return ", ".join(
-        key if isinstance(now, DictConfig) else f"{key} (now {now})" for key, now in values.items()
-    )
+def find_limit(measured: Measurement, config: DictConfig) -> Finding:
+    """The one thing that limits the step."""
+    shares = measured.shares
+    if shares["load"] >= DATA_BOUND:
+        why = f"{shares['load']:.0%} of a step waits for data (disks: lab data bench)"
+        return Finding("data-bound", why, with_values(config, "data.num_workers", "data.stage"))
+    if waits_for_python(measured):
+        why = "the GPU waits for Python: for many small kernels, or at an .item()"
+        return Finding("launch-bound", why, with_values(config, "data.batch_size", "speed.compile"))
+    if shares["other"] >= OVERHEAD_BOUND:
+        why = f"{shares['other']:.0%} of a step is neither data nor model"
+        keys = ("data.batch_size", "log.every_n_steps", "callbacks")
+        return Finding("overhead-bound", why, with_values(config, *keys))
+    keys = ("trainer.devices", "speed.compile")
+    if on_gpu(measured):
+        keys += ("trainer.precision", "speed.channels_last")
+    return Finding("compute-bound", "the step is spent in the model", with_values(config, *keys))
+
+
+def find_warnings(measured: Measurement, config: DictConfig) -> list[Finding]:
+    warnings = []
+    if on_gpu(measured):
+        fullness = measured.memory_bytes.peak / measured.memory_bytes.device
+        if fullness > FULL_MEMORY:
+            why = f"{fullness:.0%} of the device's memory is used"
+            keys = (
+                "data.batch_size",
+                "trainer.accumulate_grad_batches",
+                "speed.checkpoint_activations",
+                "speed.fsdp",
+            )
+            warnings.append(Finding("memory nearly full", why, with_values(config, *keys)))
+        if "32" in measured.precision:
+            why = "tensor cores are fastest in half precision"
+            settings = with_values(config, "trainer.precision")
+            warnings.append(Finding("precision not used", why, settings))
+        if measured.uneven:
+            why = f"tensor cores idle in {', '.join(measured.uneven[:3])}"
+            settings = with_values(config, "model")
+            warnings.append(Finding("dimensions not multiples of 8", why, settings))
+    spread = measured.step_s.spread / measured.step_s.median
+    if spread > UNSTEADY:
+        why = f"the middle half of the steps spreads over {spread:.0%}; is the machine quiet?"
+        warnings.append(Finding("unsteady", why, ""))
+    return warnings
+
+
+def on_gpu(measured: Measurement) -> bool:
+    return measured.device != "cpu"
+
+
+def waits_for_python(measured: Measurement) -> bool:
+    """Whether a GPU takes hardly longer for a step than Python takes to start its kernels."""
+    if not on_gpu(measured):
+        return False
+    computing_s = (1 - measured.shares["load"]) * measured.step_s.median
+    peak_share = measured.peak_share or 0.0
+    return measured.launch_s > LAUNCH_BOUND * computing_s and peak_share < LAUNCH_BOUND_PEAK
+
+
+def with_values(config: DictConfig, *keys: str) -> str:
+    """The settings, each with its value now; a section only by name."""
+    texts = []
+    for key in keys:
+        value = OmegaConf.select(config, key, default="")
+        is_section = isinstance(value, DictConfig)
+        texts.append(key if is_section else f"{key} (now {value})")
+    return ", ".join(texts)

@@ -1,20 +1,19 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Files that are complete or not there: written under a temporary name, flushed, renamed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 import os
 import secrets
 import time
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
 
 def write_file(path: Path, text: str) -> None:
-    """Puts `text` at `path` in one step; a crash leaves the old file or the new one."""
+    """Puts `text` at `path` in one step; a crash at any moment leaves the old file or the new one."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -28,15 +27,14 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Puts `value` at `path` as JSON, in one step."""
     write_file(path, json.dumps(plain_json(value), indent=1, ensure_ascii=False) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict | None:
     """The object in `path`; None when the file is missing or is not JSON.
 
-    A network file system may show a stale or vanished file for a moment after a rename, so a bad
-    read is repeated once.
+    A network file system may show a stale or vanished file for a moment after a rename, so a bad read is
+    repeated once.
     """
     for pause_s in (0.05, 0):
         try:
@@ -52,8 +50,10 @@ def read_json(path: Path) -> dict[str, Any] | None:
 def plain_json(value: Any) -> Any:
     """`value` in JSON's own types.
 
-    Scalars of NumPy and torch become numbers; paths, NaN and infinities become text.
+    Dataclasses become objects, scalars of NumPy and torch numbers; paths, NaN and infinities text.
     """
+    if is_dataclass(value):
+        value = asdict(value)
     if isinstance(value, dict):
         return {str(key): plain_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set):
@@ -62,17 +62,14 @@ def plain_json(value: Any) -> Any:
         return value if math.isfinite(value) else str(value)
     if value is None or isinstance(value, str | int):
         return value
-    if hasattr(value, "item"):
-        return plain_json(value.item())
-    return str(value)
+    return plain_json(value.item()) if hasattr(value, "item") else str(value)
 
 
 def number(value: Any) -> Any:
-    """NaN and infinities, which `plain_json` made text, as floats again."""
+    """NaN and infinities, which JSON cannot hold, back from their text."""
     return float(value) if value in ("nan", "inf", "-inf") else value
 
 
 def sha256(path: Path) -> str:
-    """The hash of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -35,52 +35,53 @@ def new_command(project: Project, args: list[str]) -> int:
         prog="lab trials new", description="Copies a trial's directory under a new name."
     )
     parser.add_argument("name")
+    parent_help = "the trial to start from (default: baseline)"
     parser.add_argument(
-        "--from",
-        dest="parent",
-        default="baseline",
-        metavar="PARENT",
-        help="the trial to start from (default: baseline)",
+        "--from", dest="parent", default="baseline", metavar="PARENT", help=parent_help
     )
-    chosen = parser.parse_args(args)
-    made = new_trial(project, chosen.name, chosen.parent)
-    place = made.relative_to(project.root)
-    print(
-        f"made {place}/ from {chosen.parent}\n  1. write the question and the one change: {place}/README.md\n  2. make the change"
-    )
-    print(f"  3. lab check trial={chosen.name} && lab train trial={chosen.name}")
+    options = parser.parse_args(args)
+    directory = new_trial(project, options.name, options.parent).relative_to(project.root)
+    print(f"made {directory}/ from {options.parent}")
+    print(f"  1. write the question and the one change: {directory}/README.md")
+    print("  2. make the change")
+    print(f"  3. lab check trial={options.name} && lab train trial={options.name}")
     return 0
 
 
 def new_trial(project: Project, name: str, parent: str) -> Path:
     """Makes trials/<name>/ as a copy of trials/<parent>/ with an open README.
 
+    Returns: the new directory.
+
     Raises:
-        LabError: a name that cannot be imported or is taken, or no such parent.
+        LabError: the name exists or cannot be imported, or there is no such parent.
     """
-    folder = project.source / "trials"
-    known = trial_names(project)
+    trials = project.source / "trials"
+    directory = trials / name
+    names = trial_names(project)
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         raise LabError(
-            f"trial name {name!r} must be lower-case letters, digits and _, beginning with a letter, and no Python word."
+            f"{name!r} cannot be the name of a trial: use lower-case letters, digits and _, "
+            "begin with a letter, and avoid Python's keywords."
         )
-    if (folder / name).exists():
-        raise LabError(f"there is a trial {name!r} already: {folder / name}. Choose another name.")
-    if parent not in known:
+    if directory.exists():
+        raise LabError(f"trial {name!r} exists already: {directory}. Choose another name.")
+    if parent not in names:
         raise LabError(
-            f"no trial {parent!r}{nearest(parent, known)} to start from. Trials: {', '.join(known) or 'none'}"
+            f"no trial {parent!r}{nearest(parent, names)} to start from. "
+            f"Trials: {', '.join(names) or 'none'}"
         )
-    aside = folder / f".{name}.new"
-    shutil.rmtree(aside, ignore_errors=True)
-    shutil.copytree(
-        folder / parent, aside, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
-    )
-    (aside / "README.md").write_text(
-        README.format(name=name, parent=parent, metric="val/loss"), encoding="utf-8"
-    )
-    aside.rename(folder / name)
-    return folder / name
+    # Copied under a temporary name, so that no half trial is left
+    temporary = trials / f".{name}.new"
+    shutil.rmtree(temporary, ignore_errors=True)
+    unwanted = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+    shutil.copytree(trials / parent, temporary, ignore=unwanted)
+    readme = README.format(name=name, parent=parent, metric="val/loss")
+    (temporary / "README.md").write_text(readme, encoding="utf-8")
+    temporary.rename(directory)
+    return directory
 
 
 def trial_names(project: Project) -> list[str]:
+    """The directories of trials/ that hold a config.yaml."""
     return sorted(path.parent.name for path in (project.source / "trials").glob("*/config.yaml"))

@@ -13,6 +13,7 @@ from ..record.ranking import rank_by_metric
 from .new import trial_names
 
 PARENT = re.compile(r"^\*\*Parent\.\*\* \[([a-z][a-z0-9_]*)\]", re.MULTILINE)
+NAME_WIDTH = 28  # columns for the branches and the name
 
 
 def tree_command(project: Project, args: list[str]) -> int:
@@ -20,45 +21,64 @@ def tree_command(project: Project, args: list[str]) -> int:
         prog="lab trials tree", description="Draws the trials with their best numbers."
     )
     parser.add_argument("--metric", default="val/loss", help="the number shown (default: val/loss)")
-    chosen = parser.parse_args(args)
-    print("\n".join(format_tree(project, chosen.metric)))
+    options = parser.parse_args(args)
+    lines = format_tree(project, options.metric)
+    print("\n".join(lines) if lines else "no trials yet: lab trials new NAME")
     return 0
 
 
 def format_tree(project: Project, metric: str) -> list[str]:
-    """A line per trial: indented below its parent, with the number of runs and the best value of `metric`."""
-    known = trial_names(project)
-    parents = {name: parent_of(project.source / "trials" / name) for name in known}
-    found = read_rows(project.paths["runs"])
-    lines: list[str] = []
+    """A line for each trial: its number of runs and the best value of `metric`."""
+    names = trial_names(project)
+    parents = {name: parent_of(project.source / "trials" / name) for name in names}
+    runs = read_rows(project.paths["runs"])
+    lines = []
+    for name, branches in walk_tree(names, parents):
+        numbers = format_numbers(name, runs, metric)
+        lines.append(f"{branches + name:<{NAME_WIDTH}}  {numbers}")
+    return lines
 
-    def visit(name: str, prefix: str, branch: str, seen: tuple[str, ...]) -> None:
-        lines.append(
-            f"{prefix}{branch}{name}".ljust(28) + f"  {trial_numbers(name, found, metric)}".rstrip()
-        )
-        children = [child for child in known if parents[child] == name and child not in seen]
-        below = prefix + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
+
+def walk_tree(names: list[str], parents: dict[str, str | None]) -> list[tuple[str, str]]:
+    """Each trial with the branches drawn before it; children follow their parent.
+
+    A trial whose parent does not exist is a root. Trials that name each other in a circle are left out.
+    """
+    drawn: list[tuple[str, str]] = []
+
+    def draw(name: str, branches: str, indent: str) -> None:
+        drawn.append((name, branches))
+        children = [child for child in names if parents[child] == name]
         for child in children:
-            visit(child, below, "└─ " if child == children[-1] else "├─ ", (*seen, child))
+            if child == children[-1]:
+                draw(child, f"{indent}└─ ", f"{indent}   ")
+            else:
+                draw(child, f"{indent}├─ ", f"{indent}│  ")
 
-    for root in [name for name in known if parents[name] not in known]:
-        visit(root, "", "", (root,))
-    return lines or ["no trials yet: lab trials new NAME"]
+    for name in names:
+        if parents[name] not in names:
+            draw(name, "", "")
+    return drawn
 
 
-def trial_numbers(trial: str, found: list[dict], metric: str) -> str:
-    own = [row for row in found if row["trial"].partition("/")[0] == trial]
-    if not own:
+def format_numbers(trial: str, runs: list[dict], metric: str) -> str:
+    """How many runs the trial and its variants have, and the best value of `metric`."""
+    trial_runs = [run for run in runs if run["trial"].partition("/")[0] == trial]
+    if not trial_runs:
         return "no runs"
-    best = rank_by_metric([row for row in own if row["status"] == "finished"], metric)
-    value = f"  {metric} {best[0]['metrics'][metric]:.4g}" if best else ""
-    return f"{len(own)} run{'s' if len(own) > 1 else ''}{value}"
+    text = "1 run" if len(trial_runs) == 1 else f"{len(trial_runs)} runs"
+    finished = [run for run in trial_runs if run["status"] == "finished"]
+    best_first = rank_by_metric(finished, metric)
+    if best_first:
+        text += f"  {metric} {best_first[0]['metrics'][metric]:.4g}"
+    return text
 
 
 def parent_of(trial: Path) -> str | None:
-    """The parent that the trial's README names, or None."""
+    """The parent that the trial's README names."""
     try:
-        found = PARENT.search((trial / "README.md").read_text(encoding="utf-8"))
+        readme = (trial / "README.md").read_text(encoding="utf-8")
     except OSError:
         return None
-    return found[1] if found else None
+    match = PARENT.search(readme)
+    return match[1] if match else None

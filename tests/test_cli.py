@@ -1,0 +1,45 @@
+"""The command `lab`: its first screen, and what it says to words that it does not know."""
+
+import re
+
+import pytest
+from myproj.lab import cli
+
+
+def test_help_fits_one_screen_and_names_every_command(capsys):
+    assert cli.main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    names = set(re.findall(r"[a-z]+", "\n".join(lines)))
+    for command in cli.list_commands():
+        assert set(command.words.split()) <= names, command.words
+    titles = [line.split()[1] for line in lines if re.match("lab [a-z]+ ", line)]
+    assert titles == list(cli.FIRST)
+    (runs,) = [line for line in lines if line.startswith("lab runs")]
+    assert runs.endswith("cost"), "a group has one line"
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "message"),
+    [
+        (["trian"], 2, "did you mean: train"),
+        (["runs"], 2, "lab runs list"),
+        (["runs", "--help"], 0, "lab runs list"),
+        (["runs", "lst"], 2, "did you mean: list"),
+        (["site", "shwo"], 2, "did you mean: show"),
+    ],
+)
+def test_words_that_are_no_command(capsys, words, exit_code, message):
+    assert cli.main(words) == exit_code
+    output = capsys.readouterr()
+    assert message in output.out + output.err
+
+
+def test_an_interrupted_command_exits_with_130(monkeypatch, capsys):
+    def interrupt(command, args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.Command, "run", interrupt)
+    assert cli.main(["train"]) == 130
+    assert "interrupted" in capsys.readouterr().err

@@ -1,0 +1,50 @@
+"""The tree of trials, and the hook that looks at what is committed."""
+
+import pytest
+from myproj.lab.trials import commit_hook
+from myproj.lab.trials.tree import walk_tree
+
+# Put together here, so that this file holds none.
+SECRETS = [
+    "-----BEGIN RSA " + "PRIVATE KEY-----",
+    "AKIA" + "ABCDEFGHIJKLMNOP",
+    "ghp_" + "a1" * 18,
+    "hf_" + "Ab" * 17,
+    "WANDB_API_KEY = " + "0a" * 20,
+]
+
+
+def test_children_are_drawn_below_their_parent():
+    parents = {
+        "baseline": None,
+        "deep": "wide",
+        "lost": "gone",
+        "slow": "baseline",
+        "wide": "baseline",
+    }
+    lines = [branches + name for name, branches in walk_tree(list(parents), parents)]
+    assert lines == ["baseline", "├─ slow", "└─ wide", "   └─ deep", "lost"]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_a_secret_is_named_with_its_line(tmp_path, text, capsys):
+    (tmp_path / "notes.txt").write_text(f"one\ntwo\n{text}\n")
+    assert commit_hook.main([str(tmp_path / "notes.txt")]) == 1
+    assert "notes.txt:3 looks like" in capsys.readouterr().out
+
+
+def test_ordinary_text_passes(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text(
+        "task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n"
+    )
+    assert commit_hook.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_trial_without_init_is_named(tmp_path):
+    for name in ("seen", "unseen"):
+        (tmp_path / "trials" / name).mkdir(parents=True)
+        (tmp_path / "trials" / name / "model.py").touch()
+    (tmp_path / "trials/__init__.py").touch()
+    (tmp_path / "trials/seen/__init__.py").touch()
+    assert commit_hook.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]
