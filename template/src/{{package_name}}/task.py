@@ -1,4 +1,7 @@
-"""What is learned: loss, metrics, optimizer, schedule. Yours to change; a trial that needs another one brings its own task.py."""
+"""What is learned: loss, metrics, optimizer, schedule. Yours to change.
+
+A trial that needs another task has a task.py of its own.
+"""
 
 from collections.abc import Callable
 
@@ -14,8 +17,9 @@ from .lab.training.schedule import scheduled
 class Classifier(L.LightningModule):
     """Cross-entropy over classes.
 
-    What a step returns is averaged over samples and logged as train/loss, train/acc (every log.every_n_steps steps),
-    val/loss, val/acc, test/loss, test/acc (over the split, all ranks together). `self.log` works as well, and costs more.
+    What a step returns is averaged over samples and processes, and logged: train/loss and train/acc
+    every log.every_n_steps steps, val/... and test/... over the whole split. `self.log` works as well,
+    but takes more time.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ import tempfile
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ..config.compose import compose
 from ..errors import LabError
@@ -41,7 +41,7 @@ def lr_curve(config: DictConfig, n_steps: int) -> dict[str, Any]:
         LabError: the task calls its optimizers by itself, so no loss comes back from its step.
     """
     watch = MemoryAfterBatch([10 ** (7 * i / (n_steps - 1) - 7) for i in range(n_steps)])
-    config.trainer.update(devices=1, accumulate_grad_batches=1)
+    config = OmegaConf.merge(config, {"trainer": {"devices": 1, "accumulate_grad_batches": 1}})
     with tempfile.TemporaryDirectory() as temporary:
         _, trainer, task, data = build_bench(config, temporary, [watch])
         if not task.automatic_optimization:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
 import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from ..errors import LabError
@@ -23,8 +24,8 @@ from ..training.checkpoint import AtomicCheckpointIO
 from ..training.ddp import cluster_environment
 from ..training.lightning_internals import skip_unused_hooks
 from ..training.means import LogMeans, batch_size_of
-from ..training.profilers import build_profile
-from ..training.settings import resolve_auto, scale_to_processes
+from ..training.profilers import build_profiler
+from ..training.settings import apply_settings, resolve_settings
 from ..training.trainer import plain_trainer
 from .chronometer import EVALUATED, Chronometer
 from .forecast import OutOfMemory
@@ -64,13 +65,16 @@ def build_bench(
     config: DictConfig, directory: str, callbacks: list[L.Callback]
 ) -> tuple[dict, L.Trainer, Any, Any]:
     """The parts of a training as train.py builds them, without logger and checkpoints, and without an end."""
-    settled = resolve_auto(config, earlier={}) | scale_to_processes(config)
+    settings = resolve_settings(config, first_attempt={})
+    settled, config = asdict(settings.chosen), settings.config
+    apply_settings(config)
     if config.profile.get("kind") == "simple":
         raise LabError(
             "profile=simple would take the place of the chronometer of lab bench; leave it out"
         )
-    callbacks = [*build_profile(config, Path(directory).parent / "profile"), *callbacks]
-    config.trainer.update(max_epochs=10**6, max_steps=-1, check_val_every_n_epoch=10**6)
+    callbacks = [*build_profiler(config, Path(directory).parent / "profile"), *callbacks]
+    endless = {"max_epochs": 10**6, "max_steps": -1, "check_val_every_n_epoch": 10**6}
+    config = OmegaConf.merge(config, {"trainer": endless})
     data, task = build_data(config), accelerate(build_task(config), config)
     ranks, how = discover(), {"enable_checkpointing": False, "default_root_dir": directory}
     how |= {"log_every_n_steps": config.log.every_n_steps, "num_nodes": ranks.n_nodes}
@@ -89,7 +93,7 @@ def measure(
     """Trains `n_steps` optimizer steps after WARMUP and evaluates a few batches; nothing of it stays.
 
     Args:
-        config: composed configuration; it is settled and changed here.
+        config: composed configuration.
         directory: where a checkpoint is written, timed and removed.
         started_s: time.perf_counter() when the command had read its settings.
 
