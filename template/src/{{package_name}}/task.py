@@ -6,6 +6,7 @@ A trial that needs another task has a task.py of its own.
 from collections.abc import Callable
 
 import lightning.pytorch as L
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
@@ -43,6 +44,6 @@ class Classifier(L.LightningModule):
     validation_step = training_step
     test_step = training_step
 
-    def configure_optimizers(self) -> dict:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.make_optimizer(self.parameters())
         return scheduled(optimizer, self.make_schedule, self.trainer)

@@ -126,7 +126,7 @@ class Health(L.Callback):
         if self.has_warned or (data_wait <= MAX_DATA_WAIT and not gpu_is_idle):
             return
         self.has_warned = True
-        gpu = "" if gpu_use is None else f", the GPU is busy {gpu_use:.0f} % of it"
+        gpu = "" if gpu_use is None else f", the GPU is busy {gpu_use:.0f} %"
         print(
             f"speed: the training loop waits for data {data_wait:.0%} of the time{gpu} "
             f"(step {step}). To find the cause: lab bench trial=..."

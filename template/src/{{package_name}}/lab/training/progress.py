@@ -9,6 +9,7 @@ from typing import Any
 
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import TQDMProgressBar
+from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 
 
 class EpochLines(L.Callback):
@@ -55,6 +56,22 @@ class Bar(TQDMProgressBar):
     """Lightning's progress bar, drawn once a second at most, because drawing takes time."""
 
     drawn_s = 0.0
+
+    def init_train_tqdm(self) -> Tqdm:
+        bar = super().init_train_tqdm()
+        bar.leave = False
+        return bar
+
+    def on_train_epoch_start(self, trainer: L.Trainer, *args: Any) -> None:
+        super().on_train_epoch_start(trainer, *args)
+        # Counted from 1, as in the lines.
+        self.train_progress_bar.set_description(f"epoch {trainer.current_epoch + 1}")
+
+    def get_metrics(self, *args: Any) -> dict[str, Any]:
+        metrics = super().get_metrics(*args)
+        # The id of the run, which was printed already.
+        metrics.pop("v_num", None)
+        return metrics
 
     def on_train_batch_end(self, *args: Any) -> None:
         if self._is_due():

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import lightning.pytorch as L
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
@@ -37,7 +38,7 @@ def warmup_cosine(
 
 def scheduled(
     optimizer: Optimizer, schedule: Callable[[Optimizer], LRScheduler] | None, trainer: L.Trainer
-) -> dict[str, Any]:
+) -> OptimizerLRScheduler:
     """What configure_optimizers returns: an optimizer, and a schedule that counts its steps.
 
     Args:
