@@ -148,5 +148,5 @@ def test_wrong_use(home, profiled):
         "profile=torch",
         "trainer.limit_train_batches=12",
     )
-    assert "nothing was recorded, the training ended too soon; lower profile.wait_steps" in few
+    assert "nothing was recorded" in few
     assert "open it" not in few

@@ -106,8 +106,9 @@ def test_deterministic_kernels_can_be_asked_for(own_project):
     program = (
         "from omegaconf import OmegaConf; import torch, os;"
         "from myproj.lab.config.compose import compose; from myproj.lab.project import Project;"
-        "from myproj.lab.training.settings import resolve_auto;"
-        "resolve_auto(compose(Project.find(), ['trial=baseline', 'record.deterministic=true']).config, {});"
+        "from myproj.lab.training.settings import apply_settings, resolve_auto;"
+        "config = compose(Project.find(), ['trial=baseline', 'record.deterministic=true']).config;"
+        "apply_settings(resolve_auto(config, {}));"
         "print(torch.are_deterministic_algorithms_enabled(), os.environ['CUBLAS_WORKSPACE_CONFIG'])"
     )
     done = subprocess.run(

@@ -1,22 +1,60 @@
 """Settings: where the options of a group may lie, and what each key that makes a step faster or smaller changes."""
 
-import json
+import copy
+import os
 import shutil
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import asdict
+from unittest import mock
 
 import pytest
 import torch
 from conftest import call
-from trainings import add_trial, last
+from in_process import (
+    BASELINE,
+    COLOUR,
+    LINEAR,
+    ONE_EPOCH,
+    PLAIN_SGD,
+    composed,
+    difference,
+    flat,
+    learn,
+)
+from myproj.lab.errors import LabError
+from myproj.lab.project import Project
+from myproj.lab.training.accelerate import accelerate
+from myproj.lab.training.build import build_task
+from myproj.lab.training.check import check
+from myproj.lab.training.settings import apply_settings, resolve_settings, scale_to_processes
+from omegaconf import OmegaConf
+from torch import nn
 
-LION = "lion:\n  _target_: torch.optim.AdamW\n  _partial_: true\n  lr: 0.5\n"
+OPTIMIZERS = "lion:\n  _target_: torch.optim.AdamW\n  _partial_: true\n  lr: 0.5\n"
+ONE_BATCH = "trainer.limit_train_batches=1"
+THREE_BATCHES = "trainer.limit_train_batches=3"
+
+
+@pytest.fixture(autouse=True)
+def torch_as_before():
+    """Undoes what apply_settings does to this process."""
+    n_threads = torch.get_num_threads()
+    precision = torch.get_float32_matmul_precision()
+    with mock.patch.dict(os.environ):
+        yield
+    torch.set_num_threads(n_threads)
+    torch.set_float32_matmul_precision(precision)
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.deterministic = False
+    torch.backends.cudnn.benchmark = False
+
+
+# ---------------------------------------------------------------- options of a group
 
 
 def test_options_lie_in_one_file_or_in_files_of_their_own(own_project):
     conf = own_project / "src/myproj/conf"
-    (conf / "optimizer.yaml").write_text(LION)
+    (conf / "optimizer.yaml").write_text(OPTIMIZERS)
     (conf / "optimizer").mkdir()
     (conf / "optimizer/sgd.yaml").write_text(
         "_target_: torch.optim.SGD\n_partial_: true\nlr: 0.25\n"
@@ -28,7 +66,7 @@ def test_options_lie_in_one_file_or_in_files_of_their_own(own_project):
         )
 
     assert "optimizer.lr=0.5  # src/myproj/conf/optimizer.yaml" in origin("lion"), (
-        "beside the template's"
+        "next to the template's"
     )
     assert "optimizer.lr=0.25  # src/myproj/conf/optimizer/sgd.yaml" in origin("sgd"), (
         "in place of the template's"
@@ -46,218 +84,191 @@ def test_settings_where_options_belong(own_project):
     assert "conf/optimizer/NAME.yaml" in said
 
 
-LINEAR = """
-from torch import nn
+# ---------------------------------------------------------------- resolved for this machine
 
 
-class Linear(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.features = nn.Linear(64, 16)
-        self.head = nn.Linear(16, 10)
-
-    def forward(self, image_B1HW):
-        return self.head(self.features(image_B1HW.flatten(1)).relu())
-"""
-WIDE = """
-from torch import nn
-
-
-class Wide(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.head = nn.Conv2d(3, 8, 3), nn.Linear(8, 10)
-
-    def forward(self, image_B3HW):
-        return self.head(self.conv(image_B3HW).mean((2, 3)))
-"""
-DATA = """
-import time
-
-from .data import Digits
-
-
-class Colour(Digits):
-    def on_after_batch_transfer(self, batch, dataloader_idx):
-        image_B1HW, label_B = super().on_after_batch_transfer(batch, dataloader_idx)
-        return image_B1HW.expand(-1, 3, -1, -1), label_B
-
-
-class Slow(Digits):
-    def transform(self, batch, rng):
-        time.sleep(0.03)
-        return batch
-"""
-
-
-@pytest.fixture(scope="module")
-def trials(home):
-    """The shared project with three trials of small networks."""
-    package, text = home / "src/myproj", (home / "src/myproj/conf/data/digits.yaml").read_text()
-    (package / "more_data.py").write_text(DATA)
-    for name in ("Colour", "Slow"):
-        (package / f"conf/data/{name.lower()}.yaml").write_text(
-            text.replace("data.Digits", f"more_data.{name}")
-        )
-    model = "model:\n  _target_: .model."
-    add_trial(home, "linear", config_yaml=f"{model}Linear\n", model_py=LINEAR)
-    add_trial(
-        home, "tinted", config_yaml=f"defaults:\n  - data: colour\n{model}Wide\n", model_py=WIDE
+def test_resolving_gives_a_new_configuration(home):
+    config = composed(
+        home, *BASELINE, "trainer.threads=auto", "trainer.devices=2", "batch.scale_lr=true"
     )
-    add_trial(
-        home, "late", config_yaml=f"defaults:\n  - data: slow\n{model}Linear\n", model_py=LINEAR
+    before = copy.deepcopy(config)
+    settings = resolve_settings(config, first_attempt={"precision": "bf16-mixed"})
+    assert config == before
+    assert settings.config.optimizer.lr == 2 * config.optimizer.lr
+    assert "auto" not in asdict(settings.chosen).values()
+    assert settings.chosen.precision == "bf16-mixed", "as the first attempt chose"
+    assert settings.chosen.samples_per_step == 2 * 64
+
+
+def test_seed_threads_and_kernels_are_set_for_the_process(home):
+    def first_number(*overrides):
+        apply_settings(composed(home, *BASELINE, *overrides))
+        return torch.rand(()).item()
+
+    assert first_number("seed=1") == first_number("seed=1") != first_number("seed=2")
+    first_number("trainer.threads=1", "trainer.matmul_precision=medium")
+    assert torch.get_num_threads() == 1
+    assert torch.get_float32_matmul_precision() == "medium"
+    first_number("record.deterministic=true")
+    assert torch.are_deterministic_algorithms_enabled()
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "searches"),
+    [
+        ("speed.cudnn_benchmark=auto", True),
+        ("speed.cudnn_benchmark=false", False),
+        ("record.deterministic=true", False),
+    ],
+)
+def test_cudnn_searches_for_kernels_unless_they_must_be_the_same(home, setting, searches):
+    apply_settings(composed(home, *BASELINE, setting))
+    assert torch.backends.cudnn.benchmark is searches
+
+
+def test_the_learning_rate_follows_the_number_of_processes(home):
+    config = composed(
+        home, *LINEAR, "batch.scale_lr=true", "trainer.devices=2", "schedule=onecycle"
     )
-    return home
-
-
-SHORT = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=2", "trainer.devices=2")
-
-
-def sharded(trials):
-    """The records of a training without and with speed.fsdp, what lab eval says of the second, and its resumption."""
-    records = []
-    for fsdp in ("false", "true"):
-        call(trials, "lab", "train", "trial=linear", f"speed.fsdp={fsdp}", *SHORT)
-        records.append(last(trials))
-    one = json.loads(
-        call(trials, "lab", "eval", "@last", "trainer.devices=1", "--json").splitlines()[-1]
-    )
-    states = [
-        torch.load(f"{r['run_dir']}/checkpoints/last.ckpt", weights_only=True)["state_dict"]
-        for r in records
-    ]
-    return records, states, one, call(trials, "lab", "resume", "@last", "trainer.max_epochs=3")
-
-
-@pytest.fixture(scope="module")
-def started(trials):
-    """Two things at a time: one process that trains with every setting, and what takes two processes."""
-    compiler = ["--compile"] if shutil.which("g++") else []
-    program = [
-        sys.executable,
-        "-W",
-        "ignore",
-        Path(__file__).with_name("settings_program.py"),
-        *compiler,
-    ]
-    with ThreadPoolExecutor(2) as threads:
-        yield threads.submit(call, trials, *program, timeout_s=500), threads.submit(sharded, trials)
-
-
-@pytest.fixture(scope="module")
-def found(started):
-    """What each setting changed."""
-    return json.loads(started[0].result().split("FOUND")[1].splitlines()[0])
-
-
-def test_the_global_batch_is_made_of_smaller_ones(found):
-    assert found["batch"]["difference"] < 1e-5
-    assert found["batch"]["steps"] == [11, 11]
-    assert found["batch"]["accumulate_of_2"] == 2
-
-
-def test_activations_are_made_twice_and_nothing_else_changes(found):
-    once, twice = found["recomputed"]["calls"]
-    assert found["recomputed"]["difference"] == 0
-    assert (once, twice) == (3, 6)
-
-
-def test_images_and_filters_have_their_channels_last(found):
-    assert found["channels_last"]["inputs"] == [False, True]
-    assert found["channels_last"]["weights"] == [False, True]
-    assert found["channels_last"]["difference"] < 1e-4
-
-
-def test_without_a_compiler_the_training_goes_on(found):
-    assert (
-        "speed.compile is off: it needs the C++ compiler no-such-compiler"
-        in found["compile"]["without"]
-    )
-    if "graphs" in found["compile"]:
-        assert found["compile"]["graphs"] > 0
-        assert found["compile"]["cached"] > 0, "the cache lies on paths.scratch"
-        assert found["compile"]["difference"] < 1e-4
-
-
-def test_precision(found):
-    assert found["dtype"] == {"32-true": "torch.float32", "bf16-mixed": "torch.bfloat16"}
-    assert found["matmul"] == "medium"
-
-
-def test_optimizers(found):
-    assert 0.0099 < found["clipped"] < 0.0101, (
-        "one step of lr 1 goes as far as the clipped gradient"
-    )
-    assert found["fused"] == [True, False]
-    assert "optimizer.fused is off: it is refused with bf16-mixed" in found["clipped_bf16"]
-    assert found["large_batch"] == ["LARS", "Lamb"]
-    assert found["scaled"] == [0.002, 0.02]
-
-
-def test_schedules_know_the_number_of_steps(found):
-    assert found["onecycle"]["steps"] == 23
-    assert found["onecycle"]["peak"] == pytest.approx(0.25 * 23, abs=1.5)
-    assert found["onecycle"]["max"] == pytest.approx(0.5, rel=0.05)
-    assert found["cosine"]["steps"] == 46
-    assert found["cosine"]["first"] == pytest.approx(1e-3)
-    assert found["cosine"]["last"] == pytest.approx(1e-4, rel=0.05)
-
-
-def test_sync_batchnorm_is_for_cuda(found):
-    assert "speed.sync_batchnorm is off" in found["sync_batchnorm"]["on_cpu"]
-    assert found["sync_batchnorm"]["on_gpu"] == 2
-
-
-def test_cudnn_searches_for_kernels_unless_they_must_be_the_same(found):
-    assert list(found["benchmark"].values()) == [True, False, False]
+    scaled = scale_to_processes(config)
+    assert (scaled.optimizer.lr, scaled.schedule.max_lr) == (0.002, 0.02)
 
 
 REFUSED = {
-    "batch.global=100": "times 1 processes: 64, 128, 192 ...",
-    "batch.global=128 batch.scale_lr=true": "batch.scale_lr has no meaning",
+    "batch.global=100": "64, 128, 192",
+    "batch.global=128 batch.scale_lr=true": "batch.scale_lr",
     "batch.global=128 trainer.accumulate_grad_batches=2": "trainer.accumulate_grad_batches",
     "speed.compile=max-autotun": "did you mean: max-autotune",
     "speed.checkpoint_activations=[model.feature]": "did you mean: model.features",
     "speed.cudnn_benchmark=true record.deterministic=true": "record.deterministic",
-    "acc": "train/acc is 1.97, outside of log.bounds.acc=[0,1]: a sum was made for a mean",
-    "rounded": "accepted",
 }
 
 
 @pytest.mark.parametrize("typed", REFUSED)
-def test_wrong_use(found, typed):
-    assert REFUSED[typed] in found["refused"][typed]
+def test_wrong_use(home, typed):
+    with pytest.raises(LabError) as refused:
+        learn(home, *BASELINE, ONE_BATCH, *typed.split())
+    assert REFUSED[typed] in str(refused.value)
 
 
-def test_wrong_use_is_found_before_the_queue(trials):
-    said = call(
-        trials,
-        "lab",
-        "check",
-        "trial=linear",
-        "trainer=cpu",
-        "speed.checkpoint_activations=[model.head1]",
-        rc=2,
-    )
+def test_wrong_use_is_found_before_the_queue(home):
+    wrong = "speed.checkpoint_activations=[model.head1]"
+    said = call(home, "lab", "check", "trial=baseline", "trainer=cpu", wrong, rc=2)
     assert "did you mean: model.head" in said
 
 
-def test_health_tells_of_slow_data(found):
-    rows = found["health"]["rows"]
-    assert [row["step"] for row in rows] == [15, 30, 45]
-    assert all(row["speed/data_wait"] > 0.5 for row in rows[1:])
-    at_most = (
-        15 * 16 / (10 * 0.03)
-    )  # each batch of 16 takes 30 ms or more; of 15 at most 5 were read ahead
-    assert all(0 < row["speed/samples_per_s"] < at_most for row in rows[1:])
-    assert all(0.05 < row["speed/memory_gb"] < 100 for row in rows)
-    assert found["health"]["said"].count("goes by waiting for data") == 1
+def test_the_check_does_not_use_the_users_train_py(home, monkeypatch):
+    """Whatever train.py imports, and under which names: only `lab train` reads it."""
+    monkeypatch.setitem(sys.modules, "myproj.train", None)
+    overrides = [*BASELINE, *ONE_EPOCH, "batch.global=128", "speed.channels_last=true"]
+    result = check(Project(home, "myproj"), overrides)
+    assert result.trial == "baseline"
+    assert result.n_parameters == 151_498
 
 
-def test_parameters_spread_over_two_processes_learn_the_same(started):
-    (_, record), (whole, spread), one, resumed = started[1].result()
-    assert whole.keys() == spread.keys()
-    for name, value in whole.items():
-        torch.testing.assert_close(spread[name], value, rtol=1e-3, atol=1e-4)
-    assert one == pytest.approx({name: record["metrics"][name] for name in one}, abs=1e-5)
-    assert "finished" in resumed
+# ---------------------------------------------------------------- what each setting changes
+
+
+def test_the_global_batch_is_made_of_smaller_ones(home):
+    equal = ("data.drop_last=true", *PLAIN_SGD)
+    at_once = learn(home, *LINEAR, "data.batch_size=128", *equal)
+    in_parts = learn(home, *LINEAR, "data.batch_size=32", "batch.global=128", *equal)
+    assert difference(at_once, in_parts) < 1e-5
+    assert at_once.trainer.global_step == in_parts.trainer.global_step == 11
+    halves = composed(home, *LINEAR, "data.batch_size=32", "batch.global=128", "trainer.devices=2")
+    assert scale_to_processes(halves).trainer.accumulate_grad_batches == 2
+
+
+def test_activations_are_made_twice_and_nothing_else_changes(home):
+    kept = learn(home, *BASELINE, THREE_BATCHES)
+    patterns = "[model.features,model.features.*]"
+    made_again = learn(home, *BASELINE, THREE_BATCHES, f"speed.checkpoint_activations={patterns}")
+    assert difference(kept, made_again) == 0
+    assert (kept.witness.n_forwards, made_again.witness.n_forwards) == (3, 6)
+
+
+def test_images_and_filters_have_their_channels_last(home):
+    usual = learn(home, *COLOUR, THREE_BATCHES)
+    channels_last = learn(home, *COLOUR, THREE_BATCHES, "speed.channels_last=true")
+    assert difference(usual, channels_last) < 1e-4
+    for training, expected in ((usual, False), (channels_last, True)):
+        assert training.witness.input_is_channels_last is expected
+        assert (training.task.model.conv.weight.stride()[1] == 1) is expected
+
+
+def test_without_a_compiler_the_training_continues_uncompiled(home, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    training = learn(home, *LINEAR, ONE_BATCH, "speed.compile=default")
+    assert "speed.compile is off: it needs the C++ compiler no-such-compiler" in training.printed
+    assert training.trainer.global_step == 1
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs g++")
+def test_compiled_networks_learn_the_same(home, tmp_path):
+    short = (*LINEAR, "trainer.limit_train_batches=2")
+    usual = learn(home, *short)
+    compiled = learn(home, *short, "speed.compile=default", f"paths.scratch={tmp_path}")
+    assert difference(usual, compiled) < 1e-4
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+    assert list((tmp_path / "compiled/torchinductor").rglob("*.so")), "the cache is on scratch"
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("32-true", torch.float32), ("bf16-mixed", torch.bfloat16)]
+)
+def test_precision(home, precision, dtype):
+    training = learn(home, *LINEAR, ONE_BATCH, f"trainer.precision={precision}")
+    assert training.witness.output_dtype == dtype
+
+
+def test_a_clipped_step_is_as_long_as_the_limit(home):
+    clipped = learn(
+        home, *LINEAR, ONE_BATCH, *PLAIN_SGD, "optimizer.lr=1.0", "trainer.gradient_clip_val=0.01"
+    )
+    step = flat(clipped.task) - clipped.witness.first_weights
+    assert float(step.norm()) == pytest.approx(0.01, rel=0.01)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_fused_optimizers(home, fused):
+    training = learn(home, *LINEAR, ONE_BATCH, f"optimizer.fused={fused}")
+    assert training.witness.fused is fused
+
+
+def test_a_fused_optimizer_is_off_where_it_is_refused(home):
+    mixed = ("trainer.precision=bf16-mixed", "trainer.gradient_clip_val=1.0")
+    training = learn(home, *LINEAR, ONE_BATCH, *mixed)
+    assert "optimizer.fused is off" in training.printed
+    assert not training.witness.fused
+
+
+@pytest.mark.parametrize(("option", "name"), [("lars", "LARS"), ("lamb", "Lamb")])
+def test_optimizers_for_large_batches(home, option, name):
+    training = learn(home, *LINEAR, ONE_BATCH, f"optimizer={option}")
+    assert type(training.witness.optimizer).__name__ == name
+
+
+def test_onecycle_knows_the_number_of_steps(home):
+    settings = ("schedule=onecycle", "schedule.pct_start=0.25", "schedule.max_lr=0.5")
+    rates = learn(home, *LINEAR, *settings).witness.learning_rates
+    assert len(rates) == 23
+    assert rates.index(max(rates)) == pytest.approx(0.25 * 23, abs=1.5)
+    assert max(rates) == pytest.approx(0.5, rel=0.05)
+
+
+def test_cosine_ends_at_its_final_ratio(home):
+    settings = ("schedule=cosine", "schedule.final_ratio=0.1", "trainer.max_epochs=2")
+    rates = learn(home, *LINEAR, *settings).witness.learning_rates
+    assert len(rates) == 46
+    assert rates[0] == pytest.approx(1e-3)
+    assert rates[-1] == pytest.approx(1e-4, rel=0.05)
+
+
+def test_sync_batchnorm_is_for_cuda(home):
+    on_cpu = learn(home, *LINEAR, ONE_BATCH, "speed.sync_batchnorm=true")
+    assert "speed.sync_batchnorm is off" in on_cpu.printed
+    config = composed(home, *BASELINE, "speed.sync_batchnorm=true")
+    on_gpus = OmegaConf.merge(config, {"trainer": {"accelerator": "gpu", "devices": 2}})
+    task = accelerate(build_task(config), on_gpus)
+    assert sum(isinstance(part, nn.SyncBatchNorm) for part in task.modules()) == 2

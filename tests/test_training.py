@@ -1,5 +1,6 @@
 """Real trainings of the rendered project: accuracy, checkpoints, two processes, any module, any data."""
 
+import inspect
 import json
 import os
 import platform
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import call
+from in_process import Linear
 from trainings import SHORT, add_trial, last, rows, start
 
 
@@ -58,6 +60,28 @@ def test_two_processes_train_and_evaluate_like_one(home):
     )
     assert one == pytest.approx(two, abs=1e-6)
     assert one == pytest.approx({name: record["metrics"][name] for name in one}, abs=1e-6)
+
+
+def test_parameters_spread_over_two_processes_learn_the_same(home):
+    model = f"from torch import nn\n\n\n{inspect.getsource(Linear)}"
+    add_trial(home, "linear", config_yaml="model:\n  _target_: .model.Linear\n", model_py=model)
+    records = []
+    for fsdp in ("false", "true"):
+        settings = ("trial=linear", *SHORT, "trainer.devices=2", f"speed.fsdp={fsdp}")
+        call(home, "lab", "train", *settings)
+        records.append(last(home))
+    whole, spread = [
+        torch.load(Path(record["run_dir"], "checkpoints/last.ckpt"), weights_only=True)
+        for record in records
+    ]
+    assert whole["state_dict"].keys() == spread["state_dict"].keys()
+    for name, value in whole["state_dict"].items():
+        torch.testing.assert_close(spread["state_dict"][name], value, rtol=1e-3, atol=1e-4)
+    printed = call(home, "lab", "eval", "@last", "trainer.devices=1", "--json")
+    metrics = json.loads(printed.splitlines()[-1])
+    recorded = {name: records[1]["metrics"][name] for name in metrics}
+    assert metrics == pytest.approx(recorded, abs=1e-5)
+    assert "finished" in call(home, "lab", "resume", "@last", "trainer.max_epochs=3")
 
 
 def test_every_further_node_is_in_the_record(home):

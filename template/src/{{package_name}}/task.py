@@ -1,8 +1,12 @@
-"""What is learned: loss, metrics, optimizer, schedule. Yours to change; a trial that needs another one brings its own task.py."""
+"""What is learned: loss, metrics, optimizer, schedule. Yours to change.
+
+A trial that needs another task has a task.py of its own.
+"""
 
 from collections.abc import Callable
 
 import lightning.pytorch as L
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
@@ -14,8 +18,9 @@ from .lab.training.schedule import scheduled
 class Classifier(L.LightningModule):
     """Cross-entropy over classes.
 
-    What a step returns is averaged over samples and logged as train/loss, train/acc (every log.every_n_steps steps),
-    val/loss, val/acc, test/loss, test/acc (over the split, all ranks together). `self.log` works as well, and costs more.
+    What a step returns is averaged over samples and processes, and logged: train/loss and train/acc
+    every log.every_n_steps steps, val/... and test/... over the whole split. `self.log` works as well,
+    but takes more time.
     """
 
     def __init__(
@@ -39,6 +44,6 @@ class Classifier(L.LightningModule):
     validation_step = training_step
     test_step = training_step
 
-    def configure_optimizers(self) -> dict:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.make_optimizer(self.parameters())
         return scheduled(optimizer, self.make_schedule, self.trainer)

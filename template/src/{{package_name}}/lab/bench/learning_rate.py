@@ -10,7 +10,7 @@ from typing import Any
 
 import lightning.pytorch as L
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ..config.compose import compose
 from ..errors import LabError
@@ -57,8 +57,7 @@ def loss_curve(config: DictConfig, n_steps: int) -> LossCurve:
     """
     exponents = [LEAST_EXPONENT * (1 - i / (n_steps - 1)) for i in range(n_steps)]
     ramp = LearningRateRamp([10**exponent for exponent in exponents])
-    config = config.copy()
-    config.trainer.update(devices=1, accumulate_grad_batches=1)
+    config = OmegaConf.merge(config, {"trainer": {"devices": 1, "accumulate_grad_batches": 1}})
     with tempfile.TemporaryDirectory() as temporary:
         bench = build_bench(config, temporary, [ramp])
         if not bench.task.automatic_optimization:

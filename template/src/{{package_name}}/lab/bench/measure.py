@@ -13,7 +13,7 @@ from typing import Any
 import lightning.pytorch as L
 import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import nn
 from torch.distributed.tensor import DTensor
 
@@ -25,8 +25,8 @@ from ..training.checkpoint import AtomicCheckpointIO
 from ..training.ddp import cluster_environment
 from ..training.lightning_internals import skip_unused_hooks
 from ..training.means import LogMeans, batch_size_of
-from ..training.profilers import build_profile
-from ..training.settings import resolve_auto, scale_to_processes
+from ..training.profilers import build_profiler
+from ..training.settings import ChosenSettings, apply_settings, resolve_settings
 from ..training.trainer import plain_trainer
 from .chronometer import Chronometer, StepFigures
 from .result import Measurement, MemoryBytes, StageTimes
@@ -42,7 +42,7 @@ WEIGHTED = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *TRANSPOSED)
 class Bench:
     """The parts of a training that is only measured."""
 
-    chosen: dict[str, Any]  # what `auto` became, for the result
+    chosen: ChosenSettings  # what `auto` became, for the result
     trainer: L.Trainer
     task: L.LightningModule
     data: L.LightningDataModule
@@ -64,10 +64,11 @@ def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback])
             "profile=simple replaces the profiler with which lab bench measures. "
             "Leave it out, or choose another profile"
         )
-    config = config.copy()
-    chosen = resolve_auto(config, earlier={}) | scale_to_processes(config)
-    config.trainer.update(max_epochs=10**6, max_steps=-1, check_val_every_n_epoch=10**6)
-    profile = build_profile(config, Path(directory).parent / "profile")
+    settings = resolve_settings(config, first_attempt={})
+    apply_settings(settings.config)
+    endless = {"max_epochs": 10**6, "max_steps": -1, "check_val_every_n_epoch": 10**6}
+    config = OmegaConf.merge(settings.config, {"trainer": endless})
+    profile = build_profiler(config, Path(directory).parent / "profile")
     data = build_data(config)
     task = accelerate(build_task(config), config)
     ranks = discover()
@@ -82,7 +83,7 @@ def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback])
         num_nodes=ranks.n_nodes,
         plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
     )
-    return Bench(chosen, skip_unused_hooks(trainer), task, data)
+    return Bench(settings.chosen, skip_unused_hooks(trainer), task, data)
 
 
 class DropPlateauSchedules(L.Callback):
@@ -242,14 +243,14 @@ def build_measurement(
     n_batches = trainer.num_training_batches
     steps_per_epoch = None if math.isinf(n_batches) else math.ceil(n_batches / accumulate)
     return Measurement(
-        accelerator=chosen["accelerator"],
-        device=chosen["device"],
-        devices=chosen["devices"],
-        precision=chosen["precision"],
-        matmul_precision=chosen["matmul_precision"],
-        threads=chosen["threads"],
-        deterministic=chosen["deterministic"],
-        accumulate_grad_batches=chosen["accumulate_grad_batches"],
+        accelerator=chosen.accelerator,
+        device=chosen.device,
+        devices=chosen.devices,
+        precision=chosen.precision,
+        matmul_precision=chosen.matmul_precision,
+        threads=chosen.threads,
+        deterministic=chosen.deterministic,
+        accumulate_grad_batches=chosen.accumulate_grad_batches,
         world_size=trainer.world_size,
         n_steps=figures.n_steps,
         samples_per_step=samples_per_batch * accumulate * trainer.world_size,

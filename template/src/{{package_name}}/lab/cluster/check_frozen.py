@@ -119,8 +119,7 @@ def main(overrides: list[str]) -> None:
 
     error, parameters = None, 0
     try:
-        found = re.search(r"([\d,]+) parameters", check(Project.find(), overrides))
-        parameters = int(found[1].replace(",", "")) if found else 0
+        parameters = check(Project.find(), overrides).n_parameters
     except Exception as problem:  # whatever it is: what it wanted may be the reason
         error = (
             str(problem)

@@ -219,12 +219,12 @@ def repository(project: Project) -> Iterator[Finding]:
 
 
 def tracking(project: Project) -> Iterator[Finding]:
-    from ..training.loggers import wandb_key
+    from ..training.wandb_logger import has_wandb_key
 
     mode = os.environ.get("WANDB_MODE", "chosen per run")
     yield (
         "ok",
-        f"W&B: {'a key is there' if wandb_key() else 'no key, so runs log offline'}; mode {mode}",
+        f"W&B: {'a key is there' if has_wandb_key() else 'no key, so runs log offline'}; mode {mode}",
         "",
     )
 

@@ -14,48 +14,69 @@ from omegaconf import DictConfig
 from ..errors import LabError
 
 
-def build(config: DictConfig, key: str, **extra: Any) -> Any:
-    """`instantiate(config[key], **extra)`.
+def build(config: DictConfig, key: str, **arguments: Any) -> Any:
+    """`instantiate(config[key], **arguments)`.
 
     Raises:
-        LabError: naming key, target and reason, for a target that does not exist or an argument it does not take.
+        LabError: the target does not exist, or does not take an argument.
     """
     try:
-        return instantiate(config[key], **extra)
+        return instantiate(config[key], **arguments)
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, LabError):
             raise cause from None
-        reason = str(cause or error).strip().splitlines()[0]
-        if isinstance(cause, TypeError | ImportError | AttributeError | None):
-            raise LabError(
-                f"{key}: cannot build {config[key].get('_target_')}: {reason}"
-            ) from error
+        if cause is None or isinstance(cause, TypeError | ImportError | AttributeError):
+            target = config[key].get("_target_")
+            reason = str(cause or error).strip().splitlines()[0]
+            raise LabError(f"{key}: cannot build {target}: {reason}") from error
         raise
 
 
 def build_task(config: DictConfig) -> L.LightningModule:
-    """The LightningModule of `task._target_`, given `model`, `optimizer` and `schedule` where its __init__ takes them."""
+    """The LightningModule of `task._target_`.
+
+    `model`, `optimizer` and `schedule` are built too, if its __init__ takes them.
+
+    Raises:
+        LabError: a part cannot be imported or built, with its key and target.
+    """
     target = config.task._target_
     try:
-        taken = inspect.signature(get_class(target)).parameters
+        parameters = inspect.signature(get_class(target)).parameters
     except Exception as error:
         raise LabError(f"task._target_ is {target!r}, which cannot be imported: {error}") from error
-    wanted = [name for name in ("model", "optimizer", "schedule") if name in taken]
-    return build(
-        config, "task", **{name: build(config, name) if config[name] else None for name in wanted}
-    )
+    parts = {}
+    for name in ("model", "optimizer", "schedule"):
+        if name in parameters:
+            parts[name] = build(config, name) if config[name] else None
+    return build(config, "task", **parts)
 
 
 def build_data(config: DictConfig) -> L.LightningDataModule:
-    """The LightningDataModule of `data._target_`."""
+    """The LightningDataModule of `data._target_`.
+
+    Raises:
+        LabError: it cannot be built, or is something else.
+    """
     data = build(config, "data")
     if not isinstance(data, L.LightningDataModule):
         raise LabError(
-            f"data._target_: {config.data._target_} is no LightningDataModule, but a {type(data).__name__}."
+            f"data._target_ is {config.data._target_}, a {type(data).__name__}. "
+            "It must be a LightningDataModule."
         )
     return data
 
 
 def build_callbacks(config: DictConfig) -> list[L.Callback]:
+    """The user's callbacks, in the order of the section `callbacks`.
+
+    Raises:
+        LabError: one cannot be built.
+    """
     return [build(config.callbacks, name) for name in config.callbacks]
+
+
+def callbacks_without_monitor(config: DictConfig) -> list[L.Callback]:
+    """The user's callbacks for a few batches: without those that wait for a metric (EarlyStopping)."""
+    return [callback for callback in build_callbacks(config) if not hasattr(callback, "monitor")]

@@ -6,13 +6,24 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from importlib import import_module
+from dataclasses import dataclass
 
-from ..config.compose import compose
+from omegaconf import OmegaConf
+
+from ..config.compose import Composition, compose
 from ..config.layers import trials
 from ..config.overrides import SettingsParser
 from ..errors import LabError
-from ..project import PACKAGE, Project
+from ..project import Project
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a passed check found. Without a batch only the name of the trial is known."""
+
+    trial: str
+    n_parameters: int | None = None
+    batch_s: float | None = None  # seconds that one batch took
 
 
 def check_command(project: Project, args: list[str]) -> int:
@@ -22,56 +33,96 @@ def check_command(project: Project, args: list[str]) -> int:
     parser.add_argument(
         "--no-batch", action="store_true", help="keys, targets and arguments only; imports no torch"
     )
-    chosen = parser.read(args)
-    named = any(override.startswith("trial=") for override in chosen.overrides)
-    worst = 0
-    for trial in [None] if named else trials(project):
-        overrides = chosen.overrides if named else [f"trial={trial}", *chosen.overrides]
-        try:
-            print(check(project, overrides, batch=not chosen.no_batch), flush=True)
-        except LabError as error:
-            print(f"lab: {'' if named else f'{trial}: '}{error}", file=sys.stderr)
-            worst = max(worst, error.exit_code)
-    return worst
+    options = parser.read(args)
+    if any(override.startswith("trial=") for override in options.overrides):
+        return check_and_print(project, options.overrides, batch=not options.no_batch)
+    exit_code = 0
+    for trial in trials(project):
+        overrides = [f"trial={trial}", *options.overrides]
+        code = check_and_print(
+            project, overrides, batch=not options.no_batch, error_prefix=f"{trial}: "
+        )
+        exit_code = max(exit_code, code)
+    return exit_code
 
 
-def check(project: Project, overrides: list[str], batch: bool = True) -> str:
-    """Composes, builds every part and trains one batch without leaving anything behind; a line that says so.
+def check_and_print(
+    project: Project, overrides: list[str], batch: bool, error_prefix: str = ""
+) -> int:
+    """Prints the result of one check, or its error; returns the exit code."""
+    try:
+        result = check(project, overrides, batch=batch)
+    except LabError as error:
+        print(f"lab: {error_prefix}{error}", file=sys.stderr)
+        return error.exit_code
+    print(format_result(result), flush=True)
+    return 0
+
+
+def format_result(result: CheckResult) -> str:
+    if result.n_parameters is None:
+        return f"ok  {result.trial}: keys, targets and arguments"
+    return (
+        f"ok  {result.trial}: {result.n_parameters:,} parameters, "
+        f"one batch in {result.batch_s:.2f} s"
+    )
+
+
+def check(project: Project, overrides: list[str], batch: bool = True) -> CheckResult:
+    """Composes the settings, builds every part and trains one batch; leaves nothing behind.
+
+    Args:
+        overrides: as after `lab check`, with trial=NAME.
+        batch: False checks keys, targets and arguments only, and does not import torch.
 
     Raises:
         LabError: what is wrong, with the key or file to change.
     """
     composition = compose(project, overrides)
-    config = composition.config
     if not batch:
-        return f"ok  {composition.trial}: keys, targets and arguments"
-    from .build import build_callbacks, build_data, build_task  # torch, only now
-    from .settings import resolve_auto
+        return CheckResult(composition.trial)
+    return check_batch(project, composition)
+
+
+def check_batch(project: Project, composition: Composition) -> CheckResult:
+    """Builds the parts as train.py does, and trains one batch on one process.
+
+    Raises:
+        LabError: what is wrong, with the line of the project where it happened.
+    """
+    # They import torch, which takes seconds.
+    from .accelerate import accelerate
+    from .build import build_data, build_task, callbacks_without_monitor
+    from .settings import apply_settings, resolve_settings
     from .trainer import plain_trainer
 
-    config.trainer.devices, train = 1, import_module(f"{PACKAGE}.train")
-    resolve_auto(config, earlier={})
-    train.scale(config)  # as train.py itself does it
-    data, task, callbacks = (
-        build_data(config),
-        train.accelerate(build_task(config), config),
-        build_callbacks(config),
-    )
-    started_s = time.monotonic()
-    one_batch = [
-        callback for callback in callbacks if not hasattr(callback, "monitor")
-    ]  # no metric to monitor yet
-    trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=one_batch)
+    one_process = OmegaConf.merge(composition.config, {"trainer": {"devices": 1}})
+    config = resolve_settings(one_process, first_attempt={}).config
+    apply_settings(config)
+    data = build_data(config)
+    task = accelerate(build_task(config), config)
+    callbacks = callbacks_without_monitor(config)
+    trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
+
+    began_s = time.monotonic()
     try:
         trainer.fit(task, datamodule=data)
     except LabError:
         raise
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        place = [frame for frame in frames if str(project.source) in frame.filename][-1:] or frames[
-            -1:
-        ]
-        at = "".join(f"\n  at {frame.filename}:{frame.lineno}: {frame.line}" for frame in place)
-        raise LabError(f"one batch fails: {type(error).__name__}: {error}{at}") from error
-    n_parameters = sum(p.numel() for p in task.parameters())
-    return f"ok  {composition.trial}: {n_parameters:,} parameters, one batch in {time.monotonic() - started_s:.2f} s"
+        raise LabError(
+            f"one batch fails: {type(error).__name__}: {error}{place_of(error, project)}"
+        ) from error
+    return CheckResult(
+        trial=composition.trial,
+        n_parameters=sum(parameter.numel() for parameter in task.parameters()),
+        batch_s=time.monotonic() - began_s,
+    )
+
+
+def place_of(error: Exception, project: Project) -> str:
+    """The last line of the project's own code that led to an error, else of any code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own_frames = [frame for frame in frames if str(project.source) in frame.filename]
+    frame = (own_frames or frames)[-1]
+    return f"\n  at {frame.filename}:{frame.lineno}: {frame.line}"

@@ -5,16 +5,22 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
+
+from omegaconf import DictConfig
 
 from ..config.overrides import SettingsParser, run_and_settings
 from ..config.recorded import read_recorded, with_changes
 from ..config.resolve import load_dotenv, resolve
 from ..project import Project
 from ..record.find import find_run
+from ..record.run import Run
+
+MAY_CHANGE = ("trainer.", "data.")
+ADVICE = "lab eval takes trainer.* and data.*"
 
 
 def eval_command(project: Project, args: list[str]) -> int:
-    """Notes the `test/...` metrics of a checkpoint over the whole test split beside the run; on any number of processes."""
     parser = SettingsParser(
         "lab eval", "Evaluates RUN on the test split; settings of trainer and data may follow."
     )
@@ -22,38 +28,68 @@ def eval_command(project: Project, args: list[str]) -> int:
         "--checkpoint", default="last", metavar="NAME", help="last (default), best or previous"
     )
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
-    chosen = parser.read(args)
-    word, overrides = run_and_settings(parser, chosen.overrides)
-    run = find_run(project.paths["runs"], word)
+    options = parser.read(args)
+    run_name, overrides = run_and_settings(parser, options.overrides)
+    run = find_run(project.paths["runs"], run_name)
     load_dotenv(project)
-    may, otherwise = ("trainer.", "data."), "lab eval takes trainer.* and data.*"
-    config = resolve(
-        with_changes(read_recorded(run.dir / "config.yaml"), overrides, may, otherwise)
-    )
+    recorded = read_recorded(run.dir / "config.yaml")
+    config = resolve(with_changes(recorded, overrides, MAY_CHANGE, ADVICE))
+    metrics = evaluate(config, run, options.checkpoint)
+    if metrics is None:
+        return 0
+    append_evaluation(run.dir, options.checkpoint, overrides, metrics)
+    if options.json:
+        print(json.dumps(metrics))
+    else:
+        print(f"run {run.id}, {options.checkpoint}.ckpt")
+        for name, value in metrics.items():
+            print(f"{name:<12} {value:.6g}")
+    return 0
+
+
+def evaluate(config: DictConfig, run: Run, checkpoint: str) -> dict[str, float] | None:
+    """The `test/...` metrics over the whole test split, on any number of processes.
+
+    Args:
+        config: the configuration of the run; trainer and data may differ.
+        checkpoint: last, best or previous.
+
+    Returns:
+        Metrics by name, sorted; None on other ranks than the first.
+
+    Raises:
+        LabError: no such checkpoint, or it does not fit today's code.
+    """
+    # They import torch, which takes seconds.
     from .build import build_data, build_task
     from .load import load_weights
-    from .means import LogMeans  # torch, only now
-    from .settings import resolve_auto
+    from .means import LogMeans
+    from .settings import apply_settings, resolve_auto
     from .trainer import plain_trainer
 
-    resolve_auto(config, earlier={})
-    data, task = build_data(config), build_task(config)
-    load_weights(task, run, chosen.checkpoint)
+    config = resolve_auto(config, first_attempt={})
+    apply_settings(config)
+    data = build_data(config)
+    task = build_task(config)
+    load_weights(task, run, checkpoint)
     trainer = plain_trainer(
         config, data, task, logger=False, enable_checkpointing=False, callbacks=[LogMeans()]
     )
     trainer.test(task, datamodule=data, verbose=False)
-    if trainer.is_global_zero:
-        metrics = {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
-        about = {
-            "time_unix_s": round(time.time(), 3),
-            "checkpoint": chosen.checkpoint,
-            "overrides": overrides,
-        }
-        with open(run.dir / "evaluations.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(about | {"metrics": metrics}) + "\n")
-        lines = [f"run {run.id}, {chosen.checkpoint}.ckpt"] + [
-            f"{key:<12} {metrics[key]:.6g}" for key in metrics
-        ]
-        print(json.dumps(metrics) if chosen.json else "\n".join(lines))
-    return 0
+    if not trainer.is_global_zero:
+        return None
+    return {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
+
+
+def append_evaluation(
+    run_dir: Path, checkpoint: str, overrides: list[str], metrics: dict[str, float]
+) -> None:
+    """Adds a row to evaluations.jsonl of the run."""
+    row = {
+        "time_unix_s": round(time.time(), 3),
+        "checkpoint": checkpoint,
+        "overrides": overrides,
+        "metrics": metrics,
+    }
+    with open(run_dir / "evaluations.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Warns when a training is unhealthy: slow data, unused parameters, values out of bounds, no finite loss."""
+"""The health of a training: its speed, slow data, metrics outside of their bounds."""
 
 from __future__ import annotations
 
@@ -20,46 +20,55 @@ from ..errors import Failed
 from ..machine.gpu import energy_j
 from .means import batch_size_of
 
-WAITS, UNUSED = (
-    0.5,
-    20,
-)  # more than this share of the time waiting for data, or a GPU used less than this %, is told
+MAX_DATA_WAIT = 0.5  # share of the time; a warning above it
+MIN_GPU_USE = 20  # percent; a warning below it
+ROUNDING = 1e-4  # a perfect score of float32 may be 1.0000001
 
 
 class Health(L.Callback):
-    """A row of speed.jsonl per logging interval, also to the loggers; stops at a metric that cannot be what it says.
+    """Writes a row of speed.jsonl per logging interval, and the same values to the loggers.
 
-    speed/samples_per_s (of all processes), speed/data_wait (share of the time in which the loop waited for a batch),
-    speed/memory_gb (peak, of the device or of this process), on CUDA speed/gpu_use (%) and speed/power_w (of the GPUs
-    that this process sees). Validation, and what happens between two epochs, is not counted.
+    It warns once when data or GPU are slow, and stops at a metric outside of its bounds.
+
+    speed/samples_per_s   of all processes
+    speed/data_wait       share of the time in which the training loop waited for a batch
+    speed/memory_gb       peak of the device, or of this process on a CPU
+    speed/gpu_use         percent (CUDA)
+    speed/power_w         of the GPUs that this process sees (CUDA)
+
+    Validation, and what happens between two epochs, is not counted.
 
     Args:
         folder: the run directory.
-        bounds: name of a metric (after the last /) -> [low, high].
+        bounds: last part of a metric's name (val/acc: acc) -> [low, high].
     """
 
-    def __init__(self, folder: Path, bounds: dict[str, Any]) -> None:
-        self.file, self.bounds, self.warm, self.told = folder / "speed.jsonl", bounds, False, False
-
-    def begin(self, *_: Any) -> None:
-        self.since_s, self.since_j, self.wait_s, self.n_samples = (
-            time.perf_counter(),
-            energy_j(),
-            0.0,
-            0,
-        )
-
-    on_train_epoch_start = begin
+    def __init__(self, folder: Path, bounds: DictConfig) -> None:
+        # Not metrics.jsonl: its rows are the same in every repetition of a run.
+        self.file = folder / "speed.jsonl"
+        self.bounds = bounds
+        self.n_rows = 0
+        self.has_warned = False
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
         loop = trainer.fit_loop.epoch_loop
-        loop._on_before_fetch = partial(self.fetch, loop._on_before_fetch, -1)
-        loop._on_after_fetch = partial(self.fetch, loop._on_after_fetch, 1)
-        self.begin()
+        loop._on_before_fetch = partial(self._count_fetch, loop._on_before_fetch, -1)
+        loop._on_after_fetch = partial(self._count_fetch, loop._on_after_fetch, 1)
+        self._begin_interval()
 
-    def fetch(self, hook: Callable[[], None], sign: int) -> None:
+    def _count_fetch(self, hook: Callable[[], None], sign: int) -> None:
+        """Adds the time between the two hooks to `wait_s`: minus its beginning, plus its end."""
         hook()
         self.wait_s += sign * time.perf_counter()
+
+    def on_train_epoch_start(self, *_: Any) -> None:
+        self._begin_interval()
+
+    def _begin_interval(self) -> None:
+        self.began_s = time.perf_counter()
+        self.began_j = energy_j()
+        self.wait_s = 0.0
+        self.n_samples = 0
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any
@@ -67,69 +76,85 @@ class Health(L.Callback):
         self.n_samples += batch_size_of(batch)
         loop = trainer.fit_loop.epoch_loop
         step = loop._batches_that_stepped + 1
-        if step % trainer.log_every_n_steps == 0 and not loop._should_accumulate():
-            if trainer.is_global_zero:
-                self.report(trainer, step)
-            self.check(trainer)
+        if step % trainer.log_every_n_steps != 0 or loop._should_accumulate():
+            return
+        if trainer.is_global_zero:
+            self._write_row(trainer, step)
+        self._check_bounds(trainer)
+        self._begin_interval()
 
-    def report(self, trainer: L.Trainer, step: int) -> None:
-        seconds, device = time.perf_counter() - self.since_s, trainer.strategy.root_device
-        on_gpu, n_bytes = (
-            device.type == "cuda",
-            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        )
-        values = {
-            "samples_per_s": self.n_samples * trainer.world_size / seconds,
-            "data_wait": self.wait_s / seconds,
-        }
-        values["memory_gb"] = (torch.cuda.max_memory_reserved(device) if on_gpu else n_bytes) / 1e9
-        with suppress(ModuleNotFoundError, RuntimeError):  # NVML does not answer
-            values |= {"gpu_use": torch.cuda.utilization(device)} if on_gpu else {}
-        if self.since_j is not None:
-            values["power_w"] = (energy_j() - self.since_j) / seconds
-        values = {f"speed/{name}": round(value, 4) for name, value in values.items()}
+    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self._check_bounds(trainer)
+        self._begin_interval()
+
+    def _write_row(self, trainer: L.Trainer, step: int) -> None:
+        speed = self._measure(trainer)
         row = {
             "step": step,
             "epoch": trainer.current_epoch,
             "time_unix_s": round(time.time(), 3),
-        } | values
-        with open(
-            self.file, "a", encoding="utf-8"
-        ) as file:  # not metrics.jsonl, which repeats bit for bit
-            file.write(json.dumps(row) + "\n")
+        }
+        with open(self.file, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row | speed) + "\n")
         for logger in trainer.loggers[1:]:
-            logger.log_metrics(values, step=step - 1)
-        wait, use = values["speed/data_wait"], values.get("speed/gpu_use", 100)
-        if self.warm and not self.told and (wait > WAITS or use < UNUSED):
-            gpu, self.told = f", the GPU is used {use:.0f} %" if on_gpu else "", True
-            print(
-                f"speed: {wait:.0%} of the time goes by waiting for data{gpu} (step {step}). What is slow: lab bench"
-            )
-        self.warm = True
+            logger.log_metrics(speed, step=step - 1)
+        # The first interval holds the start of the workers and the first, slow steps.
+        if self.n_rows > 0:
+            self._warn_once(speed, step)
+        self.n_rows += 1
 
-    def check(self, trainer: L.Trainer, *_: Any) -> None:
+    def _measure(self, trainer: L.Trainer) -> dict[str, float]:
+        """The values of the interval that ends now."""
+        seconds = time.perf_counter() - self.began_s
+        device = trainer.strategy.root_device
+        speed = {
+            "speed/samples_per_s": self.n_samples * trainer.world_size / seconds,
+            "speed/data_wait": self.wait_s / seconds,
+            "speed/memory_gb": peak_memory_bytes(device) / 1e9,
+        }
+        if device.type == "cuda":
+            with suppress(ModuleNotFoundError, RuntimeError):  # NVML does not answer
+                speed["speed/gpu_use"] = torch.cuda.utilization(device)
+        if self.began_j is not None:
+            speed["speed/power_w"] = (energy_j() - self.began_j) / seconds
+        return {name: round(value, 4) for name, value in speed.items()}
+
+    def _warn_once(self, speed: dict[str, float], step: int) -> None:
+        data_wait = speed["speed/data_wait"]
+        gpu_use = speed.get("speed/gpu_use")
+        gpu_is_idle = gpu_use is not None and gpu_use < MIN_GPU_USE
+        if self.has_warned or (data_wait <= MAX_DATA_WAIT and not gpu_is_idle):
+            return
+        self.has_warned = True
+        gpu = "" if gpu_use is None else f", the GPU is busy {gpu_use:.0f} %"
+        print(
+            f"speed: the training loop waits for data {data_wait:.0%} of the time{gpu} "
+            f"(step {step}). To find the cause: lab bench trial=..."
+        )
+
+    def _check_bounds(self, trainer: L.Trainer) -> None:
+        """Compares the newest metrics with `log.bounds`.
+
+        Raises:
+            Failed: one lies outside, with its name and value.
+        """
         for name, value in trainer.callback_metrics.items():
-            short = name.rpartition("/")[2]
-            low, high = self.bounds.get(short) or (-torch.inf, torch.inf)
-            if (
-                value < low - 1e-4 or value > high + 1e-4
-            ):  # a perfect score of float32 may be 1.0000001
-                outside = (
-                    f"{name} is {float(value):.6g}, outside of log.bounds.{short}=[{low},{high}]"
-                )
-                cause = "a sum was made for a mean: return the value from the step, or self.log(..., sync_dist=True)"
+            key = name.rpartition("/")[2]
+            bounds = self.bounds.get(key)
+            if bounds is None:
+                continue
+            low, high = bounds
+            if value < low - ROUNDING or value > high + ROUNDING:
                 raise Failed(
-                    f"{outside}: {cause}. If it has another scale: log.bounds.{short}=[0,100]"
+                    f"{name} is {float(value):.6g}; log.bounds.{key} allows {low} to {high}. "
+                    "Probably it was summed over processes instead of averaged: return it from the "
+                    "step, or use self.log(..., sync_dist=True). "
+                    f"For percentages set log.bounds.{key}=[0,100]."
                 )
-        self.begin()
-
-    on_validation_end = check
 
 
-def add_health(
-    trainer: L.Trainer, config: DictConfig, profile: list[L.Callback], folder: Path
-) -> L.Trainer:
-    """Adds health (after the means, whose reading waits for the device) and the profiler (first of all) to a Trainer."""
-    trainer.callbacks.insert(2, Health(folder, config.log.bounds))
-    trainer.callbacks[:0] = profile
-    return trainer
+def peak_memory_bytes(device: torch.device) -> int:
+    """Peak of the device, or of this process on a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

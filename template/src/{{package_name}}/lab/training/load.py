@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Loads a trained task from a run or a checkpoint."""
+"""Loads a trained model from a run."""
 
 from __future__ import annotations
 
@@ -30,26 +30,33 @@ def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
     Raises:
         LabError: no such run or checkpoint, or weights that today's code does not fit.
     """
-    found = find_run(Project.find().paths["runs"], str(run))
-    task = build_task(OmegaConf.load(found.dir / "config.yaml"))
-    load_weights(task, found, checkpoint)
-    return getattr(task, "model", task).eval()
+    source = find_run(Project.find().paths["runs"], str(run))
+    task = build_task(OmegaConf.load(source.dir / "config.yaml"))
+    load_weights(task, source, checkpoint)
+    model = getattr(task, "model", task)
+    return model.eval()
 
 
 def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
-    """Loads a checkpoint's weights into a task; the file holds plain types only."""
-    path = run.checkpoints / f"{checkpoint}.ckpt"
-    if not path.is_file():
-        there = (
-            ", ".join(sorted(p.stem for p in run.checkpoints.glob("*.ckpt")))
-            or "none, it stopped before its first"
-        )
-        raise LabError(f"run {run.id} has no checkpoint {checkpoint!r}. It has: {there}")
-    state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-    try:
-        task.load_state_dict(state)
-    except RuntimeError as error:
+    """Loads the weights of `run.checkpoints/<checkpoint>.ckpt` into a task, in place.
+
+    Raises:
+        LabError: there is no such checkpoint, or it does not fit the task.
+    """
+    file = run.checkpoints / f"{checkpoint}.ckpt"
+    if not file.is_file():
+        names = sorted(path.stem for path in run.checkpoints.glob("*.ckpt"))
         raise LabError(
-            f"{path} does not fit today's code of this trial: {str(error).splitlines()[-1].strip()}\n"
+            f"run {run.id} has no checkpoint {checkpoint!r}. "
+            f"It has: {', '.join(names) or 'none, because it stopped before its first'}"
+        )
+    # Checkpoints hold plain types only, so no code in them can run.
+    weights = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
+    try:
+        task.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise LabError(
+            f"{file} does not fit today's code of this trial: {reason}\n"
             f"Get the code of the run: lab runs code {run.id}"
         ) from error

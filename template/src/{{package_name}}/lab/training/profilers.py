@@ -1,5 +1,9 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Profilers behind `profile=`: where the time and the memory of the first steps go."""
+"""Profilers behind `profile=`: where the time and the memory of the first steps go.
+
+A profiler is a function `(file, trainer, settings)` that gives a context. It records while the
+context is open, and writes the file when it closes. A method `step` is called after each batch.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ import cProfile
 import importlib.util
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,108 +26,96 @@ from omegaconf import DictConfig
 from ..errors import LabError
 from ..project import PACKAGE
 
-
-class Profile(L.Callback):
-    """Runs one profiler from the first step of a training to its end, on the ranks of `profile.ranks`.
-
-    Args:
-        kind: a name of KINDS.
-        settings: the section `profile`.
-        folder: where its file goes, as <kind>-rank<n><ending>.
-    """
-
-    def __init__(self, kind: str, settings: DictConfig, folder: Path) -> None:
-        self.kind, self.settings, self.folder = kind, settings, folder
-        self.running, self.step = ExitStack(), None
-
-    def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
-        if trainer.global_rank in self.settings.ranks:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            profiler, ending, how = KINDS[self.kind]
-            file = self.folder / f"{self.kind}-rank{trainer.global_rank}{ending}"
-            self.running.callback(print_path, file, how)
-            self.step = getattr(
-                self.running.enter_context(profiler(file, trainer, self.settings)), "step", None
-            )
-
-    def on_train_batch_end(self, *_: Any) -> None:
-        if self.step:
-            self.step()
-
-    def on_train_end(self, *_: Any) -> None:
-        self.running.close()
-        self.step = None
-
-    on_exception = on_train_end
-
-
-def print_path(file: Path, how: str) -> None:
-    missing = "profile: nothing was recorded, the training ended too soon; lower profile.wait_steps"
-    print(
-        f"profile: {file}\n  open it: {how.format(file)}" if file.exists() else missing, flush=True
-    )
+TABLE_ROWS = 12  # operations in the table of profile=torch
 
 
 @contextmanager
-def simple(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
-    before, trainer.profiler = trainer.profiler, SimpleProfiler()
+def record_actions(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+    """profile=simple: the time of each of Lightning's actions."""
+    profiler_before = trainer.profiler
+    trainer.profiler = SimpleProfiler()
     yield
     file.write_text(trainer.profiler.summary(), encoding="utf-8")
-    trainer.profiler = before
+    trainer.profiler = profiler_before
 
 
-def operations(file: Path, trainer: L.Trainer, settings: DictConfig) -> torch.profiler.profile:
-    wait, warmup, active = settings.wait_steps, settings.warmup_steps, settings.active_steps
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would print lines of its own
-    schedule = torch.profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=1)
+def record_operations(
+    file: Path, trainer: L.Trainer, settings: DictConfig
+) -> torch.profiler.profile:
+    """profile=torch: operations and kernels of `active_steps` batches."""
+    # Kineto would print lines of its own.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    schedule = torch.profiler.schedule(
+        wait=settings.wait_steps,
+        warmup=settings.warmup_steps,
+        active=settings.active_steps,
+        repeat=1,
+    )
     return torch.profiler.profile(schedule=schedule, on_trace_ready=partial(write_trace, file))
 
 
 def write_trace(file: Path, profiler: torch.profiler.profile) -> None:
-    """The trace as a file, and its most expensive operations as a table of 80 columns."""
+    """Writes the trace, and prints the most expensive operations as a table of 80 columns."""
     profiler.export_chrome_trace(str(file))
-    events = profiler.key_averages()
-    clock = "device" if any(event.self_device_time_total for event in events) else "cpu"
+    operations = profiler.key_averages()
+    clock = "cpu"
+    if any(operation.self_device_time_total for operation in operations):
+        clock = "device"
+
+    def self_ms(operation: Any) -> float:
+        return getattr(operation, f"self_{clock}_time_total") / 1000
+
     print(f"{'operation':<48} {'calls':>7} {clock + ' ms':>10}")
-    spent = {event: getattr(event, f"self_{clock}_time_total") / 1000 for event in events}
-    for event in sorted(spent, key=spent.get, reverse=True)[:12]:
-        print(f"{event.key[:48]:<48} {event.count:>7} {spent[event]:>10.2f}")
+    for operation in sorted(operations, key=self_ms, reverse=True)[:TABLE_ROWS]:
+        print(f"{operation.key[:48]:<48} {operation.count:>7} {self_ms(operation):>10.2f}")
 
 
 @contextmanager
-def lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
-    """Lines of training_step, of every forward that the project wrote, of the data path in this process, and of
-    functions under line_profiler's `@profile`, which does nothing otherwise."""
+def record_lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+    """profile=line: lines of `line_functions` and of functions under line_profiler's `@profile`."""
     import line_profiler
 
-    profiler, task = line_profiler.profile._profile, trainer.lightning_module
-    dataset = getattr(trainer.train_dataloader, "dataset", None)
-    places = [
-        (trainer.datamodule, "on_after_batch_transfer"),
-        (dataset, "transform"),
-        (dataset, "__getitems__"),
-    ]
-    places += [
-        (part, "forward")
-        for part in task.modules()
-        if type(part).__module__.startswith(f"{PACKAGE}.")
-    ]
-    for owner, name in [(task, "training_step"), *places]:
-        if inspect.isroutine(function := getattr(owner, name, None)):
-            setattr(owner, name, profiler(function))
+    profiler = line_profiler.profile._profile  # made by enable_line_marks
+    functions = line_functions(trainer)
+    for owner, name, function in functions:
+        setattr(owner, name, profiler(function))
     yield
+    for owner, name, function in functions:
+        setattr(owner, name, function)
     with open(file, "w", encoding="utf-8") as stream:
         profiler.print_stats(stream=stream, stripzeros=True)
 
 
-def allocations(file: Path, trainer: L.Trainer, settings: DictConfig) -> AbstractContextManager:
+def line_functions(trainer: L.Trainer) -> list[tuple[Any, str, Callable[..., Any]]]:
+    """(owner, name, function) of training_step, each forward of the project, and the data path."""
+    task = trainer.lightning_module
+    dataset = getattr(trainer.train_dataloader, "dataset", None)
+    own_modules = [
+        module for module in task.modules() if type(module).__module__.startswith(f"{PACKAGE}.")
+    ]
+    places = [
+        (task, "training_step"),
+        (trainer.datamodule, "on_after_batch_transfer"),
+        (dataset, "transform"),
+        (dataset, "__getitems__"),
+        *[(module, "forward") for module in own_modules],
+    ]
+    functions = [(owner, name, getattr(owner, name, None)) for owner, name in places]
+    return [place for place in functions if inspect.isroutine(place[2])]
+
+
+def record_allocations(
+    file: Path, trainer: L.Trainer, settings: DictConfig
+) -> AbstractContextManager:
+    """profile=memory on the CPU: every allocation of the process."""
     import memray
 
     return memray.Tracker(destination=memray.FileDestination(file, overwrite=True))
 
 
 @contextmanager
-def device_memory(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+def record_cuda_allocations(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+    """profile=memory on a GPU, by the functions of torch's "Understanding CUDA Memory Usage"."""
     torch.cuda.memory._record_memory_history(max_entries=100_000)
     yield
     torch.cuda.memory._dump_snapshot(str(file))
@@ -130,43 +123,122 @@ def device_memory(file: Path, trainer: L.Trainer, settings: DictConfig) -> Itera
 
 
 @contextmanager
-def functions(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+def record_functions(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+    """profile=cprofile: Python functions, all in one file.
+
+    Lightning's AdvancedProfiler writes one for each action, without the actions inside it.
+    """
     with cProfile.Profile() as profiler:
         yield
     profiler.dump_stats(file)
 
 
-KINDS = {  # the profiler, the ending of its file, how to open it
-    "simple": (simple, ".txt", "less -S {}"),
-    "torch": (
-        operations,
+@dataclass(frozen=True)
+class Profiler:
+    """One kind of profiler."""
+
+    record: Callable[[Path, L.Trainer, DictConfig], AbstractContextManager]
+    ending: str  # of its file
+    how_to_open: str  # {} is the file
+    package: str | None = None  # that it needs
+
+
+PROFILERS = {
+    "simple": Profiler(record_actions, ".txt", "less -S {}"),
+    "torch": Profiler(
+        record_operations,
         ".json.gz",
-        "drop it on https://ui.perfetto.dev, which keeps it on your machine",
+        "drag it to https://ui.perfetto.dev (the file stays on your machine)",
     ),
-    "line": (lines, ".txt", "less -S {}"),
-    "memory": (allocations, ".bin", "memray flamegraph {}"),
-    "cuda-memory": (device_memory, ".pickle", "drop it on https://pytorch.org/memory_viz"),
-    "cprofile": (functions, ".prof", "snakeviz {}"),
+    "line": Profiler(record_lines, ".txt", "less -S {}", package="line_profiler"),
+    "memory": Profiler(record_allocations, ".bin", "memray flamegraph {}", package="memray"),
+    "cuda-memory": Profiler(
+        record_cuda_allocations, ".pickle", "drag it to https://pytorch.org/memory_viz"
+    ),
+    "cprofile": Profiler(record_functions, ".prof", "snakeviz {}"),
 }
 
 
-def build_profile(config: DictConfig, folder: Path) -> list[L.Callback]:
-    """The profiler that `profile=` chose, or none. To be called before the parts: `@profile` counts from then on.
+class ProfileCallback(L.Callback):
+    """Runs one profiler from the first step of a training to its end, on the chosen ranks.
 
-    Raises:
-        LabError: it needs a package that is not installed.
+    Args:
+        kind: a name of PROFILERS.
+        settings: the section `profile`.
+        folder: where its file goes, as <kind>-rank<n><ending>.
     """
+
+    def __init__(self, kind: str, settings: DictConfig, folder: Path) -> None:
+        self.kind = kind
+        self.settings = settings
+        self.folder = folder
+        self.recording = ExitStack()
+        self.step: Callable[[], None] | None = None
+
+    def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
+        if trainer.global_rank not in self.settings.ranks:
+            return
+        profiler = PROFILERS[self.kind]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / f"{self.kind}-rank{trainer.global_rank}{profiler.ending}"
+        # Called last, when the profiler has written its file.
+        self.recording.callback(print_file, file, profiler.how_to_open)
+        context = self.recording.enter_context(profiler.record(file, trainer, self.settings))
+        self.step = getattr(context, "step", None)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        if self.step:
+            self.step()
+
+    def on_train_end(self, *_: Any) -> None:
+        self.recording.close()
+        self.step = None
+
+    on_exception = on_train_end
+
+
+def print_file(file: Path, how_to_open: str) -> None:
+    if file.exists():
+        print(f"profile: {file}\n  open it: {how_to_open.format(file)}", flush=True)
+    else:
+        print(
+            "profile: nothing was recorded, because the training ended too soon. "
+            "Set a smaller profile.wait_steps.",
+            flush=True,
+        )
+
+
+def profiler_kind(config: DictConfig) -> str | None:
+    """The name of the chosen profiler in PROFILERS, or None; trainer.accelerator is not `auto`."""
     kind = config.profile.get("kind")
     if kind == "memory" and config.trainer.accelerator in ("gpu", "cuda"):
-        kind = "cuda-memory"
-    package = {"line": "line_profiler", "memory": "memray"}.get(kind)
+        return "cuda-memory"
+    return kind
+
+
+def require_profiler(config: DictConfig) -> None:
+    """Raises a LabError if the package of the chosen profiler is not installed."""
+    kind = profiler_kind(config)
+    package = PROFILERS[kind].package if kind else None
     if package and importlib.util.find_spec(package) is None:
         raise LabError(
-            f"profile={kind} needs the package {package}: uv add {package}, or pip install {package}"
+            f"profile={kind} needs the package {package}: uv add {package}, "
+            f"or pip install {package}"
         )
-    if kind == "line":
-        from line_profiler import LineProfiler, profile
 
-        profile._profile = LineProfiler()  # given one, it writes nothing by itself when Python ends
-        profile.enable()
-    return [Profile(kind, config.profile, folder)] if kind else []
+
+def enable_line_marks(config: DictConfig) -> None:
+    """With profile=line: functions under line_profiler's `@profile` count, if imported later."""
+    if profiler_kind(config) != "line" or importlib.util.find_spec("line_profiler") is None:
+        return
+    from line_profiler import LineProfiler, profile
+
+    # Its documentation sets `_profile` so that it writes no files by itself when Python ends.
+    profile._profile = LineProfiler()
+    profile.enable()
+
+
+def build_profiler(config: DictConfig, folder: Path) -> list[L.Callback]:
+    """The callback of the chosen profiler, or an empty list."""
+    kind = profiler_kind(config)
+    return [ProfileCallback(kind, config.profile, folder)] if kind else []

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Progress of a training: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a training: a line for each epoch, and Lightning's bar on a terminal."""
 
 from __future__ import annotations
 
@@ -8,60 +8,96 @@ import time
 from typing import Any
 
 import lightning.pytorch as L
-from tqdm import tqdm
+from lightning.pytorch.callbacks import TQDMProgressBar
+from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 
 
-class Progress(L.Callback):
-    """Rank 0 tells of each epoch; the bar is drawn once a second at most.
-
-    Args:
-        bar: True or False; "auto" means a bar when standard error is a terminal.
-    """
-
-    def __init__(self, bar: bool | str = "auto") -> None:
-        self.wanted = sys.stderr.isatty() if bar == "auto" else bar
-        self.bar: tqdm | None = None
+class EpochLines(L.Callback):
+    """The first rank prints a line when the training starts, and one after each epoch."""
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        n_parameters = sum(p.numel() for p in pl_module.parameters())
-        batches = f"{trainer.num_training_batches} batches an epoch"
-        self.say(trainer, f"{type(pl_module).__name__}: {n_parameters:,} parameters, {batches}")
-        self.started_s = time.monotonic()
+        # A training that resumes within an epoch has no on_train_epoch_start.
+        self.began_s = time.monotonic()
+        n_parameters = sum(parameter.numel() for parameter in pl_module.parameters())
+        print_line(
+            trainer,
+            f"{type(pl_module).__name__}: {n_parameters:,} parameters, "
+            f"{trainer.num_training_batches} batches an epoch",
+        )
 
     def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
-        self.started_s = time.monotonic()
-        if self.wanted and trainer.is_global_zero:
-            name, total = f"epoch {trainer.current_epoch + 1}", trainer.num_training_batches
-            self.bar = tqdm(
-                total=total,
-                desc=name,
-                unit=" batches",
-                mininterval=1.0,
-                leave=False,
-                dynamic_ncols=True,
-            )
-
-    def on_train_batch_end(self, *_: Any) -> None:
-        if self.bar is not None:
-            self.bar.update()
+        self.began_s = time.monotonic()
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self.close()
-        names = sorted(
-            name for name in trainer.callback_metrics if name.startswith(("train/", "val/"))
-        )
-        shown = "  ".join(f"{name} {float(trainer.callback_metrics[name]):.4f}" for name in names)
-        last = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else "?"
-        seconds = time.monotonic() - self.started_s
-        self.say(trainer, f"epoch {trainer.current_epoch + 1}/{last}  {shown}  ({seconds:.1f} s)")
+        metrics = [
+            f"{name} {float(value):.4f}"
+            for name, value in sorted(trainer.callback_metrics.items())
+            if name.startswith(("train/", "val/"))
+        ]
+        has_last_epoch = trainer.max_epochs is not None and trainer.max_epochs > 0
+        last_epoch = trainer.max_epochs if has_last_epoch else "?"
+        epoch = f"epoch {trainer.current_epoch + 1}/{last_epoch}"
+        seconds = time.monotonic() - self.began_s
+        print_line(trainer, "  ".join([epoch, *metrics, f"({seconds:.1f} s)"]))
 
-    def close(self, *_: Any) -> None:
-        if self.bar is not None:
-            self.bar.close()
-            self.bar = None
 
-    on_exception = close
+def print_line(trainer: L.Trainer, line: str) -> None:
+    """Prints on the first rank, above the progress bar if there is one."""
+    if not trainer.is_global_zero:
+        return
+    bar = trainer.progress_bar_callback
+    if isinstance(bar, TQDMProgressBar) and bar.is_enabled:
+        bar.train_progress_bar.write(line)
+    else:
+        print(line, flush=True)
 
-    def say(self, trainer: L.Trainer, line: str) -> None:
-        if trainer.is_global_zero:
-            print(line, flush=True)
+
+class Bar(TQDMProgressBar):
+    """Lightning's progress bar, drawn once a second at most, because drawing takes time."""
+
+    drawn_s = 0.0
+
+    def init_train_tqdm(self) -> Tqdm:
+        bar = super().init_train_tqdm()
+        bar.leave = False
+        return bar
+
+    def on_train_epoch_start(self, trainer: L.Trainer, *args: Any) -> None:
+        super().on_train_epoch_start(trainer, *args)
+        # Counted from 1, as in the lines.
+        self.train_progress_bar.set_description(f"epoch {trainer.current_epoch + 1}")
+
+    def get_metrics(self, *args: Any) -> dict[str, Any]:
+        metrics = super().get_metrics(*args)
+        # The id of the run, which was printed already.
+        metrics.pop("v_num", None)
+        return metrics
+
+    def on_train_batch_end(self, *args: Any) -> None:
+        if self._is_due():
+            super().on_train_batch_end(*args)
+
+    def on_validation_batch_end(self, *args: Any) -> None:
+        if self._is_due():
+            super().on_validation_batch_end(*args)
+
+    def _is_due(self) -> bool:
+        if time.monotonic() - self.drawn_s < 1:
+            return False
+        self.drawn_s = time.monotonic()
+        return True
+
+
+def build_progress(bar: bool | str, callbacks: list[L.Callback]) -> list[L.Callback]:
+    """The callbacks that show progress.
+
+    Args:
+        bar: True or False; "auto": True on a terminal.
+        callbacks: the user's; a progress bar among them takes the place of ours.
+    """
+    if bar == "auto":
+        bar = sys.stdout.isatty()
+    has_own_bar = any(isinstance(callback, L.callbacks.ProgressBar) for callback in callbacks)
+    if bar and not has_own_bar:
+        return [Bar(), EpochLines()]
+    return [EpochLines()]

@@ -10,23 +10,21 @@ from functools import partial
 from typing import Any
 
 import lightning.pytorch as L
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-STEP_ARGUMENTS = (
-    "n_steps",
-    "total_steps",
-    "T_max",
-)  # what schedules call the number of optimizer steps
+# What schedules call the number of optimizer steps.
+STEP_ARGUMENTS = ("n_steps", "total_steps", "T_max")
 
 
 def warmup_cosine(
     optimizer: Optimizer, n_steps: int, warmup_steps: int = 0, final_ratio: float = 0.0
 ) -> LambdaLR:
-    """Linear rise over `warmup_steps`, then half a cosine down to `final_ratio` times the optimizer's lr at `n_steps`.
+    """Linear rise over `warmup_steps`, then half a cosine down to `final_ratio` at `n_steps`.
 
-    A closed form of the step (Loshchilov & Hutter, arXiv:1608.03983, without restarts), so that a run that is extended
-    goes on along the longer curve.
+    The factor of the learning rate is a closed form of the step (Loshchilov & Hutter,
+    arXiv:1608.03983, without restarts). So a run that is extended continues along the longer curve.
     """
 
     def factor(step: int) -> float:
@@ -40,22 +38,34 @@ def warmup_cosine(
 
 def scheduled(
     optimizer: Optimizer, schedule: Callable[[Optimizer], LRScheduler] | None, trainer: L.Trainer
-) -> dict[str, Any]:
-    """What configure_optimizers returns: the optimizer and a `_partial_` schedule, stepped after each optimizer step.
+) -> OptimizerLRScheduler:
+    """What configure_optimizers returns: an optimizer, and a schedule that counts its steps.
 
-    The number of optimizer steps of the run is filled in where the schedule takes one and the configuration does not
-    say it. None means a constant learning rate.
+    Args:
+        optimizer: the optimizer.
+        schedule: makes the schedule of an optimizer (`_partial_: true` in the configuration).
+            If it takes the number of steps, and none is set, it gets that of the run.
+            None: a constant learning rate.
+        trainer: knows the number of optimizer steps of the run.
     """
     if schedule is None:
         return {"optimizer": optimizer}
-    given = schedule.keywords if isinstance(schedule, partial) else {}
-    taken = inspect.signature(
-        schedule.func if isinstance(schedule, partial) else schedule
-    ).parameters
-    name = next((name for name in STEP_ARGUMENTS if name in taken and name not in given), None)
+    name = missing_step_argument(schedule)
     if name is not None:
-        schedule = partial(schedule, **{name: max(1, int(trainer.estimated_stepping_batches))})
-    return {
-        "optimizer": optimizer,
-        "lr_scheduler": {"scheduler": schedule(optimizer), "interval": "step"},
-    }
+        n_steps = max(1, int(trainer.estimated_stepping_batches))
+        schedule = partial(schedule, **{name: n_steps})
+    lr_scheduler = {"scheduler": schedule(optimizer), "interval": "step"}
+    return {"optimizer": optimizer, "lr_scheduler": lr_scheduler}
+
+
+def missing_step_argument(schedule: Callable[[Optimizer], LRScheduler]) -> str | None:
+    """The argument for the number of optimizer steps, if the schedule has one that is not set."""
+    function: Callable[..., Any] = schedule
+    arguments: dict[str, Any] = {}
+    if isinstance(schedule, partial):
+        function = schedule.func
+        arguments = schedule.keywords
+    for name in STEP_ARGUMENTS:
+        if name in inspect.signature(function).parameters and name not in arguments:
+            return name
+    return None

@@ -1,9 +1,16 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Settings that depend on the machine: `auto` replaced, batch size and learning rate for the number of processes."""
+"""Settings that depend on the machine: `auto`, and what follows from the number of processes.
+
+A configuration is never changed in place. Each function takes one and returns a new one:
+composed -> `resolve_auto` -> `scale_to_processes` -> `without_refused_fused`.
+`resolve_settings` does all three. `apply_settings` then sets up this process.
+"""
 
 from __future__ import annotations
 
+import copy
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,130 +23,228 @@ from ..config.batch import batches_per_step
 from ..errors import LabError
 from ..machine.cpu import cores
 from ..machine.ranks import discover
+from .profilers import enable_line_marks, require_profiler
 
-GPU_WAS_ASKED = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")  # set in a job that was given some
+# Slurm sets one of these in a job that has GPUs.
+GPUS_OF_JOB = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
+CUDA = ("gpu", "cuda")  # values of trainer.accelerator
 
 
-def resolve_auto(config: DictConfig, earlier: dict[str, Any]) -> dict[str, Any]:
-    """Applies seed, threads and float32 precision to this process, and returns what was chosen.
+@dataclass(frozen=True)
+class ChosenSettings:
+    """What was chosen for this machine, as attempts/<n>/start.json holds it."""
+
+    accelerator: str  # cpu, gpu, ...
+    devices: int  # processes on this node
+    precision: str
+    threads: int  # of each process
+    matmul_precision: str
+    device: str  # name of the GPU, or cpu
+    deterministic: bool
+    accumulate_grad_batches: int  # batches per optimizer step
+    samples_per_step: int | None  # of all processes; None: the data has no batch_size
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A configuration without `auto`, and what was chosen in it."""
+
+    config: DictConfig
+    chosen: ChosenSettings
+
+
+def resolve_settings(config: DictConfig, first_attempt: dict[str, Any]) -> Settings:
+    """The settings of a training on this machine. `config` stays as it is.
 
     Args:
-        config: the composed configuration; `trainer.accelerator`, `precision` and `devices` are replaced by the choice.
-        earlier: what the first attempt of this run chose, or empty; its precision is kept.
+        config: the composed configuration.
+        first_attempt: start.json of the run's first attempt, or empty. Its precision is kept.
 
     Raises:
-        LabError: a GPU was asked for, by the configuration or by the job, and none is seen.
+        LabError: torch sees no GPU although one was asked for, two settings contradict each other,
+            or the package of the profiler is missing.
     """
+    refuse_contradictions(config)
+    config = resolve_auto(config, first_attempt)
+    config = scale_to_processes(config)
+    config = without_refused_fused(config)
+    require_profiler(config)
+    return Settings(config, chosen_settings(config))
+
+
+def refuse_contradictions(config: DictConfig) -> None:
+    if config.record.deterministic and config.speed.cudnn_benchmark is True:
+        raise LabError(
+            "record.deterministic=true and speed.cudnn_benchmark=true exclude each other: "
+            "the fastest kernel can be another one in each run. Set one of them to false."
+        )
+
+
+def resolve_auto(config: DictConfig, first_attempt: dict[str, Any]) -> DictConfig:
+    """A copy of `config` without `auto` in trainer.accelerator, devices, precision and threads.
+
+    Raises:
+        LabError: a GPU was asked for, by the configuration or by the job, and torch sees none.
+    """
+    config = copy.deepcopy(config)
     trainer = config.trainer
     if trainer.accelerator == "auto":
-        trainer.accelerator = "gpu" if torch.cuda.is_available() else "cpu"
-        if trainer.accelerator == "cpu" and any(os.environ.get(name) for name in GPU_WAS_ASKED):
-            raise LabError(no_gpu("this job has GPUs"))
-    elif trainer.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
-        raise LabError(no_gpu(f"trainer.accelerator={trainer.accelerator}"))
+        trainer.accelerator = auto_accelerator()
+    elif trainer.accelerator in CUDA and not torch.cuda.is_available():
+        raise LabError(no_gpu_message(f"trainer.accelerator={trainer.accelerator}"))
+
     ranks = discover()
-    if ranks.world_size > 1:  # the launcher has decided
+    if ranks.world_size > 1:
+        # The launcher has started the processes already.
         trainer.devices = ranks.local_size
     elif trainer.devices == "auto":
         trainer.devices = 1
     if trainer.precision == "auto":
-        trainer.precision = earlier.get("precision") or auto_precision(trainer.accelerator)
+        trainer.precision = first_attempt.get("precision") or auto_precision(trainer.accelerator)
     if trainer.threads == "auto":
-        share = max(1, cores() // int(trainer.devices))
-        trainer.threads = (
-            min(cores(), int(os.environ["OMP_NUM_THREADS"])) if env.JOB in os.environ else share
-        )
-    torch.set_num_threads(int(trainer.threads))
-    torch.set_float32_matmul_precision(trainer.matmul_precision)
-    L.seed_everything(config.seed, workers=True, verbose=False)
-    if config.record.deterministic:
-        make_deterministic()
-    if (
-        "mixed" in str(trainer.precision)
-        and trainer.gradient_clip_val
-        and config.get("optimizer", {}).get("fused")
-    ):
-        config.optimizer.fused = (
-            False  # it unscales gradients itself, too late for clipping; refused for bf16 too
-        )
-        print(
-            f"optimizer.fused is off: it is refused with {trainer.precision} and gradient clipping",
-            flush=True,
-        )
-    chosen = {
-        name: trainer[name]
-        for name in ("accelerator", "devices", "precision", "threads", "matmul_precision")
-    }
-    device = torch.cuda.get_device_name() if trainer.accelerator in ("gpu", "cuda") else "cpu"
-    return chosen | {"device": device, "deterministic": config.record.deterministic}
+        trainer.threads = auto_threads(int(trainer.devices))
+    return config
+
+
+def auto_accelerator() -> str:
+    """gpu if torch sees one, else cpu.
+
+    Raises:
+        LabError: the job has GPUs, but torch sees none.
+    """
+    if torch.cuda.is_available():
+        return "gpu"
+    if any(os.environ.get(name) for name in GPUS_OF_JOB):
+        raise LabError(no_gpu_message("this job has GPUs"))
+    return "cpu"
 
 
 def auto_precision(accelerator: str) -> str:
     """bf16-mixed on Ampere and newer, 16-mixed on older CUDA devices, 32-true elsewhere."""
-    if accelerator not in ("gpu", "cuda"):
+    if accelerator not in CUDA:
         return "32-true"
-    return "bf16-mixed" if torch.cuda.get_device_capability()[0] >= 8 else "16-mixed"
+    major, _ = torch.cuda.get_device_capability()
+    return "bf16-mixed" if major >= 8 else "16-mixed"
+
+
+def auto_threads(n_processes: int) -> int:
+    """CPU threads of each process: what the job script exports, else its share of the cores."""
+    if env.JOB in os.environ:
+        return min(cores(), int(os.environ["OMP_NUM_THREADS"]))
+    return max(1, cores() // n_processes)
+
+
+def scale_to_processes(config: DictConfig) -> DictConfig:
+    """A copy of `config` in which accumulation and learning rate follow the number of processes.
+
+    Raises:
+        LabError: the sections `batch` and `trainer` contradict each other.
+    """
+    config = copy.deepcopy(config)
+    n_processes = n_processes_of(config)
+    if config.batch["global"] is not None:
+        config.trainer.accumulate_grad_batches = batches_per_step(config, n_processes)
+    if config.batch.scale_lr:
+        for section, name in (("optimizer", "lr"), ("schedule", "max_lr")):
+            if name in config[section]:
+                config[section][name] *= n_processes
+    return config
+
+
+def without_refused_fused(config: DictConfig) -> DictConfig:
+    """A copy of `config` without optimizer.fused, where Lightning refuses it; a line says so.
+
+    A fused optimizer unscales the gradients itself, which is too late for clipping. Lightning
+    refuses it with bf16 as well.
+    """
+    mixed = "mixed" in str(config.trainer.precision)
+    fused = config.get("optimizer", {}).get("fused")
+    if not (mixed and fused and config.trainer.gradient_clip_val):
+        return config
+    config = copy.deepcopy(config)
+    config.optimizer.fused = False
+    print(
+        f"optimizer.fused is off: Lightning refuses it with {config.trainer.precision} "
+        "and trainer.gradient_clip_val.",
+        flush=True,
+    )
+    return config
+
+
+def chosen_settings(config: DictConfig) -> ChosenSettings:
+    """What the record holds of a configuration without `auto`."""
+    trainer = config.trainer
+    samples_per_step = None
+    if config.data.get("batch_size"):
+        samples_per_batch = config.data.batch_size * n_processes_of(config)
+        samples_per_step = samples_per_batch * trainer.accumulate_grad_batches
+    return ChosenSettings(
+        accelerator=trainer.accelerator,
+        devices=trainer.devices,
+        precision=trainer.precision,
+        threads=trainer.threads,
+        matmul_precision=trainer.matmul_precision,
+        device=torch.cuda.get_device_name() if trainer.accelerator in CUDA else "cpu",
+        deterministic=config.record.deterministic,
+        accumulate_grad_batches=trainer.accumulate_grad_batches,
+        samples_per_step=samples_per_step,
+    )
+
+
+def apply_settings(config: DictConfig) -> None:
+    """Sets up this process: seed, threads, precision of products, kernels, caches.
+
+    To be called before parts are built.
+
+    Args:
+        config: a configuration without `auto`.
+    """
+    deterministic = config.record.deterministic
+    torch.backends.cudnn.benchmark = bool(config.speed.cudnn_benchmark) and not deterministic
+    if deterministic:
+        make_deterministic()
+    torch.set_num_threads(int(config.trainer.threads))
+    torch.set_float32_matmul_precision(config.trainer.matmul_precision)
+    L.seed_everything(config.seed, workers=True, verbose=False)
+    if config.paths.scratch:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{config.paths.scratch}/compiled/torchinductor"
+        os.environ["TRITON_CACHE_DIR"] = f"{config.paths.scratch}/compiled/triton"
+    enable_line_marks(config)
 
 
 def make_deterministic() -> None:
-    """Only kernels that give the same bits each time; an operation without one raises (torch's notes on reproducibility)."""
-    os.environ.setdefault(
-        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-    )  # read when cuBLAS starts, which is later
+    """Allows only kernels that give the same bits each time; other operations raise an error.
+
+    torch's documentation has a page about it: Reproducibility.
+    """
+    # cuBLAS reads this when it starts, which is later.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
-    torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
 
 
-def no_gpu(why: str) -> str:
-    driver = Path("/proc/driver/nvidia/version")
-    found = (
-        driver.read_text().splitlines()[0]
-        if driver.exists()
-        else "no NVIDIA driver is loaded on this machine"
-    )
-    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
-    remedy = "Ask the scheduler for a GPU, or compare the driver with the CUDA version of this torch build."
-    if not torch.version.cuda:
+def no_gpu_message(reason: str) -> str:
+    """What is known of driver and torch, and what to do next."""
+    driver_file = Path("/proc/driver/nvidia/version")
+    if driver_file.exists():
+        driver = driver_file.read_text().splitlines()[0]
+    else:
+        driver = "no NVIDIA driver is loaded on this machine"
+    if torch.version.cuda:
+        build = f"CUDA {torch.version.cuda}"
+        remedy = "Ask the scheduler for a GPU, or install a torch build that fits the driver."
+    else:
+        build = "CPU only"
         remedy = "Install a CUDA build of torch: TORCH=cu126 make setup"
     return (
-        f"{why}, but torch sees none.\n  driver: {found}\n  torch:  {torch.__version__} ({build})\n"
-        f"{remedy}\nWithout a GPU: trainer=cpu"
+        f"{reason}, but torch sees no GPU.\n"
+        f"  driver: {driver}\n"
+        f"  torch:  {torch.__version__} ({build})\n"
+        f"{remedy}\n"
+        "To train without a GPU: trainer=cpu"
     )
-
-
-def scale_to_processes(config: DictConfig) -> dict[str, Any]:
-    """Settings that follow from the number of processes, written into `config`; to be called before parts are built.
-
-    Returns:
-        What was chosen, for the record.
-
-    Raises:
-        LabError: two settings contradict each other.
-    """
-    trainer, batch, deterministic = config.trainer, config.batch, config.record.deterministic
-    n_processes, n_samples = n_processes_of(config), config.data.get("batch_size")
-    if batch["global"] is not None:
-        trainer.accumulate_grad_batches = batches_per_step(config, n_processes)
-    for section, name in (("optimizer", "lr"), ("schedule", "max_lr")) if batch.scale_lr else ():
-        if name in config[section]:
-            config[section][name] *= n_processes
-    if deterministic and config.speed.cudnn_benchmark is True:
-        raise LabError(
-            "speed.cudnn_benchmark takes the fastest kernel, record.deterministic the same: choose one"
-        )
-    torch.backends.cudnn.benchmark = not deterministic and config.speed.cudnn_benchmark in (
-        True,
-        "auto",
-    )
-    for compiler in ("TORCHINDUCTOR", "TRITON") if config.paths.scratch else ():
-        os.environ[f"{compiler}_CACHE_DIR"] = f"{config.paths.scratch}/compiled/{compiler.lower()}"
-    n_batches = trainer.accumulate_grad_batches
-    return {
-        "accumulate_grad_batches": n_batches,
-        "samples_per_step": n_samples and n_samples * n_processes * n_batches,
-    }
 
 
 def n_processes_of(config: DictConfig) -> int:
+    """Processes of a training on all nodes; `config` has no `auto`."""
     return int(config.trainer.devices) * discover().n_nodes

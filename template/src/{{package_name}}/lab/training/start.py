@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from .. import env
 from ..config.compose import compose
@@ -23,14 +23,11 @@ from ..record.find import find_run
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
 
-MAY_CHANGE = (
-    "trainer.max_epochs",
-    "trainer.max_steps",
-    "job.",
-)  # what an attempt may do differently from the first
-OTHERWISE = (
-    "It cannot change within a run, whose numbers would then mean two things: lab resume may change trainer.max_epochs, "
-    "trainer.max_steps and job.*; for the rest start a new run: lab train ..."
+# What an attempt may do differently from the run's first.
+MAY_CHANGE = ("trainer.max_epochs", "trainer.max_steps", "job.")
+ADVICE = (
+    "It cannot change within a run: lab resume can change only trainer.max_epochs, "
+    "trainer.max_steps and job.*. For other settings start a new run: lab train ..."
 )
 
 
@@ -44,78 +41,99 @@ def train_command(project: Project, args: list[str]) -> int:
         "--config", metavar="FILE", help="a composed configuration, instead of composing one"
     )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
-    chosen = parser.read(args)
+    options = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
-    made = (
-        compose_from_record(project, Path(chosen.config))
-        if chosen.config
-        else compose(project, chosen.overrides)
-    )
-    config = made.config
+    if options.config:
+        composition = compose_from_record(project, Path(options.config))
+    else:
+        composition = compose(project, options.overrides)
+    config = composition.config
     request = RunRequest(
-        trial=made.trial,
-        config_yaml=made.yaml,
-        overrides=made.overrides,
+        trial=composition.trial,
+        config_yaml=composition.yaml,
+        overrides=composition.overrides,
         argv=sys.argv,
         seed=config.seed,
-        why=chosen.why,
-        parent=chosen.parent,
+        why=options.why,
+        parent=options.parent,
         dirty=config.record.dirty,
-        allow=chosen.allow,
+        allow=options.allow,
         max_file_mb=config.record.max_file_mb,
         checkpoints=Path(config.paths.checkpoints) if config.paths.checkpoints else None,
     )
     run = create_run(project, Path(config.paths.runs), request)
-    return train_attempt(project, run, [])
+    return train_attempt(project, run, overrides=[])
 
 
 def resume_command(project: Project, args: list[str]) -> int:
     parser = SettingsParser(
         "lab resume", "Continues RUN from its last checkpoint, in the same directory."
     )
-    words = parser.read(args).overrides
+    options = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
-    word, overrides = run_and_settings(parser, words)
-    return train_attempt(project, find_run(project.paths["runs"], word), overrides)
+    run_name, overrides = run_and_settings(parser, options.overrides)
+    run = find_run(project.paths["runs"], run_name)
+    return train_attempt(project, run, overrides)
 
 
 def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
-    """One attempt of a run in this process, with its recorded settings and the few that may change."""
+    """One attempt of a run in this process.
+
+    Args:
+        overrides: settings that differ from the recorded ones; only those of MAY_CHANGE.
+
+    Raises:
+        LabError: a setting cannot change, or a mistake in the settings.
+        Failed: the training failed; the record says why.
+        Stopped: a signal ended it, after a checkpoint.
+    """
     secrets = secret_values(load_dotenv(project))
-    config = with_changes(read_recorded(run.dir / "config.yaml"), overrides, MAY_CHANGE, OTHERWISE)
+    recorded = read_recorded(run.dir / "config.yaml")
+    config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
     with record_attempt(
-        run,
-        project,
-        env_policy=config.record.env,
-        secrets=secrets,
-        overrides=overrides,
+        run, project, env_policy=config.record.env, secrets=secrets, overrides=overrides
     ) as recording:
         if overrides:
-            write_file(
-                run.dir / "attempts" / str(recording.n) / "config.yaml", OmegaConf.to_yaml(config)
-            )
-        import_module(f"{PACKAGE}.train").train(resolve(config), run, recording)
-    tested = [
-        f"{name} {value:.4f}"
-        for name, value in recording.metrics.items()
-        if name.startswith("test/")
-    ]
-    print("  ".join(["finished", *tested]) + f"\nlook: lab runs show {run.id}")
+            write_file(attempt_config(run, recording.n), OmegaConf.to_yaml(config))
+        call_train(config, run, recording)
+    print_end(run, recording.metrics)
     return 0
 
 
 def join_attempt() -> int:
-    """Another rank of an attempt that the first rank began: the same settings, no record of its own."""
-    project, run = Project.find(), Run.open(Path(os.environ[env.RUN_DIR]))
+    """Trains as another rank of an attempt that the first rank began, with its settings."""
+    project = Project.find()
+    run = Run.open(Path(os.environ[env.RUN_DIR]))
+    attempt = int(os.environ[env.ATTEMPT])
     load_dotenv(project)
-    own = run.dir / "attempts" / os.environ[env.ATTEMPT] / "config.yaml"
-    config = read_recorded(own if own.exists() else run.dir / "config.yaml")
-    begun = read_attempts(
-        run.dir
-    )  # still empty when this rank is faster than the first attempt's first rank
-    recording = Recording(None, int(os.environ[env.ATTEMPT]), begun[0].start if begun else {})
-    import_module(f"{PACKAGE}.train").train(resolve(config), run, recording)
+    config_file = attempt_config(run, attempt)
+    if not config_file.exists():
+        config_file = run.dir / "config.yaml"
+    config = read_recorded(config_file)
+    # Empty if this rank is faster than the first rank of the first attempt.
+    attempts = read_attempts(run.dir)
+    first_attempt = attempts[0].start if attempts else {}
+    # Only the first rank writes the record.
+    call_train(config, run, Recording(None, attempt, first_attempt))
     return 0
+
+
+def attempt_config(run: Run, attempt: int) -> Path:
+    """The configuration of an attempt that was resumed with other settings than the run's."""
+    return run.dir / "attempts" / str(attempt) / "config.yaml"
+
+
+def call_train(config: DictConfig, run: Run, recording: Recording) -> None:
+    """Calls `train` of the project's train.py; importing it imports torch."""
+    import_module(f"{PACKAGE}.train").train(resolve(config), run, recording)
+
+
+def print_end(run: Run, metrics: dict[str, float]) -> None:
+    test_metrics = [
+        f"{name} {value:.4f}" for name, value in metrics.items() if name.startswith("test/")
+    ]
+    print("  ".join(["finished", *test_metrics]))
+    print(f"look: lab runs show {run.id}")

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import lightning.pytorch as L
-from lightning.pytorch.strategies import DDPStrategy
+from lightning.pytorch.strategies import DDPStrategy, Strategy
 from omegaconf import DictConfig
 
 from ..hdf5 import H5DataModule
@@ -17,17 +17,24 @@ from ..record.run import Run
 from .build import build_callbacks
 from .checkpoint import AtomicCheckpointIO, Checkpoints
 from .ddp import BuffersAgree, NodeFacts, cluster_environment
+from .health import Health
+from .lightning_internals import skip_unused_hooks
 from .loggers import build_loggers
 from .means import LogMeans
 from .preemption import PreemptionCallback
-from .progress import Progress
+from .profilers import build_profiler
+from .progress import build_progress
 
-OURS = (
-    "matmul_precision",
-    "threads",
-    "test_after_fit",
-)  # keys of `trainer` that Lightning's Trainer does not take
-NOTICES = ("many workers", "logging interval", "isinstance.treespec", "srun", "heckpoint directory")
+# Keys of the section `trainer` that Lightning's Trainer does not take.
+NOT_LIGHTNINGS = ("matmul_precision", "threads", "test_after_fit")
+# Words of warnings about devices, workers and products, not about the user's research.
+IGNORED_WARNINGS = (
+    "many workers",
+    "logging interval",
+    "isinstance.treespec",
+    "srun",
+    "heckpoint directory",
+)
 
 
 def build_trainer(
@@ -36,31 +43,44 @@ def build_trainer(
     """A Trainer for one attempt of a run.
 
     Args:
-        config: settled configuration (see `settle`): no `auto` left in `trainer`.
-        run: its directory takes metrics and checkpoints.
+        config: a configuration without `auto` (see `resolve_settings`).
+        run: its directory takes metrics, profiles and checkpoints.
         attempt: number of the attempt, for the rows of metrics.jsonl.
     """
-    keep, ranks = config.checkpoint, discover()
-    return plain_trainer(
+    ranks = discover()
+    own_callbacks = build_callbacks(config)
+    # Lightning calls them in this order.
+    callbacks = [
+        # First, so that it records what the others do.
+        *build_profiler(config, run.dir / "profile"),
+        LogMeans(),
+        # After the means: they wait for the device, so its times are those of whole steps.
+        Health(run.dir, config.log.bounds),
+        *own_callbacks,
+        # After a progress bar of the user, above which it prints.
+        *build_progress(config.log.progress, own_callbacks),
+        NodeFacts(run, attempt),
+        # After all others have seen the batch. Lightning always calls checkpoints last.
+        PreemptionCallback(run.dir),
+        Checkpoints(
+            run.checkpoints,
+            every_min=config.checkpoint.every_min,
+            monitor=config.checkpoint.monitor,
+            mode=config.checkpoint.mode,
+        ),
+    ]
+    trainer = plain_trainer(
         config,
         data,
         task,
         default_root_dir=run.dir,
         logger=build_loggers(config, run, attempt),
         log_every_n_steps=config.log.every_n_steps,
-        callbacks=[
-            LogMeans(),
-            Progress(config.log.progress),
-            *build_callbacks(config),
-            NodeFacts(run, attempt),
-            PreemptionCallback(run.dir),
-            Checkpoints(
-                run.checkpoints, every_min=keep.every_min, monitor=keep.monitor, mode=keep.mode
-            ),
-        ],
+        callbacks=callbacks,
         plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
         num_nodes=ranks.n_nodes,
     )
+    return skip_unused_hooks(trainer)
 
 
 def plain_trainer(
@@ -69,30 +89,47 @@ def plain_trainer(
     task: L.LightningModule,
     *,
     callbacks: list[L.Callback],
-    **more: Any,
+    num_nodes: int = 1,
+    **arguments: Any,
 ) -> L.Trainer:
-    """A Trainer with the settings of `trainer` that writes nothing by itself.
+    """A Trainer with the settings of the section `trainer`, which writes nothing by itself.
 
-    Data that shards itself between ranks is not sharded again; with manual optimization, clipping and accumulation are
-    the task's own affair.
+    Args:
+        config: a configuration without `auto`.
+        callbacks: all of them, in order; with several processes BuffersAgree comes before them.
+        arguments: further arguments of Lightning's Trainer.
     """
-    for name in ("lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    for notice in NOTICES:  # about devices, workers and products, not about the user's research
-        warnings.filterwarnings("ignore", message=f".*{notice}")
-    settings = {key: value for key, value in config.trainer.items() if key not in OURS}
+    silence_lightning()
+    settings = {key: value for key, value in config.trainer.items() if key not in NOT_LIGHTNINGS}
     if not task.automatic_optimization:
-        settings |= {"gradient_clip_val": None, "accumulate_grad_batches": 1}
-    several = int(config.trainer.devices) > 1 or more.get("num_nodes", 1) > 1
+        # Clipping and accumulation are the task's own then; Lightning refuses to do them.
+        settings["gradient_clip_val"] = None
+        settings["accumulate_grad_batches"] = 1
+    strategy: str | Strategy = "auto"
+    if int(config.trainer.devices) > 1 or num_nodes > 1:
+        strategy = vars(task).get("lab_strategy", DDPStrategy())
+        callbacks = [BuffersAgree(), *callbacks]
+    # Some callbacks want a logger. This one writes nothing.
+    arguments.setdefault("logger", L.loggers.logger.DummyLogger())
     return L.Trainer(
         **settings,
-        strategy=vars(task).get("lab_strategy", DDPStrategy())
-        if several
-        else "auto",  # set by speed.fsdp
+        **arguments,
+        num_nodes=num_nodes,
+        strategy=strategy,
+        callbacks=callbacks,
+        # Our data gives each rank its own part already.
         use_distributed_sampler=not isinstance(data, H5DataModule),
-        callbacks=[*([BuffersAgree()] if several else []), *callbacks],
         num_sanity_val_steps=0,
-        enable_progress_bar=any(isinstance(one, L.callbacks.ProgressBar) for one in callbacks),
+        enable_progress_bar=any(
+            isinstance(callback, L.callbacks.ProgressBar) for callback in callbacks
+        ),
         enable_model_summary=False,
-        **({"logger": L.loggers.logger.DummyLogger()} | more),  # some callbacks want one
     )
+
+
+def silence_lightning() -> None:
+    """Leaves out Lightning's notices; its errors are shown."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for words in IGNORED_WARNINGS:
+        warnings.filterwarnings("ignore", message=f".*{words}")
