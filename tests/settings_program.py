@@ -16,7 +16,6 @@ from myproj.lab.project import Project
 from myproj.lab.training.accelerate import accelerate
 from myproj.lab.training.build import build_data, build_task
 from myproj.lab.training.health import add_health
-from myproj.lab.training.lightning_internals import skip_unused_hooks
 from myproj.lab.training.means import LogMeans
 from myproj.lab.training.settings import resolve_auto, scale_to_processes
 from myproj.lab.training.trainer import plain_trainer
@@ -84,7 +83,7 @@ def learn(*overrides, watched=False, change=lambda task: None):
         trainer = plain_trainer(config, data, task, callbacks=[LogMeans(), witness], **every)
         if watched:
             trainer = add_health(trainer, config, [], Path.cwd())
-        skip_unused_hooks(trainer).fit(task, datamodule=data)
+        trainer.fit(task, datamodule=data)
     return task, witness, trainer, said.getvalue()
 
 

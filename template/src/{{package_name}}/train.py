@@ -20,7 +20,6 @@ from .lab.training.accelerate import accelerate
 from .lab.training.build import build_data, build_task
 from .lab.training.checkpoint import last_checkpoint
 from .lab.training.health import add_health
-from .lab.training.lightning_internals import skip_unused_hooks
 from .lab.training.profilers import build_profile
 from .lab.training.settings import resolve_auto, scale_to_processes
 from .lab.training.trainer import build_trainer
@@ -37,16 +36,14 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     data = build_data(config)
     task = accelerate(build_task(config), config)
     trainer = build_trainer(config, run, recording.n, data, task)
-    trainer = skip_unused_hooks(add_health(trainer, config, profile, run.dir))
+    trainer = add_health(trainer, config, profile, run.dir)
     recording.note(
         world_size=trainer.world_size,
         data=data.fingerprint() if hasattr(data, "fingerprint") else None,
     )
 
     # 3. Fit: from the newest checkpoint of the run, or from the start
-    trainer.fit(
-        task, datamodule=data, ckpt_path=last_checkpoint(run.checkpoints), weights_only=True
-    )
+    trainer.fit(task, datamodule=data, ckpt_path=last_checkpoint(run.checkpoints))
     recording.measured |= {"global_step": trainer.global_step, "epoch": trainer.current_epoch}
 
     # 4. Result: the test split, once, with the final weights

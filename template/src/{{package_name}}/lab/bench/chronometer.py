@@ -71,7 +71,8 @@ class Chronometer(NoProfiler):
     def profile(self, action_name: str) -> AbstractContextManager:
         if action_name == "run_training_epoch":
             self.epochs.append(len(self.marks))
-        return Profiler.profile(self, action_name) if action_name in PARTS else self.nothing
+        is_part = action_name.rpartition(".")[2] in PARTS
+        return Profiler.profile(self, action_name) if is_part else self.nothing
 
     def start(self, action_name: str) -> None:
         action = action_name.rpartition(".")[2]

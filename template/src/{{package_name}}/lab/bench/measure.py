@@ -14,14 +14,14 @@ import torch
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from ..errors import LabError
 from ..machine.ranks import discover
 from ..training.accelerate import accelerate
 from ..training.build import build_callbacks, build_data, build_task
 from ..training.checkpoint import AtomicCheckpointIO
-from ..training.ddp import cluster_environment
-from ..training.lightning_internals import skip_unused_hooks
+from ..training.ddp import cluster_environment, strategy_for
 from ..training.means import LogMeans, batch_size_of
 from ..training.profilers import build_profile
 from ..training.settings import resolve_auto, scale_to_processes
@@ -29,7 +29,9 @@ from ..training.trainer import plain_trainer
 from .chronometer import EVALUATED, Chronometer
 from .forecast import OutOfMemory
 
-WEIGHTED = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd)
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+WEIGHTED = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *TRANSPOSED)
 
 
 class MemoryAfterBatch(L.Callback):
@@ -74,10 +76,11 @@ def build_bench(
     data, task = build_data(config), accelerate(build_task(config), config)
     ranks, how = discover(), {"enable_checkpointing": False, "default_root_dir": directory}
     how |= {"log_every_n_steps": config.log.every_n_steps, "num_nodes": ranks.n_nodes}
+    how["strategy"] = strategy_for(config)
     how["plugins"] = [AtomicCheckpointIO(), cluster_environment(ranks)]
     return (
         settled,
-        skip_unused_hooks(plain_trainer(config, data, task, callbacks=callbacks, **how)),
+        plain_trainer(config, data, task, callbacks=callbacks, **how),
         task,
         data,
     )
@@ -161,6 +164,11 @@ def measure_evaluation(
     return trainer.profiler.evaluation_s(stage) * n_batches / max(1, min(EVALUATED, n_batches))
 
 
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """What this process holds of a tensor, which FSDP2 spreads over the processes."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
 def peak_memory(
     task: L.LightningModule, trainer: L.Trainer, clock: Chronometer
 ) -> dict[str, int | None]:
@@ -174,7 +182,7 @@ def peak_memory(
         ],
     }
     kept = {
-        name: sum(getattr(t, "_local_tensor", t).nbytes for t in group)
+        name: sum(local_part(t).nbytes for t in group)
         for name, group in tensors.items()
     }
     on_cuda = (

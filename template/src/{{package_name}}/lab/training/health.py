@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,9 @@ from omegaconf import DictConfig
 
 from ..errors import Failed
 from ..machine.gpu import energy_j
+from .lightning_internals import fetches_watched
 from .means import batch_size_of
+from .steps import is_logging_step, steps_done
 
 WAITS, UNUSED = (
     0.5,
@@ -40,6 +41,7 @@ class Health(L.Callback):
 
     def __init__(self, folder: Path, bounds: dict[str, Any]) -> None:
         self.file, self.bounds, self.warm, self.told = folder / "speed.jsonl", bounds, False, False
+        self.watching = ExitStack()
 
     def begin(self, *_: Any) -> None:
         self.since_s, self.since_j, self.wait_s, self.n_samples = (
@@ -52,24 +54,25 @@ class Health(L.Callback):
     on_train_epoch_start = begin
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
-        loop = trainer.fit_loop.epoch_loop
-        loop._on_before_fetch = partial(self.fetch, loop._on_before_fetch, -1)
-        loop._on_after_fetch = partial(self.fetch, loop._on_after_fetch, 1)
+        watch = fetches_watched(trainer, partial(self.fetch, -1), partial(self.fetch, 1))
+        self.measures_wait = self.watching.enter_context(watch)
         self.begin()
 
-    def fetch(self, hook: Callable[[], None], sign: int) -> None:
-        hook()
+    def fetch(self, sign: int) -> None:
         self.wait_s += sign * time.perf_counter()
+
+    def on_train_end(self, *_: Any) -> None:
+        self.watching.close()
+
+    on_exception = on_train_end
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any
     ) -> None:
         self.n_samples += batch_size_of(batch)
-        loop = trainer.fit_loop.epoch_loop
-        step = loop._batches_that_stepped + 1
-        if step % trainer.log_every_n_steps == 0 and not loop._should_accumulate():
+        if is_logging_step(trainer):
             if trainer.is_global_zero:
-                self.report(trainer, step)
+                self.report(trainer, steps_done(trainer))
             self.check(trainer)
 
     def report(self, trainer: L.Trainer, step: int) -> None:
@@ -78,10 +81,9 @@ class Health(L.Callback):
             device.type == "cuda",
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
-        values = {
-            "samples_per_s": self.n_samples * trainer.world_size / seconds,
-            "data_wait": self.wait_s / seconds,
-        }
+        values = {"samples_per_s": self.n_samples * trainer.world_size / seconds}
+        if self.measures_wait:
+            values["data_wait"] = self.wait_s / seconds
         values["memory_gb"] = (torch.cuda.max_memory_reserved(device) if on_gpu else n_bytes) / 1e9
         with suppress(ModuleNotFoundError, RuntimeError):  # NVML does not answer
             values |= {"gpu_use": torch.cuda.utilization(device)} if on_gpu else {}
@@ -99,7 +101,7 @@ class Health(L.Callback):
             file.write(json.dumps(row) + "\n")
         for logger in trainer.loggers[1:]:
             logger.log_metrics(values, step=step - 1)
-        wait, use = values["speed/data_wait"], values.get("speed/gpu_use", 100)
+        wait, use = values.get("speed/data_wait", 0), values.get("speed/gpu_use", 100)
         if self.warm and not self.told and (wait > WAITS or use < UNUSED):
             gpu, self.told = f", the GPU is used {use:.0f} %" if on_gpu else "", True
             print(

@@ -20,6 +20,12 @@ from omegaconf import DictConfig
 
 from ..errors import LabError
 from ..project import PACKAGE
+from .lightning_internals_torch import (
+    collect_marked_lines,
+    cuda_memory_recorded,
+    forget_marked_lines,
+    profiler_of_marked_lines,
+)
 
 
 class Profile(L.Callback):
@@ -93,9 +99,7 @@ def write_trace(file: Path, profiler: torch.profiler.profile) -> None:
 def lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
     """Lines of training_step, of every forward that the project wrote, of the data path in this process, and of
     functions under line_profiler's `@profile`, which does nothing otherwise."""
-    import line_profiler
-
-    profiler, task = line_profiler.profile._profile, trainer.lightning_module
+    profiler, task = profiler_of_marked_lines(), trainer.lightning_module
     dataset = getattr(trainer.train_dataloader, "dataset", None)
     places = [
         (trainer.datamodule, "on_after_batch_transfer"),
@@ -113,6 +117,7 @@ def lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None
     yield
     with open(file, "w", encoding="utf-8") as stream:
         profiler.print_stats(stream=stream, stripzeros=True)
+    forget_marked_lines()
 
 
 def allocations(file: Path, trainer: L.Trainer, settings: DictConfig) -> AbstractContextManager:
@@ -123,10 +128,8 @@ def allocations(file: Path, trainer: L.Trainer, settings: DictConfig) -> Abstrac
 
 @contextmanager
 def device_memory(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
-    torch.cuda.memory._record_memory_history(max_entries=100_000)
-    yield
-    torch.cuda.memory._dump_snapshot(str(file))
-    torch.cuda.memory._record_memory_history(enabled=None)
+    with cuda_memory_recorded(file):
+        yield
 
 
 @contextmanager
@@ -165,8 +168,5 @@ def build_profile(config: DictConfig, folder: Path) -> list[L.Callback]:
             f"profile={kind} needs the package {package}: uv add {package}, or pip install {package}"
         )
     if kind == "line":
-        from line_profiler import LineProfiler, profile
-
-        profile._profile = LineProfiler()  # given one, it writes nothing by itself when Python ends
-        profile.enable()
+        collect_marked_lines()
     return [Profile(kind, config.profile, folder)] if kind else []

@@ -16,7 +16,8 @@ from ..machine.ranks import discover
 from ..record.run import Run
 from .build import build_callbacks
 from .checkpoint import AtomicCheckpointIO, Checkpoints
-from .ddp import BuffersAgree, NodeFacts, cluster_environment
+from .ddp import BuffersAgree, NodeFacts, cluster_environment, strategy_for
+from .lightning_internals import Internals
 from .loggers import build_loggers
 from .means import LogMeans
 from .preemption import PreemptionCallback
@@ -60,6 +61,7 @@ def build_trainer(
         ],
         plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
         num_nodes=ranks.n_nodes,
+        strategy=strategy_for(config),
     )
 
 
@@ -84,13 +86,11 @@ def plain_trainer(
     if not task.automatic_optimization:
         settings |= {"gradient_clip_val": None, "accumulate_grad_batches": 1}
     several = int(config.trainer.devices) > 1 or more.get("num_nodes", 1) > 1
+    more.setdefault("strategy", DDPStrategy() if several else "auto")
     return L.Trainer(
         **settings,
-        strategy=vars(task).get("lab_strategy", DDPStrategy())
-        if several
-        else "auto",  # set by speed.fsdp
         use_distributed_sampler=not isinstance(data, H5DataModule),
-        callbacks=[*([BuffersAgree()] if several else []), *callbacks],
+        callbacks=[*([BuffersAgree()] if several else []), *callbacks, Internals(config.speed)],
         num_sanity_val_steps=0,
         enable_progress_bar=any(isinstance(one, L.callbacks.ProgressBar) for one in callbacks),
         enable_model_summary=False,
