@@ -3,8 +3,9 @@
     python benchmarks/step_overhead.py [ROUNDS]
 
 The case that templates of this field are compared on: MLP 784-64-128-64-10 with batch norm, in-memory batches of 128,
-Adam, one thread; in `lab train` logging, checkpoints, metrics and health are on. The same network, wider, has steps of about
-50 ms. One process per contender and round, interleaved; a ratio is the median over rounds of the same round's two times.
+Adam, one thread. In `lab train` logging, checkpoints, metrics and health are on. The same network, wider, has steps of
+about 3 ms and 50 ms.
+One process for each contender and round, interleaved. A ratio is the median over the rounds of the two times of a round.
 Needs the packages of constraints.txt.
 """
 
@@ -12,12 +13,17 @@ import json
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rendered import project_with, run
 
 EPOCHS = 4  # the first warms up
-SMALL, WIDE = "1 469", "14 40"  # width of the network, batches of an epoch
+# Width of the network, batches of an epoch.
+SMALL = "1 469"
+MIDDLE = "3 200"
+WIDE = "14 40"
 
 CASE = """
 import json, os, time, torch
@@ -107,82 +113,79 @@ class Unwatched(L.Callback):
 """
 
 
+ALL_HOOKS = "speed.skip_unused_hooks=false"
+NO_HEALTH = "callbacks.unwatched={_target_: modules.Unwatched}"
+CHRONOMETER = "callbacks.timed={_target_: modules.Timed}"
+# One contender, another one, and what the ratio of their times may be at most; None: no limit.
+RATIOS = (
+    ("Lightning, everything off", "loop, fused Adam", None),
+    ("Lightning, everything off", "loop, Adam", None),
+    ("lab train as shipped", "loop, fused Adam", 1.35),
+    ("lab train as shipped", "loop, Adam", 1.15),
+    ("lab train as shipped", "the same without health", 1.01),
+    ("lab train as shipped", "the same, unused hooks called", None),
+    ("the same, chronometer on", "lab train as shipped", 1.05),
+    ("3 ms, lab train as shipped", "3 ms, unused hooks called", 0.95),
+    ("wide, lab train as shipped", "wide loop, fused Adam", 1.01),
+)
+
+
+class Benchmark:
+    """A project in `folder` with the case as its trial, and the hand-written loops next to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        case = CASE.format(epochs=EPOCHS)
+        programs = {"case": case, "loop": LOOP, "bare": LIGHTNING, "modules": MODULES}
+        self.project = project_with(folder, programs, "mlp", "case.MLP")
+        self.path = f"{self.project}/src:{folder}"
+
+    def program(self, case: str, *words: str) -> float:
+        """Seconds of a step of a hand-written loop."""
+        output = run([sys.executable, *words], self.folder, self.path, CASE=case)
+        return json.loads(output.splitlines()[-1])
+
+    def lab_train(self, case: str, *settings: str) -> float:
+        """Seconds of a step of `lab train`."""
+        command = [sys.executable, "-m", "myproj.lab", "train", "trial=mlp", "data=memory"]
+        command += ["optimizer=adam", "schedule=constant", "trainer=cpu", "trainer.threads=1"]
+        command += [f"trainer.max_epochs={EPOCHS}", "trainer.test_after_fit=false"]
+        command += ["callbacks.clock={_target_: modules.Clock}", *settings]
+        run(command, self.project, self.path, CASE=case)
+        return json.loads((self.project / "step_s.json").read_text())
+
+    def contenders(self) -> dict[str, Callable[[], float]]:
+        return {
+            "loop, Adam": partial(self.program, SMALL, "loop.py", "default"),
+            "loop, fused Adam": partial(self.program, SMALL, "loop.py", "fused"),
+            "Lightning, everything off": partial(self.program, SMALL, "bare.py"),
+            "lab train as shipped": partial(self.lab_train, SMALL),
+            "the same, unused hooks called": partial(self.lab_train, SMALL, ALL_HOOKS),
+            "the same without health": partial(self.lab_train, SMALL, NO_HEALTH),
+            "the same, chronometer on": partial(self.lab_train, SMALL, CHRONOMETER),
+            "3 ms, lab train as shipped": partial(self.lab_train, MIDDLE),
+            "3 ms, unused hooks called": partial(self.lab_train, MIDDLE, ALL_HOOKS),
+            "wide loop, fused Adam": partial(self.program, WIDE, "loop.py", "fused"),
+            "wide, lab train as shipped": partial(self.lab_train, WIDE),
+        }
+
+
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    n_rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        programs = {
-            "case": CASE.format(epochs=EPOCHS),
-            "loop": LOOP,
-            "bare": LIGHTNING,
-            "modules": MODULES,
-        }
-        project = project_with(folder, programs, "mlp", "case.MLP")
-        python, path = sys.executable, f"{project}/src:{folder}"
-        lab = [
-            python,
-            "-m",
-            "myproj.lab",
-            "train",
-            "trial=mlp",
-            "data=memory",
-            "optimizer=adam",
-            "schedule=constant",
-        ]
-        lab += [
-            "trainer=cpu",
-            f"trainer.max_epochs={EPOCHS}",
-            "trainer.threads=1",
-            "trainer.test_after_fit=false",
-        ]
-        lab += ["callbacks.clock={_target_: modules.Clock}"]
-
-        def alone(program: str, case: str) -> float:
-            return json.loads(
-                run([python, *program.split()], folder, path, CASE=case).splitlines()[-1]
-            )
-
-        def shipped(case: str, *more: str) -> float:
-            run([*lab, *more], project, path, CASE=case)
-            return json.loads((project / "step_s.json").read_text())
-
-        contenders = {
-            "loop, Adam": lambda: alone("loop.py default", SMALL),
-            "loop, fused Adam": lambda: alone("loop.py fused", SMALL),
-            "Lightning, everything off": lambda: alone("bare.py", SMALL),
-            "lab train as shipped": lambda: shipped(SMALL),
-            "the same without health": lambda: shipped(
-                SMALL, "callbacks.unwatched={_target_: modules.Unwatched}"
-            ),
-            "the same, chronometer on": lambda: shipped(
-                SMALL, "callbacks.timed={_target_: modules.Timed}"
-            ),
-            "wide loop, fused Adam": lambda: alone("loop.py fused", WIDE),
-            "wide, lab train as shipped": lambda: shipped(WIDE),
-        }
+        contenders = Benchmark(Path(name)).contenders()
         step_s: dict[str, list[float]] = {name: [] for name in contenders}
-        for _ in range(rounds):
+        for _ in range(n_rounds):
             for name, measure in contenders.items():
                 step_s[name].append(measure())
 
-    def ratio(name: str, other: str) -> float:
-        return statistics.median(a / b for a, b in zip(step_s[name], step_s[other], strict=True))
-
     for name, values in step_s.items():
-        print(f"{name:<28} {1e6 * statistics.median(values):7.0f} us")
-    for name, other, limit in (
-        ("Lightning, everything off", "loop, fused Adam", None),
-        ("Lightning, everything off", "loop, Adam", None),
-        ("lab train as shipped", "loop, fused Adam", 1.35),
-        ("lab train as shipped", "loop, Adam", 1.15),
-        ("lab train as shipped", "the same without health", 1.01),
-        ("the same, chronometer on", "lab train as shipped", 1.05),
-        ("wide, lab train as shipped", "wide loop, fused Adam", 1.01),
-    ):
-        print(
-            f"{name:<28} {ratio(name, other):6.3f} of {other}"
-            + (f"; limit {limit}" if limit else "")
-        )
+        print(f"{name:<29} {1e6 * statistics.median(values):7.0f} us")
+    for name, other, limit in RATIOS:
+        rounds = zip(step_s[name], step_s[other], strict=True)
+        ratio = statistics.median(a / b for a, b in rounds)
+        limit_text = f"; limit {limit}" if limit else ""
+        print(f"{name:<29} {ratio:6.3f} of {other}{limit_text}")
 
 
 if __name__ == "__main__":

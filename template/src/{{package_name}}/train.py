@@ -45,8 +45,7 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     )
 
     # 3. Fit: from the last checkpoint of the run, or from the start
-    checkpoint = last_checkpoint(run.checkpoints)
-    trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+    trainer.fit(task, datamodule=data, ckpt_path=last_checkpoint(run.checkpoints))
     recording.measured |= {"global_step": trainer.global_step, "epoch": trainer.current_epoch}
 
     # 4. Result: the test split, once, with the final weights

@@ -8,13 +8,12 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import lightning.pytorch as L
 import torch
-from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -23,127 +22,159 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import LabError, nearest
 from .settings import n_processes_of
 
-COMPILE = (
-    "default",
-    "reduce-overhead",
-    "max-autotune",
-    "max-autotune-no-cudagraphs",
-)  # modes of torch.compile
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule:
-    """Applies the section `speed` to the networks of a task, in place."""
-    speed, networks = config.speed, [child for child in task.children() if list(child.parameters())]
-    on_gpu, several = config.trainer.accelerator in ("gpu", "cuda"), n_processes_of(config) > 1
+    """Applies the section `speed` to the networks of a task, in place.
+
+    The Trainer does the rest of the section: `strategy_for` chooses FSDP2, `Internals` ignores errors of the compiler.
+
+    Args:
+        config: a configuration without `auto`.
+
+    Raises:
+        LabError: `speed` names a module or a mode that does not exist.
+    """
+    speed = config.speed
+    networks = [child for child in task.children() if list(child.parameters())]
+    on_gpu = config.trainer.accelerator in ("gpu", "cuda")
+    is_distributed = n_processes_of(config) > 1
     if speed.sync_batchnorm and not on_gpu:
         print("speed.sync_batchnorm is off: torch has it for CUDA only")
-    elif speed.sync_batchnorm and several:
+    elif speed.sync_batchnorm and is_distributed:
         nn.SyncBatchNorm.convert_sync_batchnorm(task)
-    for module in matching(task, speed.checkpoint_activations):
-        recompute(module)
-    for network in networks if speed.channels_last else ():
-        network.to(memory_format=torch.channels_last)
-        network.register_forward_pre_hook(lambda _, inputs: tuple(map(as_channels_last, inputs)))
-    if speed.fsdp and several:
-        task.lab_strategy = ModelParallelStrategy(
-            n_processes_of(config), 1, save_distributed_checkpoint=False
-        )
+    for module in matching_modules(task, speed.checkpoint_activations):
+        recompute_in_backward(module)
+    if speed.channels_last:
+        for network in networks:
+            use_channels_last(network)
+    if speed.fsdp and is_distributed:
+        # Lightning's hook for it; it calls it when the processes are connected.
         task.configure_model = partial(shard, task, networks)
     if speed.compile:
-        compile_all(networks, speed.compile, on_gpu)
+        compile_networks(networks, speed.compile, on_gpu)
     return task
 
 
+def use_channels_last(network: nn.Module) -> None:
+    """Images and filters of a network have their channels last in memory."""
+    network.to(memory_format=torch.channels_last)
+    network.register_forward_pre_hook(lambda _, inputs: tuple(as_channels_last(x) for x in inputs))
+
+
 def as_channels_last(x: Any) -> Any:
-    """Images with their channels last in memory; anything else as it is."""
-    return (
-        x.contiguous(memory_format=torch.channels_last)
-        if isinstance(x, Tensor) and x.ndim == 4
-        else x
-    )
+    """Images (B, C, H, W) with their channels last in memory; anything else as it is."""
+    if isinstance(x, Tensor) and x.ndim == 4:
+        return x.contiguous(memory_format=torch.channels_last)
+    return x
 
 
-def compile_all(networks: list[nn.Module], mode: str, on_gpu: bool) -> None:
-    """torch.compile, in place, so that checkpoints keep their names. Without a compiler the training goes on, slower."""
-    if mode not in COMPILE:
-        raise LabError(
-            f"speed.compile is {mode!r}{nearest(str(mode), COMPILE)}. Modes: {', '.join(COMPILE)}"
-        )
-    compiler = os.environ.get("CXX", "g++")
-    if not shutil.which(compiler) or (on_gpu and importlib.util.find_spec("triton") is None):
-        missing = (
-            "the package triton"
-            if shutil.which(compiler)
-            else f"the C++ compiler {compiler} (module load gcc?)"
-        )
+def compile_networks(networks: list[nn.Module], mode: str, on_gpu: bool) -> None:
+    """torch.compile, in place, so that checkpoints keep their names. Without a compiler it prints a line, and does nothing.
+
+    Raises:
+        LabError: `mode` is none of torch.compile's.
+    """
+    if mode not in COMPILE_MODES:
+        suggestion = nearest(str(mode), COMPILE_MODES)
+        raise LabError(f"speed.compile is {mode!r}{suggestion}. Modes: {', '.join(COMPILE_MODES)}")
+    missing = missing_compiler(on_gpu)
+    if missing:
         print(f"speed.compile is off: it needs {missing}", flush=True)
         return
-    torch._dynamo.config.suppress_errors = (
-        True  # what cannot be compiled runs as it is, with a warning
-    )
     for network in networks:
         network.forward = torch.compile(network.forward, mode=mode)
 
 
-def matching(task: L.LightningModule, patterns: list[str]) -> list[nn.Module]:
-    """The modules whose names match one of the patterns, without those inside another one that does."""
+def missing_compiler(on_gpu: bool) -> str | None:
+    """What torch.compile needs and this machine does not have, or None."""
+    compiler = os.environ.get("CXX", "g++")
+    if not shutil.which(compiler):
+        return f"the C++ compiler {compiler} (module load gcc?)"
+    if on_gpu and importlib.util.find_spec("triton") is None:
+        return "the package triton"
+    return None
+
+
+def matching_modules(task: L.LightningModule, patterns: list[str]) -> list[nn.Module]:
+    """The modules whose names match one of the patterns, without those inside another one that does.
+
+    Raises:
+        LabError: a pattern matches no module.
+    """
     names = [name for name, _ in task.named_modules() if name]
+    matching: set[str] = set()
     for pattern in patterns:
-        if not fnmatch.filter(names, pattern):
+        matches = fnmatch.filter(names, pattern)
+        if not matches:
+            suggestion = nearest(pattern, names)
             raise LabError(
-                f"speed.checkpoint_activations: the task has no module {pattern!r}{nearest(pattern, names)}"
+                f"speed.checkpoint_activations: the task has no module {pattern!r}{suggestion}"
             )
-    chosen = {name for pattern in patterns for name in fnmatch.filter(names, pattern)}
-    return [
-        task.get_submodule(name)
-        for name in chosen
-        if not any(name.startswith(f"{other}.") for other in chosen)
+        matching.update(matches)
+    outermost = [
+        name for name in matching if not any(name.startswith(f"{other}.") for other in matching)
     ]
+    return [task.get_submodule(name) for name in outermost]
 
 
-def recompute(module: nn.Module) -> None:
+def recompute_in_backward(module: nn.Module) -> None:
     """The module keeps no activations: backward runs its forward again (checkpointing, non-reentrant).
 
-    The second forward leaves the statistics of BatchNorm alone, so that the training is the same, bit for bit.
+    The second forward leaves the statistics of BatchNorm as they are, so that the training is the same, bit for bit.
     """
     norms = [
         part for part in module.modules() if getattr(part, "num_batches_tracked", None) is not None
     ]
 
     @contextmanager
-    def counted_before() -> Iterator[None]:
+    def statistics_kept() -> Iterator[None]:
         momenta = [norm.momentum for norm in norms]
         for norm in norms:
             norm.momentum = 0.0
             norm.num_batches_tracked -= 1
         try:
             yield
-        finally:  # torch leaves by an exception as soon as it has all it needs
+        # torch leaves by an exception as soon as it has all it needs.
+        finally:
             for norm, momentum in zip(norms, momenta, strict=True):
                 norm.momentum = momentum
 
-    contexts = {"context_fn": lambda: (nullcontext(), counted_before())}
-    module.forward = partial(checkpoint, module.forward, use_reentrant=False, **contexts)
+    def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
+        """Around the first forward, and around the second."""
+        return nullcontext(), statistics_kept()
+
+    module.forward = partial(checkpoint, module.forward, use_reentrant=False, context_fn=contexts)
 
 
 def shard(task: L.LightningModule, networks: list[nn.Module]) -> None:
-    """FSDP2: the parameters of each block (a member of a ModuleList, or a direct child) are spread over the processes.
+    """FSDP2: the parameters of each block are spread over the processes.
 
     Raises:
-        LabError: parameters that belong to no network, which would go their own way in each process.
+        LabError: parameters that belong to no network, which would differ between the processes.
     """
     own = [name for name, _ in task.named_parameters(recurse=False)]
     if own:
         raise LabError(
-            f"speed.fsdp wants every parameter inside a module, but the task itself has {own}"
+            f"speed.fsdp: the task itself has the parameters {own}. Move them into a module."
         )
+    mesh = task.device_mesh["data_parallel"]
     for network in networks:
-        if isinstance(network, FSDPModule):  # Lightning calls this again for the test
+        # Lightning calls this again for the test.
+        if isinstance(network, FSDPModule):
             continue
-        parts = [
-            m
-            for child in network.children()
-            for m in (child if isinstance(child, nn.ModuleList) else [child])
-        ]
-        for block in [part for part in parts if list(part.parameters())] + [network]:
-            fully_shard(block, mesh=task.device_mesh["data_parallel"])
+        for block in blocks_of(network):
+            fully_shard(block, mesh=mesh)
+        fully_shard(network, mesh=mesh)
+
+
+def blocks_of(network: nn.Module) -> list[nn.Module]:
+    """The children of a network, and the members of those that are a ModuleList; only what has parameters."""
+    parts: list[nn.Module] = []
+    for child in network.children():
+        if isinstance(child, nn.ModuleList):
+            parts.extend(child)
+        else:
+            parts.append(child)
+    return [part for part in parts if list(part.parameters())]

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Checkpoints of plain types, written under a temporary name and renamed: last.ckpt, previous.ckpt, best.ckpt."""
+"""Checkpoints of plain types, written to a temporary file that is renamed: last.ckpt, previous.ckpt, best.ckpt."""
 
 from __future__ import annotations
 
@@ -15,50 +15,58 @@ from typing import Any
 import lightning.pytorch as L
 import numpy as np
 import torch
-from lightning.fabric.utilities.seed import _collect_rng_states, _set_rng_states
 from lightning.pytorch.callbacks import Checkpoint as LightningCheckpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from ..errors import LabError
-from .preemption import nothing_pending
+from .lightning_internals import load_loader_states
+from .random_state import RandomState, read_random_state, set_random_state
+from .steps import is_logging_step, nothing_pending
+
+# What `torch.load(weights_only=True)` accepts, besides None, lists, tuples and dicts.
+PLAIN = (torch.Tensor, bool, int, float, complex, str, bytes, set, torch.dtype)
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Saves plain types only, aside and renamed. A full disk is remembered in `error`, so that no rank waits for another."""
+    """Saves plain types only, to a temporary file that is then renamed; what was there becomes previous.ckpt.
+
+    A full disk does not raise: only one rank writes, and the others would wait for it. Its error is in `error` until
+    the next save; `Checkpoints.save_now` raises it on all ranks.
+    """
 
     error: OSError | None = None
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        path, self.error = Path(path), None
-        aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        path = Path(path)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         content = plain_types(checkpoint)
+        self.error = None
         try:
-            with open(aside, "wb") as file:
+            with open(temporary, "wb") as file:
                 torch.save(content, file)
                 file.flush()
                 os.fsync(file.fileno())
             if path.exists():
                 os.replace(path, path.with_name("previous.ckpt"))
-            os.replace(aside, path)
-        except (
-            OSError,
-            RuntimeError,
-        ) as error:  # torch's writer turns a failed write into a RuntimeError
-            aside.unlink(missing_ok=True)
-            if isinstance(error, RuntimeError) and "inline_container" not in str(error):
+            os.replace(temporary, path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            self.error = error
+        except RuntimeError as error:
+            temporary.unlink(missing_ok=True)
+            # torch's writer turns a failed write into a RuntimeError.
+            if "inline_container" not in str(error):
                 raise
-            self.error = (
-                error if isinstance(error, OSError) else OSError(errno.ENOSPC, "no space left")
-            )
+            self.error = OSError(errno.ENOSPC, "no space left")
 
 
 class Checkpoints(LightningCheckpoint):
-    """Keeps last.ckpt and previous.ckpt, and best.ckpt by a metric; random generators of every rank go with them.
+    """Keeps last.ckpt and previous.ckpt, and best.ckpt by a metric. Each holds the random generators of every rank.
 
     Args:
-        directory: where they go.
+        directory: where they are.
         every_min: minutes between checkpoints within an epoch, > 0.
         monitor: metric that chooses best.ckpt, such as "val/loss"; None for no best.ckpt.
         mode: "min" or "max" of it.
@@ -67,81 +75,74 @@ class Checkpoints(LightningCheckpoint):
     def __init__(
         self, directory: Path, *, every_min: float, monitor: str | None, mode: str
     ) -> None:
-        self.directory, self.every_s, self.monitor, self.mode = (
-            Path(directory),
-            60 * every_min,
-            monitor,
-            mode,
-        )
+        self.directory = Path(directory)
+        self.every_s = 60 * every_min
+        self.monitor = monitor
+        self.mode = mode
         self.best: float | None = None
         self.saved_at_s = time.monotonic()
-        self.random_states: list[dict[str, Any]] = []
+        self.checkpoint_loops: dict[str, Any] = {}
+        self.random_states: list[RandomState] = []
 
     def save_now(self, trainer: L.Trainer) -> None:
         """Saves last.ckpt; to be called on all ranks together.
 
         Raises:
-            OSError: on every rank, when the disk is full or the quota used up; the checkpoint before stays.
+            OSError: on every rank, when the disk is full or the quota used up; the last checkpoint stays.
         """
         trainer.save_checkpoint(self.directory / "last.ckpt")
         self.saved_at_s = time.monotonic()
         error = trainer.strategy.checkpoint_io.error
-        number = trainer.strategy.broadcast(error.errno if error else None)
-        if number:
-            raise OSError(number, os.strerror(number), str(self.directory)) from error
+        errno_of_rank_0 = trainer.strategy.broadcast(error.errno if error else None)
+        if errno_of_rank_0:
+            message = os.strerror(errno_of_rank_0)
+            raise OSError(errno_of_rank_0, message, str(self.directory)) from error
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
         self.saved_at_s = time.monotonic()
-        # a schedule that asks for the number of steps makes Lightning build the loader before it knows their state
-        trainer.fit_loop._load_combined_loader_states()
-        if (
-            len(self.random_states) == trainer.world_size
-        ):  # going on from a checkpoint, with as many ranks
-            state = self.random_states[trainer.global_rank]
-            state["numpy"] = tuple(
-                item.numpy() if isinstance(item, torch.Tensor) else item for item in state["numpy"]
-            )
-            _set_rng_states(state)
+        load_loader_states(trainer, self.checkpoint_loops)
+        # Each rank continues with its own random numbers; with another number of ranks there are none for it.
+        if len(self.random_states) == trainer.world_size:
+            set_random_state(self.random_states[trainer.global_rank])
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        loop = trainer.fit_loop.epoch_loop
-        logs_now = (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0
-        if not logs_now or not nothing_pending(loop, trainer.fit_loop._data_fetcher):
+        if not is_logging_step(trainer) or not nothing_pending(trainer):
             return
-        if trainer.strategy.broadcast(
-            time.monotonic() - self.saved_at_s > self.every_s
-        ):  # by rank 0's clock
+        is_due = time.monotonic() - self.saved_at_s > self.every_s
+        # By the clock of the first rank, so that all ranks save together.
+        if trainer.strategy.broadcast(is_due):
             self.save_now(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         value = trainer.callback_metrics.get(self.monitor) if self.monitor else None
-        better = (
-            value is not None
-            and math.isfinite(value)
-            and (self.best is None or self._is_better(float(value)))
-        )
-        if better:
+        improved = value is not None and self._is_better(float(value))
+        if improved:
             self.best = float(value)
         self.save_now(trainer)
-        if better and trainer.is_global_zero:
-            _copy(self.directory / "last.ckpt", self.directory / "best.ckpt")
+        if improved and trainer.is_global_zero:
+            link_or_copy(self.directory / "last.ckpt", self.directory / "best.ckpt")
 
     def _is_better(self, value: float) -> bool:
+        if not math.isfinite(value):
+            return False
+        if self.best is None:
+            return True
         return value < self.best if self.mode == "min" else value > self.best
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        own = _collect_rng_states(include_cuda=trainer.strategy.root_device.type == "cuda")
-        states = [own] * trainer.world_size
+        state = read_random_state(cuda=trainer.strategy.root_device.type == "cuda")
+        states = [state] * trainer.world_size
         if trainer.world_size > 1:
-            torch.distributed.all_gather_object(states, own)
-        checkpoint["random_states"] = states  # of every rank
+            torch.distributed.all_gather_object(states, state)
+        checkpoint["random_states"] = states
 
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         self.random_states = checkpoint.get("random_states", [])
+        self.checkpoint_loops = checkpoint.get("loops", {})
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}
@@ -150,42 +151,44 @@ class Checkpoints(LightningCheckpoint):
         self.best = state["best"]
 
 
-def plain_types(value: Any, where: str = "checkpoint") -> Any:
-    """The same content in types that `torch.load(weights_only=True)` accepts.
+def plain_types(value: Any, name: str = "checkpoint") -> Any:
+    """The same content in types that `torch.load(weights_only=True)` accepts; arrays become tensors.
 
     Raises:
-        LabError: something else is in there, with its place.
+        LabError: `value` holds something else; the message says where.
     """
-    if isinstance(value, Mapping):
-        return {key: plain_types(item, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [plain_types(item, f"{where}[{i}]") for i, item in enumerate(value)]
-        return items if isinstance(value, list) else tuple(items)
-    if isinstance(value, np.generic | np.ndarray):
-        return value.item() if isinstance(value, np.generic) else torch.from_numpy(value)
-    if value is None or isinstance(
-        value, torch.Tensor | bool | int | float | complex | str | bytes | set | torch.dtype
-    ):
+    # Before the plain types: numpy's float64 is a float too.
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value)
+    if value is None or isinstance(value, PLAIN):
         return value
+    if isinstance(value, Mapping):
+        return {key: plain_types(item, f"{name}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = [plain_types(item, f"{name}[{i}]") for i, item in enumerate(value)]
+        return items if isinstance(value, list) else tuple(items)
     raise LabError(
-        f"{where} is a {type(value).__name__}, which checkpoints do not hold (they load with weights_only=True). "
+        f"{name} is a {type(value).__name__}, which a checkpoint cannot hold (it is read with weights_only=True). "
         "Return tensors, numbers, texts, lists and dicts from state_dict and on_save_checkpoint."
     )
 
 
 def last_checkpoint(directory: Path) -> Path | None:
-    """The checkpoint to continue from, or None; the one before the last when a kill came between two renames."""
-    return next(
-        (path for name in ("last.ckpt", "previous.ckpt") if (path := directory / name).is_file()),
-        None,
-    )
+    """The checkpoint to continue from, or None; previous.ckpt when a kill came between two renames."""
+    for name in ("last.ckpt", "previous.ckpt"):
+        if (directory / name).is_file():
+            return directory / name
+    return None
 
 
-def _copy(source: Path, target: Path) -> None:
-    aside = target.with_name(f".{target.name}.tmp")
-    aside.unlink(missing_ok=True)
+def link_or_copy(source: Path, target: Path) -> None:
+    """`target` becomes a hard link to `source`, or a copy on a file system without hard links."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    temporary.unlink(missing_ok=True)
     try:
-        os.link(source, aside)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(source, aside)
-    os.replace(aside, target)
+        os.link(source, temporary)
+    except OSError:
+        shutil.copyfile(source, temporary)
+    os.replace(temporary, target)

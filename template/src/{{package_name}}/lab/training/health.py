@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,9 @@ from omegaconf import DictConfig
 
 from ..errors import Failed
 from ..machine.gpu import energy_j
+from .lightning_internals import fetches_watched
 from .means import batch_size_of
+from .steps import is_logging_step, steps_done
 
 MAX_DATA_WAIT = 0.5  # share of the time; a warning above it
 MIN_GPU_USE = 20  # percent; a warning below it
@@ -49,17 +50,23 @@ class Health(L.Callback):
         self.bounds = bounds
         self.n_rows = 0
         self.has_warned = False
+        self.watching = ExitStack()
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
-        loop = trainer.fit_loop.epoch_loop
-        loop._on_before_fetch = partial(self._count_fetch, loop._on_before_fetch, -1)
-        loop._on_after_fetch = partial(self._count_fetch, loop._on_after_fetch, 1)
+        watch = fetches_watched(
+            trainer, partial(self._count_fetch, -1), partial(self._count_fetch, 1)
+        )
+        self.measures_wait = self.watching.enter_context(watch)
         self._begin_interval()
 
-    def _count_fetch(self, hook: Callable[[], None], sign: int) -> None:
-        """Adds the time between the two hooks to `wait_s`: minus its beginning, plus its end."""
-        hook()
+    def _count_fetch(self, sign: int) -> None:
+        """Adds the time of a fetch to `wait_s`: minus its beginning, plus its end."""
         self.wait_s += sign * time.perf_counter()
+
+    def on_train_end(self, *_: Any) -> None:
+        self.watching.close()
+
+    on_exception = on_train_end
 
     def on_train_epoch_start(self, *_: Any) -> None:
         self._begin_interval()
@@ -74,12 +81,10 @@ class Health(L.Callback):
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any
     ) -> None:
         self.n_samples += batch_size_of(batch)
-        loop = trainer.fit_loop.epoch_loop
-        step = loop._batches_that_stepped + 1
-        if step % trainer.log_every_n_steps != 0 or loop._should_accumulate():
+        if not is_logging_step(trainer):
             return
         if trainer.is_global_zero:
-            self._write_row(trainer, step)
+            self._write_row(trainer, steps_done(trainer))
         self._check_bounds(trainer)
         self._begin_interval()
 
@@ -109,9 +114,10 @@ class Health(L.Callback):
         device = trainer.strategy.root_device
         speed = {
             "speed/samples_per_s": self.n_samples * trainer.world_size / seconds,
-            "speed/data_wait": self.wait_s / seconds,
             "speed/memory_gb": peak_memory_bytes(device) / 1e9,
         }
+        if self.measures_wait:
+            speed["speed/data_wait"] = self.wait_s / seconds
         if device.type == "cuda":
             with suppress(ModuleNotFoundError, RuntimeError):  # NVML does not answer
                 speed["speed/gpu_use"] = torch.cuda.utilization(device)
@@ -120,7 +126,7 @@ class Health(L.Callback):
         return {name: round(value, 4) for name, value in speed.items()}
 
     def _warn_once(self, speed: dict[str, float], step: int) -> None:
-        data_wait = speed["speed/data_wait"]
+        data_wait = speed.get("speed/data_wait", 0.0)
         gpu_use = speed.get("speed/gpu_use")
         gpu_is_idle = gpu_use is not None and gpu_use < MIN_GPU_USE
         if self.has_warned or (data_wait <= MAX_DATA_WAIT and not gpu_is_idle):

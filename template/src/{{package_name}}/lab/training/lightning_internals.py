@@ -1,140 +1,207 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Private parts of Lightning that are replaced, with the reason for each."""
+"""The private parts of Lightning that are replaced or read: each with the function of Lightning, and the reason.
+
+They are used with the tested releases only. With another one training works through public names: a function here
+says what is different then. What is replaced comes back when its block ends, at the latest with the fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
+import lightning
 import lightning.pytorch as L
-from lightning.pytorch.loops import training_epoch_loop
-from lightning.pytorch.loops.optimization.automatic import ClosureResult
 from lightning.pytorch.profilers import PassThroughProfiler
-from lightning.pytorch.trainer import call
-from lightning.pytorch.trainer.connectors.data_connector import _DataHookSelector
-from lightning.pytorch.trainer.states import RunningStage
-from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
-from torch import Tensor
+from lightning.pytorch.utilities import CombinedLoader
+from omegaconf import DictConfig
 
-EMPTY = (  # hooks of the module that do nothing unless the user writes them
-    "on_before_zero_grad", "on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_train_batch_start",
-    "on_train_batch_end",
-)  # fmt: skip
-callback_hooks = call._call_callback_hooks
-hook_owner = _DataHookSelector.get_instance
-same_text = RunningStage.__eq__
-result_of = ClosureResult.from_training_step_output.__func__
+from .lightning_internals_torch import compile_errors_ignored
+from .replaced import replaced
+
+TESTED = ("2.6",)  # releases of Lightning whose source was read for this file
+
+
+def is_tested() -> bool:
+    """Whether the private parts of the installed Lightning are known."""
+    return ".".join(lightning.__version__.split(".")[:2]) in TESTED
+
+
+@cache  # once in a process
+def print_untested() -> None:
+    print(
+        f"Lightning {lightning.__version__} was not tested with this template, {' and '.join(TESTED)} was. "
+        "Training works. Steps take a little longer, speed/data_wait is missing, and a stop waits for the end of "
+        f"a validation. To install a tested release: pip install 'lightning=={TESTED[-1]}.*'",
+        flush=True,
+    )
 
 
 class NoProfiler(PassThroughProfiler):
+    """`PassThroughProfiler` makes a new context for each of the 30 actions of a step; this one makes none."""
+
     nothing = nullcontext()
 
     def profile(self, action_name: str) -> AbstractContextManager:
         return self.nothing
 
 
-def call_callback_hooks(trainer: L.Trainer, hook_name: str, *args: Any, **kwargs: Any) -> None:
-    hooks = implemented(hook_name, tuple(trainer.callbacks))
-    if (
-        kwargs or trainer.lightning_module is None
-    ):  # only some of the callbacks, or before there is a module
-        callback_hooks(trainer, hook_name, *args, **kwargs)
-    elif hooks:
-        module = trainer.lightning_module
-        _named(
-            module,
-            trainer.profiler,
-            hook_name,
-            lambda: [hook(trainer, module, *args) for hook in hooks],
-            (),
-            {},
-        )
+class Internals(L.Callback):
+    """Replaces what the section `speed` asks for, as long as `fit`, `validate` or `test` runs.
+
+    With a release of Lightning that was not tested it skips no hooks, and prints one line.
+
+    Args:
+        speed: the section `speed` of the configuration.
+    """
+
+    def __init__(self, speed: DictConfig) -> None:
+        self.skip_unused_hooks = speed.get("skip_unused_hooks", "auto") is not False
+        self.compiles = bool(speed.compile)
+        self.replacements = ExitStack()
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if self.compiles:
+            self.replacements.enter_context(compile_errors_ignored())
+        if not is_tested():
+            if trainer.is_global_zero:
+                print_untested()
+        elif self.skip_unused_hooks:
+            # Its file imports private names, which another release may lack.
+            from .lightning_internals_hooks import unused_hooks_skipped
+
+            self.replacements.enter_context(unused_hooks_skipped(trainer))
+
+    def teardown(self, *_: Any, **__: Any) -> None:
+        self.replacements.close()
+
+    on_exception = teardown
 
 
-@lru_cache(maxsize=256)
-def implemented(hook_name: str, callbacks: tuple[L.Callback, ...]) -> list[Callable[..., Any]]:
-    base = getattr(L.Callback, hook_name, None)
-    hooks = [getattr(callback, hook_name) for callback in callbacks]
-    return [hook for hook in hooks if getattr(hook, "__func__", None) is not base]
+@contextmanager
+def signals_ignored(trainer: L.Trainer) -> Iterator[bool]:
+    """Lightning handles no signals within the block; gives False where it handles TERM nevertheless.
+
+    - `_SignalConnector.register_signal_handlers` takes TERM before the first step, and ends the training there.
+    - `_TrainingEpochLoop._broadcast_sigterm_tensor` asks all ranks in each step, which is one collective more.
+
+    Otherwise: whoever listens in `on_train_start` comes after Lightning, and takes TERM from it.
+    """
+    if not is_tested():
+        yield False
+        return
+    loop = trainer.fit_loop.epoch_loop
+    with (
+        replaced(trainer._signal_connector, "register_signal_handlers", do_nothing),
+        replaced(loop, "_broadcast_sigterm_tensor", do_nothing),
+    ):
+        yield True
 
 
-def call_module_hook(
-    trainer: L.Trainer,
-    hook_name: str,
-    *args: Any,
-    pl_module: L.LightningModule | None = None,
-    **kwargs: Any,
-) -> Any:
-    module = pl_module or trainer.lightning_module
-    hook = getattr(module, hook_name)
-    if getattr(hook, "__func__", None) is getattr(L.LightningModule, hook_name):
-        if hook_name in EMPTY or (
-            hook_name == "configure_gradient_clipping" and not kwargs["gradient_clip_val"]
-        ):
-            return None
-        if hook_name == "transfer_batch_to_device" and args[1].type == "cpu":
-            return args[0]
-    return _named(module, trainer.profiler, hook_name, hook, args, kwargs)
+def do_nothing() -> None:
+    pass
 
 
-def call_strategy_hook(trainer: L.Trainer, hook_name: str, *args: Any, **kwargs: Any) -> Any:
-    hook = getattr(trainer.strategy, hook_name)
-    return _named(trainer.lightning_module, trainer.profiler, hook_name, hook, args, kwargs)
+def validation_follows(trainer: L.Trainer) -> bool:
+    """Whether the training loop validates before its next batch.
+
+    `_TrainingEpochLoop._should_check_val_fx` decides it, and no public name says so. Otherwise: by `val_check_interval`
+    as a number of batches.
+    """
+    loop = trainer.fit_loop.epoch_loop
+    if is_tested():
+        return loop._should_check_val_fx(trainer.fit_loop._data_fetcher)
+    interval = trainer.val_check_batch
+    if not trainer.enable_validation or interval is None or math.isinf(interval):
+        return False
+    batch_idx = loop.batch_idx if trainer.check_val_every_n_epoch else loop.total_batch_idx
+    return (batch_idx + 1) % interval == 0
 
 
-def _named(
-    module: L.LightningModule,
-    profiler: Any,
-    name: str,
-    hook: Any,
-    args: tuple,
-    kwargs: dict[str, Any],
-) -> Any:
-    """Calls a hook while the module knows its name, which `self.log` asks for."""
-    attributes = module.__dict__
-    before, attributes["_current_fx_name"] = attributes["_current_fx_name"], name
-    with profiler.profile(name):
-        output = hook(*args, **kwargs)
-    attributes["_current_fx_name"] = before
-    return output
+@contextmanager
+def called_before_validation(trainer: L.Trainer, function: Callable[[], None]) -> Iterator[None]:
+    """`function` is called before each validation makes its iterators, which draw from the random generators.
+
+    `_EvaluationLoop.reset` makes them, and Lightning's first hook comes after it. Otherwise: it is not called; it
+    matters to a stop during validation only, see `can_restart_validation`.
+    """
+    if not is_tested():
+        yield
+        return
+    val_loop = trainer.fit_loop.epoch_loop.val_loop
+    reset = val_loop.reset
+
+    def call_and_reset() -> None:
+        function()
+        reset()
+
+    with replaced(val_loop, "reset", call_and_reset):
+        yield
 
 
-def remembered_owner(
-    selector: _DataHookSelector, hook_name: str
-) -> L.LightningModule | L.LightningDataModule:
-    known = selector.__dict__.setdefault("known", {})
-    if hook_name not in known:
-        known[hook_name] = hook_owner(selector, hook_name)
-    return known[hook_name]
+def can_restart_validation() -> bool:
+    """Whether `restart_validation` works. Where it does not, a stop waits for the end of the validation."""
+    return is_tested()
 
 
-def same_stage(stage: RunningStage, other: object) -> bool:
-    return stage is other if isinstance(other, RunningStage) else same_text(stage, other)
+def restart_validation(trainer: L.Trainer) -> None:
+    """A checkpoint that is saved after this call continues with this validation, from its first batch.
+
+    `_EvaluationLoop.batch_progress` then says that no batch is done, and one had begun: this is what
+    `_EvaluationLoop.update_restart_stage` takes for a stop in the middle of a validation.
+    """
+    progress = trainer.fit_loop.epoch_loop.val_loop.batch_progress
+    progress.current.reset()
+    progress.total.processed -= 1
 
 
-def undivided(cls: type[ClosureResult], output: Any, normalize: int = 1) -> ClosureResult:
-    if normalize == 1 and isinstance(output, dict) and isinstance(output.get("loss"), Tensor):
-        return cls(
-            output["loss"], extra={name: value for name, value in output.items() if name != "loss"}
-        )
-    return result_of(cls, output, normalize)
+def load_loader_states(trainer: L.Trainer, checkpoint_loops: dict[str, Any]) -> None:
+    """Gives the training loaders the states of a checkpoint, where Lightning has not done it.
+
+    `_FitLoop.setup_data` does it if it builds the loaders after reading the checkpoint. A schedule that asks for the
+    number of steps makes it build them before. Otherwise: `load_state_dict` of each loader, as Lightning does it.
+
+    Args:
+        checkpoint_loops: `checkpoint["loops"]`; empty if no checkpoint was loaded.
+    """
+    if is_tested():
+        trainer.fit_loop._load_combined_loader_states()
+        return
+    states = checkpoint_loops.get("fit_loop", {}).get("state_dict", {}).get("combined_loader", [])
+    loaders = CombinedLoader(trainer.train_dataloader).flattened
+    loaders_with_state = [loader for loader in loaders if hasattr(loader, "load_state_dict")]
+    for loader, state in zip(loaders_with_state, states, strict=False):
+        loader.load_state_dict(state)
 
 
-def skip_unused_hooks(trainer: L.Trainer) -> L.Trainer:
-    """Makes this process's trainers lean. With another profiler than Lightning's idle one nothing changes."""
-    if type(trainer.profiler) is not PassThroughProfiler:
-        return trainer
-    trainer.profiler = NoProfiler()
-    call._call_callback_hooks = call_callback_hooks
-    call._call_lightning_module_hook = call_module_hook
-    call._call_strategy_hook = call_strategy_hook
-    _DataHookSelector.get_instance = remembered_owner
-    RunningStage.__eq__ = same_stage
-    ClosureResult.from_training_step_output = classmethod(undivided)
-    # inspects training_step on every step, about 35 us
-    training_epoch_loop.is_param_in_hook_signature = lru_cache(maxsize=64)(
-        is_param_in_hook_signature
-    )
-    return trainer
+@contextmanager
+def fetches_watched(
+    trainer: L.Trainer, before: Callable[[], None], after: Callable[[], None]
+) -> Iterator[bool]:
+    """`before` and `after` are called around the fetching of each training batch; gives False where they are not.
+
+    `_TrainingEpochLoop._on_before_fetch` and `_on_after_fetch` are Lightning's own places for it. No public hook
+    comes before a fetch.
+    """
+    if not is_tested():
+        yield False
+        return
+    loop = trainer.fit_loop.epoch_loop
+    lightnings_before, lightnings_after = loop._on_before_fetch, loop._on_after_fetch
+
+    def call_before() -> None:
+        lightnings_before()
+        before()
+
+    def call_after() -> None:
+        lightnings_after()
+        after()
+
+    with (
+        replaced(loop, "_on_before_fetch", call_before),
+        replaced(loop, "_on_after_fetch", call_after),
+    ):
+        yield True

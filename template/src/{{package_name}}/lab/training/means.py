@@ -13,23 +13,26 @@ from lightning.pytorch.utilities.data import extract_batch_size
 from torch import Tensor
 
 from ..errors import Failed
+from .steps import is_logging_step, steps_done
 
 
 class Means:
-    """Sums of named values weighted by samples; `read` gives the means over all ranks and starts anew."""
+    """Sums of named values weighted by samples. `read` gives the means over all ranks, and starts from zero."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor] = {}
         self.n_samples = 0
 
     def add(self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int) -> None:
-        """Adds what a step returned for a batch of `n_samples`: a loss, or a dict of scalar tensors (others are passed over)."""
+        """Adds what a step returned for a batch of `n_samples`: a loss, or a dict, of which scalar tensors are taken."""
         values = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
         for name, value in values.items():
             if not isinstance(value, Tensor) or value.ndim:
                 continue
             if name not in self.sums:
-                self.sums[name] = torch.zeros((), dtype=exact(value.device), device=value.device)
+                dtype = summing_dtype(value.device)
+                self.sums[name] = torch.zeros((), dtype=dtype, device=value.device)
+            # `detach` costs more than the question whether it is needed.
             self.sums[name].add_(value.detach() if value.requires_grad else value, alpha=n_samples)
         self.n_samples += n_samples
 
@@ -37,18 +40,20 @@ class Means:
         """Names, and their sums over all ranks followed by the number of samples; all ranks together."""
         names = sorted(self.sums)
         device = trainer.strategy.root_device
-        n_samples = torch.tensor(self.n_samples, dtype=exact(device), device=device)
+        n_samples = torch.tensor(self.n_samples, dtype=summing_dtype(device), device=device)
         total = torch.stack([*[self.sums[name] for name in names], n_samples])
         if trainer.world_size > 1:
             torch.distributed.all_reduce(total)
         return names, total
 
     def read(self, trainer: L.Trainer, prefix: str) -> dict[str, float]:
+        """The means as <prefix>/<name>; nothing when nothing was added. All ranks together."""
         if not self.sums:
             return {}
         names, total = self.totals(trainer)
         *sums, n_samples = total.tolist()
-        self.sums, self.n_samples = {}, 0
+        self.sums = {}
+        self.n_samples = 0
         return {
             f"{prefix}/{name}": value / max(n_samples, 1)
             for name, value in zip(names, sums, strict=True)
@@ -56,53 +61,53 @@ class Means:
 
 
 class LogMeans(L.Callback):
-    """Logs the means as train/<name>, val/<name> and test/<name>, to all loggers and to `trainer.callback_metrics`."""
+    """Logs the means as train/<name>, val/<name> and test/<name>, to all loggers and to `trainer.callback_metrics`.
+
+    Raises:
+        Failed: a mean of the training is not finite.
+    """
 
     def __init__(self) -> None:
-        self.train, self.evaluated = Means(), Means()
+        self.train = Means()
+        self.evaluation = Means()
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         self.train.add(outputs, batch_size_of(batch))
-        loop = trainer.fit_loop.epoch_loop
-        if (
-            not loop._should_accumulate()
-            and (loop._batches_that_stepped + 1) % trainer.log_every_n_steps == 0
-        ):
+        if is_logging_step(trainer):
             self._publish(trainer, self.train.read(trainer, "train"))
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        values = self.train.read(trainer, "train")
-        self._publish(trainer, values, step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
+        self._publish(trainer, self.train.read(trainer, "train"))
 
     def on_validation_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        self.evaluated.add(outputs, batch_size_of(batch))
-
-    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._publish(trainer, self.evaluated.read(trainer, "val"))
+        self.evaluation.add(outputs, batch_size_of(batch))
 
     on_test_batch_end = on_validation_batch_end
 
-    def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
-        values = self.evaluated.read(trainer, "test")
-        self._publish(trainer, values, step=trainer.fit_loop.epoch_loop._batches_that_stepped - 1)
+    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self._publish(trainer, self.evaluation.read(trainer, "val"))
 
-    def _publish(
-        self, trainer: L.Trainer, values: dict[str, float], step: int | None = None
-    ) -> None:
-        step = trainer.fit_loop.epoch_loop._batches_that_stepped if step is None else step
+    def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self._publish(trainer, self.evaluation.read(trainer, "test"))
+
+    def _publish(self, trainer: L.Trainer, values: dict[str, float]) -> None:
+        if not values:
+            return
         trainer.callback_metrics.update(
             {name: torch.tensor(value) for name, value in values.items()}
         )
-        for logger in trainer.loggers if values else []:
-            logger.log_metrics(values | {"epoch": trainer.current_epoch}, step=step)
+        n_steps = steps_done(trainer)
+        for logger in trainer.loggers:
+            # Lightning's loggers count steps from 0.
+            logger.log_metrics(values | {"epoch": trainer.current_epoch}, step=n_steps - 1)
         wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
         if wrong and trainer.training:
             raise Failed(
-                f"{' and '.join(wrong)} in the {trainer.log_every_n_steps} steps up to step {step + 1}. "
+                f"{' and '.join(wrong)} in the {trainer.log_every_n_steps} steps up to step {n_steps}. "
                 "Lower optimizer.lr, set trainer.gradient_clip_val=1.0, or look at the data."
             )
 
@@ -115,26 +120,24 @@ class LogMeans(L.Callback):
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if trainer.state.fn == "fit" and "means" in checkpoint:
-            names, totals = checkpoint[
-                "means"
-            ]  # of all ranks: they go on on the first, the others start from zero
-            *sums, n_samples = (
-                totals.to(trainer.strategy.root_device) * float(trainer.is_global_zero)
-            ).unbind()
-            self.train.sums, self.train.n_samples = (
-                dict(zip(names, sums, strict=True)),
-                int(n_samples),
-            )
+        if trainer.state.fn != "fit" or "means" not in checkpoint:
+            return
+        # Sums of all ranks: the first continues with them, the others start from zero.
+        names, totals = checkpoint["means"]
+        totals = totals.to(trainer.strategy.root_device) * float(trainer.is_global_zero)
+        *sums, n_samples = totals.unbind()
+        self.train.sums = dict(zip(names, sums, strict=True))
+        self.train.n_samples = int(n_samples)
 
 
 def batch_size_of(batch: Any) -> int:
     """Samples in a batch, from its first tensor."""
     first = batch[0] if isinstance(batch, list | tuple) and batch else batch
-    return first.shape[0] if isinstance(first, Tensor) and first.ndim else extract_batch_size(batch)
+    if isinstance(first, Tensor) and first.ndim:
+        return first.shape[0]
+    return extract_batch_size(batch)
 
 
-def exact(device: torch.device) -> torch.dtype:
-    return (
-        torch.float32 if device.type == "mps" else torch.float64
-    )  # Apple's GPUs have no double precision
+def summing_dtype(device: torch.device) -> torch.dtype:
+    """Double precision, which Apple's GPUs do not have."""
+    return torch.float32 if device.type == "mps" else torch.float64

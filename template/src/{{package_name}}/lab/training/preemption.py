@@ -4,25 +4,35 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import signal
 import time
-from collections.abc import Callable
-from functools import partial
-from multiprocessing import resource_tracker
+from contextlib import ExitStack
+from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as L
 import torch
-from lightning.fabric.utilities.seed import _collect_rng_states, _set_rng_states
-from lightning.pytorch.loops.training_epoch_loop import _TrainingEpochLoop
-from torch.utils.data.dataloader import DataLoader, _MultiProcessingDataLoaderIter
 
 from ..errors import LabError
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
+from .lightning_internals import (
+    called_before_validation,
+    can_restart_validation,
+    restart_validation,
+    signals_ignored,
+)
+from .lightning_internals_torch import workers_ignore_signals
+from .random_state import RandomState, read_random_state, set_random_state
+from .steps import accumulates, nothing_pending
 
-INTERRUPT, REQUEUE = 1, 2  # what was asked for; ranks agree on the largest
-start_workers = _MultiProcessingDataLoaderIter.__init__
+
+class Request(IntEnum):
+    """What a rank was asked for. The ranks agree on the largest."""
+
+    NOTHING = 0
+    INTERRUPT = 1  # Ctrl-C
+    REQUEUE = 2  # by the scheduler
 
 
 class Stopped(LabError):
@@ -33,160 +43,156 @@ class Stopped(LabError):
     """
 
     def __init__(self, *, step: int, requeue: bool) -> None:
-        self.step, self.requeue = step, requeue
+        self.step = step
+        self.requeue = requeue
         self.exit_code = 0 if requeue else 130
-        asked = "the scheduler" if requeue else "Ctrl-C"
-        super().__init__(f"stopped at step {step} with a checkpoint, as {asked} asked")
+        sender = "the scheduler" if requeue else "Ctrl-C"
+        super().__init__(f"stopped at step {step} with a checkpoint, as {sender} asked")
 
 
 class PreemptionCallback(L.Callback):
     """Stops `fit` at a batch where nothing is lost, when any rank was asked to. The last of the callbacks.
 
-    Between training batches the checkpoint holds the position in the epoch. During validation it holds the state before
-    it, and validation begins anew when the run goes on: what was seen of it is lost, no training is. Only while gradients
-    of several batches accumulate there (`val_check_interval`) the stop waits for the next optimizer step, since
-    checkpoints hold no gradients. And once `max_steps` is reached the last validation goes on after the checkpoint, since
-    Lightning would not begin it again.
+    - Between training batches: saves the position in the epoch, then stops.
+    - During validation: saves the state before the validation, then stops. The resumed run validates again from the
+      first batch. While gradients of several batches accumulate (`val_check_interval`), it waits for the next
+      optimizer step, because checkpoints hold no gradients.
+    - During the last validation, after `max_steps`: saves, then finishes the validation, because Lightning would not
+      begin it again.
 
     The Trainer's checkpoint callback has `save_now(trainer)`, and saves at the end of each epoch by itself.
 
     Args:
         run_dir: where the marker `requeue` is written for the job script.
-        interval_s: how often the ranks agree, in seconds (> 0); a signal is answered within this plus a batch.
+        interval_s: how often the ranks agree, in seconds (> 0). A signal is answered within this plus a batch.
+
+    Raises:
+        Stopped: out of `fit`, after the checkpoint.
     """
 
     def __init__(self, run_dir: Path | str, *, interval_s: float = 5.0) -> None:
         self.marker = Path(run_dir) / "requeue"
         self.interval_s = interval_s
-        self.agreed, self.n_common = 0, 0.0
-        self.taken: list[int] = []
+        self.agreed = Request.NOTHING
+        # Validation batches that every rank still has; infinite for a stream.
+        self.n_common_batches = 0.0
+        self.signals: list[int] = []
+        self.replacements = ExitStack()
+        self.random_state: RandomState = {}
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        loop = trainer.fit_loop.epoch_loop
-        trainer._signal_connector.register_signal_handlers = lambda: None
-        loop._broadcast_sigterm_tensor = lambda: None
-        loop.val_loop.reset = partial(self._before_validation, trainer, loop.val_loop.reset)
-        _MultiProcessingDataLoaderIter.__init__ = start_deaf_workers
-        self.taken = STOP.listen(*PREEMPTION_SIGNALS)
+        self.replacements.enter_context(workers_ignore_signals())
+        self.replacements.enter_context(
+            called_before_validation(trainer, lambda: self._remember_random_state(trainer))
+        )
+        if self.replacements.enter_context(signals_ignored(trainer)):
+            self.signals += STOP.listen(*PREEMPTION_SIGNALS)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.taken += STOP.listen(
-            signal.SIGINT
-        )  # only now: before the first step Ctrl-C may end the program at once
-        self.agreed = 0
-        self._count_anew()
+        # Ctrl-C only now: before the first step it may end the program at once.
+        self.signals += STOP.listen(*PREEMPTION_SIGNALS, signal.SIGINT)
+        self.agreed = Request.NOTHING
+        self._agree_after_next_batch()
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: object) -> None:
         self.n_batches += 1
         if self.n_batches == self.next_agreement:
             self._agree(trainer)
-        if self.agreed and nothing_pending(
-            trainer.fit_loop.epoch_loop, trainer.fit_loop._data_fetcher
-        ):
-            trainer.checkpoint_callback.save_now(trainer)
-            self._stop(trainer)
-
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Ranks may validate different numbers of batches; they agree at those that all of them have."""
-        self._count_anew()
-        self.n_common = sum(trainer.num_val_batches)
-        if trainer.world_size > 1:
-            known = float(self.n_common if math.isfinite(self.n_common) else 0)
-            fewest = torch.tensor(known, device=trainer.strategy.root_device)
-            torch.distributed.all_reduce(fewest, op=torch.distributed.ReduceOp.MIN)
-            self.n_common = fewest.item()
-
-    def on_validation_batch_end(self, trainer: L.Trainer, *_: object) -> None:
-        self.n_batches += 1
-        loop = trainer.fit_loop.epoch_loop
-        if self.n_batches > self.n_common or trainer.state.fn != "fit":
-            return
-        if self.n_batches == self.next_agreement:
-            self._agree(trainer)
-        if self.agreed and trainer.global_step == trainer.max_steps:
-            self.n_common = 0
-            trainer.checkpoint_callback.save_now(trainer)
-        elif self.agreed and not loop._should_accumulate():
-            _set_rng_states(self.random_states)
-            # as if its first batch had begun: Lightning then validates from the start
-            loop.val_loop.batch_progress.current.reset()
-            loop.val_loop.batch_progress.total.processed -= 1
+        if self.agreed and nothing_pending(trainer):
             trainer.checkpoint_callback.save_now(trainer)
             self._stop(trainer)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if (
-            self.agreed
-        ):  # during the last batch of an epoch; the checkpoint of the epoch's end is there already
+        # Agreed during the last batch of an epoch; the checkpoint of its end is there already.
+        if self.agreed:
             self._stop(trainer)
 
-    def teardown(self, *_: object, stage: str = "fit") -> None:
-        STOP.ignore(
-            *self.taken
-        )  # what a job listens to from its first line stays so until its last
-        self.taken = []
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Ranks may validate different numbers of batches. They agree at those that all of them have."""
+        self._agree_after_next_batch()
+        self.n_common_batches = sum(trainer.num_val_batches)
+        if trainer.world_size > 1:
+            # Other ranks may have a stream, whose length is not known; then there is no common batch.
+            n_batches = self.n_common_batches if math.isfinite(self.n_common_batches) else 0
+            fewest = torch.tensor(float(n_batches), device=trainer.strategy.root_device)
+            torch.distributed.all_reduce(fewest, op=torch.distributed.ReduceOp.MIN)
+            self.n_common_batches = fewest.item()
+
+    def on_validation_batch_end(self, trainer: L.Trainer, *_: object) -> None:
+        self.n_batches += 1
+        if trainer.state.fn != "fit" or self.n_batches > self.n_common_batches:
+            return
+        if self.n_batches == self.next_agreement:
+            self._agree(trainer)
+        if not self.agreed:
+            return
+        if trainer.global_step == trainer.max_steps:
+            # No further agreement: this validation is finished.
+            self.n_common_batches = 0
+            trainer.checkpoint_callback.save_now(trainer)
+        elif can_restart_validation() and not accumulates(trainer):
+            set_random_state(self.random_state)
+            restart_validation(trainer)
+            trainer.checkpoint_callback.save_now(trainer)
+            self._stop(trainer)
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._agree_after_next_batch()
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        # Not later: where Lightning had taken signals, it gives them back between this hook and `teardown`.
+        self._give_signals_back()
+
+    def teardown(self, *_: Any, **__: Any) -> None:
+        self._give_signals_back()
+        self.replacements.close()
 
     on_exception = teardown
 
-    def _before_validation(self, trainer: L.Trainer, reset: Callable[[], None]) -> None:
-        """Remembers the random generators before `reset` makes the loaders' iterators, which draw from them."""
-        self.random_states = _collect_rng_states(
-            include_cuda=trainer.strategy.root_device.type == "cuda"
-        )
-        reset()
+    def _give_signals_back(self) -> None:
+        # What a job listens to from its first line stays so until its last: `signals` are those taken here.
+        STOP.ignore(*self.signals)
+        self.signals = []
 
-    def _count_anew(self, *_: object) -> None:
-        self.n_batches, self.next_agreement, self.since_s = 0, 1, time.monotonic()
+    def _remember_random_state(self, trainer: L.Trainer) -> None:
+        self.random_state = read_random_state(cuda=trainer.strategy.root_device.type == "cuda")
 
-    on_validation_end = _count_anew
+    def _agree_after_next_batch(self) -> None:
+        self.n_batches = 0
+        self.next_agreement = 1
+        self.counted_since_s = time.monotonic()
 
     def _agree(self, trainer: L.Trainer) -> None:
         """Every rank learns the strongest request of all, and how long the slowest takes for a batch.
 
         The next agreement is counted in batches, from that shared time, so all ranks come to it together.
         """
-        asked = 0 if not STOP.signum else INTERRUPT if STOP.signum == signal.SIGINT else REQUEUE
-        batch_s = (time.monotonic() - self.since_s) / self.n_batches
+        request = requested()
+        batch_s = (time.monotonic() - self.counted_since_s) / self.n_batches
         if trainer.world_size > 1:
-            shared = torch.tensor([float(asked), batch_s], device=trainer.strategy.root_device)
+            shared = torch.tensor([float(request), batch_s], device=trainer.strategy.root_device)
             torch.distributed.all_reduce(shared, op=torch.distributed.ReduceOp.MAX)
-            asked, batch_s = int(shared[0].item()), shared[1].item()
-        self.agreed = asked
-        self.n_common -= self.n_batches
-        self._count_anew()
+            request = Request(int(shared[0].item()))
+            batch_s = shared[1].item()
+        self.agreed = request
+        self.n_common_batches -= self.n_batches
+        self._agree_after_next_batch()
         self.next_agreement = max(1, int(self.interval_s / batch_s))
 
     def _stop(self, trainer: L.Trainer) -> None:
-        requeue = self.agreed == REQUEUE
+        requeue = self.agreed == Request.REQUEUE
         if requeue and trainer.is_global_zero:
             self.marker.write_text(f"step {trainer.global_step}\n", encoding="utf-8")
-        trainer.strategy.barrier("stopped")  # no rank leaves before the marker is there
+        # No rank leaves before the marker is there.
+        trainer.strategy.barrier("stopped")
         STOP.signum = 0
         raise Stopped(step=trainer.global_step, requeue=requeue)
 
 
-def nothing_pending(loop: _TrainingEpochLoop, data_fetcher: object) -> bool:
-    """False after a batch that leaves gradients to accumulate, or before validation or the end of the epoch."""
-    before_the_end = not loop._should_accumulate() and not loop._num_ready_batches_reached()
-    return before_the_end and not loop._should_check_val_fx(data_fetcher)
-
-
-def start_deaf_workers(workers: _MultiProcessingDataLoaderIter, loader: DataLoader) -> None:
-    """Starts DataLoader workers that no signal to the whole job or terminal ends: their parent decides.
-
-    torch gives workers a handler of its own for TERM; but a signal that is blocked when a process starts stays blocked
-    in it, over fork and exec alike. So this holds for fork, spawn and forkserver.
-    """
-    if (loader.multiprocessing_context or multiprocessing).get_start_method() != "fork":
-        resource_tracker.ensure_running()  # it would unblock TERM if it started later
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*PREEMPTION_SIGNALS, signal.SIGINT))
-    try:
-        start_workers(workers, loader)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    for worker in workers._workers:
-        worker._popen.terminate = (
-            worker._popen.kill
-        )  # how torch and multiprocessing end one that hangs
+def requested() -> Request:
+    """What the signal that this process received asks for."""
+    if not STOP.signum:
+        return Request.NOTHING
+    return Request.INTERRUPT if STOP.signum == signal.SIGINT else Request.REQUEUE

@@ -25,6 +25,12 @@ from omegaconf import DictConfig
 
 from ..errors import LabError
 from ..project import PACKAGE
+from .lightning_internals_torch import (
+    collect_marked_lines,
+    cuda_memory_recorded,
+    forget_marked_lines,
+    profiler_of_marked_lines,
+)
 
 TABLE_ROWS = 12  # operations in the table of profile=torch
 
@@ -73,9 +79,7 @@ def write_trace(file: Path, profiler: torch.profiler.profile) -> None:
 @contextmanager
 def record_lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
     """profile=line: lines of `line_functions` and of functions under line_profiler's `@profile`."""
-    import line_profiler
-
-    profiler = line_profiler.profile._profile  # made by enable_line_marks
+    profiler = profiler_of_marked_lines()
     functions = line_functions(trainer)
     for owner, name, function in functions:
         setattr(owner, name, profiler(function))
@@ -84,6 +88,7 @@ def record_lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterat
         setattr(owner, name, function)
     with open(file, "w", encoding="utf-8") as stream:
         profiler.print_stats(stream=stream, stripzeros=True)
+    forget_marked_lines()
 
 
 def line_functions(trainer: L.Trainer) -> list[tuple[Any, str, Callable[..., Any]]]:
@@ -116,10 +121,8 @@ def record_allocations(
 @contextmanager
 def record_cuda_allocations(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
     """profile=memory on a GPU, by the functions of torch's "Understanding CUDA Memory Usage"."""
-    torch.cuda.memory._record_memory_history(max_entries=100_000)
-    yield
-    torch.cuda.memory._dump_snapshot(str(file))
-    torch.cuda.memory._record_memory_history(enabled=None)
+    with cuda_memory_recorded(file):
+        yield
 
 
 @contextmanager
@@ -231,11 +234,7 @@ def enable_line_marks(config: DictConfig) -> None:
     """With profile=line: functions under line_profiler's `@profile` count, if imported later."""
     if profiler_kind(config) != "line" or importlib.util.find_spec("line_profiler") is None:
         return
-    from line_profiler import LineProfiler, profile
-
-    # Its documentation sets `_profile` so that it writes no files by itself when Python ends.
-    profile._profile = LineProfiler()
-    profile.enable()
+    collect_marked_lines()
 
 
 def build_profiler(config: DictConfig, folder: Path) -> list[L.Callback]:

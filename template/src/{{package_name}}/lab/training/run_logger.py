@@ -13,11 +13,12 @@ from ..record.metrics_file import MetricsLog
 
 
 class RunFiles(Logger):
-    """The logger that is always there: rows of metrics.jsonl. `step` in the file counts optimizer steps done, from 1."""
+    """Writes rows of metrics.jsonl; every run has it. `step` in the file is the number of optimizer steps done."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         super().__init__()
-        self.run_dir, self.attempt = Path(run_dir), attempt
+        self.run_dir = Path(run_dir)
+        self.attempt = attempt
         self.log: MetricsLog | None = None
 
     @property
@@ -30,11 +31,13 @@ class RunFiles(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        metrics = dict(metrics)
-        epoch = int(metrics.pop("epoch", 0))
-        self.log = self.log or MetricsLog(self.run_dir, self.attempt)
-        if metrics:
-            self.log.append((step or 0) + 1, epoch, metrics)
+        """Appends a row. `step` counts from 0, as Lightning does; `epoch` is one of the metrics, also Lightning's way."""
+        # Only now: the log belongs to the first rank alone.
+        if self.log is None:
+            self.log = MetricsLog(self.run_dir, self.attempt)
+        values = {name: value for name, value in metrics.items() if name != "epoch"}
+        if values:
+            self.log.append((step or 0) + 1, int(metrics.get("epoch", 0)), values)
 
     def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        pass  # config.yaml and run.json hold them
+        """Writes nothing: config.yaml and run.json hold them."""

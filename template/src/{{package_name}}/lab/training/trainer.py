@@ -16,9 +16,9 @@ from ..machine.ranks import discover
 from ..record.run import Run
 from .build import build_callbacks
 from .checkpoint import AtomicCheckpointIO, Checkpoints
-from .ddp import BuffersAgree, NodeFacts, cluster_environment
+from .ddp import BuffersAgree, NodeFacts, cluster_environment, strategy_for
 from .health import Health
-from .lightning_internals import skip_unused_hooks
+from .lightning_internals import Internals
 from .loggers import build_loggers
 from .means import LogMeans
 from .preemption import PreemptionCallback
@@ -69,7 +69,7 @@ def build_trainer(
             mode=config.checkpoint.mode,
         ),
     ]
-    trainer = plain_trainer(
+    return plain_trainer(
         config,
         data,
         task,
@@ -79,8 +79,8 @@ def build_trainer(
         callbacks=callbacks,
         plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
         num_nodes=ranks.n_nodes,
+        strategy=strategy_for(config),
     )
-    return skip_unused_hooks(trainer)
 
 
 def plain_trainer(
@@ -107,16 +107,16 @@ def plain_trainer(
         settings["accumulate_grad_batches"] = 1
     strategy: str | Strategy = "auto"
     if int(config.trainer.devices) > 1 or num_nodes > 1:
-        strategy = vars(task).get("lab_strategy", DDPStrategy())
+        strategy = DDPStrategy()
         callbacks = [BuffersAgree(), *callbacks]
+    arguments.setdefault("strategy", strategy)
     # Some callbacks want a logger. This one writes nothing.
     arguments.setdefault("logger", L.loggers.logger.DummyLogger())
     return L.Trainer(
         **settings,
         **arguments,
         num_nodes=num_nodes,
-        strategy=strategy,
-        callbacks=callbacks,
+        callbacks=[*callbacks, Internals(config.speed)],
         # Our data gives each rank its own part already.
         use_distributed_sampler=not isinstance(data, H5DataModule),
         num_sanity_val_steps=0,

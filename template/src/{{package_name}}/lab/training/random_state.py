@@ -1,0 +1,55 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Reads and sets the state of all random generators of a process: Python's, NumPy's, torch's, CUDA's.
+
+NumPy's is the old global one (`np.random.rand`), which many libraries draw from.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, TypedDict
+
+import numpy as np
+import torch
+
+# "torch.cuda" is no Python name, so the schema is written as a call.
+RandomState = TypedDict(
+    "RandomState",
+    {
+        "torch": torch.Tensor,
+        "python": tuple[Any, ...],  # of random.getstate()
+        "numpy": tuple[
+            Any, ...
+        ],  # of numpy.random.get_state(); from a checkpoint with a tensor in it
+        "torch.cuda": list[torch.Tensor],  # one for each GPU that the process sees; only with CUDA
+    },
+    total=False,
+)
+
+
+def read_random_state(cuda: bool) -> RandomState:
+    """The state of this process; `cuda`: also that of its GPUs."""
+    state: RandomState = {
+        "torch": torch.get_rng_state(),
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),  # noqa: NPY002
+    }
+    if cuda:
+        state["torch.cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_random_state(state: RandomState) -> None:
+    """Sets what `read_random_state` gave, also after it was in a checkpoint."""
+    torch.set_rng_state(state["torch"])
+    if "torch.cuda" in state:
+        torch.cuda.set_rng_state_all(state["torch.cuda"])
+    numpy_state = tuple(as_array(item) for item in state["numpy"])
+    np.random.set_state(numpy_state)  # noqa: NPY002
+    version, words, next_gauss = state["python"]
+    random.setstate((version, tuple(words), next_gauss))
+
+
+def as_array(item: Any) -> Any:
+    """Checkpoints hold arrays as tensors (see `plain_types`)."""
+    return item.numpy() if isinstance(item, torch.Tensor) else item
