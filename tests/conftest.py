@@ -17,6 +17,8 @@ from pathlib import Path
 import copier
 import pytest
 import yaml
+from commands import write_command
+from repositories import commit
 from warm import WarmProcess, same_libraries
 
 ROOT = Path(__file__).parents[1]
@@ -135,35 +137,11 @@ def repo(tmp_path):
 def equip(folder):
     """What `make setup` would do, in a second: git, a commit, and .venv as a link to this environment."""
     package = package_of(folder)
-    tools = folder.parent / f"{folder.name}-bin"
-    tools.mkdir()
-    lab = tools / "lab"
-    lab.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{folder}/src" exec "{sys.executable}" -m {package}.lab "$@"\n'
-    )
-    lab.chmod(0o755)
+    script = f'#!/bin/sh\nPYTHONPATH="{folder}/src" exec "{sys.executable}" -m {package}.lab "$@"\n'
+    write_command(folder.parent / f"{folder.name}-bin", "lab", script)
     (folder / ".venv").symlink_to(sys.prefix)
     commit(folder, "Start")
     return folder
-
-
-def commit(folder, message):
-    """Everything in `folder` as a commit, which begins a repository when there is none."""
-    if not (folder / ".git").exists():
-        call(folder, "git", "init", "-q", "-b", "main")
-    call(folder, "git", "add", "-A")
-    call(
-        folder,
-        "git",
-        "-c",
-        "user.name=T",
-        "-c",
-        "user.email=t@example.org",
-        "commit",
-        "-q",
-        "-m",
-        message,
-    )
 
 
 def call(folder, *command, rc=0, timeout_s=300, cold=False, **variables):

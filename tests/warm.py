@@ -1,7 +1,7 @@
 """A process that has imported torch, Lightning and h5py once, and forks for each `lab` command: seconds less each.
 
-A fork has its own directory, environment, arguments, pipes, session and copy of the project's package, which the warm
-process never imports. It cannot have another environment while the libraries are imported: `same_libraries` tells.
+A fork has a directory, environment, arguments, pipes and session of its own, and imports the project's package itself.
+Libraries that read a variable while they are imported have read it before: see `same_libraries`.
 
 Run as a program, this file is the warm process: it reads requests from a socket until the tests close it.
 """
@@ -26,19 +26,17 @@ READ_AT_IMPORT = (
     *("NUMEXPR", "OMP", "OPENBLAS", "PL_", "PYTHON", "PYTORCH", "TORCH"),
 )
 SET_IN_THE_FORK = ("PYTHONPATH", "PYTHONUNBUFFERED")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in SET_IN_THE_FORK}
 
 
 def same_libraries(environment):
-    """Whether these variables leave the libraries as the warm process, which has those of the tests, imported them."""
-
-    def read_at_import(variables):
-        return {
-            name: value
-            for name, value in variables.items()
-            if name.startswith(READ_AT_IMPORT) and name not in SET_IN_THE_FORK
-        }
-
-    return read_at_import(environment) == read_at_import(os.environ)
+    """Whether libraries that are imported under these variables are those of the warm process."""
+    names = {
+        name
+        for name in {*environment, *ENVIRONMENT}
+        if name.startswith(READ_AT_IMPORT) and name not in SET_IN_THE_FORK
+    }
+    return all(environment.get(name) == ENVIRONMENT.get(name) for name in names)
 
 
 # ---------------------------------------------------------------- the side of the tests
@@ -49,13 +47,12 @@ class WarmProcess:
 
     def __init__(self):
         self.socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {k: v for k, v in os.environ.items() if k not in SET_IN_THE_FORK}
         with other_end:
             self.process = subprocess.Popen(
                 [sys.executable, __file__, str(other_end.fileno())],
                 pass_fds=[other_end.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=environment,
+                env=ENVIRONMENT,
             )
 
     def start(self, package, arguments, cwd, environment, stderr=subprocess.PIPE):
