@@ -56,15 +56,14 @@ def check_project(folder, **answers):
     return package
 
 
-def lint(folder):
-    """What ruff has to say about a folder: nothing, when it is clean."""
-    commands = (["check", "--output-format=concise", "--quiet"], ["format", "--check", "--quiet"])
-    said = [
-        subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--no-cache", folder],
+def lint(*folders):
+    """What ruff objects to in these folders: nothing, when they are clean."""
+    complaints = ""
+    for command in (["check", "--output-format=concise"], ["format", "--check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--quiet", "--no-cache", *folders],
             capture_output=True,
             text=True,
         )
-        for command in commands
-    ]
-    return "".join(done.stdout + done.stderr for done in said)
+        complaints += done.stdout + done.stderr
+    return complaints
