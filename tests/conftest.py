@@ -145,7 +145,10 @@ def repo(tmp_path):
 def equip(folder):
     """What `make setup` would do, in a second: git, a commit, and .venv as a link to this environment."""
     package = package_of(folder)
-    script = f'#!/bin/sh\nPYTHONPATH="{folder}/src" exec "{sys.executable}" -m {package}.lab "$@"\n'
+    script = (
+        "#!/bin/sh\n"
+        f'PYTHONPATH="{folder}/src:$PYTHONPATH" exec "{sys.executable}" -m {package}.lab "$@"\n'
+    )
     write_command(folder.parent / f"{folder.name}-bin", "lab", script)
     (folder / ".venv").symlink_to(sys.prefix)
     commit(folder, "Start")

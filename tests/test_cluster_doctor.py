@@ -1,6 +1,7 @@
 # ruff: noqa: F811 (fixtures are imported by name)
 """What is wrong with a machine or a node, and what a cluster says of itself; the answers of others' tools are recorded."""
 
+import json
 import os
 import re
 import subprocess
@@ -13,8 +14,10 @@ from myproj.lab.cluster import node_check
 from myproj.lab.cluster.doctor_nodes import bad_nodes, format_nodes
 from myproj.lab.cluster.gpu_guard import stop_idle_job
 from myproj.lab.cluster.node_check import multiply_check
+from myproj.lab.machine.gpu import Gpu
 from recorded_answers import lab  # noqa: F401
 
+STAND_INS = Path(__file__).parent / "stand_ins"
 SINFO = """\
 prepost|up|20:00:00|(null)|48
 gpu_p13*|up|4-04:00:00|gpu:v100:4(S:0-1)|40
@@ -85,11 +88,10 @@ def lab_any(lab, *words):
 
 
 def test_the_doctor_finds_what_is_broken(lab):
-    query = '#!/bin/sh\ncase "$*" in *name*) echo "0, NVIDIA A100, 88, 10, 3" ;; *event*) echo "Field is not valid" ;;\n'
-    query += '*throttle*) echo "0, Active" ;; *topo*) printf "GPU0 X SYS\\nGPU1 SYS X\\nLegend: SYS ...\\n" ;; esac\n'
-    tools = lab.folder.parent / "myproj-bin"
-    (tools / "nvidia-smi").write_text(query)
-    (tools / "nvidia-smi").chmod(0o755)
+    gpus = [
+        {"total_MB": 80000, "used_MB": 10, "celsius": 88, "uncorrected_errors": 3, "topology": 50},
+        {"total_MB": 80000, "used_MB": 10, "throttle_reasons": 8},
+    ]
     lab.fake("sbatch")
     lab.fake("scontrol", "Slurmctld(primary) at c0 is DOWN", rc=1)
     lab.fake(
@@ -101,6 +103,8 @@ def test_the_doctor_finds_what_is_broken(lab):
         "SLURM_CPUS_PER_TASK": "4096",
         "SBATCH_PARTITION": "x",
         "PYTHONUSERBASE": "",
+        "STAND_IN_GPUS": json.dumps(gpus),
+        "PYTHONPATH": f"{STAND_INS}:{lab.folder}/src",
     }
     one_core = ["taskset", "-c", min(os.sched_getaffinity(0)), "lab", "doctor"]
     said = call(lab.folder, *one_core, rc=1, OMP_NUM_THREADS="2", **settings)
@@ -178,15 +182,23 @@ def test_the_guard_asks_a_process_with_idle_gpus_to_stop_and_leaves_a_busy_one(c
                 process.kill()
                 process.wait()
 
-        answer = lambda *fields: [["0", "99"], *percent(now[0])]  # noqa: E731
-        stopped = stop_idle_job(process.pid, {"1"}, asked=answer, clock=lambda: now[0], sleep=sleep)
+        def ask_gpus():
+            busy = Gpu(0, "GPU-0", "x", 1000, 0, utilization_percent=99)
+            return [
+                busy,
+                *(Gpu(1, "GPU-1", "x", 1000, 0, utilization_percent=n) for n in percent(now[0])),
+            ]
+
+        stopped = stop_idle_job(
+            process.pid, {1}, ask_gpus=ask_gpus, clock=lambda: now[0], sleep=sleep
+        )
         return stopped, process.wait(timeout=30)
 
-    assert watch(lambda now_s: [["1", "0"]]) == (True, -12)  # SIGUSR2
+    assert watch(lambda now_s: [0]) == (True, -12)  # SIGUSR2
     assert "did nothing for 30 minutes" in capfd.readouterr().out
-    assert watch(lambda now_s: [["1", "50" if now_s % 1200 < 60 else "0"]]) == (False, -9)
+    assert watch(lambda now_s: [50 if now_s % 1200 < 60 else 0]) == (False, -9)
     assert watch(lambda now_s: []) == (False, -9)  # no answer is not idleness
-    assert watch(lambda now_s: [["1", "[N/A]"]]) == (False, -9)
+    assert watch(lambda now_s: [None]) == (False, -9)
 
 
 def test_a_node_that_computes_otherwise_is_named():

@@ -32,7 +32,6 @@ def lab(module, monkeypatch, tmp_path):
         "cluster.site",
         "errors",
         "project",
-        "machine.gpu",
         "cluster.script",
         "cluster.job_size",
         "cluster.local",
@@ -250,21 +249,6 @@ def test_a_job_inherits_nothing_of_the_job_it_is_sent_from(lab, monkeypatch):
     clean = lab.scheduler.clean_environment()
     assert not set(inherited) & set(clean)
     assert set(kept) <= set(clean)
-
-
-def test_the_emptiest_gpus_are_taken_and_a_full_one_refused(lab):
-    def there(*fields):
-        return [["0", "100", "1000"], ["1", "900", "1000"], ["2", "800", "1000"]]
-
-    emptiest = lab.gpu.least_used_gpus
-    assert emptiest(2, asked=there) == ["1", "2"]
-    assert emptiest(3, 0, asked=there) == ["1", "2", "0"]
-    with pytest.raises(lab.errors.Refused, match="GPU 0 is the emptiest left"):
-        emptiest(3, asked=there)
-    with pytest.raises(lab.errors.Refused, match="850 MB are needed"):
-        emptiest(2, 850, asked=there)
-    with pytest.raises(lab.errors.Refused, match="has 3 NVIDIA GPUs"):
-        emptiest(4, asked=there)
 
 
 PBS = {  # as qstat -t -f -F json of PBS Pro 2022 documents it

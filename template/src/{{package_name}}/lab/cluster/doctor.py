@@ -17,7 +17,7 @@ from pathlib import Path
 from ..errors import Failed
 from ..machine.cpu import cores
 from ..machine.disk import filesystem_type, lustre_stripes
-from ..machine.gpu import gpus
+from ..machine.gpu import gpus, some_are_connected_through_cpus
 from ..machine.memory import memory_limit_bytes
 from ..project import Project
 from .doctor_nodes import examine_nodes
@@ -133,29 +133,19 @@ def numerics(project: Project) -> Iterator[Finding]:
 
 
 def gpu_health(project: Project) -> Iterator[Finding]:
-    found = gpus(
-        "index", "name", "temperature.gpu", "memory.used", "ecc.errors.uncorrected.volatile.total"
-    )
-    if not found:
+    devices = gpus()
+    if not devices:
         yield "ok", "no NVIDIA GPU answers here", ""
-        return
-    for index, name, celsius, used_MB, n_errors in found:
-        yield "ok", f"GPU {index}: {name}, {celsius} C, {used_MB} MB used", ""
-        if n_errors.isdigit() and int(n_errors):
-            yield "wrong", f"GPU {index}: {n_errors} uncorrected memory errors", HELP_DESK
-    slowdowns = (
-        "clocks_event_reasons.hw_slowdown",
-        "clocks_throttle_reasons.hw_slowdown",
-    )  # new name, old name
-    for index, slowed in gpus("index", slowdowns[0]) or gpus("index", slowdowns[1]):
-        if slowed == "Active":
-            yield "wrong", f"GPU {index} slows itself down (heat or power)", HELP_DESK
-    if "SYS" in output_of("nvidia-smi", "topo", "-m").partition("Legend")[0]:
-        yield (
-            "note",
-            "some GPUs reach each other only through the CPUs (SYS)",
-            "measure before using them together",
-        )
+    for gpu in devices:
+        yield "ok", f"GPU {gpu.index}: {gpu.name}, {gpu.celsius} C, {gpu.used_MB} MB used", ""
+        if gpu.uncorrected_errors:
+            errors = f"GPU {gpu.index}: {gpu.uncorrected_errors} uncorrected memory errors"
+            yield "wrong", errors, HELP_DESK
+        if gpu.slowed_down:
+            yield "wrong", f"GPU {gpu.index} slows itself down (heat or power)", HELP_DESK
+    if some_are_connected_through_cpus():
+        connection = "some GPUs reach each other only through the CPUs (SYS)"
+        yield "note", connection, "measure before using them together"
 
 
 def disks(project: Project) -> Iterator[Finding]:

@@ -9,33 +9,42 @@ import sys
 import time
 from collections.abc import Callable
 
-from ..machine.gpu import gpus
+from ..machine.gpu import Gpu, gpus
 
-EVERY_S, IDLE_MIN = 30, 30  # the second: minutes at 0 % on all of the job's GPUs
+CHECK_EVERY_S = 30
+IDLE_MIN = 30  # minutes at 0 % on all of the job's GPUs
 
 
 def stop_idle_job(
-    pid: int, mine: set[str], *, asked: Callable = gpus, clock=time.monotonic, sleep=time.sleep
+    pid: int,
+    indices: set[int],
+    *,
+    ask_gpus: Callable[[], list[Gpu]] = gpus,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> bool:
-    """Watches the GPUs with the indices `mine` while `pid` lives; True when it was asked to stop (SIGUSR2: it saves)."""
-    busy_at_s = clock()
+    """Watches the GPUs with these indices while the process `pid` lives.
+
+    Returns:
+        True when the process was asked to save and end (SIGUSR2), because none of its GPUs did anything.
+    """
+    last_busy_s = clock()
     while os.path.exists(f"/proc/{pid}"):
-        if {percent for index, percent in asked("index", "utilization.gpu") if index in mine} != {
-            "0"
-        }:
-            busy_at_s = clock()  # also when nobody can tell
-        if clock() - busy_at_s >= IDLE_MIN * 60:
+        utilizations = {gpu.utilization_percent for gpu in ask_gpus() if gpu.index in indices}
+        if utilizations != {0}:  # a GPU that does not report its use counts as busy
+            last_busy_s = clock()
+        if clock() - last_busy_s >= IDLE_MIN * 60:
+            names = ", ".join(str(index) for index in sorted(indices))
             print(
-                f"GPU {', '.join(sorted(mine))} did nothing for {IDLE_MIN} minutes: asking the job to save and end."
+                f"GPU {names} did nothing for {IDLE_MIN} minutes: asking the job to save and end."
             )
             print("Is its data loading stuck, or was it forgotten? lab logs RUN", flush=True)
             os.kill(pid, signal.SIGUSR2)
             return True
-        sleep(EVERY_S)
+        sleep(CHECK_EVERY_S)
     return False
 
 
 if __name__ == "__main__":
-    stop_idle_job(
-        int(sys.argv[1]), set(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")) - {""}
-    )
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    stop_idle_job(int(sys.argv[1]), {int(index) for index in visible.split(",") if index})

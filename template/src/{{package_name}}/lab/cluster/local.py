@@ -31,7 +31,7 @@ class Local(Scheduler):
             chosen = least_used_gpus(request.gpus, request.memory_MB)
             environment |= {
                 "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-                "CUDA_VISIBLE_DEVICES": ",".join(chosen),
+                "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in chosen),
             }
         nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         started = []

@@ -80,7 +80,8 @@ def main(run_dir: Path) -> None:
         about = torch.cuda.get_device_properties(device)
         note(device=about.name.removeprefix("NVIDIA "), uuid=f"GPU-{about.uuid}")
     note(**multiply_check(device))
-    note(celsius=dict(gpus("uuid", "temperature.gpu")).get(row.get("uuid"), "-"))
+    celsius = {gpu.uuid: gpu.celsius for gpu in gpus()}.get(row.get("uuid"))
+    note(celsius="-" if celsius is None else celsius)
     payload = torch.ones(PAYLOAD_MB * 250_000, pin_memory=on_gpu)
     there = torch.empty_like(payload, device=device)
     note(

@@ -83,9 +83,7 @@ def build_request(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -
 def _with_defaults(site: Site, given: dict[str, Any]) -> dict[str, Any]:
     """The job keys that were set, and the site's for the rest; whole numbers are checked."""
     usual = site["job"]
-    known = (
-        len(gpus("index")) if site["scheduler"] == "local" else site["gpu"]["per_node"] < NO_LIMIT
-    )
+    known = len(gpus()) if site["scheduler"] == "local" else site["gpu"]["per_node"] < NO_LIMIT
     n_gpus = min(1, int(known)) if usual["gpus"] is None else usual["gpus"]
     job = {"nodes": 1, "gpus": n_gpus, "time": usual["time"], "extra": []} | given
     job.setdefault("tasks_per_node", job["gpus"] or 1)

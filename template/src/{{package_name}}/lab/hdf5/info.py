@@ -2,12 +2,11 @@
 """`lab data info`: what a data file holds, and where it fits."""
 
 import json
-import subprocess
-from contextlib import suppress
 
 import numpy as np
 
 from ..machine.disk import filesystem_type, free_bytes, lustre_stripes
+from ..machine.gpu import gpus
 from ..machine.memory import memory_limit_bytes, memory_used_bytes
 from ..project import Project
 from .file_layout import Layout, read_layout
@@ -36,7 +35,9 @@ def info_command(project: Project, args: list[str]) -> None:
     rooms = {
         "memory": memory_limit_bytes() - memory_used_bytes(),
         "/dev/shm": free_bytes("/dev/shm"),
-    } | _gpu()
+    }
+    for gpu in gpus()[:1]:
+        rooms["GPU"] = gpu.free_MB << 20
     fits = [
         f"{room} {'yes' if found.identity[0] < 0.8 * n else 'no'} ({n / 1e9:.1f} GB)"
         for room, n in rooms.items()
@@ -61,13 +62,3 @@ def print_content(found: Layout) -> None:
         "  splits",
         ", ".join(f"{name} {split.shape[0]}" for name, split in found.splits.items()) or "none",
     )
-
-
-def _gpu() -> dict[str, int]:
-    query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-    with suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
-        answer = subprocess.run(
-            query, capture_output=True, text=True, timeout=20, check=True
-        ).stdout
-        return {"GPU": int(answer.split()[0]) << 20}
-    return {}

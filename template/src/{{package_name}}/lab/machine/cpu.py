@@ -7,5 +7,7 @@ import os
 
 
 def cores() -> int:
-    """How many cores the affinity mask leaves to this process (a job's share, where os.cpu_count() is the whole node)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores the affinity mask leaves to this process: a job's share, not the whole node."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS

@@ -1,94 +1,178 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""NVIDIA GPUs of this node: names, memory, health, energy."""
+"""NVIDIA GPUs of this node, asked through NVIDIA's management library (NVML, the package nvidia-ml-py)."""
 
 from __future__ import annotations
 
-import ctypes
 import re
-import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
 
 
-def gpus(*fields: str) -> list[list[str]]:
-    """nvidia-smi's words for `fields` (nvidia-smi --help-query-gpu), a list per GPU; empty without a driver."""
-    query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    try:
-        said = subprocess.run(query, capture_output=True, text=True, timeout=60).stdout
-    except (OSError, subprocess.TimeoutExpired):
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU. A figure that this GPU or its driver does not report is None."""
+
+    index: int  # in the order of nvidia-smi
+    uuid: str
+    name: str
+    memory_MB: int
+    used_MB: int
+    celsius: int | None = None
+    utilization_percent: int | None = None  # share of the last second in which a kernel ran
+    uncorrected_errors: int | None = None  # of its memory, since the driver was loaded
+    slowed_down: bool | None = None  # by the hardware, because of heat or power
+
+    @property
+    def free_MB(self) -> int:
+        return self.memory_MB - self.used_MB
+
+
+def gpus() -> list[Gpu]:
+    """The GPUs that the driver shows to this process; empty without a driver."""
+    nvml = load_nvml()
+    if nvml is None:
         return []
-    rows = [[word.strip() for word in line.split(",")] for line in said.splitlines()]
-    return [row for row in rows if len(row) == len(fields)]
+    return [read_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
 
 
-def least_used_gpus(n: int, need_MB: int | None = None, asked: Callable = gpus) -> list[str]:
-    """Indices of the n GPUs with the most free memory.
+@cache
+def load_nvml() -> Any:
+    """The module pynvml, initialised; None where there is no NVIDIA driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    return pynvml
+
+
+def read_gpu(nvml: Any, index: int) -> Gpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    celsius = ask(nvml, nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+    utilization = ask(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
+    n_errors = ask(
+        nvml,
+        nvml.nvmlDeviceGetTotalEccErrors,
+        handle,
+        nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+        nvml.NVML_VOLATILE_ECC,
+    )
+    # the older name of "clocks event reasons", which drivers of every age answer
+    reasons = ask(nvml, nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    slowed_down = None
+    if reasons is not None:
+        slowed_down = bool(reasons & nvml.nvmlClocksThrottleReasonHwSlowdown)
+    return Gpu(
+        index=index,
+        uuid=nvml.nvmlDeviceGetUUID(handle),
+        name=nvml.nvmlDeviceGetName(handle),
+        memory_MB=memory.total >> 20,
+        used_MB=memory.used >> 20,
+        celsius=celsius,
+        utilization_percent=None if utilization is None else utilization.gpu,
+        uncorrected_errors=n_errors,
+        slowed_down=slowed_down,
+    )
+
+
+def ask(nvml: Any, question: Callable[..., Any], *arguments: Any) -> Any:
+    """What NVML answers; None when this GPU or driver does not support the question."""
+    try:
+        return question(*arguments)
+    except nvml.NVMLError:
+        return None
+
+
+def some_are_connected_through_cpus() -> bool:
+    """Whether two GPUs reach each other only through the link between processors (SYS in `nvidia-smi topo -m`)."""
+    nvml = load_nvml()
+    if nvml is None:
+        return False
+    handles = [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
+    levels = [
+        ask(nvml, nvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
+        for one, other in combinations(handles, 2)
+    ]
+    return nvml.NVML_TOPOLOGY_SYSTEM in levels
+
+
+def least_used_gpus(n: int, need_MB: int | None = None) -> list[Gpu]:
+    """The n GPUs with the most free memory.
+
+    Args:
+        need_MB: free memory that each of them must have; None: half of its own.
 
     Raises:
-        Refused: there are fewer, or one of them has less free memory than `need_MB` (None: half of its own).
+        Refused: there are fewer GPUs, or one of them has less free memory.
     """
-    rows = asked("index", "memory.free", "memory.total")
-    there = sorted(
-        ((index, int(free), int(total)) for index, free, total in rows), key=lambda gpu: -gpu[1]
-    )
-    if len(there) < n:
+    by_free_memory = sorted(gpus(), key=lambda gpu: -gpu.free_MB)
+    if len(by_free_memory) < n:
         raise Refused(
-            f"job.gpus={n}, but this machine has {len(there)} NVIDIA GPUs. Without one: job.gpus=0"
+            f"job.gpus={n}, but this machine has {len(by_free_memory)} NVIDIA GPUs. "
+            "Without one: job.gpus=0"
         )
-    for index, free_MB, total_MB in there[:n]:
-        need = total_MB // 2 if need_MB is None else need_MB
-        if free_MB < need:
+    for gpu in by_free_memory[:n]:
+        needed_MB = gpu.memory_MB // 2 if need_MB is None else need_MB
+        if gpu.free_MB < needed_MB:
             raise Refused(
-                f"GPU {index} is the emptiest left, with {free_MB} of {total_MB} MB free; {need} MB are needed.\n"
-                "Somebody works there: nvidia-smi. Wait for them, or insist: job.mem=0"
+                f"GPU {gpu.index} has {gpu.free_MB} of {gpu.memory_MB} MB free, and no other has more; "
+                f"{needed_MB} MB are needed.\n"
+                "Somebody uses it: nvidia-smi. Wait for them, or insist: job.mem=0"
             )
-    return [index for index, _, _ in there[:n]]
+    return by_free_memory[:n]
 
 
 def nvidia_driver() -> str | None:
-    """Version of NVIDIA's kernel driver."""
+    """Version of NVIDIA's kernel driver, from /proc: at the start of a run, NVML would take too long."""
     try:
-        match = re.search(
-            r"\d+\.\d+(\.\d+)?", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
-        )
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
         return None
-    return match and match[0]
+    version = re.search(r"\d+\.\d+(\.\d+)?", text)
+    return version[0] if version else None
 
 
 def cuda_in_use() -> Any:
-    """torch.cuda when this process uses GPUs, else None."""
+    """torch.cuda when this process uses GPUs, else None. Never imports torch."""
     torch = sys.modules.get("torch")
-    return torch.cuda if torch and torch.cuda.is_initialized() else None
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return torch.cuda
 
 
 def peak_gpu_bytes() -> int | None:
-    """The most memory that torch's allocator held on one GPU."""
-    if not cuda_in_use():
+    """The most memory that torch's allocator held on one GPU of this process; None without one."""
+    cuda = cuda_in_use()
+    if cuda is None:
         return None
-    return max(cuda_in_use().max_memory_reserved(n) for n in range(cuda_in_use().device_count()))
+    return max(cuda.max_memory_reserved(n) for n in range(cuda.device_count()))
 
 
 def energy_j() -> float | None:
-    """Joules that this process's GPUs have used since the driver was loaded; None when they do not tell."""
-    if not cuda_in_use():
+    """Joules that this process's GPUs have used since the driver was loaded; None when one does not report it."""
+    cuda = cuda_in_use()
+    if cuda is None:
+        return None
+    nvml = load_nvml()
+    if nvml is None:
         return None
     total_mj = 0
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-        nvml.nvmlInit_v2()
-        for n in range(cuda_in_use().device_count()):
-            handle, energy_mj = ctypes.c_void_p(), ctypes.c_ulonglong()
-            uuid = f"GPU-{cuda_in_use().get_device_properties(n).uuid}".encode()
-            if nvml.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(handle)):
-                return None
-            if nvml.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(energy_mj)):
-                return None
-            total_mj += energy_mj.value
-    except (OSError, AttributeError):
-        return None
+    for n in range(cuda.device_count()):
+        uuid = f"GPU-{cuda.get_device_properties(n).uuid}"
+        handle = ask(nvml, nvml.nvmlDeviceGetHandleByUUID, uuid)
+        if handle is None:
+            return None
+        energy_mj = ask(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, handle)
+        if energy_mj is None:
+            return None
+        total_mj += energy_mj
     return total_mj / 1000

@@ -7,50 +7,90 @@ best, so `srun torchrun` is torchrun's; nothing is written back into the environ
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 from ..errors import LabError
 
 INTERACTIVE_STEP = "4294967290"  # salloc's shell: in an allocation, but not started as its tasks
 
 
-class Launcher(NamedTuple):
-    """The variables that hold its numbers. One after a "?" may be missing: it then follows from the hosts."""
+@dataclass(frozen=True)
+class Variable:
+    """An environment variable that holds a number; one that is not required may be missing."""
 
     name: str
-    rank: str
-    world_size: str
-    local_rank: str
-    local_size: str
-    node_rank: str = "?"
-    n_nodes: str = "?"
+    required: bool = True
+
+    def read(self, environ: Mapping[str, str], default: int) -> int:
+        """Its value, or `default` when it may be missing and is.
+
+        Raises:
+            KeyError: it is required, and not set.
+        """
+        if not self.required and self.name not in environ:
+            return default
+        return int(environ[self.name])
 
 
-OMPI = "OMPI_COMM_WORLD_"
+@dataclass(frozen=True)
+class Launcher:
+    """The variables that hold its numbers. A number without a variable follows from the list of hosts."""
+
+    name: str
+    rank: Variable
+    world_size: Variable | None = None
+    local_rank: Variable | None = None
+    local_size: Variable | None = None
+    node_rank: Variable | None = None
+    n_nodes: Variable | None = None
+
+
 LAUNCHERS = (
     Launcher(
         "torchrun",
-        "RANK",
-        "WORLD_SIZE",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        "GROUP_RANK",
-        "?GROUP_WORLD_SIZE",
+        rank=Variable("RANK"),
+        world_size=Variable("WORLD_SIZE"),
+        local_rank=Variable("LOCAL_RANK"),
+        local_size=Variable("LOCAL_WORLD_SIZE"),
+        node_rank=Variable("GROUP_RANK"),
+        n_nodes=Variable("GROUP_WORLD_SIZE", required=False),
     ),
-    Launcher("slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "?", "SLURM_NODEID"),
-    Launcher("openmpi", f"{OMPI}RANK", f"{OMPI}SIZE", f"?{OMPI}LOCAL_RANK", f"?{OMPI}LOCAL_SIZE"),
     Launcher(
-        "pmi", "PMI_RANK", "PMI_SIZE", "?MPI_LOCALRANKID", "?MPI_LOCALNRANKS"
-    ),  # MPICH, Intel MPI
-    Launcher("pmi", "PMIX_RANK", "PMIX_SIZE", "?PMIX_LOCAL_RANK", "?PMIX_LOCAL_SIZE"),
-    Launcher("pbs", "PBS_VNODENUM", "?", "?", "?"),  # pbsdsh, which counts along the node file
-    Launcher("pbs", "PBS_NODENUM", "?", "?", "?"),
+        "slurm",
+        rank=Variable("SLURM_PROCID"),
+        world_size=Variable("SLURM_STEP_NUM_TASKS"),
+        local_rank=Variable("SLURM_LOCALID"),
+        node_rank=Variable("SLURM_NODEID"),
+    ),
+    Launcher(
+        "openmpi",
+        rank=Variable("OMPI_COMM_WORLD_RANK"),
+        world_size=Variable("OMPI_COMM_WORLD_SIZE"),
+        local_rank=Variable("OMPI_COMM_WORLD_LOCAL_RANK", required=False),
+        local_size=Variable("OMPI_COMM_WORLD_LOCAL_SIZE", required=False),
+    ),
+    Launcher(  # MPICH, Intel MPI
+        "pmi",
+        rank=Variable("PMI_RANK"),
+        world_size=Variable("PMI_SIZE"),
+        local_rank=Variable("MPI_LOCALRANKID", required=False),
+        local_size=Variable("MPI_LOCALNRANKS", required=False),
+    ),
+    Launcher(
+        "pmi",
+        rank=Variable("PMIX_RANK"),
+        world_size=Variable("PMIX_SIZE"),
+        local_rank=Variable("PMIX_LOCAL_RANK", required=False),
+        local_size=Variable("PMIX_LOCAL_SIZE", required=False),
+    ),
+    Launcher("pbs", rank=Variable("PBS_VNODENUM")),  # pbsdsh, which counts along the node file
+    Launcher("pbs", rank=Variable("PBS_NODENUM")),
 )
 
 
@@ -91,55 +131,79 @@ def discover(environ: Mapping[str, str] = os.environ) -> Ranks:
                 f"Pass it on (mpirun -x {error.args[0]}=<value>), or start with srun or torchrun."
             ) from error
     _refuse_bare_process(environ)
-    return Ranks("single", 0, 1, 0, 1, 0, 1, "127.0.0.1", _port(environ, 1))
+    return Ranks(
+        source="single",
+        rank=0,
+        world_size=1,
+        local_rank=0,
+        local_size=1,
+        node_rank=0,
+        n_nodes=1,
+        main_address="127.0.0.1",
+        main_port=_port(environ, n_nodes=1),
+    )
 
 
 def _started(launcher: Launcher, environ: Mapping[str, str]) -> bool:
+    """Whether this launcher started the process."""
     if launcher.name == "torchrun":
         return "TORCHELASTIC_RUN_ID" in environ
     if launcher.name == "slurm":
         if environ.get("SLURM_STEP_ID", INTERACTIVE_STEP) == INTERACTIVE_STEP:
             return False
         # mpirun starts its own daemons as a step, one task per node; its processes are the ranks
-        return int(environ.get(f"{OMPI}SIZE", 0)) <= int(environ[launcher.world_size])
-    if launcher.name == "pbs" and (
-        int(environ.get("PBS_TASKNUM", 1)) == 1 or "PBS_NODEFILE" not in environ
-    ):
-        return False  # task 1 is the job script itself
-    return launcher.rank in environ
+        n_mpi_processes = int(environ.get("OMPI_COMM_WORLD_SIZE", 0))
+        return n_mpi_processes <= int(environ["SLURM_STEP_NUM_TASKS"])
+    if launcher.name == "pbs":
+        is_job_script = int(environ.get("PBS_TASKNUM", 1)) == 1
+        if is_job_script or "PBS_NODEFILE" not in environ:
+            return False
+    return launcher.rank.name in environ
 
 
 def _read(launcher: Launcher, environ: Mapping[str, str]) -> Ranks:
-    def number(variable: str, otherwise: int = 0) -> int:
-        name = variable.removeprefix("?")
-        return otherwise if name != variable and name not in environ else int(environ[name])
+    """The numbers that the launcher gives; the missing ones follow from where each task runs."""
 
-    slots = _step_slots(environ) if launcher.name == "slurm" else _node_file(environ)
-    hosts = list(dict.fromkeys(slots))
-    rank, world = number(launcher.rank), number(launcher.world_size, len(slots))
-    size = number(launcher.local_size, -(-world // (len(hosts) or 1)))
-    # the node of each rank: as listed, or one node filled after the other
-    nodes = (
-        [hosts.index(host) for host in slots]
-        if len(slots) == world
-        else [r // size for r in range(world)]
+    def number(variable: Variable | None, default: int) -> int:
+        return default if variable is None else variable.read(environ, default)
+
+    host_of_task = _hosts_of_step(environ) if launcher.name == "slurm" else _node_file(environ)
+    hosts = list(dict.fromkeys(host_of_task))
+    rank = number(launcher.rank, 0)
+    world_size = number(launcher.world_size, len(host_of_task))
+
+    if len(host_of_task) == world_size:
+        node_of_rank = [hosts.index(host) for host in host_of_task]
+    else:  # one node is filled after the other
+        tasks_per_node = number(launcher.local_size, math.ceil(world_size / max(1, len(hosts))))
+        node_of_rank = [task // tasks_per_node for task in range(world_size)]
+    node = node_of_rank[rank]
+
+    local_size = number(launcher.local_size, node_of_rank.count(node))
+    n_nodes = number(launcher.n_nodes, len(hosts) or math.ceil(world_size / local_size))
+    return Ranks(
+        source=launcher.name,
+        rank=rank,
+        world_size=world_size,
+        local_rank=number(launcher.local_rank, node_of_rank[:rank].count(node)),
+        local_size=local_size,
+        node_rank=number(launcher.node_rank, min(node, n_nodes - 1)),
+        n_nodes=n_nodes,
+        main_address=_address(environ, hosts, n_nodes),
+        main_port=_port(environ, n_nodes),
     )
-    local_size = number(launcher.local_size, nodes.count(nodes[rank]))
-    local_rank = number(launcher.local_rank, nodes[:rank].count(nodes[rank]))
-    n_nodes = number(launcher.n_nodes, len(hosts) or -(-world // local_size))
-    node = number(launcher.node_rank, min(nodes[rank], n_nodes - 1))
-    place = _address(environ, hosts, n_nodes), _port(environ, n_nodes)
-    return Ranks(launcher.name, rank, world, local_rank, local_size, node, n_nodes, *place)
 
 
 def _refuse_bare_process(environ: Mapping[str, str]) -> None:
-    n_slurm = int(environ.get("SLURM_NTASKS", 1))
-    n_pbs = len(_node_file(environ)) if "PBS_NODEFILE" in environ else 1
-    if max(n_slurm, n_pbs) > 1:
-        start = "srun" if n_slurm > 1 else "mpirun"
+    n_slurm_tasks = int(environ.get("SLURM_NTASKS", 1))
+    n_pbs_tasks = len(_node_file(environ)) if "PBS_NODEFILE" in environ else 1
+    n_tasks = max(n_slurm_tasks, n_pbs_tasks)
+    if n_tasks > 1:
+        start = "srun" if n_slurm_tasks > 1 else "mpirun"
         raise LabError(
-            f"this allocation has {max(n_slurm, n_pbs)} tasks, but one process was started without a launcher; it would "
-            f"wait for the others for ever.\nStart all of them: {start} <the same command>   or one: {start} -n 1 <…>"
+            f"this allocation has {n_tasks} tasks, but one process was started without a launcher. "
+            "It would wait for the others for ever.\n"
+            f"Start all of them: {start} <the same command>   or one: {start} -n 1 <…>"
         )
 
 
@@ -162,14 +226,12 @@ def _port(environ: Mapping[str, str], n_nodes: int) -> int:
 
 
 def _address(environ: Mapping[str, str], hosts: list[str], n_nodes: int) -> str:
-    given = environ.get("MASTER_ADDR")
-    # a forgotten MASTER_ADDR=localhost cannot be right on several nodes; torchrun sets its own
-    if given and (
-        n_nodes == 1
-        or "TORCHELASTIC_RUN_ID" in environ
-        or not re.match(r"localhost$|127\.|::1$", given)
-    ):
-        return given
+    address = environ.get("MASTER_ADDR")
+    if address:
+        is_this_node = re.match(r"localhost$|127\.|::1$", address)
+        # a forgotten MASTER_ADDR=localhost cannot be right on several nodes; torchrun sets its own
+        if n_nodes == 1 or "TORCHELASTIC_RUN_ID" in environ or not is_this_node:
+            return address
     if n_nodes > 1 and not hosts:
         raise LabError(
             "several nodes, but nothing names the first one. Set MASTER_ADDR to its host name."
@@ -178,26 +240,27 @@ def _address(environ: Mapping[str, str], hosts: list[str], n_nodes: int) -> str:
 
 
 def _node_file(environ: Mapping[str, str]) -> list[str]:
-    """One host per slot, from the scheduler's list of nodes; empty when there is none."""
+    """The host of each task, from the scheduler's file of nodes; empty when there is none."""
     for name in ("PBS_NODEFILE", "PE_HOSTFILE", "PJM_O_NODEINF"):
-        if environ.get(name) and Path(environ[name]).is_file():
-            lines = [
-                line.split()
-                for line in Path(environ[name]).read_text(encoding="utf-8").splitlines()
-                if line
-            ]
-            return [
-                words[0]
-                for words in lines
-                for _ in range(int(words[1]) if name == "PE_HOSTFILE" else 1)
-            ]
+        path = environ.get(name)
+        if not path or not Path(path).is_file():
+            continue
+        hosts = []
+        for line in Path(path).read_text(encoding="utf-8").splitlines():
+            words = line.split()
+            if not words:
+                continue
+            n_slots = int(words[1]) if name == "PE_HOSTFILE" else 1
+            hosts += [words[0]] * n_slots
+        return hosts
     return []
 
 
-def _step_slots(environ: Mapping[str, str]) -> list[str]:
+def _hosts_of_step(environ: Mapping[str, str]) -> list[str]:
     """The host of each task of a Slurm step, whose "2(x3),1" tasks per node are 2, 2, 2 and 1."""
-    groups = re.findall(r"(\d+)(?:\(x(\d+)\))?", environ["SLURM_STEP_TASKS_PER_NODE"])
-    counts = [int(count) for count, times in groups for _ in range(int(times or 1))]
+    counts = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environ["SLURM_STEP_TASKS_PER_NODE"]):
+        counts += [int(count)] * int(times or 1)
     hosts = expand_hosts(environ["SLURM_STEP_NODELIST"])
     return [host for host, count in zip(hosts, counts, strict=True) for _ in range(count)]
 
@@ -206,17 +269,18 @@ def expand_hosts(nodelist: str) -> tuple[str, ...]:
     """Slurm's "n[08-09,11],m2" as ("n08", "n09", "n11", "m2"), where there is no scontrol (in a container)."""
     hosts: list[str] = []
     for item in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodelist):
-        pieces = []
+        pieces = []  # the possible texts of each piece, such as ["n"] and ["08", "09", "11"]
         for text, ranges in re.findall(r"([^\[]+)|\[([^\]]*)\]", item):
-            pieces.append(
-                [text]
-                if text
-                else [number for part in ranges.split(",") for number in _numbers(part)]
-            )
+            if text:
+                pieces.append([text])
+            else:
+                pieces.append([number for part in ranges.split(",") for number in _numbers(part)])
         hosts += map("".join, product(*pieces))
     return tuple(hosts)
 
 
 def _numbers(part: str) -> list[str]:
+    """The numbers of "08-11", as wide as the first one."""
     first, _, last = part.partition("-")
-    return [str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1)]
+    numbers = range(int(first), int(last or first) + 1)
+    return [str(number).zfill(len(first)) for number in numbers]

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatch
 
+from ..errors import Refused
+
 SECRET_NAMES = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "id_rsa*", "id_ed25519*", "id_ecdsa*",
     ".netrc", "*credentials*", ".huggingface_token",
@@ -26,35 +28,36 @@ SECRETS = {
 }
 
 
-def secret_name(path: str) -> bool:
+def has_secret_name(path: str) -> bool:
     """Whether the file's name says that it holds a secret."""
     name = path.rsplit("/", 1)[-1]
-    return any(fnmatch(name, p) for p in SECRET_NAMES) and not any(
-        fnmatch(name, p) for p in EXAMPLE_NAMES
-    )
+    if any(fnmatch(name, pattern) for pattern in EXAMPLE_NAMES):
+        return False
+    return any(fnmatch(name, pattern) for pattern in SECRET_NAMES)
 
 
 def find_tokens(content: bytes, where: str) -> list[str]:
     """`"where:line looks like <kind>"` for every token in `content`; the token itself is not repeated."""
-    newline = b"\n"
-    return [
-        f"{where}:{content.count(newline, 0, match.start()) + 1} looks like {kind}"
-        for kind, pattern in SECRETS.items()
-        for match in re.finditer(pattern, content)
-    ]
+    places = []
+    for kind, pattern in SECRETS.items():
+        for match in re.finditer(pattern, content):
+            line = content.count(b"\n", 0, match.start()) + 1
+            places.append(f"{where}:{line} looks like {kind}")
+    return places
 
 
-def refuse_tokens(found: list[str]) -> None:
-    """Stops when `scan` found something.
+def refuse_tokens(places: list[str]) -> None:
+    """Stops when `find_tokens` found something.
 
     Raises:
-        Refused: with where it is, and how to insist.
+        Refused: with the places, and how to insist.
     """
-    from ..errors import Refused  # here, since the hook runs this file outside its package
-
-    if found:
-        advice = "Move it to .env (never recorded) or out of the project; if it is no secret, insist with --allow."
-        raise Refused(f"nothing was recorded: {'; '.join(found[:5])}.\n{advice}")
+    if places:
+        raise Refused(
+            f"nothing was recorded: {'; '.join(places[:5])}.\n"
+            "Move it to .env (never recorded) or out of the project; "
+            "if it is no secret, insist with --allow."
+        )
 
 
 def without_credentials(url: str) -> str:

@@ -6,11 +6,8 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
-PREEMPTION_SIGNALS = (
-    signal.SIGUSR2,
-    signal.SIGUSR1,
-    signal.SIGTERM,
-)  # time limit, the user's own, the scheduler's: all alike
+# The time limit's, the user's own, the scheduler's: all mean the same.
+PREEMPTION_SIGNALS = (signal.SIGUSR2, signal.SIGUSR1, signal.SIGTERM)
 
 
 class StopRequest:
@@ -21,11 +18,11 @@ class StopRequest:
         self._previous: dict[int, object] = {}
 
     def listen(self, *signums: int) -> list[int]:
-        """Takes these signals over (main thread only) and returns those that were not listened to before."""
-        taken = [signum for signum in signums if signum not in self._previous]
+        """Takes these signals over and returns those that were not listened to before. Main thread only."""
+        new = [signum for signum in signums if signum not in self._previous]
         for signum in signums:
             self._previous.setdefault(signum, signal.signal(signum, self._remember))
-        return taken
+        return new
 
     def ignore(self, *signums: int) -> None:
         """Gives these signals back to who had them before `listen`."""
@@ -34,7 +31,8 @@ class StopRequest:
                 signal.signal(signum, self._previous.pop(signum))
 
     def _remember(self, signum: int, frame: FrameType | None) -> None:
-        if signum == signal.SIGINT and self.signum:  # Ctrl-C a second time: now
+        pressed_again = signum == signal.SIGINT and self.signum
+        if pressed_again:  # a second Ctrl-C stops at once
             raise KeyboardInterrupt
         self.signum = self.signum or signum
 

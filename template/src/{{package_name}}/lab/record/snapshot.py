@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
-from ..machine.secrets import find_tokens, refuse_tokens, secret_name
+from ..machine.secrets import find_tokens, has_secret_name, refuse_tokens
 from ..project import Project
 from .git import Git, GitFailed, locate, remote_url
 
@@ -106,7 +106,7 @@ def select_untracked(
             continue
         if path.endswith("/"):
             skipped.append({"path": path, "reason": "nested-repository"})
-        elif secret_name(path):
+        elif has_secret_name(path):
             skipped.append({"path": path, "reason": "secret-name"})
         elif stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
             skipped.append({"path": path, "reason": "size", "bytes": status.st_size})

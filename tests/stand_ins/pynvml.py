@@ -1,0 +1,80 @@
+"""Stands in for nvidia-ml-py where there is no GPU: the GPUs are those of the variable STAND_IN_GPUS.
+
+Its value is JSON, a list of `{"name", "total_MB", "used_MB", …}`; a key that is missing is not supported by that GPU.
+"""
+
+import json
+import os
+from types import SimpleNamespace
+
+NVML_TEMPERATURE_GPU = 0
+NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
+NVML_VOLATILE_ECC = 0
+NVML_TOPOLOGY_SYSTEM = 50
+nvmlClocksThrottleReasonHwSlowdown = 8
+
+
+class NVMLError(Exception):
+    pass
+
+
+def nvmlInit():
+    if "STAND_IN_GPUS" not in os.environ:
+        raise NVMLError("NVML Shared Library Not Found")
+
+
+def nvmlDeviceGetCount():
+    return len(json.loads(os.environ["STAND_IN_GPUS"]))
+
+
+def nvmlDeviceGetHandleByIndex(index):
+    return json.loads(os.environ["STAND_IN_GPUS"])[index] | {"index": index}
+
+
+def nvmlDeviceGetHandleByUUID(uuid):
+    for index in range(nvmlDeviceGetCount()):
+        if uuid == f"GPU-{index}":
+            return nvmlDeviceGetHandleByIndex(index)
+    raise NVMLError("Not Found")
+
+
+def nvmlDeviceGetUUID(gpu):
+    return f"GPU-{gpu['index']}"
+
+
+def nvmlDeviceGetName(gpu):
+    return gpu.get("name", "NVIDIA A100")
+
+
+def nvmlDeviceGetMemoryInfo(gpu):
+    return SimpleNamespace(total=gpu["total_MB"] << 20, used=gpu["used_MB"] << 20)
+
+
+def _supported(gpu, key):
+    if key not in gpu:
+        raise NVMLError("Not Supported")
+    return gpu[key]
+
+
+def nvmlDeviceGetTemperature(gpu, sensor):
+    return _supported(gpu, "celsius")
+
+
+def nvmlDeviceGetUtilizationRates(gpu):
+    return SimpleNamespace(gpu=_supported(gpu, "utilization_percent"))
+
+
+def nvmlDeviceGetTotalEccErrors(gpu, kind, counter):
+    return _supported(gpu, "uncorrected_errors")
+
+
+def nvmlDeviceGetCurrentClocksThrottleReasons(gpu):
+    return _supported(gpu, "throttle_reasons")
+
+
+def nvmlDeviceGetTopologyCommonAncestor(gpu, other):
+    return _supported(gpu, "topology")
+
+
+def nvmlDeviceGetTotalEnergyConsumption(gpu):
+    return _supported(gpu, "energy_mj")

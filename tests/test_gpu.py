@@ -1,0 +1,92 @@
+"""What NVML answers becomes figures of each GPU; what a GPU does not support is None, and no driver is no GPU."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from myproj.lab.errors import Refused
+from myproj.lab.machine import gpu as gpu_module
+from myproj.lab.machine.gpu import Gpu, energy_j, gpus, least_used_gpus
+
+STAND_INS = Path(__file__).parent / "stand_ins"
+
+
+@pytest.fixture
+def show_gpus(monkeypatch):
+    """show_gpus({...}, …): the node has these GPUs."""
+    monkeypatch.syspath_prepend(STAND_INS)
+    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    gpu_module.load_nvml.cache_clear()
+
+    def show_gpus(*devices):
+        monkeypatch.setenv("STAND_IN_GPUS", json.dumps(devices))
+
+    yield show_gpus
+    gpu_module.load_nvml.cache_clear()
+    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+
+
+def test_every_figure_is_read(show_gpus):
+    figures = {"celsius": 61, "utilization_percent": 7, "uncorrected_errors": 0}
+    show_gpus(
+        {"name": "NVIDIA H100", "total_MB": 1000, "used_MB": 100, "throttle_reasons": 8} | figures
+    )
+    assert gpus() == [
+        Gpu(
+            index=0,
+            uuid="GPU-0",
+            name="NVIDIA H100",
+            memory_MB=1000,
+            used_MB=100,
+            slowed_down=True,
+            **figures,
+        )
+    ]
+
+
+def test_what_a_gpu_does_not_support_is_none(show_gpus):
+    show_gpus({"total_MB": 1000, "used_MB": 100})
+    (gpu,) = gpus()
+    assert (gpu.celsius, gpu.utilization_percent, gpu.uncorrected_errors) == (None, None, None)
+    assert gpu.slowed_down is None
+
+
+def test_without_a_driver_there_is_no_gpu(show_gpus):
+    assert gpus() == []
+    assert not gpu_module.some_are_connected_through_cpus()
+
+
+def test_gpus_on_two_processors_are_noticed(show_gpus):
+    one, other = ({"total_MB": 1, "used_MB": 0, "topology": level} for level in (10, 50))
+    show_gpus(one, one)
+    assert not gpu_module.some_are_connected_through_cpus()
+    show_gpus(other, one)
+    assert gpu_module.some_are_connected_through_cpus()
+
+
+def test_the_least_used_gpus_are_taken_and_a_full_one_refused(show_gpus):
+    show_gpus(*[{"total_MB": 1000, "used_MB": used} for used in (900, 100, 200)])
+    assert [gpu.index for gpu in least_used_gpus(2)] == [1, 2]
+    assert [gpu.index for gpu in least_used_gpus(3, need_MB=0)] == [1, 2, 0]
+    with pytest.raises(Refused, match="GPU 0 has 100 of 1000 MB free"):
+        least_used_gpus(3)
+    with pytest.raises(Refused, match="850 MB are needed"):
+        least_used_gpus(2, need_MB=850)
+    with pytest.raises(Refused, match="has 3 NVIDIA GPUs"):
+        least_used_gpus(4)
+
+
+def test_energy_is_the_sum_over_the_gpus_of_this_process(show_gpus, monkeypatch):
+    cuda = SimpleNamespace(
+        device_count=lambda: 2, get_device_properties=lambda n: SimpleNamespace(uuid=n)
+    )
+    monkeypatch.setattr(gpu_module, "cuda_in_use", lambda: cuda)
+    one = {"total_MB": 1, "used_MB": 0, "energy_mj": 1500}
+    show_gpus(one, one)
+    assert energy_j() == 3.0
+    show_gpus(one, {"total_MB": 1, "used_MB": 0})
+    assert energy_j() is None
+    monkeypatch.setattr(gpu_module, "cuda_in_use", lambda: None)
+    assert energy_j() is None
