@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from conftest import environment_of, warm_process
+from conftest import call, environment_of, warm_process
 from warm import same_libraries
 
 LOOK = """
@@ -87,6 +87,16 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(probe, tmp_pa
     mark.unlink(missing_ok=True)
     time.sleep(0.5)
     assert not mark.exists()
+
+
+def test_resume_and_eval_start_cold_too(home):
+    """The other commands do in the README, which test_project.py types."""
+    settings = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1")
+    call(home, "lab", "train", *settings)
+    assert "epoch 2/2" in call(home, "lab", "resume", "@last", "trainer.max_epochs=2", cold=True)
+    evaluate = ("lab", "eval", "@last", "--json")
+    cold, warm = call(home, *evaluate, cold=True), call(home, *evaluate)
+    assert json.loads(cold.splitlines()[-1]) == json.loads(warm.splitlines()[-1])
 
 
 def test_other_libraries_are_started_cold():
