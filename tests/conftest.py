@@ -180,7 +180,8 @@ def call(folder, *command, rc=0, timeout_s=300, cold=False, **variables):
     command = [str(word) for word in command]
     heavy = command[0] == "lab" and command[1:2] and command[1] in IMPORT_TORCH
     if heavy and not cold and same_libraries(environment):
-        done = warm_process().start(package_of(folder), command[1:], folder, environment)
+        module = f"{package_of(folder)}.lab"
+        done = warm_process().start(module, command[1:], folder, environment)
         out, err = done.communicate(timeout=timeout_s)
     else:
         done = subprocess.run(

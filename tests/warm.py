@@ -25,7 +25,7 @@ READ_AT_IMPORT = (
     *("CUDA", "GOMP", "HDF5", "KMP", "LANG", "LC_", "LD_", "LIGHTNING", "MALLOC", "MKL", "MPL"),
     *("NUMEXPR", "OMP", "OPENBLAS", "PL_", "PYTHON", "PYTORCH", "TORCH"),
 )
-SET_IN_THE_FORK = ("PYTHONPATH", "PYTHONUNBUFFERED")
+SET_IN_THE_FORK = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in SET_IN_THE_FORK}
 
 
@@ -55,13 +55,13 @@ class WarmProcess:
                 env=ENVIRONMENT,
             )
 
-    def start(self, package, arguments, cwd, environment, stderr=subprocess.PIPE):
-        """`python -m PACKAGE.lab ARGUMENTS` as a fork of this process, in a session of its own."""
+    def start(self, module, arguments, cwd, environment, stderr=subprocess.PIPE):
+        """`python -m MODULE ARGUMENTS` as a fork of this process, in a session of its own."""
         out, out_end = os.pipe()
         err, err_end = (None, out_end) if stderr == subprocess.STDOUT else os.pipe()
         status, status_end = os.pipe()
         request = {
-            "module": f"{package}.lab",
+            "module": module,
             "arguments": [str(word) for word in arguments],
             "cwd": str(cwd),
             "environment": environment,
@@ -177,7 +177,10 @@ def become(module, arguments, cwd, environment):
     sys.stdout.reconfigure(line_buffering="PYTHONUNBUFFERED" in environment)
     random.seed()
     sys.modules["numpy"].random.seed()
-    sys.modules["torch"].seed()
+    torch = sys.modules["torch"]
+    torch.seed()
+    if "OMP_NUM_THREADS" in environment:
+        torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
