@@ -58,13 +58,15 @@ def copy_template(folder, answers_only=False):
 
 SLOWEST_FILES = (
     "bench",
-    "settings",
-    "training",
     "signals",
+    "settings",
     "training_ends",
-    "hdf5_resume",
+    "training",
+    "cluster_local",
+    "setup",
+    "record_crash",
     "project",
-    "profile",
+    "hdf5_resume",
 )
 IMPORT_TORCH = ("train", "resume", "eval", "check", "bench", "data")  # commands that do
 

@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import pytest
 from conftest import ROOT
 from packaging.requirements import Requirement
-from rendered import check_project
+from project_files import check_project
 
 PLAIN_TEXT = r'''
 say "hi"

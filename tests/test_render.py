@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import QUESTIONS, ROOT
-from rendered import check_project, files, lint
+from project_files import check_project, files, lint
 
 COPIER = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
 MATRIX = [  # every pair of site, licence and kind of name

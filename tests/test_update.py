@@ -7,7 +7,7 @@ import copier
 import pytest
 import yaml
 from conftest import ROOT, call, equip
-from rendered import files
+from project_files import files
 from repositories import commit, git
 
 OPTIONS = {"defaults": True, "quiet": True, "unsafe": False}
