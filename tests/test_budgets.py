@@ -137,7 +137,7 @@ def links():
                 yield name, target
 
 
-@pytest.mark.parametrize(("name", "target"), links())
+@pytest.mark.parametrize(("name", "target"), list(links()))
 def test_markdown_links_lead_somewhere(name, target):
     path, _, heading = target.partition("#")
     file = (ROOT / name).parent / path if path else ROOT / name
