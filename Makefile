@@ -36,7 +36,7 @@ demo: build/copier/ready
 	@echo "  lab trials new wide --from baseline     your first idea"
 
 test: .venv/ready
-	@.venv/bin/python -m pytest -n 2 --dist loadfile # two files at a time
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # two files at a time
 
 test-cluster: .venv/ready
 	@if [ "$$(id -u)" = 0 ]; then .venv/bin/python -m pytest -m cluster; \

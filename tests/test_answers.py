@@ -11,86 +11,60 @@ import hypothesis.strategies as st
 import pytest
 from conftest import ROOT
 from packaging.requirements import Requirement
-from rendered import check_project
+from project_files import check_project
 
-# Left out: what no answer lands in, which makes a render fast.
-ANSWERS_ONLY = ("/src/*/lab", "/src/*/*.py", "/tests", "/.github")
+PLAIN_TEXT = r'''
+say "hi"
+C:\new \u12
+it's
+"""
+🎲 名前 ñ
+{{ 7 * 7 }}
+{% if %}
+${package}
+a: b # c
+- x
+1. x
+2) x
++ x
+# x
+C#
+> x
+[a](b)
+![a](b)
+*a* _b_ a_b __c__
+~~a~~
+`rm -rf`
+$(touch x); ls
+<script>
+&lt; & co
+| a | b |
+&anchor *ref
+%TAG !x
+@x
+!x
+null
+yes
+1e3
+0x10
+2026-11-20
+\
+a\
+---
+=
+'''
+PLAIN_LINES = [*PLAIN_TEXT.strip().split("\n"), "'''", "x" * 60]
 
-PLAIN_LINES = [
-    *(
-        'say "hi"',
-        "C:\\new \\u12",
-        "it's",
-        '"""',
-        "'''",
-        "🎲 名前 ñ",
-        "{{ 7 * 7 }}",
-        "{% if %}",
-        "${package}",
-    ),
-    *(
-        "a: b # c",
-        "- x",
-        "1. x",
-        "2) x",
-        "+ x",
-        "# x",
-        "C#",
-        "> x",
-        "[a](b)",
-        "![a](b)",
-        "*a* _b_ a_b __c__",
-        "~~a~~",
-    ),
-    *(
-        "`rm -rf`",
-        "$(touch x); ls",
-        "<script>",
-        "&lt; & co",
-        "| a | b |",
-        "&anchor *ref",
-        "%TAG !x",
-        "@x",
-        "!x",
-    ),
-    *("null", "yes", "1e3", "0x10", "2026-11-20", "\\", "a\\", "---", "=", "x" * 60),
-]
 BAD_PACKAGES = [
-    *(
-        "class",
-        "1abc",
-        "2026-study",
-        "日本語",
-        "..",
-        ".",
-        "_",
-        "",
-        "a",
-        "Torch",
-        "nets\n",
-        "x" * 41,
-    ),
-    *(
-        "torch",
-        "numpy",
-        "hydra",
-        "yaml",
-        "sklearn",
-        "scikit_learn",
-        "json",
-        "test",
-        "tests",
-        "src",
-        "lab",
-        "site",
-    ),
-    *("conf", "utils", "../evil", "a/b", "a;b", "$HOME"),
-]
+    "class", "1abc", "2026-study", "日本語", "..", ".", "_", "", "a", "Torch", "nets\n", "x" * 41,
+    "torch", "numpy", "hydra", "yaml", "sklearn", "scikit_learn", "json", "test", "tests", "src",
+    "lab", "site", "conf", "utils", "../evil", "a/b", "a;b", "$HOME",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", PLAIN_LINES)
-def test_any_line_of_text_survives(render, tmp_path, text):
-    folder = render(tmp_path / "p", ANSWERS_ONLY, project_name=text, description=text, author=text)
+def test_any_line_of_text_survives(render_answers, tmp_path, text):
+    folder = render_answers(tmp_path / "p", project_name=text, description=text, author=text)
     assert check_project(folder, project_name=text, description=text, author=text)
 
 
@@ -111,16 +85,16 @@ def test_any_line_of_text_survives(render, tmp_path, text):
         ("x" * 201, "201 characters"),
     ],
 )
-def test_text_that_is_refused(render, tmp_path, question, text, why):
+def test_text_that_is_refused(render_answers, tmp_path, question, text, why):
     with pytest.raises(ValueError, match=why):
-        render(tmp_path / "p", ANSWERS_ONLY, **{question: text})
+        render_answers(tmp_path / "p", **{question: text})
     assert not (tmp_path / "p").exists()
 
 
 @pytest.mark.parametrize("name", BAD_PACKAGES)
-def test_package_name_that_is_refused(render, tmp_path, name):
+def test_package_name_that_is_refused(render_answers, tmp_path, name):
     with pytest.raises(ValueError, match=r"The package name .*(for example|take another name)"):
-        render(tmp_path / "p", ANSWERS_ONLY, package_name=name)
+        render_answers(tmp_path / "p", package_name=name)
     assert not (tmp_path / "p").exists()
 
 
@@ -136,8 +110,8 @@ def test_package_name_that_is_refused(render, tmp_path, name):
         ("n" * 200, "my_project"),  # too long for a name, so the name is "my project"
     ],
 )
-def test_package_name_from_the_folder(render, tmp_path, folder, package):
-    rendered = render(tmp_path / folder, ANSWERS_ONLY)
+def test_package_name_from_the_folder(render_answers, tmp_path, folder, package):
+    rendered = render_answers(tmp_path / folder)
     assert check_project(rendered) == package
 
 
@@ -147,11 +121,11 @@ line = st.text(st.characters(codec="utf-8"), max_size=70)
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(name=line, description=line)
 def test_names_and_descriptions_are_refused_by_name_or_read_back(
-    render, tmp_path_factory, name, description
+    render_answers, tmp_path_factory, name, description
 ):
     folder = tmp_path_factory.mktemp("any") / "p"
     try:
-        render(folder, ANSWERS_ONLY, project_name=name, description=description)
+        render_answers(folder, project_name=name, description=description)
     except ValueError as error:
         refusal = str(error)
     else:

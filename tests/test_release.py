@@ -3,7 +3,8 @@
 import sys
 
 import pytest
-from conftest import ROOT, call, commit
+from conftest import ROOT
+from repositories import commit, git, write
 
 sys.path.insert(0, str(ROOT / "hooks"))
 import check_release
@@ -14,25 +15,22 @@ HEADER = '# Template\'s file: replaced by "copier update".\n'
 @pytest.fixture
 def template(tmp_path):
     """A tiny template with the tag 0.1.0 and one commit on top, ready to become 0.2.0."""
-    write(tmp_path, "copier.yml", "_subdirectory: template\nname: {type: str, default: x}\n")
+    answers = "template/{{ _copier_conf.answers_file }}.jinja"
     write(
         tmp_path,
-        "template/{{ _copier_conf.answers_file }}.jinja",
-        "{{ _copier_answers | to_nice_yaml }}",
+        {
+            "copier.yml": "_subdirectory: template\nname: {type: str, default: x}\n",
+            answers: "{{ _copier_answers | to_nice_yaml }}",
+            "template/seed.txt": "the user's\n",
+            "template/lab/own.py": HEADER,
+            "CHANGELOG.md": "# Changes\n\n## 0.1.0\n\nThe first.\n",
+        },
     )
-    write(tmp_path, "template/seed.txt", "the user's\n")
-    write(tmp_path, "template/lab/own.py", HEADER)
-    write(tmp_path, "CHANGELOG.md", "# Changes\n\n## 0.1.0\n\nThe first.\n")
     commit(tmp_path, "first")
-    call(tmp_path, "git", "tag", "0.1.0")
-    write(tmp_path, "CHANGELOG.md", "# Changes\n\n## 0.2.0\n\nMore.\n\n## 0.1.0\n\nThe first.\n")
+    git(tmp_path, "tag", "0.1.0")
+    write(tmp_path, {"CHANGELOG.md": "# Changes\n\n## 0.2.0\n\nMore.\n\n## 0.1.0\n\nThe first.\n"})
     commit(tmp_path, "second")
     return tmp_path
-
-
-def write(folder, name, text):
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text)
 
 
 def test_a_good_release_passes(template, capsys):
@@ -41,7 +39,7 @@ def test_a_good_release_passes(template, capsys):
 
 
 def test_a_first_release_passes(template):
-    call(template, "git", "tag", "-d", "0.1.0")
+    git(template, "tag", "-d", "0.1.0")
     assert check_release.check(template, "0.2.0") == []
 
 
@@ -56,36 +54,33 @@ def test_a_version_that_copier_ignores(template, version):
 
 
 def test_versions_are_compared_as_versions(template):
-    call(template, "git", "tag", "0.10.0", "HEAD~1")
+    git(template, "tag", "0.10.0", "HEAD~1")
     assert check_release.check(template, "0.2.0") == [
         "0.2.0 is not newer than the last tag, 0.10.0"
     ]
 
 
 def test_a_commit_has_one_tag(template):
-    call(template, "git", "tag", "nice")
+    git(template, "tag", "nice")
     assert "one commit has one tag" in check_release.check(template, "0.2.0")[0]
 
 
 def test_no_changelog_entry(template):
     assert "CHANGELOG.md has no entry" in check_release.check(template, "0.3.0")[0]
-    write(template, "CHANGELOG.md", "# Changes\n\n## 0.3.0\n\n## 0.1.0\n\nThe first.\n")
+    write(template, {"CHANGELOG.md": "# Changes\n\n## 0.3.0\n\n## 0.1.0\n\nThe first.\n"})
     commit(template, "an empty entry")
     assert "CHANGELOG.md has no entry" in check_release.check(template, "0.3.0")[0]
 
 
 def test_uncommitted_work(template):
-    write(template, "template/new.txt", "")
+    write(template, {"template/new.txt": ""})
     assert "new.txt" in check_release.check(template, "0.2.0")[0]
 
 
 @pytest.mark.parametrize("key", ["_tasks", "_migrations", "_jinja_extensions"])
 def test_what_needs_trust(template, key):
-    write(
-        template,
-        "copier.yml",
-        f"_subdirectory: template\n{key}: []\nname: {{type: str, default: x}}\n",
-    )
+    settings = f"_subdirectory: template\n{key}: []\nname: {{type: str, default: x}}\n"
+    write(template, {"copier.yml": settings})
     commit(template, "tasks")
     assert f"copier.yml has {key}" in check_release.check(template, "0.2.0")[0]
 
@@ -97,7 +92,7 @@ def test_a_dropped_path_needs_a_tombstone(template):
         "an update from 0.1.0 deletes seed.txt in projects. Add it to the tombstones in copier.yml"
     ]
     tombstone = "_exclude:\n  - \"{% if _copier_operation == 'update' %}seed.txt{% endif %}\"\n"
-    write(template, "copier.yml", (template / "copier.yml").read_text() + tombstone)
+    write(template, {"copier.yml": (template / "copier.yml").read_text() + tombstone})
     commit(template, "tombstone")
     assert check_release.check(template, "0.2.0") == []
 
@@ -107,6 +102,6 @@ def test_a_dropped_file_of_the_template_is_named_in_the_changelog(template):
     commit(template, "drop")
     assert "deletes lab/own.py" in check_release.check(template, "0.2.0")[0]
     text = (template / "CHANGELOG.md").read_text()
-    write(template, "CHANGELOG.md", text.replace("More.", "`lab/own.py` is gone."))
+    write(template, {"CHANGELOG.md": text.replace("More.", "`lab/own.py` is gone.")})
     commit(template, "say so")
     assert check_release.check(template, "0.2.0") == []

@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import QUESTIONS, ROOT
-from rendered import check_project, files, lint
+from project_files import check_project, files, lint
 
 COPIER = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
-ANSWERS_ONLY = (
-    "/src/*/lab",
-    "/src/*/*.py",
-    "/tests",
-    "/.github",
-)  # leaves the files that answers land in: faster
-
 MATRIX = [  # every pair of site, licence and kind of name
     ("Wide nets", "workstation", "MIT"),
     ("Wide nets", "slurm", "Apache-2.0"),
@@ -62,21 +55,24 @@ def test_seeds_are_listed_twice():
 
 
 @pytest.mark.parametrize(("name", "site", "license_"), MATRIX)
-def test_matrix_of_answers(render, tmp_path, name, site, license_):
-    folder = render(tmp_path / "p", project_name=name, site=site, license=license_)
+def test_matrix_of_answers(render_answers, tmp_path, name, site, license_):
+    folder = render_answers(tmp_path / "p", project_name=name, site=site, license=license_)
     package = check_project(folder, project_name=name, license=license_, site=site)
     config = yaml.safe_load(
         (folder / "src" / package / "conf/config.yaml").read_text(encoding="utf-8")
     )
     assert {"site": site} in config["defaults"]
-    assert lint(folder) == ""
 
 
-def test_default_project_is_clean(project):
+def test_projects_are_whole_and_clean(render, project, tmp_path):
     assert (
         check_project(project, project_name="myproj", license="MIT", site="workstation") == "myproj"
     )
-    assert lint(project) == ""
+    names = sorted({name for name, _, _ in MATRIX})
+    folders = [render(tmp_path / f"p{i}", project_name=name) for i, name in enumerate(names)]
+    for folder, name in zip(folders, names, strict=True):
+        check_project(folder, project_name=name)
+    assert lint(project, *folders) == ""
 
 
 def test_template_itself_is_clean():

@@ -6,8 +6,9 @@ import shutil
 import copier
 import pytest
 import yaml
-from conftest import ROOT, call, commit, equip
-from rendered import files
+from conftest import ROOT, call, equip
+from project_files import files
+from repositories import commit, git
 
 OPTIONS = {"defaults": True, "quiet": True, "unsafe": False}
 LAB = "template/src/{{package_name}}/lab"
@@ -36,7 +37,7 @@ def releases(template, tmp_path_factory):
     ignored.write_text(now[ignored].replace("/wandb\n", ""))
     task.write_text(now[task] + "\n# an older comment\n")
     commit(folder, "0.0.1")
-    call(folder, "git", "tag", "0.0.1")
+    git(folder, "tag", "0.0.1")
     for path, text in now.items():
         path.write_text(text, encoding="utf-8")
     (folder / LAB / "machine/older_name.py").rename(moved)
@@ -46,7 +47,7 @@ def releases(template, tmp_path_factory):
     with_tombstone = config[begin:].replace('"update" %}\n', '"update" %}\n    /notes.md\n', 1)
     (folder / "copier.yml").write_text(config[:begin] + with_tombstone)
     commit(folder, "99.0.0")
-    call(folder, "git", "tag", "99.0.0")
+    git(folder, "tag", "99.0.0")
     return folder
 
 
@@ -59,9 +60,9 @@ def old(releases, tmp_path):
 
 def update(folder, releases):
     copier.run_update(folder, vcs_ref="99.0.0", overwrite=True, **OPTIONS)
-    assert call(folder, "git", "ls-files", "-u") == "", "conflicts"
+    assert git(folder, "ls-files", "-u") == "", "conflicts"
     assert not list(folder.rglob("*.rej"))
-    assert call(folder, "git", "diff", "--check", "HEAD") == ""
+    assert git(folder, "diff", "--check", "HEAD") == ""
     assert "_commit: 99.0.0" in (folder / ".copier-answers.yml").read_text()
 
 
@@ -78,9 +79,7 @@ def test_an_untouched_project_becomes_a_new_one(old, releases, tmp_path):
     seeds = {"src/myproj/task.py", "notes.md"}  # the older ones stay
     names = [name for name in files(fresh) if name not in seeds]
     assert filecmp.cmpfiles(old, fresh, names, shallow=False) == (names, [], [])
-    tracked = set(
-        call(old, "git", "ls-files", "-co", "--exclude-standard", "--deduplicate").split()
-    )
+    tracked = set(git(old, "ls-files", "-co", "--exclude-standard", "--deduplicate").split())
     assert {name for name in tracked if (old / name).exists()} - {".venv"} == set(files(fresh)) | {
         "notes.md"
     }

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from conftest import environment_of, warm_process
+from conftest import call, environment_of, warm_process
 from warm import same_libraries
 
 LOOK = """
@@ -38,13 +38,15 @@ def probe(tmp_path):
         package = tmp_path / "src/probe/lab"
         package.mkdir(parents=True, exist_ok=True)
         (package / "__main__.py").write_text(code)
-        return warm_process().start("probe", words, tmp_path, environment_of(tmp_path, **variables))
+        return warm_process().start(
+            "probe.lab", words, tmp_path, environment_of(tmp_path, **variables)
+        )
 
     return start
 
 
 def test_a_fork_sees_what_a_cold_start_sees(probe, tmp_path):
-    variables = {"MINE": "ä", "TMPDIR": str(tmp_path)}
+    variables = {"MINE": "ä", "OMP_NUM_THREADS": "1"}
     out, err = probe(LOOK, "a b", "c", **variables).communicate(timeout=60)
     cold = subprocess.run(
         [sys.executable, "-m", "probe.lab", "a b", "c"],
@@ -89,7 +91,17 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(probe, tmp_pa
     assert not mark.exists()
 
 
+def test_resume_and_eval_start_cold_too(home):
+    """The other commands do in the README, which test_project.py types."""
+    settings = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1")
+    call(home, "lab", "train", *settings)
+    assert "epoch 2/2" in call(home, "lab", "resume", "@last", "trainer.max_epochs=2", cold=True)
+    evaluate = ("lab", "eval", "@last", "--json")
+    cold, warm = call(home, *evaluate, cold=True), call(home, *evaluate)
+    assert json.loads(cold.splitlines()[-1]) == json.loads(warm.splitlines()[-1])
+
+
 def test_other_libraries_are_started_cold():
     assert same_libraries(dict(os.environ))
     assert same_libraries(os.environ | {"PYTHONPATH": "/x", "LAB_RUN_DIR": "/y"})
-    assert not same_libraries(os.environ | {"OMP_NUM_THREADS": "3"})
+    assert not same_libraries(os.environ | {"MKL_NUM_THREADS": "3"})

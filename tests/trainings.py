@@ -35,7 +35,7 @@ def start(folder, *settings, command="train", until="epoch 2/", **variables):
         os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONUNBUFFERED": "1"} | variables
     )
     words = [command, *settings]
-    process = warm_process().start("myproj", words, folder, environment, subprocess.STDOUT)
+    process = warm_process().start("myproj.lab", words, folder, environment, subprocess.STDOUT)
     if until is None:
         return process, []
     lines = []

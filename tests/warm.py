@@ -1,7 +1,7 @@
 """A process that has imported torch, Lightning and h5py once, and forks for each `lab` command: seconds less each.
 
-A fork has its own directory, environment, arguments, pipes, session and copy of the project's package, which the warm
-process never imports. It cannot have another environment while the libraries are imported: `same_libraries` tells.
+A fork has a directory, environment, arguments, pipes and session of its own, and imports the project's package itself.
+Libraries that read a variable while they are imported have read it before: see `same_libraries`.
 
 Run as a program, this file is the warm process: it reads requests from a socket until the tests close it.
 """
@@ -25,20 +25,18 @@ READ_AT_IMPORT = (
     *("CUDA", "GOMP", "HDF5", "KMP", "LANG", "LC_", "LD_", "LIGHTNING", "MALLOC", "MKL", "MPL"),
     *("NUMEXPR", "OMP", "OPENBLAS", "PL_", "PYTHON", "PYTORCH", "TORCH"),
 )
-SET_IN_THE_FORK = ("PYTHONPATH", "PYTHONUNBUFFERED")
+SET_IN_THE_FORK = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in SET_IN_THE_FORK}
 
 
 def same_libraries(environment):
-    """Whether these variables leave the libraries as the warm process, which has those of the tests, imported them."""
-
-    def read_at_import(variables):
-        return {
-            name: value
-            for name, value in variables.items()
-            if name.startswith(READ_AT_IMPORT) and name not in SET_IN_THE_FORK
-        }
-
-    return read_at_import(environment) == read_at_import(os.environ)
+    """Whether libraries that are imported under these variables are those of the warm process."""
+    names = {
+        name
+        for name in {*environment, *ENVIRONMENT}
+        if name.startswith(READ_AT_IMPORT) and name not in SET_IN_THE_FORK
+    }
+    return all(environment.get(name) == ENVIRONMENT.get(name) for name in names)
 
 
 # ---------------------------------------------------------------- the side of the tests
@@ -49,22 +47,21 @@ class WarmProcess:
 
     def __init__(self):
         self.socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {k: v for k, v in os.environ.items() if k not in SET_IN_THE_FORK}
         with other_end:
             self.process = subprocess.Popen(
                 [sys.executable, __file__, str(other_end.fileno())],
                 pass_fds=[other_end.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=environment,
+                env=ENVIRONMENT,
             )
 
-    def start(self, package, arguments, cwd, environment, stderr=subprocess.PIPE):
-        """`python -m PACKAGE.lab ARGUMENTS` as a fork of this process, in a session of its own."""
+    def start(self, module, arguments, cwd, environment, stderr=subprocess.PIPE):
+        """`python -m MODULE ARGUMENTS` as a fork of this process, in a session of its own."""
         out, out_end = os.pipe()
         err, err_end = (None, out_end) if stderr == subprocess.STDOUT else os.pipe()
         status, status_end = os.pipe()
         request = {
-            "module": f"{package}.lab",
+            "module": module,
             "arguments": [str(word) for word in arguments],
             "cwd": str(cwd),
             "environment": environment,
@@ -180,7 +177,10 @@ def become(module, arguments, cwd, environment):
     sys.stdout.reconfigure(line_buffering="PYTHONUNBUFFERED" in environment)
     random.seed()
     sys.modules["numpy"].random.seed()
-    sys.modules["torch"].seed()
+    torch = sys.modules["torch"]
+    torch.seed()
+    if "OMP_NUM_THREADS" in environment:
+        torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
