@@ -91,7 +91,7 @@ def pictures(case: Case) -> tuple[np.ndarray, np.ndarray]:
 def contenders(hdf5, case: Case, directory: Path) -> dict[str, Iterator[int]]:
     """Endless streams of batch sizes by name."""
     x, y = pictures(case)
-    file = hdf5.write(directory / "ours.h5", {"x": x, "y": y}, {"train": range(case.n)})
+    file = hdf5.write_data_file(directory / "ours.h5", {"x": x, "y": y}, {"train": range(case.n)})
     dataset = hdf5.H5Dataset(file, "train")
     common = {"batch_size": case.batch_size, "shuffle": True}
     from project.lab.hdf5.loader import Loader

@@ -19,6 +19,7 @@ from .lab.record.run import Run
 from .lab.training.accelerate import accelerate
 from .lab.training.build import build_data, build_task
 from .lab.training.checkpoint import last_checkpoint
+from .lab.training.data_change import print_data_change
 from .lab.training.health import add_health
 from .lab.training.lightning_internals import skip_unused_hooks
 from .lab.training.profilers import build_profile
@@ -38,10 +39,9 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     task = accelerate(build_task(config), config)
     trainer = build_trainer(config, run, recording.n, data, task)
     trainer = skip_unused_hooks(add_health(trainer, config, profile, run.dir))
-    recording.note(
-        world_size=trainer.world_size,
-        data=data.fingerprint() if hasattr(data, "fingerprint") else None,
-    )
+    fingerprint = data.fingerprint() if hasattr(data, "fingerprint") else None
+    print_data_change(run.dir, fingerprint)
+    recording.note(world_size=trainer.world_size, data=fingerprint)
 
     # 3. Fit: from the newest checkpoint of the run, or from the start
     trainer.fit(
