@@ -1,8 +1,9 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""One HDF5 file per data set: packed once, read through a memory map, verified, staged, exact after a resume.
+"""One HDF5 file per data set: packed once, read through a memory map, exact after a resume.
 
-Names are imported when they are first used, so that packing and verifying import neither torch nor Lightning.
-No file here has the name of a public function: importing the file would put it in the function's place.
+Names are imported when they are first used, so that packing and verifying import neither torch nor
+Lightning. No file here has the name of a public function: importing the file would put it in the
+function's place.
 """
 
 from importlib import import_module

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""A file takes its name when all of it is on the disk; a failed write is explained and leaves nothing."""
+"""A file takes its name when all of it is on the disk; a failed write leaves nothing."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from .file_errors import DataFileError
 
 
 def temporary_directory_next_to(path: Path) -> tempfile.TemporaryDirectory:
-    """A directory on the disk of `path` for what is not complete yet, removed at the end whatever happens.
+    """A directory for what is not complete yet, on the disk of `path`; always removed.
 
     Raises:
         DataFileError: the directory of `path` cannot be made or written to.
@@ -37,7 +37,7 @@ def publish(temporary: Path, path: Path) -> None:
 
 @contextmanager
 def explain_write_errors(path: Path) -> Iterator[None]:
-    """Turns a full disk, a quota, a read-only place or a missing permission into a DataFileError about `path`."""
+    """Turns a full disk, a quota or a missing permission into a DataFileError about `path`."""
     try:
         yield
     except (OSError, RuntimeError) as error:  # h5py closes a file on a full disk with RuntimeError

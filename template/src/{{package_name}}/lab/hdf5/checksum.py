@@ -68,7 +68,7 @@ def _sha256_of(path: Path, array: Array, bar: tqdm) -> str:
 
 
 def version_key(path: Path) -> str:
-    """A file name for what belongs to this version of a file: from its size, time of change and name."""
+    """Names this version of a file: from its size, time of change and name."""
     stat = os.stat(path)
     return f"{stat.st_size:x}-{stat.st_mtime_ns:x}-{path.name}"
 

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Collects samples that come one at a time: each field in a temporary file, so that memory holds one sample."""
+"""Collects samples that come one at a time, each field in a temporary file."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
@@ -24,10 +24,10 @@ def collect_fields(
     on_sample: Callable[[Mapping[str, Any]], None],
     ragged: Collection[str] = (),
 ) -> dict[str, Field]:
-    """The fields of `samples`, dicts of arrays (see `H5DataModule.samples`), as memory maps of files in `directory`.
+    """The fields of `samples` (see `H5DataModule.samples`), as memory maps of files in `directory`.
 
-    One-dimensional fields that differ in length become ragged. Memory holds one sample and a few numbers
-    for each, however large the source is.
+    One-dimensional fields that differ in length become ragged. Memory holds one sample and a few
+    numbers for each, however large the source is.
 
     Args:
         path: the data file they are for, to name it in errors.
@@ -35,7 +35,8 @@ def collect_fields(
         ragged: fields that are ragged even if all samples have one length.
 
     Raises:
-        DataFileError: samples that differ in fields, type or shape, or no space for them in `directory`.
+        DataFileError: samples that differ in fields, type or shape, or no space for them in
+            `directory`.
     """
     collected: dict[str, _CollectedField] = {}
     with ExitStack() as stack:
@@ -62,7 +63,7 @@ def collect_fields(
 
 
 class _CollectedField:
-    """One field of the samples so far, in `file`; `first` says which type and shape the others must have."""
+    """One field of the samples so far, in `file`; all have the type and shape of the `first`."""
 
     def __init__(self, file: BinaryIO, first: np.ndarray) -> None:
         self.file = file

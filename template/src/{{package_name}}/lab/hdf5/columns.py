@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The arrays that a data file is made of, in blocks of rows, so that memory never holds a whole array."""
+"""The arrays that a data file is made of, in blocks of rows that fit into memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .file_layout import BLOCK_BYTES, OFFSETS, check_type
 
 @dataclass(frozen=True)
 class RaggedField:
-    """A field whose samples vary in length: `sample(i)` is one-dimensional and has `lengths[i]` values."""
+    """A field whose samples vary in length: the one-dimensional `sample(i)` has `lengths[i]` values."""
 
     dtype: np.dtype
     lengths: np.ndarray
@@ -28,7 +28,7 @@ Field = np.ndarray | RaggedField  # an array (N, ...), which may be a memory map
 
 @dataclass(frozen=True)
 class Column:
-    """One array to write; `blocks` gives it from the first row to the last, about BLOCK_BYTES at a time."""
+    """One array to write; `blocks` are its rows from first to last, about BLOCK_BYTES each."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ def count_samples(path: Path, fields: Mapping[str, Field]) -> int:
     """How many samples these fields have.
 
     Raises:
-        DataFileError: a name or a type that cannot be stored, no samples, or fields of unequal length.
+        DataFileError: a name or type that cannot be stored, no samples, or unequal lengths.
     """
     lengths = {}
     for name, field in fields.items():

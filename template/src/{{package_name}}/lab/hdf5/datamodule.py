@@ -28,20 +28,20 @@ from .stage import stage
 class H5DataModule(L.LightningDataModule):
     """Train, val, test and predict loaders over one data file.
 
-    Subclass it in data.py: what a sample is (`samples`), how a batch is transformed in a worker (`transform`)
-    and on the device (`on_after_batch_transfer`).
+    Subclass it in data.py: what a sample is (`samples`), how a batch is transformed in a worker
+    (`transform`) and on the device (`on_after_batch_transfer`).
 
     Args:
         path: the file, looked up along `search` unless absolute.
         search: directories, first wins.
         batch_size: samples per step and rank.
         seed: of the order and of all random augmentation.
-        fields, shapes: see `H5Dataset`. Longer ragged samples are cropped at random in training, else from
-            the start.
-        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores there are
-            per rank.
-        stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null: read it
-            once.
+        fields, shapes: see `H5Dataset`. Longer ragged samples are cropped at random in training,
+            else from the start.
+        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores
+            there are per rank.
+        stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null:
+            read it once.
         drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
     """
 
@@ -71,14 +71,15 @@ class H5DataModule(L.LightningDataModule):
 
     @classmethod
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
-        """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}. Further keys
-        are further fields; "split" puts a sample into that split, "group" keeps all samples of one group in
-        one split."""
+        """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}.
+        Further keys are further fields; "split" puts a sample into that split, "group" keeps all
+        samples of one group in one split.
+        """
         raise LabError(f"{cls.__name__} has no samples(): write one in data.py, or pack with --as")
 
     transform: Transform | None = None
-    """Called as transform(batch, rng) on whole training batches in the reading thread or worker; draw from
-    `rng` only."""
+    """Called as transform(batch, rng) on whole training batches, in the reading thread or worker;
+    draw from `rng` only."""
 
     @property
     def file(self) -> Path:
@@ -93,7 +94,7 @@ class H5DataModule(L.LightningDataModule):
         return read_layout(self.file)
 
     def prepare_data(self) -> None:
-        """Once per node: a missing or damaged file ends the job here, with a message; a cold one is read."""
+        """Once per node: a missing or damaged file ends the job here; a cold one is read."""
         read_layout(self.file)
         if not self.stage:
             read_into_cache(self.file)
@@ -111,7 +112,7 @@ class H5DataModule(L.LightningDataModule):
     predict_dataloader = test_dataloader
 
     def loader(self, split: str, shuffle: bool = False) -> Loader:
-        """A loader over this rank's part of `split`; shuffled ones crop at random and apply `transform`.
+        """This rank's part of `split`; a shuffled loader crops at random and applies `transform`.
 
         Raises:
             DataFileError: the split has fewer samples than there are ranks (or none).
@@ -160,15 +161,17 @@ class H5DataModule(L.LightningDataModule):
         return 0, 1
 
     def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
-        """For random augmentation in `on_after_batch_transfer`: seeded by (seed, epoch, sample count, rank),
-        so that a resumed run draws for each batch what an uninterrupted one would have drawn."""
+        """For random augmentation in `on_after_batch_transfer`: seeded by (seed, epoch, sample
+        count, rank), so that a resumed run draws for each batch what an uninterrupted one would
+        have drawn.
+        """
         loader = self.loaders["train"]
         entropy = (self.seed, loader.epoch, loader.position, loader.order.rank)
         seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
         return torch.Generator(device).manual_seed(seed)
 
     def fingerprint(self) -> Fingerprint | None:
-        """What the data file is by its content, for the run's record; None on all ranks but the first."""
+        """What the data file is by its content; None on all ranks but the first."""
         if rank_zero_only.rank != 0:
             return None
         return fingerprint(self.file)
@@ -187,8 +190,9 @@ class H5DataModule(L.LightningDataModule):
         return max(1, cores() // ranks_here - 1)
 
     def _set_steps_done(self, n_steps: int) -> None:
-        """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where the
-        data end."""
+        """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends
+        where the data end.
+        """
         progress = self.trainer.fit_loop.epoch_loop.batch_progress.current
         shift = n_steps - progress.ready
         for count in ("ready", "started", "processed", "completed"):

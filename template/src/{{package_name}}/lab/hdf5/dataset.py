@@ -20,7 +20,7 @@ Transform = Callable[[Tensors, np.random.Generator], Tensors]
 
 
 def as_is(batch: Any) -> Any:
-    """The collate_fn for a DataLoader over an H5Dataset, whose `__getitems__` already gives the batch."""
+    """The collate_fn for a DataLoader over an H5Dataset, which already gives whole batches."""
     return batch
 
 
@@ -28,16 +28,18 @@ class H5Dataset(PickledWithoutMaps, Dataset):
     """The samples of one `split`: `dataset[i]` is a tuple of tensors in the order of `fields`.
 
     Args:
-        path: a file that `write_data_file` or `lab data pack` made, or the `Layout` of one that was opened already.
+        path: a file that `write_data_file` or `lab data pack` made, or the `Layout` of one that was
+            opened already.
         split: its name.
-        fields: what to read. A ragged field `wav` also offers `wav_lengths` (int64): valid values of each
-            sample.
-        shapes: of ragged fields. An int crops or pads with zeros to that many values; (height, width) is the
-            size of encoded images, then decoded to uint8 (B, 3, height, width). A ragged field without a
-            shape is padded to the longest sample of the batch.
-        crop: which part of a longer sample is read, `random` or `start` (images: `random` or the centre).
-        transform: called as transform(batch, rng) on a whole batch, in the worker or prefetch thread. Draw
-            from `rng` only: it gives the same numbers again after a resume.
+        fields: what to read. A ragged field `wav` also offers `wav_lengths` (int64): valid values
+            of each sample.
+        shapes: of ragged fields. An int crops or pads with zeros to that many values; (height,
+            width) is the size of encoded images, then decoded to uint8 (B, 3, height, width). A
+            ragged field without a shape is padded to the longest sample of the batch.
+        crop: which part of a longer sample is read, `random` or `start` (images: `random` or the
+            centre).
+        transform: called as transform(batch, rng) on a whole batch, in the worker or prefetch
+            thread. Draw from `rng` only: it gives the same numbers again after a resume.
 
     Raises:
         DataFileError: the file is not right, or has no such split or field.
@@ -68,7 +70,7 @@ class H5Dataset(PickledWithoutMaps, Dataset):
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """(n,) int64, where the samples of the split lie in the file; mapped once in each process."""
+        """(n,) int64, where the samples of the split lie in the file; mapped once a process."""
         return self.layout.map(self.layout.split(self.split))
 
     def __len__(self) -> int:
@@ -80,7 +82,7 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         return tuple(tensor[0] for tensor in self.__getitems__([index]))
 
     def __getitems__(self, indices: Batch | Sequence[int] | np.ndarray) -> Tensors:
-        """One tensor (B, ...) per field. `indices` count within the split, in any order, repeats allowed."""
+        """One tensor (B, ...) per field. `indices` count within the split and may repeat."""
         batch = indices if isinstance(indices, Batch) else Batch(np.asarray(indices, np.int64))
         rows = self.rows[batch.indices]
         tensors = tuple(torch.from_numpy(reader.read(rows, batch)) for reader in self.readers)

@@ -99,7 +99,7 @@ class LengthsReader(RaggedReader):
 
 
 class ImageReader(RaggedReader):
-    """Encoded images, decoded to RGB uint8 (B, 3, height, width): scaled to cover `size`, then cropped."""
+    """Decodes images to RGB uint8 (B, 3, height, width): scaled to cover `size`, then cropped."""
 
     def __init__(self, layout: Layout, name: str, size: Size, crop: str) -> None:
         super().__init__(layout, name, None, crop)

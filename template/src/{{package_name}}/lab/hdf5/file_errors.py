@@ -11,7 +11,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"  # every HDF5 file begins with it
 
 
 class DataFileError(LabError, ValueError):
-    """A data file, or what should become one, is not right: path, what was found, what was expected, what to type."""
+    """A data file, or what should become one, is not right."""
 
 
 def damaged(path: Path, damage: str) -> DataFileError:
@@ -32,7 +32,8 @@ def unreadable(path: Path, size_bytes: int, error: Exception) -> DataFileError:
             start = file.read(len(SIGNATURE))
         return damaged(
             path,
-            f"not an HDF5 file: {size_bytes} bytes that begin with {start!r}, expected {SIGNATURE!r}",
+            f"not an HDF5 file: {size_bytes} bytes that begin with {start!r}, "
+            f"expected {SIGNATURE!r}",
         )
     if "already open for write" in text or "consistency flags" in text:
         return damaged(path, "not complete: it is open for writing, or its writer was killed")

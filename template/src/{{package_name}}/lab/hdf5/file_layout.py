@@ -15,9 +15,8 @@ from .file_errors import DataFileError, damaged, unreadable
 
 FORMAT = "lab-hdf5"
 VERSION = 1
-OFFSETS = (
-    "_offsets"  # ends the name of the array that says where each sample of a ragged field begins
-)
+# Ends the name of the array that says where each sample of a ragged field begins
+OFFSETS = "_offsets"
 TORCH_TYPES = "?bhilqBHILQefdFD"  # NumPy's codes of the types that torch has too
 BLOCK_BYTES = 8 << 20  # read and written at once
 
@@ -46,7 +45,8 @@ class Array:
 class FileIdentity:
     """Tells one file from another under the same name.
 
-    The time of change is left out: `touch`, against the purge of a scratch disk, does not make another file.
+    The time of change is left out: `touch`, against the purge of a scratch disk, does not make
+    another file.
     """
 
     size_bytes: int
@@ -55,7 +55,7 @@ class FileIdentity:
 
 @dataclass(frozen=True)
 class Layout:
-    """A checked data file: its number of samples, its `arrays` (fields and offsets), `splits` and root `attrs`."""
+    """A checked data file. `arrays` are its fields and their offsets."""
 
     path: Path
     identity: FileIdentity
@@ -108,7 +108,7 @@ class Layout:
         return f"{self.path} has no {kind} {name!r}{nearest(name, names)}. It has: {listed}"
 
     def map(self, array: Array) -> np.ndarray:
-        """The array as a read-only memory map: a plain ndarray, which indexes twice as fast as np.memmap.
+        """A read-only memory map, as a plain ndarray, which indexes twice as fast as np.memmap.
 
         Raises:
             DataFileError: another file has taken the name of the one that was checked.
@@ -144,16 +144,17 @@ def check_type(where: str, dtype: np.dtype) -> None:
     """Raises DataFileError unless an array of `dtype` can be mapped as a tensor."""
     if not dtype.isnative or dtype.char not in TORCH_TYPES:
         raise DataFileError(
-            f"{where} has type {dtype}, expected numbers of up to 64 bits in this machine's byte order. "
-            "Store texts and images in a ragged uint8 field."
+            f"{where} has type {dtype}, expected numbers of up to 64 bits "
+            "in this machine's byte order. Store texts and images in a ragged uint8 field."
         )
 
 
 def read_layout(path: str | Path) -> Layout:
-    """Opens `path`, checks its structure and the hashes of its splits, and closes it (a few milliseconds).
+    """Checks the structure of `path` and the hashes of its splits (a few milliseconds).
 
     Raises:
-        DataFileError: missing, cut short, damaged, unfinished, foreign, or stored so that it cannot be mapped.
+        DataFileError: missing, cut short, damaged, unfinished, foreign, or stored so that it cannot
+            be mapped.
     """
     import h5py  # here, so that a mistyped command is answered without it
 
@@ -197,8 +198,8 @@ def _check_attrs(path: Path, attrs: dict[str, Any]) -> None:
         )
     if attrs.get("version") != VERSION:
         raise DataFileError(
-            f"{path} has version {attrs.get('version')} of the layout, this project reads {VERSION}. "
-            "Update the project: copier update"
+            f"{path} has version {attrs.get('version')} of the layout, "
+            f"this project reads {VERSION}. Update the project: copier update"
         )
     if attrs.get("complete") != 1:
         raise damaged(path, "it was never finished (complete is not 1)")
@@ -215,9 +216,10 @@ def _read_group(path: Path, group: Mapping[str, Any], file_bytes: int) -> dict[s
 def _read_array(path: Path, name: str, dataset: Any, file_bytes: int) -> Array:
     check_type(f"{path}: {dataset.name}", dataset.dtype)
     if dataset.chunks is not None or dataset.is_virtual or dataset.external:
+        command = f"h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
         raise DataFileError(
-            f"{path}: {dataset.name} is chunked, compressed or stored in another file, so it cannot "
-            f"be memory-mapped. Convert it: h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
+            f"{path}: {dataset.name} is chunked, compressed or stored in another file, "
+            f"so it cannot be memory-mapped. Convert it: {command}"
         )
     attrs = _plain_values(dataset.attrs)
     sha256 = str(attrs.pop("sha256", ""))

@@ -26,7 +26,7 @@ def config_file_of(project: Project, name: str) -> Path:
 
 
 def read_data_config(project: Project, name: str) -> DataConfig:
-    """The YAML of a data set by its name; a mistyped one is answered before anything slow is imported.
+    """The YAML of a data set by its name, read before anything slow is imported.
 
     Raises:
         LabError: there is no such data set, or its YAML lacks a line.

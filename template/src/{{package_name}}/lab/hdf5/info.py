@@ -19,7 +19,7 @@ ATTRS_SHOWN_ELSEWHERE = ("format", "n", "complete")
 
 
 def info_command(project: Project, args: list[str]) -> None:
-    """Fields, shapes, bytes, splits, class counts, provenance, striping, and where the file fits."""
+    """Prints fields, bytes, splits, classes, provenance, striping, and where the file fits."""
     parser = parser_for_one_file("info", "what a data file holds, and where it fits")
     options = parser.parse_args(args)
     layout = read_layout(data_file_of(project, options.name))

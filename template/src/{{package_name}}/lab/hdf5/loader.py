@@ -18,7 +18,8 @@ from .order import Batch, Order
 from .parallel import map_in_order
 
 AHEAD = 4  # turns of the reading thread before their batches are asked for
-# Handing over a batch of at most SMALL_BYTES takes longer than reading it: the thread reads several in a turn.
+# Handing over a batch of at most SMALL_BYTES takes longer than reading it,
+# so that the thread reads several in a turn.
 SMALL_BYTES = 128 << 10
 SMALL_BATCHES_PER_TURN = 8
 
@@ -34,7 +35,7 @@ class LoaderState(TypedDict):
 
 
 class _Turns:
-    """Cuts a plan into turns of the reading thread. `n_batches` of a turn may change while it is iterated."""
+    """Cuts a plan into turns of the reading thread; `n_batches` may change between two turns."""
 
     def __init__(self, plan: Iterator[Batch]) -> None:
         self.plan = plan
@@ -47,7 +48,7 @@ class _Turns:
 
 @dataclass
 class _Reading:
-    """What the thread read in one turn; an error comes with the batches that were read before it."""
+    """What the thread read in one turn; an error comes with the batches read before it."""
 
     batches: list[Tensors] = field(default_factory=list)
     error: Exception | None = None
@@ -55,20 +56,20 @@ class _Reading:
 
 @dataclass(eq=False)
 class Loader:
-    """An iterable over one rank's batches; each iteration is the next epoch, or the rest of the one it was
-    loaded into.
+    """One rank's batches; each iteration is the next epoch, or the rest of the one it resumes.
 
-    It is no DataLoader, so that Lightning leaves its sampling alone: it divides the samples among the ranks
-    by itself. With workers it drives one.
+    It is no DataLoader, so that Lightning leaves its sampling alone: it divides the samples among
+    the ranks by itself. With workers it drives one.
 
     Args:
         dataset, order: what is read, and in which order.
-        num_workers: 0 reads in one thread of this process, which is fastest unless samples need much work.
+        num_workers: 0 reads in one thread of this process, which is fastest unless samples need
+            much work.
         pin_memory: batches in page-locked memory, for copies to a GPU that do not block.
-        current_epoch: gives the present epoch when somebody else counts them (Lightning); None: this loader
-            counts.
-        on_resume_with_other_steps: called with the number of steps of the epoch that count as done, when a
-            state with another number of samples per step is loaded.
+        current_epoch: gives the present epoch when somebody else counts them (Lightning); None:
+            this loader counts.
+        on_resume_with_other_steps: called with the number of steps of the epoch that count as done,
+            when a state with another number of samples per step is loaded.
     """
 
     dataset: H5Dataset
@@ -98,7 +99,8 @@ class Loader:
     def plan(self) -> Iterator[Batch]:
         """The batches to come, from the position on.
 
-        The epoch is decided when the first batch is asked for: Lightning makes iterators before it knows it.
+        The epoch is decided when the first batch is asked for: Lightning makes iterators before it
+        knows it.
         """
         resumes = self._resumes
         self._resumes = False
@@ -180,8 +182,8 @@ class Loader:
         }
 
     def load_state_dict(self, state: LoaderState) -> None:
-        """The next iteration continues after the `position` of `state`, which may be from another number of
-        ranks.
+        """The next iteration continues after the `position` of `state`, which may be from another
+        number of ranks.
 
         Raises:
             LabError: the state is from another number of samples, where its position means nothing.
@@ -208,9 +210,9 @@ class Loader:
         if self.order.rank != 0:
             return
         print(
-            f"lab: Resuming epoch {self.epoch} at sample {self.position} with {self.order.step} samples "
-            f"per step (before: {state['step']}). The result will not be bit-identical to an "
-            "uninterrupted run.",
+            f"lab: resuming epoch {self.epoch} at sample {self.position} with {self.order.step} "
+            f"samples per step (before: {state['step']}). "
+            "The result will not be bit-identical to an uninterrupted run.",
             file=sys.stderr,
         )
 

@@ -9,8 +9,9 @@ import numpy as np
 
 
 def permutation(n: int, *entropy: int) -> np.ndarray:
-    """(n,) int64, random. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in every
-    version of NumPy."""
+    """(n,) int64, random. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in
+    every version of NumPy.
+    """
     return np.random.PCG64(entropy).random_raw(n).argsort()
 
 
@@ -20,7 +21,8 @@ class Batch:
 
     Args:
         indices: of its samples within the split.
-        end: samples of all ranks since the epoch began, this step's included; 0 without a planned order.
+        end: samples of all ranks since the epoch began, this step's included; 0 without a planned
+            order.
         entropy: seeds whatever is random in this batch; None without a planned order.
     """
 
@@ -30,8 +32,9 @@ class Batch:
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """Draws the same numbers for this batch whenever, and in whichever process, it is made. Without a
-        planned order it follows torch.manual_seed and the seed of a DataLoader's worker."""
+        """Draws the same numbers for this batch whenever, and in whichever process, it is made.
+        Without a planned order it follows torch.manual_seed and the seed of a DataLoader's worker.
+        """
         if self.entropy:
             return np.random.default_rng(self.entropy)
         import torch  # here, so that packing, which orders samples too, does not import it
@@ -41,11 +44,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Order:
-    """Cuts the samples 0..n-1 of an epoch into steps of world_size * batch_size, and each step into ranks.
+    """Cuts the samples 0..n-1 of an epoch into steps, and each step into ranks.
 
-    Every sample comes once per epoch. The last step is smaller and split evenly; when it would leave a rank
-    without a sample (fewer samples than ranks) they join the step before. `drop_last` leaves out the
-    incomplete step.
+    Every sample comes once per epoch. The last step is smaller and split evenly; when it would
+    leave a rank without a sample (fewer samples than ranks) they join the step before. `drop_last`
+    leaves out the incomplete step.
     """
 
     n: int

@@ -13,12 +13,14 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+import numpy as np
+
 from ..errors import LabError
 from ..project import Project
 from .atomic_file import temporary_directory_next_to
 from .checksum import fingerprint
 from .collect import collect_fields
-from .columns import Field, count_samples
+from .columns import count_samples
 from .file_layout import read_layout
 from .find import DataConfig, config_file_of, read_data_config
 from .images import Size
@@ -32,7 +34,7 @@ from .raw_tables import read_table
 from .split import Splitter, parse_shares, read_split_file
 from .writer import write_fields
 
-DESCRIPTION = """`lab data pack NAME [SOURCE]`: raw data into one .h5 file in the first writable directory of paths.data.
+DESCRIPTION = """Packs raw data into one .h5 file in the first writable directory of paths.data.
 
 Without --as, the samples come from the class that conf/data/NAME.yaml names: its samples(source).
 """
@@ -75,10 +77,8 @@ def pack_command(project: Project, args: list[str]) -> None:
     n_skipped = len(json.loads(layout.attrs.get("skipped", "[]")))
     print(f"  packed in {time.monotonic() - started_s:.1f} s, {n_skipped} damaged samples left out")
     if config is None:
-        print(
-            f"  next: write {config_file_of(project, options.name)} with the lines "
-            f"_target_ (a class in data.py), path: {options.name}.h5, search: ${{paths.data}} and fields"
-        )
+        print(f"  next: write {config_file_of(project, options.name)} with _target_ (a class in")
+        print(f"  data.py), path: {options.name}.h5, search: ${{paths.data}} and fields")
 
 
 def parse_options(args: list[str]) -> PackOptions:
@@ -169,9 +169,8 @@ def pack(config: DataConfig | None, target: Path, options: PackOptions) -> None:
     with temporary_directory_next_to(target) as scratch:
         directory = Path(scratch)
         if options.kind == "arrays":
-            fields: Mapping[str, Field] = open_arrays(options.sources, directory)
-            n_samples = count_samples(target, fields)
-            _add_rows(splitter, fields, n_samples, options)
+            fields = open_arrays(options.sources, directory)
+            _add_rows(splitter, fields, count_samples(target, fields), options)
         else:
             raw = _open_samples(config, options, damaged)
             field_attrs = raw.field_attrs
@@ -182,8 +181,7 @@ def pack(config: DataConfig | None, target: Path, options: PackOptions) -> None:
                 on_sample=splitter.add,
                 ragged=[name for name, attrs in field_attrs.items() if "ragged" in attrs],
             )
-            n_samples = count_samples(target, fields)
-        arrangement = splitter.arrange(n_samples)
+        arrangement = splitter.arrange(count_samples(target, fields))
         write_fields(
             target,
             fields,
@@ -203,7 +201,7 @@ def _build_splitter(options: PackOptions) -> Splitter:
 
 
 def _add_rows(
-    splitter: Splitter, arrays: Mapping[str, Field], n_samples: int, options: PackOptions
+    splitter: Splitter, arrays: Mapping[str, np.ndarray], n_samples: int, options: PackOptions
 ) -> None:
     """Gives the splitter each row of arrays, when it needs more of them than their number."""
     if options.group and options.group not in arrays:

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Reads a data file into the page cache before training: in order, which a cold network disk serves much faster."""
+"""Reads a data file in order, which a network disk serves fastest, into the page cache."""
 
 import os
 from contextlib import suppress
@@ -12,7 +12,7 @@ N_PROBES = 64
 
 
 def read_into_cache(path: Path) -> None:
-    """Reads the file once, unless it is in the page cache, or larger than half of the memory limit."""
+    """Reads the file once, unless it is cached, or larger than half of the memory limit."""
     size_bytes = path.stat().st_size
     if size_bytes > memory_limit_bytes() / 2:
         return

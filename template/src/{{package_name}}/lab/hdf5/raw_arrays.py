@@ -11,7 +11,7 @@ from .file_errors import DataFileError
 
 
 def open_arrays(sources: Sequence[Path], directory: Path) -> dict[str, np.ndarray]:
-    """Memory maps of .npy files by their stems, and of the members of .npz files, unpacked into `directory`.
+    """Memory maps of .npy files by their stems; .npz files are unpacked into `directory`.
 
     Raises:
         DataFileError: a file is damaged, or holds something else than numbers.

@@ -16,7 +16,7 @@ LARGEST_RIFF_BYTES = 0xFFFFFFFF
 
 
 def read_audio(root: Path, damaged: DamagedSamples) -> RawSamples:
-    """Samples {"wav": int16 (any length,), "y": class}, all at the sample rate of the first file."""
+    """Samples {"wav": int16 (any length,), "y": class} at the sample rate of the first file."""
     require_package("soundfile", "soundfile", "reading audio")
     folder = open_class_folder(root, "audio", SUFFIXES)
     rate_hz = _first_rate_hz(folder)
@@ -46,7 +46,7 @@ def _first_rate_hz(folder: ClassFolder) -> int | None:
 
 
 def _check_riff_length(content: bytes) -> None:
-    """libsndfile reads what is left of a WAV file that was cut short; its header says how long it was."""
+    """libsndfile reads what is left of a WAV file; its header says how long it was."""
     if content[:4] != b"RIFF":
         return
     expected_bytes = int.from_bytes(content[4:8], "little") + 8

@@ -16,7 +16,7 @@ from .raw_samples import DamagedSamples, UnchangedFiles
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """The files in `root`, by their paths below it; `classes` is empty when there are no sub-directories."""
+    """The files below `root`; `classes` is empty when there are no sub-directories."""
 
     root: Path
     files: list[Path]
@@ -27,7 +27,7 @@ def open_class_folder(root: Path, kind: str, suffixes: Sequence[str]) -> ClassFo
     """The files of a kind, such as images, that lie in `root`.
 
     Raises:
-        DataFileError: no directory, no such files, a file outside the classes, or a class without files.
+        DataFileError: no directory, no files, a file outside the classes, or an empty class.
     """
     if not root.is_dir():
         raise DataFileError(
@@ -57,7 +57,7 @@ def open_class_folder(root: Path, kind: str, suffixes: Sequence[str]) -> ClassFo
 def read_class_folder(
     folder: ClassFolder, field: str, read: Callable[[Path], np.ndarray], damaged: DamagedSamples
 ) -> Iterator[dict[str, Any]]:
-    """Samples {`field`: what `read` returns, "y": number of the class, when there are classes}, read ahead."""
+    """Samples {`field`: what `read` returns, "y": class}, read ahead in threads."""
     class_numbers = {name: np.int64(number) for number, name in enumerate(folder.classes)}
 
     def read_sample(file: Path) -> dict[str, Any] | None:

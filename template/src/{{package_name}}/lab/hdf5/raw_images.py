@@ -17,8 +17,7 @@ def read_images(root: Path, size: Size | None, damaged: DamagedSamples) -> RawSa
     """Samples {"x": RGB uint8 (3, height, width), "y": class}.
 
     Args:
-        size: each image is scaled to cover it and cropped to it; None: all images must have one size.
-    """
+        size: to which images are scaled and cropped; None: all images must have one size."""
     require_package("PIL", "pillow", "reading images")
     folder = open_class_folder(root, "images", SUFFIXES)
 
@@ -30,7 +29,7 @@ def read_images(root: Path, size: Size | None, damaged: DamagedSamples) -> RawSa
 
 
 def read_encoded_images(root: Path, damaged: DamagedSamples) -> RawSamples:
-    """Samples {"x": uint8, the bytes of an image file, "y": class}; they are checked by decoding."""
+    """Samples {"x": uint8, the bytes of an image file, "y": class}, checked by decoding."""
     require_package("PIL", "pillow", "reading images")
     folder = open_class_folder(root, "images", SUFFIXES)
 

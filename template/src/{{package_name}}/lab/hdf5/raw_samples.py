@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What the readers of raw data share: samples with their attributes, damaged samples, changed files."""
+"""What the readers of raw data share: their result, damaged samples, changed files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,14 +14,14 @@ from .file_errors import DataFileError
 
 @dataclass(frozen=True)
 class RawSamples:
-    """The samples of a source, one at a time (see `H5DataModule.samples`), and the attributes of their fields."""
+    """Samples of a source (see `H5DataModule.samples`), and the attributes of their fields."""
 
     samples: Iterator[dict[str, Any]]
     field_attrs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class DamagedSamples:
-    """What becomes of a sample that cannot be read: it ends the packing, or is left out when `skip` is set."""
+    """A sample that cannot be read ends the packing, or is left out when `skip` is set."""
 
     def __init__(self, skip: bool = False) -> None:
         self.skip = skip
@@ -62,6 +62,6 @@ class UnchangedFiles:
 
 
 def require_package(module: str, package: str, work: str) -> None:
-    """Raises DataFileError, with the command that installs it, when an optional package is missing."""
+    """Raises DataFileError, with the command to type, when an optional package is missing."""
     if find_spec(module) is None:
         raise DataFileError(f"{work} needs {package}: pip install {package}")

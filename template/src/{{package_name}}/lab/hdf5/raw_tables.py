@@ -33,8 +33,8 @@ def read_table(
     """Samples {"x": float32 (number of columns,), "y": the label, "group": the group}.
 
     Args:
-        label: column that becomes y. Whole numbers become int64, other numbers float32, names the number of
-            the class in the order of their names.
+        label: column that becomes y. Whole numbers become int64, other numbers float32, names the
+            number of the class in the order of their names.
         group: column that keeps rows in one split.
         columns: of x; empty: all but label and group.
 
@@ -106,14 +106,15 @@ def _number(row: Row, name: str) -> float:
         value = math.nan
     if math.isnan(value):
         raise DataFileError(
-            f"column {name!r}: {row.get(name)!r} is not a number; correct it, or choose other --columns"
+            f"column {name!r}: {row.get(name)!r} is not a number; "
+            "correct it, or choose other --columns"
         )
     return value
 
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """The column that becomes y. `class_numbers` is empty when it holds numbers, which then are of `dtype`."""
+    """The column that becomes y, of `dtype`. `class_numbers` is empty when it holds numbers."""
 
     name: str
     class_numbers: dict[str, int]
@@ -127,8 +128,9 @@ class LabelColumn:
 
 
 def _read_label_column(path: Path, name: str) -> LabelColumn:
-    """Reads the column once to see whether it holds whole numbers, numbers or names. Holes are reported
-    later, with their rows."""
+    """Reads the column once to see whether it holds whole numbers, numbers or names. Holes are
+    reported later, with their rows.
+    """
 
     def filled_rows() -> Iterator[Row]:
         return (row for row in _rows(path) if str(row[name]) not in HOLES)

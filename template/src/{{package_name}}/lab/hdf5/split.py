@@ -15,7 +15,7 @@ from .order import permutation
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Where the N samples go: `order` (N,) in the file, and for each split its sorted rows there."""
+    """Where N samples go: their `order` (N,) in the file, and each split's sorted rows there."""
 
     order: np.ndarray
     splits: dict[str, np.ndarray]
@@ -24,8 +24,9 @@ class Arrangement:
 class Splitter:
     """Takes each sample as it is packed; then `arrange` gives the order of all and their splits.
 
-    A sample's own "split" wins, then the line of the split file for its key, then its "group", or what the
-    pattern finds in its key: all samples of a group go to one split. Otherwise shares of the samples.
+    A sample's own "split" wins, then the line of the split file for its key, then its "group", or
+    what the pattern finds in its key: all samples of a group go to one split. Otherwise shares of
+    the samples.
 
     Args:
         shares: split -> share of the samples (or of the groups), which add up to 1.
@@ -52,7 +53,7 @@ class Splitter:
         """Takes the next sample.
 
         Raises:
-            DataFileError: the split file has no line for it, or the pattern finds no group in its key.
+            DataFileError: no line of the split file is for it, or its key has no group.
         """
         key = str(sample.get("key", self.n_samples))
         self.n_samples += 1
@@ -88,23 +89,24 @@ class Splitter:
         if self.assigned_splits:
             _check_every(n_samples, self.assigned_splits, "split")
             numbers, names = _number(self.assigned_splits)
-            rows_of = {name: [number] for number, name in enumerate(names)}
+            numbers_of = {name: [number] for number, name in enumerate(names)}
         elif self.groups:
             _check_every(n_samples, self.groups, "group")
             numbers, names = _number(self.groups)
-            rows_of = self._divide(len(names))
+            numbers_of = self._divide(len(names))
         else:
             return Arrangement(order, self._divide(n_samples))
         number_of_row = numbers[order]
         splits = {
-            name: np.flatnonzero(np.isin(number_of_row, numbers_of_split))
-            for name, numbers_of_split in rows_of.items()
+            split: np.flatnonzero(np.isin(number_of_row, numbers_in_split))
+            for split, numbers_in_split in numbers_of.items()
         }
         return Arrangement(order, splits)
 
     def _divide(self, n: int) -> dict[str, np.ndarray]:
-        """The numbers 0..n-1 at random by the shares. A split whose share rounds to nothing is left out; of
-        one number, the first split gets it."""
+        """The numbers 0..n-1 at random by the shares. A split whose share rounds to nothing is left
+        out; of one number, the first split gets it.
+        """
         ends = np.rint(np.cumsum(list(self.shares.values())) * n).astype(int)
         ends[0] = max(ends[0], 1)
         ends[-1] = n
@@ -117,7 +119,8 @@ class Splitter:
 def _check_every(n_samples: int, values: Sequence[Any], kind: str) -> None:
     if len(values) != n_samples:
         raise DataFileError(
-            f"only {len(values)} of {n_samples} samples have a {kind}. Give all of them one, or none."
+            f"only {len(values)} of {n_samples} samples have a {kind}. "
+            "Give all of them one, or none."
         )
 
 
@@ -157,7 +160,8 @@ def read_split_file(path: Path) -> dict[str, str]:
         key, _, split = map(str.strip, line.rpartition(","))
         if not key or not split or key in split_of_key:
             raise DataFileError(
-                f"{path}:{number}: found {line!r}, expected `sample,split` with a sample not listed above."
+                f"{path}:{number}: found {line!r}, "
+                "expected `sample,split` with a sample not listed above."
             )
         split_of_key[key] = split
     return split_of_key

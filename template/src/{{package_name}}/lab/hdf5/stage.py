@@ -1,8 +1,9 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Copies a data file to node-local memory or disk, once for a node, verified.
 
-Whoever uses a copy holds a shared lock on it. Its last user removes it, and so does the next job when the
-last user was killed; a kept copy, which is read-only, stays until `lab data stage --remove`.
+Whoever uses a copy holds a shared lock on it. Its last user removes it, and so does the next job
+when the last user was killed; a kept copy, which is read-only, stays until `lab data stage
+--remove`.
 """
 
 import fcntl
@@ -47,7 +48,7 @@ def stage_directory(place: str) -> Path:
 
 
 def stage(path: Path, place: str, owner: Any, keep: bool = False) -> Path:
-    """The copy of `path` in `place`, or `path` itself, after one line that says why, when it does not fit.
+    """The copy of `path` in `place`; or `path` itself, after one line that says why.
 
     Args:
         place: shm, tmpdir or a directory.

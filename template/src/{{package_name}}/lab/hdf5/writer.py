@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Writes a data file: checked first, in blocks, hashed on the way, under a temporary name until it is complete."""
+"""Writes a data file in blocks, hashed on the way, under a temporary name until it is complete."""
 
 import hashlib
 import socket
@@ -32,13 +32,14 @@ def write_data_file(
 
     Args:
         path: the file to make, usually ending in .h5.
-        fields: name -> array (N, ...) of numbers, or list of N one-dimensional arrays (a ragged field).
+        fields: name -> array (N, ...) of numbers, or list of N one-dimensional arrays (a ragged
+            field).
         splits: name -> row numbers in 0..N-1; no row twice, neither within nor across splits.
         provenance: attributes of the file: where the data come from, seed, command ...
 
     Raises:
-        DataFileError: nothing to write, unequal lengths, wrong types, splits that overlap or are out of
-            range, NaN labels, no space, no permission. Nothing is left on the disk.
+        DataFileError: nothing to write, unequal lengths, wrong types, splits that overlap or are
+            out of range, NaN labels, no space, no permission. Nothing is left on the disk.
     """
     path = Path(path)
     checked = {name: _as_field(f"{path}: field {name!r}", value) for name, value in fields.items()}
@@ -166,5 +167,6 @@ def _check_labels(path: Path, labels: np.ndarray, first_row: int) -> None:
     missing = np.isnan(labels)
     if missing.any():
         raise DataFileError(
-            f"{path}: label y of sample {first_row + missing.argmax()} is NaN. Leave that sample out."
+            f"{path}: label y of sample {first_row + missing.argmax()} is NaN. "
+            "Leave that sample out."
         )

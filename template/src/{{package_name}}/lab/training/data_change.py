@@ -30,7 +30,9 @@ def print_data_change(run_dir: Path, now: Fingerprint | None) -> None:
 
 
 def newest_fingerprint(trial_dir: Path) -> tuple[str, Fingerprint | None]:
-    """The name of the newest run whose record names its data, and what they were; ("", None) without one."""
+    """The name of the newest run whose record names its data, and what they were; ("", None)
+    without one.
+    """
     run_dirs = sorted(trial_dir.glob("*"), reverse=True)  # their names begin with the time
     for run_dir in run_dirs:
         for attempt in reversed(read_attempts(run_dir)):
