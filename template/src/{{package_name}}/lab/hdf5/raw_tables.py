@@ -53,7 +53,7 @@ def read_table(
     label_column = _read_label_column(path, label) if label else None
 
     def read_sample(number: int, row: Row) -> dict[str, Any]:
-        x = np.array([_number(row, name) for name in x_columns], np.float32)
+        x = np.array([_parse_number(row, name) for name in x_columns], np.float32)
         sample = {"key": str(number), "x": x}
         if label_column:
             sample["y"] = label_column.value(row)
@@ -99,7 +99,7 @@ def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from csv.DictReader(file, delimiter=delimiter)
 
 
-def _number(row: Row, name: str) -> float:
+def _parse_number(row: Row, name: str) -> float:
     try:
         value = float(row[name])
     except (ValueError, TypeError, KeyError):
@@ -124,7 +124,7 @@ class LabelColumn:
         text = row[self.name]
         if text in self.class_numbers:
             return self.dtype(self.class_numbers[text])
-        return self.dtype(_number(row, self.name))
+        return self.dtype(_parse_number(row, self.name))
 
 
 def _read_label_column(path: Path, name: str) -> LabelColumn:
@@ -138,7 +138,7 @@ def _read_label_column(path: Path, name: str) -> LabelColumn:
     try:
         dtype = np.int64
         for row in filled_rows():
-            if not _number(row, name).is_integer():
+            if not _parse_number(row, name).is_integer():
                 dtype = np.float32
         return LabelColumn(name, {}, dtype)
     except DataFileError:  # not a number

@@ -88,11 +88,11 @@ class Splitter:
         order = permutation(n_samples, self.seed, 1, n_samples)
         if self.assigned_splits:
             _check_every(n_samples, self.assigned_splits, "split")
-            numbers, names = _number(self.assigned_splits)
+            numbers, names = _number_values(self.assigned_splits)
             numbers_of = {name: [number] for number, name in enumerate(names)}
         elif self.groups:
             _check_every(n_samples, self.groups, "group")
-            numbers, names = _number(self.groups)
+            numbers, names = _number_values(self.groups)
             numbers_of = self._divide(len(names))
         else:
             return Arrangement(order, self._divide(n_samples))
@@ -124,7 +124,7 @@ def _check_every(n_samples: int, values: Sequence[Any], kind: str) -> None:
         )
 
 
-def _number(values: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
+def _number_values(values: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
     """A number for each value, and the different values in the order in which they first appear."""
     different = list(dict.fromkeys(values))
     number_of = {value: number for number, value in enumerate(different)}

@@ -47,8 +47,8 @@ def write_data_file(
 
 
 def _as_field(where: str, value: Any) -> Field:
-    ragged = isinstance(value, list | tuple) and len(value) > 0
-    if not ragged or any(np.ndim(sample) != 1 for sample in value):
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    if not is_list or any(np.ndim(sample) != 1 for sample in value):
         return np.asarray(value)
     samples = [np.asarray(sample) for sample in value]
     types = sorted({str(sample.dtype) for sample in samples})

@@ -19,24 +19,21 @@ def print_data_change(run_dir: Path, now: Fingerprint | None) -> None:
     """
     if now is None:
         return
-    run, before = newest_fingerprint(run_dir.parent)
-    if before is None or before["sha256"] == now["sha256"]:
-        return
-    print(
-        f"lab: the data file changed since run {run}: {now['path']} had "
-        f"sha256 {before['sha256'][:12]}… then, {now['sha256'][:12]}… now",
-        file=sys.stderr,
-    )
+    run_dir, before = newest_fingerprint(run_dir.parent)
+    if before and before["sha256"] != now["sha256"]:
+        print(
+            f"lab: the data file changed since run {run_dir.name}: {now['path']} had "
+            f"sha256 {before['sha256'][:12]}… then, {now['sha256'][:12]}… now",
+            file=sys.stderr,
+        )
 
 
-def newest_fingerprint(trial_dir: Path) -> tuple[str, Fingerprint | None]:
-    """The name of the newest run whose record names its data, and what they were; ("", None)
-    without one.
-    """
+def newest_fingerprint(trial_dir: Path) -> tuple[Path, Fingerprint | None]:
+    """The newest run whose record names its data, and what they were; None without such a run."""
     run_dirs = sorted(trial_dir.glob("*"), reverse=True)  # their names begin with the time
     for run_dir in run_dirs:
         for attempt in reversed(read_attempts(run_dir)):
             data = attempt["start"].get("data")
             if data:
-                return run_dir.name, data
-    return "", None
+                return run_dir, data
+    return trial_dir, None
