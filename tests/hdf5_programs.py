@@ -1,6 +1,6 @@
-"""Programs that tests of lab/hdf5 start: each function here is one, run in a new process by its name.
+"""Programs that tests of lab/hdf5 start: each function here, by its name, in a new process.
 
-start("pack_many", path, 10, 1000) runs `pack_many(path, "10", "1000")`. The package is `myproj`, as in the tests.
+start("pack_many", path, 10, 1000) runs `pack_many(path, "10", "1000")`.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def start(program: str, *words: object, **variables: str) -> subprocess.Popen:
-    """Starts a function of this file. Its stdin is a pipe, and so is its stdout, which stderr goes to."""
+    """Starts a function of this file, with pipes; its stderr goes to its stdout."""
     from conftest import SOURCE  # here, so that the program itself renders no project
 
     return subprocess.Popen(
@@ -130,7 +130,9 @@ def use_copy(path, node):
 
 
 def train(directory, options):
-    """`hdf5_training.train` on the rank that the variables name; leaves its result in rank<rank>.json."""
+    """`hdf5_training.train` on the rank that the variables name; leaves its result in
+    rank<rank>.json.
+    """
     import warnings
 
     import hdf5_training

@@ -1,4 +1,4 @@
-"""Trains a small model on a ragged field with every kind of random augmentation, and stops at a given step."""
+"""Trains a small model with every kind of random augmentation, and stops at a given step."""
 
 import hashlib
 from pathlib import Path
@@ -83,7 +83,7 @@ def train(
 ):
     """One attempt: what was seen, and the hash of the final weights.
 
-    stop_after: the step, or minus the number of epochs, after which a checkpoint is saved and all ends.
+    stop_after: the step, or minus the number of epochs, after which it saves a checkpoint and ends.
     """
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)

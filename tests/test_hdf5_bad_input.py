@@ -1,4 +1,4 @@
-"""Every mistake and damage is answered by a DataFileError that names path and remedy; nothing is left."""
+"""Every mistake and damage is a DataFileError that names path and remedy; nothing is left."""
 
 import errno
 import os

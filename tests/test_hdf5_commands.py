@@ -1,4 +1,4 @@
-"""The commands `lab data …`: what a file holds, whether it is right, where to put it; and what docs/data.md shows."""
+"""The commands `lab data …` except pack, and all that docs/data.md shows."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Raw data of each kind becomes one file, in a seeded order, split as asked; damaged sources are named."""
+"""Raw data of each kind become one file, in a seeded order, split as asked."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A training that resumes from a checkpoint sees what an uninterrupted one sees, and ends with its weights."""
+"""A resumed training sees what an uninterrupted one sees, and ends with its weights."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""A staged copy is made once, checked, shared, removed by its last user; what does not fit stays."""
+"""A staged copy is made once, checked, shared, and removed by its last user."""
 
 import gc
 import os
