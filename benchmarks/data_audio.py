@@ -22,7 +22,9 @@ def contenders(hdf5, directory: Path, ours: str) -> dict[str, Iterator[int]]:
     lengths = rng.integers(RATE_HZ, 10 * RATE_HZ, N)
     wavs = [rng.integers(-9999, 9999, length, dtype=np.int16) for length in lengths]
     labels = rng.integers(0, 10, N)
-    file = hdf5.write(directory / "ours.h5", {"wav": wavs, "y": labels}, {"train": range(N)})
+    file = hdf5.write_data_file(
+        directory / "ours.h5", {"wav": wavs, "y": labels}, {"train": range(N)}
+    )
     dataset = hdf5.H5Dataset(file, "train", ("wav", "y"), shapes={"wav": RATE_HZ}, crop="random")
     with h5py.File(directory / "layouts.h5", "w") as layouts:
         flexible = layouts.create_dataset("flexible", N, h5py.vlen_dtype(np.int16))
@@ -55,5 +57,7 @@ def contenders(hdf5, directory: Path, ours: str) -> dict[str, Iterator[int]]:
         "group per sample (HDF5)": from_group,
     }
     common = {"batch_size": BATCH_SIZE, "shuffle": True}
-    found = {ours: epochs(DataLoader(dataset, collate_fn=hdf5.as_is, **common))}
-    return found | {name: epochs(DataLoader(Items(N, get), **common)) for name, get in ways.items()}
+    streams = {ours: epochs(DataLoader(dataset, collate_fn=hdf5.as_is, **common))}
+    for name, get in ways.items():
+        streams[name] = epochs(DataLoader(Items(N, get), **common))
+    return streams

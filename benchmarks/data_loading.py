@@ -27,8 +27,12 @@ import torch
 from data_peers import PEERS, epochs, items
 from torch.utils.data import DataLoader, TensorDataset
 
-LIMIT, OURS, WITH_THREAD = "NumPy in RAM", "this, DataLoader", "this, with its thread"
-WORKERS, IN_RAM, NAIVE = "this, 2 workers", "TensorDataset in RAM", "naive h5py"
+LIMIT = "NumPy in RAM"
+OURS = "this, DataLoader"
+WITH_THREAD = "this, with its thread"
+WORKERS = "this, 2 workers"
+IN_RAM = "TensorDataset in RAM"
+NAIVE = "naive h5py"
 ROUND_S = 1.0
 
 
@@ -91,38 +95,54 @@ def pictures(case: Case) -> tuple[np.ndarray, np.ndarray]:
 def contenders(hdf5, case: Case, directory: Path) -> dict[str, Iterator[int]]:
     """Endless streams of batch sizes by name."""
     x, y = pictures(case)
-    file = hdf5.write(directory / "ours.h5", {"x": x, "y": y}, {"train": range(case.n)})
-    dataset = hdf5.H5Dataset(file, "train")
-    common = {"batch_size": case.batch_size, "shuffle": True}
+    file = hdf5.write_data_file(directory / "ours.h5", {"x": x, "y": y}, {"train": range(case.n)})
+    streams = {LIMIT: _numpy(x, y, case.batch_size)}
+    streams |= our_ways(hdf5, file, case)
+    streams |= plain_ways(file, case, x, y)
+    streams |= peers(directory, case, x, y)
+    for _ in range(case.n // case.batch_size):  # the first touch of a page costs a fault
+        next(streams[OURS])
+    return streams
+
+
+def our_ways(hdf5, file: Path, case: Case) -> dict[str, Iterator[int]]:
     from project.lab.hdf5.loader import Loader
     from project.lab.hdf5.order import Order
 
-    naive_x, naive_y = (h5py.File(file, locking=False)["data"][name] for name in ("x", "y"))
-    found = {
-        LIMIT: _numpy(x, y, case.batch_size),
-        OURS: epochs(DataLoader(dataset, collate_fn=hdf5.as_is, **common)),
+    dataset = hdf5.H5Dataset(file, "train")
+    options = {"batch_size": case.batch_size, "shuffle": True, "collate_fn": hdf5.as_is}
+    workers = {"num_workers": 2, "persistent_workers": True}
+    return {
+        OURS: epochs(DataLoader(dataset, **options)),
         WITH_THREAD: epochs(Loader(dataset, Order(case.n, case.batch_size, shuffle=True))),
-        IN_RAM: epochs(
-            DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), **common)
-        ),
-        NAIVE: items(case.n, lambda i: (torch.from_numpy(naive_x[i]), int(naive_y[i])), case),
+        WORKERS: epochs(DataLoader(dataset, **options, **workers)),
     }
-    common |= {"num_workers": 2, "persistent_workers": True}
-    found[WORKERS] = epochs(DataLoader(dataset, collate_fn=hdf5.as_is, **common))
-    for name, (write, read) in PEERS.items():
+
+
+def plain_ways(file: Path, case: Case, x: np.ndarray, y: np.ndarray) -> dict[str, Iterator[int]]:
+    """What one writes without this data path: arrays in RAM, and h5py item by item."""
+    group = h5py.File(file, locking=False)["data"]
+    stored_x = group["x"]
+    stored_y = group["y"]
+    in_ram = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+    return {
+        IN_RAM: epochs(DataLoader(in_ram, batch_size=case.batch_size, shuffle=True)),
+        NAIVE: items(case.n, lambda i: (torch.from_numpy(stored_x[i]), int(stored_y[i])), case),
+    }
+
+
+def peers(directory: Path, case: Case, x: np.ndarray, y: np.ndarray) -> dict[str, Iterator[int]]:
+    streams = {}
+    for name, peer in PEERS.items():
         if LEAST[name][CASES.index(case)] is None:
             continue
-        few = slice(0, 4000 if name.startswith("group") else case.n)
+        n = 4000 if name.startswith("group") else case.n
         try:
-            write(directory, x[few], y[few])
-            found[name] = read(directory, case)
+            peer.write(directory, x[:n], y[:n])
+            streams[name] = peer.read(directory, case)
         except ImportError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
-    for _ in range(
-        case.n // case.batch_size
-    ):  # the first touch of a page costs a fault: once per run
-        next(found[OURS])
-    return found
+    return streams
 
 
 def _numpy(x: np.ndarray, y: np.ndarray, batch_size: int) -> Iterator[int]:
@@ -137,7 +157,9 @@ def _numpy(x: np.ndarray, y: np.ndarray, batch_size: int) -> Iterator[int]:
 
 def rate(stream: Iterator[int]) -> float:
     """Samples per CPU-second of the busiest process, over about ROUND_S."""
-    samples, before, started_s = 0, _cpu_s(), time.perf_counter()
+    samples = 0
+    before = _cpu_s()
+    started_s = time.perf_counter()
     while time.perf_counter() - started_s < ROUND_S:
         samples += next(stream)
     spent = [after - start for after, start in zip(_cpu_s(), before, strict=True)]
@@ -170,25 +192,25 @@ def ratio(rates: dict[str, list[float]], name: str, to: str) -> float:
 
 def table(title: str, rates: dict[str, list[float]], least: dict[str, float | None]) -> list[str]:
     """One case as lines of Markdown: samples per CPU-second, ours over theirs, expected, whether it holds."""
-    ways = [
-        name for name in (OURS, WITH_THREAD) if name in rates
-    ]  # a user's two ways to read; the faster counts
+    # a user's two ways to read; the faster counts
+    ways = [name for name in (OURS, WITH_THREAD) if name in rates]
     ours = max(ways, key=lambda name: statistics.median(rates[name]))
     lines = [f"\n### {title}\n", f"| | samples per CPU-s | {ours} is faster by | expected | |"]
     lines.append("|---|---:|---:|---:|---|")
     for name in sorted(rates, key=lambda name: -statistics.median(rates[name])):
-        faster, expected = ratio(rates, ours, name), least.get(name)
-        verdict = "" if expected is None else "holds" if faster >= expected else "MISSED"
-        told = (
-            ""
-            if name in (OURS, WITH_THREAD)
-            else f"{faster:.2f}"
-            if faster < 10
-            else f"{faster:.0f}"
-        )
-        middle = f"{statistics.median(rates[name]):,.0f} | {told} | {expected or ''}"
-        lines.append(f"| {name} | {middle} | {verdict} |")
+        faster = ratio(rates, ours, name)
+        expected = least.get(name)
+        verdict = ""
+        if expected is not None:
+            verdict = "holds" if faster >= expected else "MISSED"
+        factor = "" if name in ways else format_factor(faster)
+        rate_text = f"{statistics.median(rates[name]):,.0f}"
+        lines.append(f"| {name} | {rate_text} | {factor} | {expected or ''} | {verdict} |")
     return lines
+
+
+def format_factor(factor: float) -> str:
+    return f"{factor:.2f}" if factor < 10 else f"{factor:.0f}"
 
 
 def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
@@ -196,10 +218,9 @@ def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
     from project.lab.hdf5.loader import Loader
     from project.lab.hdf5.order import Order
 
-    waits, stream = (
-        [],
-        epochs(Loader(hdf5.H5Dataset(file, "train"), Order(case.n, case.batch_size, shuffle=True))),
-    )
+    waits = []
+    order = Order(case.n, case.batch_size, shuffle=True)
+    stream = epochs(Loader(hdf5.H5Dataset(file, "train"), order))
     for _ in range(200):
         started_s = time.perf_counter()
         next(stream)
@@ -208,20 +229,22 @@ def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
     return 1000 * statistics.mean(waits[10:])
 
 
-def packing_MB_per_cpu_s(hdf5, directory: Path) -> float:
+def packing_MB_per_cpu_s(directory: Path) -> float:
     """`lab data pack --as arrays`: shuffled, hashed and synced, from .npy."""
     from project.lab.hdf5.split import Splitter
     from project.lab.hdf5.writer import write_fields
 
-    np.save(
-        directory / "x.npy", np.random.default_rng(0).integers(0, 255, (20000, 12288), np.uint8)
-    )
+    pixels = np.random.default_rng(0).integers(0, 255, (20000, 12288), np.uint8)
+    np.save(directory / "x.npy", pixels)
     rates = []
-    for _ in range(
-        9
-    ):  # memory that a virtual machine touches for the first time costs its guest CPU time
-        x, started_s = np.load(directory / "x.npy", mmap_mode="r"), time.process_time()
-        write_fields(directory / "packed.h5", {"x": x}, Splitter({"train": 1.0}).rows, {}, {})
+    # several: memory that a virtual machine touches for the first time costs its guest CPU time
+    for _ in range(9):
+        x = np.load(directory / "x.npy", mmap_mode="r")
+        started_s = time.process_time()
+        packed = Splitter({"train": 1.0}).arrange(len(x))
+        write_fields(
+            directory / "packed.h5", {"x": x}, packed.splits, order=packed.order, provenance={}
+        )
         rates.append(x.nbytes / 1e6 / (time.process_time() - started_s))
     return statistics.median(rates)
 
@@ -237,9 +260,8 @@ def figure(path: Path, results: dict[str, dict[str, list[float]]]) -> None:
     names = [*list(LEAST)[:0:-1], WITH_THREAD, OURS, LIMIT]
     for axis, (case, rates) in zip(axes, results.items(), strict=True):
         values = [ratio(rates, name, LIMIT) if name in rates else np.nan for name in names]
-        axis.barh(
-            names, values, color=["tab:orange" if "this" in name else "tab:gray" for name in names]
-        )
+        colours = ["tab:orange" if "this" in name else "tab:gray" for name in names]
+        axis.barh(names, values, color=colours)
         axis.set(
             xscale="log",
             title=f"{case} a sample",
@@ -260,7 +282,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     torch.set_num_threads(1)
-    hdf5, results = package(), {}
+    hdf5 = package()
+    results = {}
     for k, case in enumerate(CASES):
         with tempfile.TemporaryDirectory(dir=options.scratch) as directory:
             streams = contenders(hdf5, case, Path(directory))
@@ -276,9 +299,8 @@ def main() -> None:
         streams = data_audio.contenders(hdf5, Path(directory), OURS)
         rates = measure(streams, options.rounds)
         print("\n".join(table("Audio, crops of 1 s out of 1-10 s", rates, data_audio.LEAST)))
-        print(
-            f"\nPacking arrays: {packing_MB_per_cpu_s(hdf5, Path(directory)):.0f} MB per CPU-second"
-        )
+        packed_MB = packing_MB_per_cpu_s(Path(directory))
+        print(f"\nPacking arrays: {packed_MB:.0f} MB per CPU-second")
     if options.figure:
         figure(options.figure, results)
 

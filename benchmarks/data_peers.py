@@ -1,13 +1,13 @@
 """The same samples in each peer's format, read as its documentation shows; for data_loading.py.
 
-A peer is (write, read): write(directory, x, y) makes its files once; read(directory, case) gives an endless
-stream of batch sizes, each batch being two tensors that were really made.
+Each batch is two tensors that were really made.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
@@ -15,6 +15,14 @@ import numpy as np
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another way to store and read samples."""
+
+    write: Callable  # write(directory, x, y) makes its files once
+    read: Callable  # read(directory, case) gives an endless stream of batch sizes
 
 
 class Items(Dataset):
@@ -139,12 +147,11 @@ def read_webdataset(directory: Path, case) -> Iterator[int]:
 def write_arrow(directory: Path, x, y) -> None:
     import datasets
 
-    shape, kind = x.shape[1:], str(x.dtype)
-    array = (
-        datasets.Array3D(shape, kind)
-        if len(shape) == 3
-        else datasets.Sequence(datasets.Value(kind), shape[0])
-    )
+    shape = x.shape[1:]
+    kind = str(x.dtype)
+    array = datasets.Sequence(datasets.Value(kind), shape[0])
+    if len(shape) == 3:
+        array = datasets.Array3D(shape, kind)
     features = datasets.Features({"x": array, "y": datasets.Value("int64")})
     datasets.disable_progress_bars()
     parts = [{"x": list(x[i : i + 500]), "y": y[i : i + 500]} for i in range(0, len(x), 500)]
@@ -178,10 +185,8 @@ def write_zarr(directory: Path, x, y) -> None:
 def read_zarr(directory: Path, case) -> Iterator[int]:
     import zarr
 
-    store, y = (
-        zarr.open_array(str(directory / "x.zarr"), mode="r"),
-        np.load(directory / "zarr_y.npy"),
-    )
+    store = zarr.open_array(str(directory / "x.zarr"), mode="r")
+    y = np.load(directory / "zarr_y.npy")
     return items(len(y), lambda i: (torch.from_numpy(np.asarray(store[i])), int(y[i])), case)
 
 
@@ -197,19 +202,18 @@ def read_jpeg(directory: Path, case) -> Iterator[int]:
 
     def get(i):
         with Image.open(files[i]) as image:
-            return torch.from_numpy(
-                np.asarray(image.convert("RGB")).transpose(2, 0, 1).copy()
-            ), int(files[i].parent.name)
+            image_CHW = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+        return torch.from_numpy(image_CHW.copy()), int(files[i].parent.name)
 
     return items(len(files), get, case)
 
 
 PEERS = {
-    "group per sample (HDF5)": (write_h5_groups, read_h5_groups),
-    "LitData": (write_litdata, read_litdata),
-    "LMDB": (write_lmdb, read_lmdb),
-    "WebDataset": (write_webdataset, read_webdataset),
-    "HF datasets": (write_arrow, read_arrow),
-    "zarr 3, sharded": (write_zarr, read_zarr),
-    "JPEG files": (write_jpeg, read_jpeg),
+    "group per sample (HDF5)": Peer(write_h5_groups, read_h5_groups),
+    "LitData": Peer(write_litdata, read_litdata),
+    "LMDB": Peer(write_lmdb, read_lmdb),
+    "WebDataset": Peer(write_webdataset, read_webdataset),
+    "HF datasets": Peer(write_arrow, read_arrow),
+    "zarr 3, sharded": Peer(write_zarr, read_zarr),
+    "JPEG files": Peer(write_jpeg, read_jpeg),
 }

@@ -12,7 +12,7 @@ from myproj.lab.project import Project
 
 @pytest.fixture(name="pack")
 def packing(tmp_path, monkeypatch):
-    """pack(*words) -> the layout of the verified file; in a project whose data lie in tmp_path / "data"."""
+    """pack(name, *words): the layout of the verified file, which lies in tmp_path / "data"."""
     monkeypatch.setattr(Project, "paths", {"data": [tmp_path / "data"], "scratch": None})
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -26,5 +26,5 @@ def packing(tmp_path, monkeypatch):
     return pack
 
 
-def all_rows(found, *fields):
-    return [found.map(found.arrays[name]) for name in fields]
+def all_rows(layout, *fields):
+    return [layout.map(layout.arrays[name]) for name in fields]

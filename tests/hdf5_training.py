@@ -1,15 +1,6 @@
-"""Trains a small model on a ragged field with every kind of random augmentation there is, and stops where it
-is told.
-
-python hdf5_training.py DIRECTORY KEY=VALUE...   prints one JSON line per rank: what was seen, and the final
-weights' hash.
-"""
+"""Trains a small model with every kind of random augmentation, and stops at a given step."""
 
 import hashlib
-import json
-import os
-import sys
-import warnings
 from pathlib import Path
 
 import lightning
@@ -90,8 +81,10 @@ def train(
     batch_size=BATCH_SIZE,
     **options,
 ):
-    """One attempt. `stop_after`: the step, or minus the number of epochs, after which a checkpoint is saved
-    and all ends."""
+    """One attempt: what was seen, and the hash of the final weights.
+
+    stop_after: the step, or minus the number of epochs, after which it saves a checkpoint and ends.
+    """
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
     data = Data(
@@ -128,13 +121,3 @@ def train(
         "weights": digest,
         "step": trainer.global_step,
     }
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    words = dict(word.split("=") for word in sys.argv[2:])
-    result = train(Path(sys.argv[1]), **{key: json.loads(value) for key, value in words.items()})
-    (Path(sys.argv[1]) / f"rank{os.environ.get('LOCAL_RANK', '0')}.json").write_text(
-        json.dumps(result)
-    )

@@ -1,16 +1,13 @@
-"""Every mistake and damage is answered by a DataFileError that names path and remedy; nothing is left."""
+"""Every mistake and damage is a DataFileError that names path and remedy; nothing is left."""
 
 import errno
 import os
 import pickle
-import subprocess
-import sys
-import textwrap
 
 import h5py
+import hdf5_programs
 import numpy as np
 import pytest
-from conftest import SOURCE
 from myproj.lab.errors import LabError
 from myproj.lab.hdf5 import DataFileError, H5Dataset, read_layout, verify_file, write_data_file
 from torch.utils.data import DataLoader
@@ -54,7 +51,7 @@ def test_the_error_is_a_mistake_of_the_user_and_a_value_error():
         (
             {"x": X},
             {"train": [0, 1], "test": [1, 2]},
-            "row 1 is named twice, by split 'train' and 'test'",
+            "row 1 is listed twice, in split 'train' and 'test'",
         ),
         ({"x": X}, {"train": [0, 0]}, "twice"),
         ({"x": X}, {"train": [0, 20]}, "0..19"),
@@ -99,22 +96,9 @@ def test_more_than_the_disk_holds_is_refused_before_writing(tmp_path):
 
 
 def test_a_small_disk_that_fills_up_while_writing(tmp_path):
-    code = f"""
-        import resource
-        import numpy as np, signal
-        from myproj.lab.hdf5 import write_data_file, DataFileError
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        try:
-            write_data_file({str(tmp_path / "a.h5")!r}, {{"x": np.zeros((4, 1 << 20), np.uint8)}}, {{}})
-        except DataFileError as error:
-            print("answered:", error)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
-    assert "answered:" in done.stdout, done.stderr
-    assert "cannot be written" in done.stdout
+    output = hdf5_programs.run("fill_small_disk", tmp_path / "a.h5")
+    assert "answered:" in output
+    assert "cannot be written" in output
     assert os.listdir(tmp_path) == []
 
 
@@ -208,9 +192,9 @@ def test_a_file_that_is_not_right_says_what_and_what_to_do(path, edit, message):
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04" + bytes(5000)])
-def test_what_is_no_hdf5_file_says_how_it_begins(tmp_path, content):
+def test_a_file_of_another_kind_says_how_it_begins(tmp_path, content):
     (tmp_path / "a.h5").write_bytes(content)
-    with pytest.raises(DataFileError, match=rf"no HDF5 file: {len(content)} bytes"):
+    with pytest.raises(DataFileError, match=rf"not an HDF5 file: {len(content)} bytes"):
         read_layout(tmp_path / "a.h5")
 
 
@@ -224,27 +208,19 @@ def test_an_unreadable_file_says_why(path, monkeypatch):
 
 
 def test_a_writer_that_was_killed_left_no_file_to_read(tmp_path):
-    code = f"""
-        import h5py, os, signal
-        file = h5py.File({str(tmp_path / "a.h5")!r}, "w", libver="latest")
-        file["data/x"] = range(9)
-        file.flush()
-        os.kill(os.getpid(), signal.SIGKILL)
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=120)
+    with hdf5_programs.start("die_while_writing", tmp_path / "a.h5") as process:
+        process.communicate(timeout=120)
     with pytest.raises(DataFileError, match=r"killed|not written by"):
         read_layout(tmp_path / "a.h5")
 
 
 def test_a_file_that_is_being_written_in_place_says_so(path):
-    code = f"import h5py\nwith h5py.File({str(path)!r}, 'r+'): print('open', flush=True); input()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", code], **pipes) as writer:
+    with hdf5_programs.start("hold_open", path) as writer:
         assert writer.stdout.readline() == "open\n"
         with pytest.raises(DataFileError, match="open for writing"):
             read_layout(path)
         writer.communicate("\n", timeout=60)
-    assert read_layout(path).n == 20
+    assert read_layout(path).n_samples == 20
 
 
 def test_a_file_replaced_meanwhile_is_noticed_and_not_misread(path):
@@ -269,7 +245,7 @@ def test_an_index_out_of_range_is_an_index_error(path):
 def test_nothing_is_a_view_of_the_file(path):
     x, _ = H5Dataset(path, "train").__getitems__([0, 1])
     x += 1
-    assert verify_file(path).n == 20
+    assert verify_file(path).n_samples == 20
 
 
 def test_an_error_in_a_worker_is_the_message_and_no_traceback(path):

@@ -1,20 +1,18 @@
-"""Raw data of each kind becomes one file, in a seeded order, split as asked; damaged sources are named."""
+"""Raw data of each kind become one file, in a seeded order, split as asked."""
 
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import soundfile
-from conftest import SOURCE
 from hdf5_packing import all_rows, packing  # noqa: F401
+from hdf5_programs import start
 from myproj.lab.errors import LabError
-from myproj.lab.hdf5 import DataFileError, H5Dataset, read_layout
+from myproj.lab.hdf5 import DataFileError, H5Dataset, raw_images, read_layout
 from PIL import Image
 
 
@@ -30,10 +28,10 @@ def images(root, sizes=((9, 7),), classes=("cat", "dög é"), each=6, kind="png"
 
 def test_images_come_as_they_are_with_their_class(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets")
-    found = pack("pets", root, "--as", "images")
-    x, y = all_rows(found, "x", "y")
+    layout = pack("pets", root, "--as", "images")
+    x, y = all_rows(layout, "x", "y")
     assert x.shape == (12, 3, 9, 7)
-    classes = json.loads(found.arrays["y"].attrs["classes"])
+    classes = json.loads(layout.arrays["y"].attrs["classes"])
     assert classes == ["cat", "dög é"]
     packed = {(image.tobytes(), classes[label]) for image, label in zip(x, y, strict=True)}
     source = set()
@@ -46,7 +44,7 @@ def test_images_come_as_they_are_with_their_class(tmp_path, pack):
                 )
             )
     assert packed == source
-    assert sum(split.shape[0] for split in found.splits.values()) == 12
+    assert sum(split.shape[0] for split in layout.splits.values()) == 12
     assert y.tolist() != sorted(y.tolist())  # a random order
 
 
@@ -60,15 +58,15 @@ def test_images_of_several_sizes_need_a_target_size(tmp_path, pack):
 
 def test_encoded_images_are_kept_and_decoded_when_read(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets", sizes=((40, 30), (33, 64)), kind="jpg")
-    found = pack("pets", root, "--as", "encoded")
-    flat, offsets = all_rows(found, "x", "x_offsets")
+    layout = pack("pets", root, "--as", "encoded")
+    flat, offsets = all_rows(layout, "x", "x_offsets")
     stored = {flat[a:b].tobytes() for a, b in pairwise(offsets)}
     assert stored == {path.read_bytes() for path in root.rglob("*.jpg")}
-    dataset = H5Dataset(found, "train", shapes={"x": (16, 24)})
+    dataset = H5Dataset(layout, "train", shapes={"x": (16, 24)})
     x, _ = dataset.__getitems__(range(len(dataset)))
     assert x.shape == (len(dataset), 3, 16, 24)
     with pytest.raises(DataFileError, match="height, width"):
-        H5Dataset(found, "train")
+        H5Dataset(layout, "train")
 
 
 @pytest.mark.parametrize("kind", ["images", "encoded"])
@@ -79,9 +77,9 @@ def test_a_damaged_image_is_named_and_skipped_only_when_asked(tmp_path, pack, ki
     with pytest.raises(DataFileError, match=r"cat/image 3\.jpg cannot be read.*--skip-damaged"):
         pack("pets", root, "--as", kind)
     assert os.listdir(tmp_path / "data") == []
-    found = pack("pets", root, "--as", kind, "--skip-damaged")
-    assert found.n == 11
-    assert json.loads(found.attrs["skipped"]) == ["cat/image 3.jpg"]
+    layout = pack("pets", root, "--as", kind, "--skip-damaged")
+    assert layout.n_samples == 11
+    assert json.loads(layout.attrs["skipped"]) == ["cat/image 3.jpg"]
 
 
 def test_folders_that_are_not_what_was_meant(tmp_path, pack):
@@ -109,22 +107,20 @@ def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
     )
     single = images(tmp_path / "raw" / "single", classes=("only",), each=1)
     os.remove(tmp_path / "data/pets.h5")
-    found = pack("single", single, "--as", "images")
-    assert {name: split.shape[0] for name, split in found.splits.items()} == {"train": 1}
+    layout = pack("single", single, "--as", "images")
+    assert {name: split.shape[0] for name, split in layout.splits.items()} == {"train": 1}
 
 
 def test_a_source_that_changes_while_packed_is_told(tmp_path, pack, monkeypatch):
     root = images(tmp_path / "raw" / "pets", each=2)
-    from myproj.lab.hdf5 import readers
-
-    decode = readers.decode_image
+    decode = raw_images.decode_image
 
     def slow_decode(*args):
         victim = next(root.rglob("image 1.png"))
         os.utime(victim, ns=(time.time_ns(), time.time_ns()))
         return decode(*args)
 
-    monkeypatch.setattr(readers, "decode_image", slow_decode)
+    monkeypatch.setattr(raw_images, "decode_image", slow_decode)
     with pytest.raises(DataFileError, match="changed while it was packed"):
         pack("pets", root, "--as", "images")
     assert os.listdir(tmp_path / "data") == []
@@ -143,11 +139,11 @@ def recordings(root, rate_hz=8000, kinds=("wav", "flac")):
 
 def test_audio_of_any_length(tmp_path, pack):
     wavs = recordings(tmp_path / "raw")
-    found = pack("birds", tmp_path / "raw", "--as", "audio")
-    flat, offsets = all_rows(found, "wav", "wav_offsets")
+    layout = pack("birds", tmp_path / "raw", "--as", "audio")
+    flat, offsets = all_rows(layout, "wav", "wav_offsets")
     stored = {flat[a:b].tobytes() for a, b in pairwise(offsets)}
     assert stored == {wav.tobytes() for wav in wavs}
-    assert found.arrays["wav"].attrs["sample_rate_hz"] == 8000
+    assert layout.arrays["wav"].attrs["sample_rate_hz"] == 8000
 
 
 def test_audio_of_another_rate_or_cut_short_is_named(tmp_path, pack):
@@ -172,8 +168,8 @@ def test_splits_as_a_file_says(tmp_path, pack):
         for path in root.rglob("*.png")
     ]
     (tmp_path / "splits.csv").write_text("\n".join(lines), encoding="utf-8")
-    found = pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
-    assert {name: split.shape[0] for name, split in found.splits.items()} == {
+    layout = pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
+    assert {name: split.shape[0] for name, split in layout.splits.items()} == {
         "test": 2,
         "train": 10,
     }
@@ -184,10 +180,10 @@ def test_splits_as_a_file_says(tmp_path, pack):
 
 def test_groups_found_in_the_names(tmp_path, pack):
     root = images(tmp_path / "raw" / "pets", each=9)
-    found = pack(
+    layout = pack(
         "pets", root, "--as", "images", "--group", r"image (\d)", "--split", "train=0.5,test=0.5"
     )
-    assert sorted(split.shape[0] for split in found.splits.values()) in ([8, 10], [9, 9])
+    assert sorted(split.shape[0] for split in layout.splits.values()) in ([8, 10], [9, 9])
 
 
 @pytest.mark.parametrize("split", ["train", "train=2", "train=0.5,test=0.6", "train=1,test=0"])
@@ -204,66 +200,29 @@ def test_a_data_set_nobody_knows_names_the_nearest(pack):
 def test_the_same_seed_gives_the_same_file_and_another_one_another(tmp_path, pack):
     contents = []
     for seed in (1, 1, 2):
-        found = pack("digits", "--seed", seed)
+        layout = pack("digits", "--seed", seed)
         contents.append(
             [
-                found.map(array).tobytes()
-                for array in (*found.arrays.values(), *found.splits.values())
+                layout.map(array).tobytes()
+                for array in (*layout.arrays.values(), *layout.splits.values())
             ]
         )
     assert contents[0] == contents[1]
     assert contents[0] != contents[2]
 
 
-PROGRAM = """
-import resource
-import signal
-import sys
-from pathlib import Path
-
-import numpy as np
-from myproj.lab.hdf5.split import Splitter
-from myproj.lab.hdf5.spool import write_raw_fields
-from myproj.lab.hdf5.writer import temporary_directory_beside, write_fields
-
-
-def samples():
-    for i in range(int(sys.argv[2])):
-        yield {"x": np.full((3, 64, 64), i % 251, np.uint8), "wav": np.zeros(1000 + i % 7), "y": np.int64(i)}
-        if i == 200:
-            print("begun", flush=True)
-
-
-signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they start with &
-status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-allowed = int(status["VmData"].split()[0]) * 1024 + int(sys.argv[3])
-resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
-path, splitter = Path(sys.argv[1]), Splitter({"train": 1.0})
-with temporary_directory_beside(path) as scratch:
-    fields = write_raw_fields(path, Path(scratch), samples(), splitter.add, {})
-    write_fields(path, fields, splitter.rows, {}, {})
-"""
-
-
-def program(path, n, extra_bytes):
-    """Packs `n` samples of 20 KB with at most `extra_bytes` of memory more than after importing."""
-    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", PROGRAM, str(path), str(n), str(extra_bytes)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-
-
 def test_memory_does_not_grow_with_the_source(tmp_path):
     n, extra_bytes = 15_000, 100 << 20
-    with program(tmp_path / "a.h5", n, extra_bytes) as process:
+    with start("pack_many", tmp_path / "a.h5", n, extra_bytes) as process:
         process.communicate(timeout=240)
     assert process.returncode == 0
-    assert read_layout(tmp_path / "a.h5").n == n
+    assert read_layout(tmp_path / "a.h5").n_samples == n
     assert (tmp_path / "a.h5").stat().st_size > 2.5 * extra_bytes
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_packing_leaves_nothing_under_the_name(tmp_path, how):
-    with program(tmp_path / "a.h5", 10**6, 1 << 30) as process:
+    with start("pack_many", tmp_path / "a.h5", 10**6, 1 << 30) as process:
         assert process.stdout.readline() == "begun\n"
         process.send_signal(how)
         process.wait(timeout=60)

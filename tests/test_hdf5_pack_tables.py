@@ -19,32 +19,34 @@ def test_arrays(tmp_path, pack, how):
     np.save(tmp_path / "raw/y.npy", y)
     (np.savez if how == "npz" else np.savez_compressed)(tmp_path / "raw/all.npz", x=x, y=y)
     sources = ["x.npy", "y.npy"] if how == "npy" else ["all.npz"]
-    found = pack(
+    layout = pack(
         "table", *(tmp_path / "raw" / name for name in sources), "--as", "arrays", "--seed", 5
     )
-    packed_x, packed_y = all_rows(found, "x", "y")
+    packed_x, packed_y = all_rows(layout, "x", "y")
     np.testing.assert_array_equal(packed_x, x[packed_y])
     assert sorted(packed_y) == list(range(50))
     assert packed_y.tolist() != list(range(50))
-    assert found.attrs["seed"] == 5
+    assert layout.attrs["seed"] == 5
 
 
 def test_arrays_split_by_a_group_or_a_file(tmp_path, pack):
     np.save(tmp_path / "raw/x.npy", np.arange(60.0))
     np.save(tmp_path / "raw/patient.npy", np.arange(60) % 7)
     sources = [tmp_path / "raw/x.npy", tmp_path / "raw/patient.npy"]
-    found = pack(
+    layout = pack(
         "a", *sources, "--as", "arrays", "--group", "patient", "--split", "train=0.7,test=0.3"
     )
-    (patient,) = all_rows(found, "patient")
-    sides = [set(patient[found.map(split)]) for split in found.splits.values()]
+    (patient,) = all_rows(layout, "patient")
+    sides = [set(patient[layout.map(split)]) for split in layout.splits.values()]
     assert sides[0] | sides[1] == set(range(7))
     assert not sides[0] & sides[1]
     (tmp_path / "splits").write_text(
         "".join(f"{i},{'train' if i < 50 else 'test'}\n" for i in range(60))
     )
-    found = pack("a", *sources, "--as", "arrays", "--split-file", tmp_path / "splits")
-    assert set(found.map(found.arrays["x"])[found.map(found.splits["test"])]) == set(range(50, 60))
+    layout = pack("a", *sources, "--as", "arrays", "--split-file", tmp_path / "splits")
+    assert set(layout.map(layout.arrays["x"])[layout.map(layout.splits["test"])]) == set(
+        range(50, 60)
+    )
     with pytest.raises(LabError, match=r"no such array.*patient"):
         pack("a", *sources, "--as", "arrays", "--group", "patent")
 
@@ -94,7 +96,7 @@ def test_tables(tmp_path, pack, kind):
 
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(source), tmp_path / "raw/t.parquet")
         source = tmp_path / "raw/t.parquet"
-    found = pack(
+    layout = pack(
         "t",
         source,
         "--as",
@@ -106,13 +108,13 @@ def test_tables(tmp_path, pack, kind):
         "--split",
         "train=0.6,test=0.4",
     )
-    x, y = all_rows(found, "x", "y")
-    assert json.loads(found.arrays["y"].attrs["classes"]) == ["no", "yes"]
-    assert json.loads(found.arrays["x"].attrs["columns"]) == ["größe", "b"]
+    x, y = all_rows(layout, "x", "y")
+    assert json.loads(layout.arrays["y"].attrs["classes"]) == ["no", "yes"]
+    assert json.loads(layout.arrays["x"].attrs["columns"]) == ["größe", "b"]
     assert {(float(a), float(b), int(c)) for (a, b), c in zip(x, y, strict=True)} == {
         (i, i / 2, int(i % 3 > 0)) for i in range(40)
     }
-    sides = [{int(row[0]) % 5 for row in x[found.map(split)]} for split in found.splits.values()]
+    sides = [{int(row[0]) % 5 for row in x[layout.map(split)]} for split in layout.splits.values()]
     assert sides[0]
     assert sides[1]
     assert not sides[0] & sides[1]
@@ -128,8 +130,8 @@ def test_a_table_with_a_hole_names_row_and_column(tmp_path, pack, value, column)
     words = (source, "--as", "table", "--label", "label", "--group", "patient")
     with pytest.raises(DataFileError, match=rf"row 7, column '{column}'"):
         pack("t", *words)
-    found = pack("t", *words, "--skip-damaged")
-    assert (found.n, json.loads(found.attrs["skipped"])) == (9, ["6"])
+    layout = pack("t", *words, "--skip-damaged")
+    assert (layout.n_samples, json.loads(layout.attrs["skipped"])) == (9, ["6"])
 
 
 def test_a_table_without_rows_or_with_another_column(tmp_path, pack):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from myproj.lab.errors import LabError
 from myproj.lab.hdf5 import DataFileError, H5DataModule, H5Dataset, as_is, write_data_file
-from myproj.lab.hdf5.loader import AHEAD, SMALL_BYTES, TOGETHER, Loader
+from myproj.lab.hdf5.loader import AHEAD, SMALL_BATCHES_PER_TURN, SMALL_BYTES, Loader
 from myproj.lab.hdf5.order import Order, permutation
 from torch.utils.data import DataLoader
 
@@ -84,7 +84,7 @@ def test_an_epoch_left_early_does_not_disturb_the_next(path, expected):
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("stop", [1, 5, 13])
-def test_a_loaded_position_goes_on_without_lightning(path, expected, num_workers, stop):
+def test_a_loaded_position_continues_without_lightning(path, expected, num_workers, stop):
     first = loader(path, num_workers=num_workers)
     for i, _ in enumerate(first, start=1):
         if i == stop:
@@ -94,9 +94,8 @@ def test_a_loaded_position_goes_on_without_lightning(path, expected, num_workers
     rest = expected[0][stop:]
     assert (bytes_of(second) if rest else []) == rest
     assert bytes_of(second) == expected[1]
-    assert all(
-        type(value) is int for value in first.state_dict().values()
-    )  # torch.load(weights_only=True)
+    # plain numbers, for torch.load(weights_only=True)
+    assert {type(value) for value in first.state_dict().values()} == {int}
     first.close()
     second.close()
 
@@ -111,9 +110,8 @@ def test_small_batches_read_together_are_what_each_is_alone(path):
     planned = list(one.order.batches(0))
     given = []
     for batch, plan in zip(one, planned, strict=True):
-        assert (
-            one.position == plan.end
-        )  # a checkpoint during a batch includes it, and none of those read already
+        # a checkpoint during a batch includes it, and none of those read already
+        assert one.position == plan.end
         given.append(batch)
     assert bytes_of(given) == bytes_of(map(one.dataset.__getitems__, planned))
     for stop in (1, 6, 17, len(planned) - 1):
@@ -148,15 +146,21 @@ def test_an_error_comes_after_the_batches_before_it(path, monkeypatch, bad):
 
 def test_only_small_batches_without_a_transform_are_read_together(path, tmp_path):
     def turns(dataset, batch_size):
-        one, lengths = Loader(dataset, Order(len(dataset), batch_size)), []
+        one = Loader(dataset, Order(len(dataset), batch_size))
         read = one._read
-        one._read = lambda batches: lengths.append(len(batches)) or read(batches)
+        lengths = []
+
+        def count(batches):
+            lengths.append(len(batches))
+            return read(batches)
+
+        one._read = count
         assert sum(len(x) for x, *_ in one) == len(dataset)
         return lengths
 
     small = turns(H5Dataset(path, "train", ("x", "y")), 2)
     assert small[:AHEAD] == [1] * AHEAD
-    assert max(small) == TOGETHER
+    assert max(small) == SMALL_BATCHES_PER_TURN
     assert sum(small) == -(-N // 2)
     slow = H5Dataset(path, "train", ("x", "y"), transform=lambda batch, rng: batch)
     assert set(turns(slow, 2)) == {1}
@@ -172,6 +176,26 @@ def test_a_position_in_other_data_is_refused(path):
         loader(path).load_state_dict(state)
 
 
+def test_two_ranks_continue_in_the_middle_of_an_epoch(path):
+    dataset = H5Dataset(path, "train", ("y",))
+
+    def start_ranks():
+        orders = [Order(N, 4, 7, shuffle=True, rank=rank, world_size=2) for rank in range(2)]
+        return [Loader(dataset, order) for order in orders]
+
+    def epoch(loaders):
+        return [[y.tolist() for (y,) in loader] for loader in loaders]
+
+    uninterrupted = start_ranks()
+    first, second = epoch(uninterrupted), epoch(uninterrupted)
+    resumed = start_ranks()
+    for before, after in zip(start_ranks(), resumed, strict=True):
+        next(iter(before))
+        after.load_state_dict(before.state_dict())
+    assert epoch(resumed) == [batches[1:] for batches in first]
+    assert epoch(resumed) == second
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.integers(1, 400), st.integers(1, 50), st.integers(1, 9), st.integers(0, 99), st.booleans()
@@ -184,9 +208,8 @@ def test_ranks_divide_every_epoch(n, batch_size, world_size, seed, drop_last):
     ]
     epochs = [[list(order.batches(epoch)) for order in orders] for epoch in range(2)]
     for ranks in epochs:
-        assert {len(batches) for batches in ranks} == {
-            len(orders[0].starts())
-        }  # as many steps on each rank
+        n_steps = {len(batches) for batches in ranks}
+        assert n_steps == {len(orders[0].starts())}  # as many on each rank
         assert all(len(batch.indices) for batches in ranks for batch in batches)
         seen = np.concatenate(
             [batch.indices for batches in ranks for batch in batches] or [np.empty(0, int)]
@@ -194,7 +217,7 @@ def test_ranks_divide_every_epoch(n, batch_size, world_size, seed, drop_last):
         assert len(set(seen)) == len(seen)
         assert len(seen) == (n if not drop_last else n - n % (batch_size * world_size))
         assert [batch.end for batch in ranks[0]] == [batch.end for batch in ranks[-1]]
-    # the global order does not depend on the number of ranks, and goes on from any step
+    # the global order does not depend on the number of ranks, and continues from any step
     alone = permutation(n, seed, 0)
     for step in range(len(epochs[0][0])):
         rows = np.concatenate([batches[step].indices for batches in epochs[0]])
@@ -210,7 +233,7 @@ def test_a_plain_data_loader_works_too(path):
     assert sorted(torch.cat([y for _, y in batches]).tolist()) == list(range(N))
 
 
-def test_a_split_smaller_than_the_ranks_is_told(path, monkeypatch):
+def test_a_split_smaller_than_the_ranks_is_refused(path, monkeypatch):
     data = H5DataModule(str(path), fields=("x",))
     assert len(list(data.loader("one"))) == 1
     with pytest.raises(DataFileError, match="split 'none' has 0 samples"):
@@ -238,40 +261,37 @@ def test_pickling_a_dataset_leaves_the_map_behind(path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(dataset))[5][0], dataset[5][0])
 
 
-def _read_and_tell_memory(path, ready, done, answers):
+def _read_and_report_memory(path, ready, done, answers):
+    """Puts the KiB of the file that this process holds, pages shared by four counting a quarter."""
     dataset = H5Dataset(path, "train", ("x",))
     rng = np.random.default_rng(os.getpid())
     for _ in range(60):
         dataset.__getitems__(rng.integers(0, len(dataset), 1000))
     ready.wait(120)
-    rollup = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
-    mapped = Path("/proc/self/smaps").read_text().split("\n")
-    of_file, inside = 0, False
-    for line in mapped:
+    held_kib = 0
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
         if "-" in line.split(" ")[0]:
             inside = str(path) in line
         elif inside and line.startswith("Pss:"):
-            of_file += int(line.split()[1])
-    answers.put(
-        (of_file, sum(int(line.split()[1]) for line in rollup if line.startswith("Private_Dirty:")))
-    )
+            held_kib += int(line.split()[1])
+    answers.put(held_kib)
     done.wait(120)
 
 
 def test_four_readers_hold_the_file_once(tmp_path):
-    """Proportional set size: a page shared by four counts a quarter in each."""
     x = np.random.default_rng(0).integers(0, 255, (12_000, 64 * 64), dtype=np.uint8)  # 49 MB
     path = write_data_file(tmp_path / "a.h5", {"x": x}, {"train": range(len(x))})
     size_kib = x.nbytes // 1024
     fork = multiprocessing.get_context("fork")
     ready, done, answers = fork.Barrier(4), fork.Barrier(4), fork.Queue()
     readers = [
-        fork.Process(target=_read_and_tell_memory, args=(path, ready, done, answers))
+        fork.Process(target=_read_and_report_memory, args=(path, ready, done, answers))
         for _ in range(4)
     ]
     for reader in readers:
         reader.start()
-    of_file = [answers.get(timeout=180)[0] for _ in readers]
+    held_kib = [answers.get(timeout=180) for _ in readers]
     for reader in readers:
         reader.join(60)
-    assert 0.7 * size_kib < sum(of_file) < 1.3 * size_kib
+    assert 0.7 * size_kib < sum(held_kib) < 1.3 * size_kib

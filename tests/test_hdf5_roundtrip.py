@@ -62,13 +62,13 @@ def _check_batch(dataset, fields, rows):
     batch = dataset.__getitems__(indices.tolist())
     assert isinstance(batch, tuple)
     for (name, values), tensor in zip(fields.items(), batch, strict=True):
-        for row, found in zip(rows[indices], tensor.numpy(), strict=True):
+        ragged = isinstance(values, list)
+        for row, sample in zip(rows[indices], tensor.numpy(), strict=True):
             expected = values[row]
-            size = len(expected) if isinstance(values, list) else None
-            np.testing.assert_array_equal(
-                found[:size] if size is not None else found, expected, err_msg=name
-            )
-            assert size is None or not found[size:].any()
+            if ragged:
+                assert not sample[len(expected) :].any()
+                sample = sample[: len(expected)]
+            np.testing.assert_array_equal(sample, expected, err_msg=name)
 
 
 @pytest.fixture
@@ -87,15 +87,15 @@ def path(tmp_path):
 
 def content(path):
     """All that a reader can get from a file."""
-    found = read_layout(path)
+    layout = read_layout(path)
     arrays = [
-        found.map(array).tobytes() for array in (*found.arrays.values(), *found.splits.values())
+        layout.map(array).tobytes() for array in (*layout.arrays.values(), *layout.splits.values())
     ]
     return (
         arrays,
-        [(array.name, array.shape) for array in found.arrays.values()],
-        sorted(found.splits),
-        found.n,
+        [(array.name, array.shape) for array in layout.arrays.values()],
+        sorted(layout.splits),
+        layout.n_samples,
     )
 
 
@@ -117,12 +117,13 @@ def test_no_flipped_byte_is_verified_as_right(path):
     assert caught > 0.5 * len(places)
 
 
-@pytest.mark.parametrize("keep", [0, 1, 100, 0.25, 0.5, 0.75, -1])
-def test_a_file_cut_short_says_so(path, keep):
+@pytest.mark.parametrize("kept", [0, 1, 100, "25 %", "50 %", "75 %", "all but one"])
+def test_a_file_cut_short_says_so(path, kept):
     size = path.stat().st_size
-    keep = size - 1 if keep == -1 else int(keep * size) if 0 < keep < 1 else keep
-    os.truncate(path, keep)
-    with pytest.raises(DataFileError, match=rf"{keep} bytes") as error:
+    sizes = {"25 %": size // 4, "50 %": size // 2, "75 %": 3 * size // 4, "all but one": size - 1}
+    n_bytes = sizes.get(kept, kept)
+    os.truncate(path, n_bytes)
+    with pytest.raises(DataFileError, match=rf"{n_bytes} bytes") as error:
         read_layout(path)
     assert str(path) in str(error.value)
     assert "lab data pack" in str(error.value)
@@ -144,8 +145,8 @@ def test_random_bytes_and_swapped_blocks_are_never_verified(path):
 
 
 def test_each_array_is_named_when_it_is_damaged(path):
-    original, found = path.read_bytes(), read_layout(path)
-    for array in found.arrays.values():
+    original, layout = path.read_bytes(), read_layout(path)
+    for array in layout.arrays.values():
         damaged = bytearray(original)
         damaged[array.offset + array.n_bytes // 2] ^= 1
         path.write_bytes(damaged)
@@ -153,6 +154,17 @@ def test_each_array_is_named_when_it_is_damaged(path):
             DataFileError, match=rf"/data/{array.name} is damaged|{array.name} does not fit"
         ):
             verify_file(path)
+
+
+def test_a_batch_is_padded_to_its_longest_sample(path):
+    dataset = H5Dataset(path, "val", ("wav", "wav_lengths"))
+    singly = [dataset[i][0] for i in (3, 0, 3)]
+    wav, lengths = dataset.__getitems__([3, 0, 3])
+    assert lengths.tolist() == [len(sample) for sample in singly]
+    assert wav.shape == (3, max(lengths))
+    for padded, sample in zip(wav, singly, strict=True):
+        assert torch.equal(padded[: len(sample)], sample)
+        assert not padded[len(sample) :].any()
 
 
 def test_crops_are_taken_from_the_sample(path):

@@ -1,24 +1,21 @@
-"""A staged copy is made once, checked, shared, removed by its last user; what does not fit stays."""
+"""A staged copy is made once, checked, shared, and removed by its last user."""
 
 import gc
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SOURCE
+from hdf5_programs import start
 from myproj.lab.hdf5 import (
     DataFileError,
     H5DataModule,
     checksum,
-    find,
     fingerprint,
+    page_cache,
     read_layout,
     verify_file,
     write_data_file,
@@ -54,7 +51,7 @@ def test_a_copy_is_shared_and_removed_by_its_last_user(path, node):
     first, second = Owner(), Owner()
     copies = [stages.stage(path, str(node), owner) for owner in (first, second)]
     assert copies[0] == copies[1] != path
-    assert verify_file(copies[0]).n == 50
+    assert verify_file(copies[0]).n_samples == 50
     del first
     gc.collect()
     assert copies[0].exists()
@@ -72,32 +69,8 @@ def test_a_data_module_reads_the_copy(path, node):
     assert left(node) == []
 
 
-USER = """
-import sys, time
-from pathlib import Path
-from myproj.lab.hdf5 import stage as stages, read_layout
-class Owner: pass
-copied = stages._copy
-def slow(path, copy):
-    print("copies", flush=True); time.sleep(0.5); copied(path, copy)
-stages._copy = slow
-owner = Owner()
-copy = stages.stage(Path(sys.argv[1]), sys.argv[2], owner)
-print("has", read_layout(copy).n, flush=True)
-sys.stdin.read()
-"""
-
-
-def user(path, node):
-    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", USER, str(path), str(node)]
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )
-
-
 def test_of_many_processes_one_copies(path, node):
-    users = [user(path, node) for _ in range(4)]
+    users = [start("use_copy", path, node) for _ in range(4)]
     lines = []
     for process in users:
         while not (line := process.stdout.readline()).startswith("has 50"):
@@ -111,7 +84,7 @@ def test_of_many_processes_one_copies(path, node):
 
 
 def test_what_a_dead_job_left_is_cleared_at_the_next_start(path, node):
-    process = user(path, node)
+    process = start("use_copy", path, node)
     while process.stdout.readline() != "has 50\n":
         pass
     process.send_signal(signal.SIGKILL)
@@ -130,7 +103,7 @@ def test_a_kept_copy_outlives_its_user_until_it_is_removed(path, node):
     assert stages.stage(path, str(node), Owner()) == copy
     gc.collect()
     assert copy.exists()
-    stages.unstage(find.data_place(str(node)), path)
+    stages.unstage(stages.stage_directory(str(node)), path)
     assert left(node) == []
 
 
@@ -152,10 +125,10 @@ def test_a_file_that_does_not_fit_is_read_where_it_is_with_one_line(
 
         monkeypatch.setattr(shutil, "copyfile", copyfile)
     assert stages.stage(path, str(node), Owner()) == path
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert str(path) in told
-    assert "not staged" in told
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert str(path) in message
+    assert "not staged" in message
     assert left(node) == []
 
 
@@ -166,7 +139,7 @@ def test_a_copy_that_differs_is_refused(path, node, monkeypatch):
         Path(target).write_bytes(content)
 
     monkeypatch.setattr(shutil, "copyfile", copyfile)
-    with pytest.raises(DataFileError, match=r"the copy is not right.*data/x is damaged"):
+    with pytest.raises(DataFileError, match=r"the copy is damaged.*data/x is damaged"):
         stages.stage(path, str(node), Owner())
     assert not [name for name in left(node) if name.endswith((".h5", ".tmp"))]
 
@@ -179,19 +152,25 @@ def test_a_place_that_is_not_there(path, monkeypatch):
             stages.stage(path, where, Owner())
 
 
-def test_warming_reads_the_file_only_when_it_fits(path, monkeypatch):
-    read = []
-    monkeypatch.setattr(os, "preadv", lambda *_: (_ for _ in ()).throw(BlockingIOError))
-    monkeypatch.setattr(stages, "BLOCK_BYTES", 4096)
-    monkeypatch.setattr(
-        stages, "bytearray", lambda n: read.append(n) or bytearray(n), raising=False
-    )
-    stages.read_into_cache(path)
-    assert len(read) > 1
-    read.clear()
-    monkeypatch.setattr(stages, "memory_limit_bytes", lambda: path.stat().st_size)
-    stages.read_into_cache(path)
-    assert read == []
+def test_the_page_cache_gets_the_file_only_when_it_fits(path, monkeypatch):
+    buffers = []
+
+    def not_cached(*_):
+        raise BlockingIOError
+
+    def allocate(n_bytes):
+        buffers.append(n_bytes)
+        return bytearray(n_bytes)
+
+    monkeypatch.setattr(os, "preadv", not_cached)
+    monkeypatch.setattr(page_cache, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(page_cache, "bytearray", allocate, raising=False)
+    page_cache.read_into_cache(path)
+    assert len(buffers) > 1
+    buffers.clear()
+    monkeypatch.setattr(page_cache, "memory_limit_bytes", lambda: path.stat().st_size)
+    page_cache.read_into_cache(path)
+    assert buffers == []
 
 
 def test_the_fingerprint_is_of_the_content_and_computed_once(path, tmp_path, monkeypatch):
@@ -204,9 +183,9 @@ def test_the_fingerprint_is_of_the_content_and_computed_once(path, tmp_path, mon
     assert len(verified) == 1
     copy = Path(shutil.copy(path, tmp_path / "copy.h5"))
     assert fingerprint(copy)["sha256"] == first["sha256"]
-    found = read_layout(path)
+    layout = read_layout(path)
     write_data_file(
-        path, {"x": found.map(found.arrays["x"]) + 1, "y": np.arange(50)}, {"train": range(50)}
+        path, {"x": layout.map(layout.arrays["x"]) + 1, "y": np.arange(50)}, {"train": range(50)}
     )
     assert fingerprint(path)["sha256"] != first["sha256"]
     os.truncate(copy, 3000)
@@ -222,20 +201,6 @@ def test_the_fingerprint_notices_a_byte_changed_in_place(path):
         file.write(b"\x00\x01\x02")
     with pytest.raises(DataFileError, match="data/x is damaged"):
         fingerprint(path)
-
-
-def test_data_that_changed_since_the_trials_last_run_are_told(path, tmp_path, monkeypatch, capsys):
-    data = H5DataModule(str(path))
-    for name in ("20260101-000000-aaaaaa", "20260102-000000-bbbbbb", "20260103-000000-cccccc"):
-        run_dir = tmp_path / "runs" / "baseline" / name
-        (run_dir / "attempts" / "1").mkdir(parents=True)
-        monkeypatch.setenv("LAB_RUN_DIR", str(run_dir))
-        if name.endswith("cccccc"):
-            write_data_file(path, {"x": np.ones((5, 2)), "y": np.arange(5)}, {"train": range(5)})
-        note = {"data": data.fingerprint()}
-        (run_dir / "attempts" / "1" / "start.json").write_text(json.dumps(note))
-        told = capsys.readouterr().err
-        assert ("changed since run 20260102-000000-bbbbbb" in told) == name.endswith("cccccc")
 
 
 def test_a_home_that_cannot_be_written_costs_only_time(path, tmp_path, monkeypatch):
@@ -285,7 +250,7 @@ def test_a_file_on_lustre_is_striped_before_its_first_byte(lustre, tmp_path):
     (call,) = lustre.read_text().splitlines()
     assert call.startswith("new setstripe -c 4 -S 4M ")
     assert " -i" not in call
-    assert verify_file(path).n == 9
+    assert verify_file(path).n_samples == 9
     assert disk.lustre_stripes(path) == "4 4194304"
 
 

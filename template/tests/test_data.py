@@ -19,7 +19,7 @@ def digits(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "digits.h5"
     fields = {name: np.stack([sample[name] for sample in samples]) for name in ("x", "y")}
     n = len(samples)
-    hdf5.write(
+    hdf5.write_data_file(
         path,
         fields,
         {"train": range(n - 300), "val": range(n - 300, n - 100), "test": range(n - 100, n)},

@@ -1,7 +1,8 @@
 """What a sample is: how raw input is packed, and how a batch is transformed. Yours to change.
 
-disk                     lab data pack digits              training step
-scikit-learn's digits -> data/digits.h5: x uint8, y int64 -> image_B1HW uint8 -> float32 in 0..1 on the device
+scikit-learn's digits    lab data pack digits      -> data/digits.h5: x uint8, y int64
+data/digits.h5           training step             -> image_B1HW uint8
+image_B1HW uint8         on_after_batch_transfer   -> float32 in 0..1, on the device
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ class Digits(H5DataModule):
 
     @classmethod
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
-        """Yields one dict per sample; `lab data pack` stores each key as a field. Replace this with your own
-        data."""
+        """Yields one dict per sample, and `lab data pack` stores each key as a field. Put your own
+        data here."""
         from sklearn.datasets import load_digits
 
         digits = load_digits()

@@ -1,8 +1,9 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""One HDF5 file per data set: packed once, read through a memory map, verified, staged, exact after a resume.
+"""One HDF5 file per data set: packed once, read through a memory map, exact after a resume.
 
-Names are imported when first used, so that writing and verifying import neither torch nor Lightning. No
-module has the name of a function here: importing it would take the function's place.
+Names are imported when they are first used, so that packing and verifying import neither torch nor
+Lightning. No file here has the name of a public function: importing the file would put it in the
+function's place.
 """
 
 from importlib import import_module
@@ -13,16 +14,18 @@ COMMANDS = [
     ("data info", "what a data file holds, and where it fits", "info:info_command"),
     ("data verify", "check every byte of a data file", "checksum:verify_command"),
     ("data stage", "copy a data file to this node's memory or disk", "stage:stage_command"),
-    ("data bench", "measure how fast each disk gives the data", "disks:disks_command"),
+    ("data bench", "measure how fast each disk reads a data file", "disks:disks_command"),
 ]
-HOME = {
+FILE_OF_NAME = {
+    "DataFileError": "file_errors",
     "H5DataModule": "datamodule",
     "H5Dataset": "dataset",
     "as_is": "dataset",
+    "fingerprint": "checksum",
+    "read_layout": "file_layout",
+    "verify_file": "checksum",
     "write_data_file": "writer",
 }
-HOME |= {"DataFileError": "file_layout", "read_layout": "file_layout"}
-HOME |= {"fingerprint": "checksum", "verify_file": "checksum"}
 __all__ = [
     "DataFileError",
     "H5DataModule",
@@ -36,6 +39,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOME:
+    if name not in FILE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{HOME[name]}", __name__), name)
+    return getattr(import_module(f".{FILE_OF_NAME[name]}", __name__), name)

@@ -1,11 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
 
-import json
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,34 +11,37 @@ import numpy as np
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 
-from .. import env
 from ..errors import LabError
 from ..machine.cpu import cores
-from .checksum import fingerprint
+from .checksum import Fingerprint, fingerprint
 from .dataset import H5Dataset, Transform
-from .file_layout import Layout, read_layout, require
+from .field_readers import Shape, is_encoded
+from .file_errors import DataFileError
+from .file_layout import Layout, read_layout
 from .find import find_data_file
 from .loader import Loader
 from .order import Order
-from .stage import read_into_cache, stage
+from .page_cache import read_into_cache
+from .stage import stage
 
 
 class H5DataModule(L.LightningDataModule):
-    """Train, val, test and predict loaders over one data file. Subclass it in data.py: what a sample is
-    (`samples`), how a batch is transformed in a worker (`transform`) and on the device
-    (`on_after_batch_transfer`).
+    """Train, val, test and predict loaders over one data file.
+
+    Subclass it in data.py: what a sample is (`samples`), how a batch is transformed in a worker
+    (`transform`) and on the device (`on_after_batch_transfer`).
 
     Args:
         path: the file, looked up along `search` unless absolute.
         search: directories, first wins.
         batch_size: samples per step and rank.
         seed: of the order and of all random augmentation.
-        fields, shapes: see `H5Dataset`. Longer ragged samples are cropped at random in training, else from
-            the start.
-        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores there are
-            per rank.
-        stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null: read it
-            once.
+        fields, shapes: see `H5Dataset`. Longer ragged samples are cropped at random in training,
+            else from the start.
+        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores
+            there are per rank.
+        stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null:
+            read it once.
         drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
     """
 
@@ -53,28 +52,34 @@ class H5DataModule(L.LightningDataModule):
         batch_size: int = 64,
         seed: int = 0,
         fields: Sequence[str] = ("x", "y"),
-        shapes: Mapping[str, int | Sequence[int]] | None = None,
+        shapes: Mapping[str, Shape] | None = None,
         num_workers: int | str = "auto",
         stage: str | None = None,
         drop_last: bool = False,
     ) -> None:
         super().__init__()
-        self.path, self.search = path, [search] if isinstance(search, str) else list(search)
-        self.batch_size, self.seed, self.drop_last = batch_size, seed, drop_last
-        self.fields, self.shapes = tuple(fields), dict(shapes or {})
-        self.num_workers, self.stage = num_workers, stage
+        self.path = path
+        self.search = [search] if isinstance(search, str) else list(search)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.fields = tuple(fields)
+        self.shapes = dict(shapes or {})
+        self.num_workers = num_workers
+        self.stage = stage
+        self.drop_last = drop_last
         self.loaders: dict[str, Loader] = {}
 
     @classmethod
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
-        """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}. Further keys
-        are further fields; "split" puts a sample into that split, "group" keeps all samples of one group in
-        one split."""
+        """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}.
+        Further keys are further fields; "split" puts a sample into that split, "group" keeps all
+        samples of one group in one split.
+        """
         raise LabError(f"{cls.__name__} has no samples(): write one in data.py, or pack with --as")
 
     transform: Transform | None = None
-    """Called as transform(batch, rng) on whole training batches in the reading thread or worker; draw from
-    `rng` only."""
+    """Called as transform(batch, rng) on whole training batches, in the reading thread or worker;
+    draw from `rng` only."""
 
     @property
     def file(self) -> Path:
@@ -83,16 +88,20 @@ class H5DataModule(L.LightningDataModule):
 
     @cached_property
     def layout(self) -> Layout:
-        return read_layout(stage(self.file, self.stage, owner=self) if self.stage else self.file)
+        """Of the file that is read: the staged copy, if there is one."""
+        if self.stage:
+            return read_layout(stage(self.file, self.stage, owner=self))
+        return read_layout(self.file)
 
     def prepare_data(self) -> None:
-        """Once per node: a missing or damaged file ends the job here, with a message; a cold one is read."""
+        """Once per node: a missing or damaged file ends the job here; a cold one is read."""
         read_layout(self.file)
         if not self.stage:
             read_into_cache(self.file)
 
     def train_dataloader(self) -> Loader:
-        return self.loader("train", shuffle=not (self.trainer and self.trainer.overfit_batches))
+        overfits = bool(self.trainer and self.trainer.overfit_batches)
+        return self.loader("train", shuffle=not overfits)
 
     def val_dataloader(self) -> Loader | list:
         return self.loader("val") if "val" in self.layout.splits else []
@@ -103,57 +112,69 @@ class H5DataModule(L.LightningDataModule):
     predict_dataloader = test_dataloader
 
     def loader(self, split: str, shuffle: bool = False) -> Loader:
-        """A loader over this rank's part of `split`; shuffled ones crop at random and apply `transform`.
+        """This rank's part of `split`; a shuffled loader crops at random and applies `transform`.
 
         Raises:
             DataFileError: the split has fewer samples than there are ranks (or none).
         """
-        how = {"crop": "random", "transform": self.transform} if shuffle else {}
-        dataset = H5Dataset(self.layout, split, self.fields, shapes=self.shapes, **how)
-        rank, world_size = self.ranks()
-        few = f"split {split!r} has {len(dataset)} samples, fewer than the {world_size} processes"
-        require(
-            len(dataset) >= world_size, f"{self.layout.path}: {few}. Pack it with a larger share."
+        dataset = H5Dataset(
+            self.layout,
+            split,
+            self.fields,
+            shapes=self.shapes,
+            crop="random" if shuffle else "start",
+            transform=self.transform if shuffle else None,
         )
+        rank, world_size = self.ranks()
+        if len(dataset) < world_size:
+            raise DataFileError(
+                f"{self.layout.path}: split {split!r} has {len(dataset)} samples, fewer than the "
+                f"{world_size} processes. Pack it with a larger share."
+            )
         order = Order(
             len(dataset),
             self.batch_size,
             self.seed,
-            shuffle,
-            self.drop_last and shuffle,
-            rank,
-            world_size,
+            shuffle=shuffle,
+            drop_last=self.drop_last and shuffle,
+            rank=rank,
+            world_size=world_size,
         )
-        how = {"num_workers": self._number_of_workers(), "pin_memory": torch.cuda.is_available()}
+        loader = Loader(
+            dataset,
+            order,
+            num_workers=self._number_of_workers(),
+            pin_memory=torch.cuda.is_available(),
+        )
         if self.trainer and shuffle:
-            how |= {
-                "current_epoch": lambda: self.trainer.current_epoch,
-                "on_other_steps": self._set_steps_done,
-            }
-        self.loaders[split] = Loader(dataset, order, **how)
-        return self.loaders[split]
+            loader.current_epoch = lambda: self.trainer.current_epoch
+            loader.on_resume_with_other_steps = self._set_steps_done
+        self.loaders[split] = loader
+        return loader
 
     def ranks(self) -> tuple[int, int]:
         """This process's rank and the number of ranks."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
-        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        if self.trainer:
+            return self.trainer.global_rank, self.trainer.world_size
+        return 0, 1
 
     def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
-        """For random augmentation in `on_after_batch_transfer`: seeded by (seed, epoch, sample count, rank),
-        so that a resumed run draws for each batch what an uninterrupted one would have drawn."""
+        """For random augmentation in `on_after_batch_transfer`: seeded by (seed, epoch, sample
+        count, rank), so that a resumed run draws for each batch what an uninterrupted one would
+        have drawn.
+        """
         loader = self.loaders["train"]
         entropy = (self.seed, loader.epoch, loader.position, loader.order.rank)
         seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
         return torch.Generator(device).manual_seed(seed)
 
-    def fingerprint(self) -> dict[str, Any] | None:
-        """What the data file is, for the run's record; computed by the first process only, None in the
-        others."""
+    def fingerprint(self) -> Fingerprint | None:
+        """What the data file is by its content; None on all ranks but the first."""
         if rank_zero_only.rank != 0:
             return None
-        tell_change(found := fingerprint(self.file))
-        return found
+        return fingerprint(self.file)
 
     def teardown(self, stage: str) -> None:
         for loader in self.loaders.values():
@@ -162,36 +183,17 @@ class H5DataModule(L.LightningDataModule):
     def _number_of_workers(self) -> int:
         if self.num_workers != "auto":
             return int(self.num_workers)
+        arrays = [array for name, array in self.layout.fields.items() if name in self.fields]
+        if not any(map(is_encoded, arrays)):
+            return 0
         ranks_here = self.trainer.num_devices if self.trainer else 1
-        encoded = any(
-            "encoding" in array.attrs
-            for name, array in self.layout.fields.items()
-            if name in self.fields
-        )
-        return max(1, cores() // ranks_here - 1) if encoded else 0
+        return max(1, cores() // ranks_here - 1)
 
-    def _set_steps_done(self, steps: int) -> None:
-        """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where the
-        data ends."""
+    def _set_steps_done(self, n_steps: int) -> None:
+        """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends
+        where the data end.
+        """
         progress = self.trainer.fit_loop.epoch_loop.batch_progress.current
-        shift = steps - progress.ready
+        shift = n_steps - progress.ready
         for count in ("ready", "started", "processed", "completed"):
             setattr(progress, count, getattr(progress, count) + shift)
-
-
-def tell_change(now: dict[str, Any]) -> None:
-    """Prints one line when the trial's run before this one (LAB_RUN_DIR) had other data, by its record."""
-    run_dir = Path(os.environ.get(env.RUN_DIR) or "/nowhere/none")
-    for run in sorted(run_dir.parent.glob("*"), reverse=True):  # names begin with the time
-        for start in sorted(
-            run.glob("attempts/*/start.json"), key=lambda path: -int(path.parent.name)
-        ):
-            with suppress(OSError, ValueError):
-                if before := json.loads(start.read_text(encoding="utf-8")).get("data"):
-                    if before["sha256"] != now["sha256"]:
-                        hashes = f"{now['path']} had sha256 {before['sha256'][:12]}… then, {now['sha256'][:12]}… now"
-                        print(
-                            f"lab: the data file changed since run {run.name}: {hashes}",
-                            file=sys.stderr,
-                        )
-                    return

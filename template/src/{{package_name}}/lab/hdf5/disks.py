@@ -1,52 +1,72 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab data bench`: measures how fast each disk gives the data."""
+"""`lab data bench`: measures how fast each disk reads a data file."""
 
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from ..machine.disk import filesystem_type, node_local_directory
 from ..project import Project
-from .file_layout import BLOCK_BYTES, Layout, read_layout
-from .find import add_file_argument, data_file_of
+from .file_layout import BLOCK_BYTES, Array, Layout, read_layout
+from .find import data_file_of, parser_for_one_file
 
 COPY_BYTES = 256 << 20
 RANDOM_S = 1.0
 
 
+@dataclass(frozen=True)
+class DiskSpeed:
+    """How fast a copy of the file was read."""
+
+    in_order_MBps: float
+    random_samples_per_s: float
+
+
 def disks_command(project: Project, args: list[str]) -> None:
-    found = read_layout(
-        data_file_of(project, add_file_argument("bench", __doc__).parse_args(args).name)
-    )
-    places = {"data": found.path.parent, "home": Path.home(), "scratch": project.paths["scratch"]}
-    places |= {"node-local": node_local_directory(), "/dev/shm": Path("/dev/shm")}
-    print(
-        f"{found.path}, {found.identity[0] / 1e6:.1f} MB; read from a cold cache where that is allowed"
-    )
-    for name, directory in places.items():
+    parser = parser_for_one_file("bench", "measures how fast each disk reads a data file")
+    layout = read_layout(data_file_of(project, parser.parse_args(args).name))
+    size_MB = layout.size_bytes / 1e6
+    print(f"{layout.path}, {size_MB:.1f} MB; read from a cold cache where that is allowed")
+    directories = {
+        "data": layout.path.parent,
+        "home": Path.home(),
+        "scratch": project.paths["scratch"],
+        "node-local": node_local_directory(),
+        "/dev/shm": Path("/dev/shm"),
+    }
+    for name, directory in directories.items():
         if directory is None or not os.access(directory, os.W_OK):
             print(f"  {name:<11} not here, or not writable")
             continue
-        with tempfile.NamedTemporaryFile(prefix=".lab-bench-", dir=directory) as copy:
-            n_bytes = _copy(found, copy)
-            in_order_MBps, random_per_s = (
-                _sequential(copy.name, n_bytes),
-                _random(found, copy.name, n_bytes),
-            )
-        kind = filesystem_type(directory)
+        speed = measure(layout, directory)
         print(
-            f"  {name:<11} {kind:<8} {in_order_MBps:8.0f} MB/s, {random_per_s:9.0f} samples/s at random"
+            f"  {name:<11} {filesystem_type(directory):<8} {speed.in_order_MBps:8.0f} MB/s, "
+            f"{speed.random_samples_per_s:9.0f} samples/s at random"
         )
 
 
-def _copy(found: Layout, copy: tempfile._TemporaryFileWrapper) -> int:
-    """The first part of the largest field, as `copy`; its bytes."""
-    array = max(found.fields.values(), key=lambda array: array.n_bytes)
+def measure(layout: Layout, directory: Path) -> DiskSpeed:
+    """Reads a copy of the largest field, at most COPY_BYTES of it, in `directory`."""
+    array = max(layout.fields.values(), key=lambda array: array.n_bytes)
+    sample_bytes = max(1, array.n_bytes // layout.n_samples)
+    with tempfile.NamedTemporaryFile(prefix=".lab-bench-", dir=directory) as copy:
+        n_bytes = _copy_start(layout.path, array, copy.file)
+        return DiskSpeed(
+            in_order_MBps=_read_in_order(copy.name, n_bytes),
+            random_samples_per_s=_read_at_random(copy.name, n_bytes, sample_bytes),
+        )
+
+
+def _copy_start(path: Path, array: Array, copy: BinaryIO) -> int:
+    """Copies the first COPY_BYTES of `array`; returns how many bytes there were."""
     n_bytes = min(array.n_bytes, COPY_BYTES)
-    with open(found.path, "rb") as source:
+    with open(path, "rb") as source:
         source.seek(array.offset)
         for start in range(0, n_bytes, BLOCK_BYTES):
             copy.write(source.read(min(BLOCK_BYTES, n_bytes - start)))
@@ -56,31 +76,40 @@ def _copy(found: Layout, copy: tempfile._TemporaryFileWrapper) -> int:
 
 
 def _open_cold(name: str) -> int:
+    """Opens a file and drops its pages from the cache."""
     handle = os.open(name, os.O_RDONLY)
     os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     return handle
 
 
-def _sequential(name: str, n_bytes: int) -> float:
-    handle, buffer = _open_cold(name), bytearray(BLOCK_BYTES)
+def _read_in_order(name: str, n_bytes: int) -> float:
+    """MB per second."""
+    handle = _open_cold(name)
+    buffer = bytearray(BLOCK_BYTES)
     started_s = time.perf_counter()
     while os.readv(handle, [buffer]):
         pass
+    spent_s = time.perf_counter() - started_s
     os.close(handle)
-    return n_bytes / 1e6 / (time.perf_counter() - started_s)
+    return n_bytes / 1e6 / spent_s
 
 
-def _random(found: Layout, name: str, n_bytes: int) -> float:
+def _read_at_random(name: str, n_bytes: int, sample_bytes: int) -> float:
     """Samples per second, one after the other at random places, for about RANDOM_S."""
-    array = max(found.fields.values(), key=lambda array: array.n_bytes)
-    sample_bytes = max(1, array.n_bytes // found.n)
-    n_samples = max(1, n_bytes // sample_bytes)
     os.close(_open_cold(name))
     values = np.asarray(np.memmap(name, np.uint8, "r"))
-    starts = np.random.default_rng(0).integers(0, n_samples, 1 << 20) * sample_bytes
-    started_s, read = time.perf_counter(), 0
-    while (spent_s := time.perf_counter() - started_s) < RANDOM_S:
-        start = starts[read % len(starts)]
+    n_read = 0
+    started_s = time.perf_counter()
+    for start in _random_starts(max(1, n_bytes // sample_bytes), sample_bytes):
         values[start : start + sample_bytes].copy()
-        read += 1
-    return read / spent_s
+        n_read += 1
+        spent_s = time.perf_counter() - started_s
+        if spent_s >= RANDOM_S:
+            break
+    return n_read / spent_s
+
+
+def _random_starts(n_samples: int, sample_bytes: int) -> Iterator[int]:
+    rng = np.random.default_rng(0)
+    while True:
+        yield from rng.integers(0, n_samples, 4096) * sample_bytes

@@ -1,53 +1,29 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The layout of a data file: what is where in it, and what is wrong with a file that is none."""
+"""The layout of a data file: which array lies where. Reads it and checks it."""
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from ..errors import LabError, nearest
+from ..errors import nearest
+from .file_errors import DataFileError, damaged, unreadable
 
-FORMAT, VERSION = "lab-hdf5", 1
+FORMAT = "lab-hdf5"
+VERSION = 1
+# Ends the name of the array that says where each sample of a ragged field begins
 OFFSETS = "_offsets"
-NUMBERS = "?bhilqBHILQefdFD"  # NumPy's codes of the types that torch has too
-BLOCK_BYTES = 8 << 20
-AGAIN = "Copy the file again, or pack it again: lab data pack {}"
-MAGIC = b"\x89HDF\r\n\x1a\n"  # how every HDF5 file begins
-
-
-class DataFileError(LabError, ValueError):
-    """A data file, or what should become one, is not as it must be: path, found, expected, what to do."""
-
-
-def require(ok: Any, message: str) -> None:
-    """Raises DataFileError(message) unless `ok`."""
-    if not ok:
-        raise DataFileError(message)
-
-
-def require_undamaged(ok: Any, path: Path, damage: str) -> None:
-    """`require` for a file that is no longer, or was never, as it was meant."""
-    require(ok, f"{path}{damage}. {AGAIN.format(path.stem)}")
-
-
-def check_numbers(where: str, dtype: np.dtype) -> None:
-    """Raises DataFileError unless an array of `dtype` can be mapped as a tensor."""
-    expected = "expected numbers of up to 64 bits in this machine's byte order; texts and images go into a ragged uint8"
-    require(
-        dtype.isnative and dtype.char in NUMBERS, f"{where} has type {dtype}, {expected} field."
-    )
+TORCH_TYPES = "?bhilqBHILQefdFD"  # NumPy's codes of the types that torch has too
+BLOCK_BYTES = 8 << 20  # read and written at once
 
 
 @dataclass(frozen=True)
 class Array:
-    """One array as it lies in the file: `shape` of `dtype` from byte `offset` on."""
+    """One array of the file: `shape` of `dtype`, from byte `offset` on."""
 
     name: str
     dtype: np.dtype
@@ -57,187 +33,233 @@ class Array:
     attrs: dict[str, Any]
 
     @property
+    def n_rows(self) -> int:
+        return self.shape[0]
+
+    @property
     def n_bytes(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
+class FileIdentity:
+    """Tells one file from another under the same name.
+
+    The time of change is left out: `touch`, against the purge of a scratch disk, does not make
+    another file.
+    """
+
+    size_bytes: int
+    inode: int
+
+
+@dataclass(frozen=True)
 class Layout:
-    """A checked data file: `n` samples, its `arrays` (fields and offsets), `splits` and root `attrs`."""
+    """A checked data file. `arrays` are its fields and their offsets."""
 
     path: Path
-    identity: tuple[int, int]  # size in bytes and inode, to notice another file under the same name
-    n: int
+    identity: FileIdentity
+    n_samples: int
     arrays: dict[str, Array]
     splits: dict[str, Array]
     attrs: dict[str, Any]
 
     @property
+    def size_bytes(self) -> int:
+        return self.identity.size_bytes
+
+    @property
     def fields(self) -> dict[str, Array]:
-        """The arrays that hold samples, not the offsets of the ragged ones."""
+        """The arrays that hold samples, without the offsets of the ragged ones."""
         offsets = {name + OFFSETS for name in self.arrays}
         return {name: array for name, array in self.arrays.items() if name not in offsets}
 
     @property
-    def every(self) -> dict[str, Array]:
-        """All arrays by their names in the file."""
+    def arrays_by_path(self) -> dict[str, Array]:
+        """All arrays, of fields and of splits, by their paths in the file."""
         data = {f"data/{name}": array for name, array in self.arrays.items()}
         return data | {f"splits/{name}": array for name, array in self.splits.items()}
 
     def is_ragged(self, name: str) -> bool:
         return name + OFFSETS in self.arrays
 
-    def known(self, kind: str, name: str) -> Array:
-        """The array of the `field` or `split` of that name."""
-        there = {"field": self.fields, "split": self.splits}[kind]
-        hint = f"{nearest(name, there)}. It has: {', '.join(there) or 'none'}"
-        require(name in there, f"{self.path} has no {kind} {name!r}{hint}")
-        return there[name]
-
-    def map(self, array: Array) -> np.ndarray:
-        """The array as a read-only memory map (a plain ndarray, which indexes twice as fast as np.memmap).
+    def field(self, name: str) -> Array:
+        """The values of field `name`.
 
         Raises:
-            DataFileError: the file under this name is no longer the one that was checked.
+            DataFileError: there is no such field; names the nearest one.
+        """
+        if name not in self.fields:
+            raise DataFileError(self._missing("field", name, self.fields))
+        return self.fields[name]
+
+    def split(self, name: str) -> Array:
+        """The row numbers of split `name`.
+
+        Raises:
+            DataFileError: there is no such split; names the nearest one.
+        """
+        if name not in self.splits:
+            raise DataFileError(self._missing("split", name, self.splits))
+        return self.splits[name]
+
+    def _missing(self, kind: str, name: str, names: Mapping[str, Array]) -> str:
+        listed = ", ".join(names) or "none"
+        return f"{self.path} has no {kind} {name!r}{nearest(name, names)}. It has: {listed}"
+
+    def map(self, array: Array) -> np.ndarray:
+        """A read-only memory map, as a plain ndarray, which indexes twice as fast as np.memmap.
+
+        Raises:
+            DataFileError: another file has taken the name of the one that was checked.
         """
         if array.n_bytes == 0:
             return np.empty(array.shape, array.dtype)
-        found = file_identity(self.path)
-        change = f"another file now: {found[0]} bytes, {self.identity[0]} when it was opened"
-        require(
-            found == self.identity, f"{self.path} is {change}. Start again to read the new one."
-        )
+        identity = identity_of(self.path)
+        if identity != self.identity:
+            raise DataFileError(
+                f"{self.path} is another file now: {identity.size_bytes} bytes, "
+                f"{self.size_bytes} when it was opened. Start again to read the new one."
+            )
         return np.asarray(np.memmap(self.path, array.dtype, "r", array.offset, array.shape))
 
 
-def file_identity(path: Path) -> tuple[int, int]:
-    """Size in bytes and inode (not mtime: a `touch` against the purge of scratch is no change).
+def identity_of(path: Path) -> FileIdentity:
+    """Size and inode of a file.
 
     Raises:
         DataFileError: there is no such file, or it may not be read.
     """
-    make_it = f"Expected a data file; make it with: lab data pack {path.stem}"
+    remedy = f"Expected a data file; make it with: lab data pack {path.stem}"
     try:
         stat = os.stat(path)
     except OSError as error:
-        raise DataFileError(f"{path}: {error.strerror}. {make_it}") from error
-    require(os.path.isfile(path), f"{path} is not a file. {make_it}")
-    return stat.st_size, stat.st_ino
+        raise DataFileError(f"{path}: {error.strerror}. {remedy}") from error
+    if not os.path.isfile(path):
+        raise DataFileError(f"{path} is not a file. {remedy}")
+    return FileIdentity(stat.st_size, stat.st_ino)
+
+
+def check_type(where: str, dtype: np.dtype) -> None:
+    """Raises DataFileError unless an array of `dtype` can be mapped as a tensor."""
+    if not dtype.isnative or dtype.char not in TORCH_TYPES:
+        raise DataFileError(
+            f"{where} has type {dtype}, expected numbers of up to 64 bits "
+            "in this machine's byte order. Store texts and images in a ragged uint8 field."
+        )
 
 
 def read_layout(path: str | Path) -> Layout:
-    """Opens `path`, checks its structure and the hashes of its splits, and closes it (a few milliseconds).
+    """Checks the structure of `path` and the hashes of its splits (a few milliseconds).
 
     Raises:
-        DataFileError: missing, cut short, damaged, unfinished, foreign, or stored so that it cannot be
-        mapped.
+        DataFileError: missing, cut short, damaged, unfinished, foreign, or stored so that it cannot
+            be mapped.
     """
     import h5py  # here, so that a mistyped command is answered without it
 
     path = Path(path)
-    before = file_identity(path)
+    identity = identity_of(path)
     try:
         with h5py.File(path, "r", locking=False) as file:
-            attrs = _plain(file.attrs)
-            _check_root(path, attrs)
-            arrays, splits = (_arrays(path, file[group], before[0]) for group in ("data", "splits"))
-        found = Layout(path, before, int(attrs["n"]), arrays, splits, attrs)
-        _check_fields(found)
-        _check_splits(found)
+            layout = _read_open_file(path, identity, file)
+        _check_fields(layout)
+        _check_splits(layout)
     except (OSError, KeyError, IndexError, RuntimeError, AttributeError, TypeError) as error:
-        raise DataFileError(_why_unreadable(path, before[0], error)) from error
-    return found
+        raise unreadable(path, identity.size_bytes, error) from error
+    return layout
 
 
-def _plain(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: value.item() if isinstance(value, np.generic) else value
-        for key, value in attrs.items()
-    }
-
-
-def _check_root(path: Path, attrs: dict[str, Any]) -> None:
-    foreign = (
-        f"was not written by `lab data pack` (format {attrs.get('format')!r}, expected {FORMAT!r})"
+def _read_open_file(path: Path, identity: FileIdentity, file: Any) -> Layout:
+    attrs = _plain_values(file.attrs)
+    _check_attrs(path, attrs)
+    return Layout(
+        path,
+        identity,
+        n_samples=int(attrs["n"]),
+        arrays=_read_group(path, file["data"], identity.size_bytes),
+        splits=_read_group(path, file["splits"], identity.size_bytes),
+        attrs=attrs,
     )
-    require(attrs.get("format") == FORMAT, f"{path} {foreign}. Pack it: lab data pack --help")
-    versions = f"version {attrs.get('version')} of the layout, this lab reads {VERSION}"
-    require(
-        attrs.get("version") == VERSION, f"{path} has {versions}. Update the project: copier update"
-    )
-    require_undamaged(attrs.get("complete") == 1, path, " was never finished (complete is not 1)")
 
 
-def _arrays(path: Path, group: Mapping[str, Any], size: int) -> dict[str, Array]:
+def _plain_values(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {}
+    for key, value in attrs.items():
+        plain[key] = value.item() if isinstance(value, np.generic) else value
+    return plain
+
+
+def _check_attrs(path: Path, attrs: dict[str, Any]) -> None:
+    if attrs.get("format") != FORMAT:
+        raise DataFileError(
+            f"{path} was not written by `lab data pack`: format {attrs.get('format')!r}, "
+            f"expected {FORMAT!r}. Pack it: lab data pack --help"
+        )
+    if attrs.get("version") != VERSION:
+        raise DataFileError(
+            f"{path} has version {attrs.get('version')} of the layout, "
+            f"this project reads {VERSION}. Update the project: copier update"
+        )
+    if attrs.get("complete") != 1:
+        raise damaged(path, "it was never finished (complete is not 1)")
+
+
+def _read_group(path: Path, group: Mapping[str, Any], file_bytes: int) -> dict[str, Array]:
     arrays = {}
-    repack = f"h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
     for name in sorted(group):
         dataset = group[name]  # by name: items() gives None for a damaged object
-        where, attrs = f"{path}: {dataset.name}", _plain(dataset.attrs)
-        check_numbers(where, dataset.dtype)
-        stored_apart = dataset.chunks is not None or dataset.is_virtual or dataset.external
-        require(
-            not stored_apart, f"{where} is chunked or elsewhere, so not mappable. Use: {repack}"
-        )
-        sha256, offset = str(attrs.pop("sha256", "")), dataset.id.get_offset() or 0
-        array = arrays[name] = Array(name, dataset.dtype, dataset.shape, offset, sha256, attrs)
-        require_undamaged(array.n_bytes == 0 or offset, path, f": {dataset.name} was never written")
-        end = offset + array.n_bytes
-        require_undamaged(
-            end <= size,
-            path,
-            f": {dataset.name} ends at byte {end}, the file at {size} bytes: it was cut short",
-        )
+        arrays[name] = _read_array(path, name, dataset, file_bytes)
     return arrays
 
 
-def _check_fields(found: Layout) -> None:
-    require_undamaged(found.n > 0 and found.fields, found.path, " holds no samples")
-    for name, array in found.fields.items():
-        counted = found.arrays.get(name + OFFSETS)
-        samples = counted.shape[0] - 1 if counted else array.shape[0]
-        require_undamaged(
-            samples == found.n,
-            found.path,
-            f": field {name!r} has {samples} samples, expected {found.n}",
+def _read_array(path: Path, name: str, dataset: Any, file_bytes: int) -> Array:
+    check_type(f"{path}: {dataset.name}", dataset.dtype)
+    if dataset.chunks is not None or dataset.is_virtual or dataset.external:
+        command = f"h5repack -l CONTI -f NONE '{path}' '{path.stem}-contiguous.h5'"
+        raise DataFileError(
+            f"{path}: {dataset.name} is chunked, compressed or stored in another file, "
+            f"so it cannot be memory-mapped. Convert it: {command}"
         )
-        if counted:
-            offsets = found.map(counted)
-            fits = offsets.dtype == np.int64 and offsets[0] == 0 and offsets[-1] == array.shape[0]
-            require_undamaged(fits, found.path, f": {name + OFFSETS} does not fit {name!r}")
-
-
-def _check_splits(found: Layout) -> None:
-    for name, split in found.splits.items():
-        rows, where = found.map(split), f": split {name!r}"
-        require_undamaged(
-            hashlib.sha256(rows).hexdigest() == split.sha256,
-            found.path,
-            f"{where} does not match its sha256",
+    attrs = _plain_values(dataset.attrs)
+    sha256 = str(attrs.pop("sha256", ""))
+    offset = dataset.id.get_offset() or 0
+    array = Array(name, dataset.dtype, dataset.shape, offset, sha256, attrs)
+    if array.n_bytes and not offset:
+        raise damaged(path, f"{dataset.name} was never written")
+    end = offset + array.n_bytes
+    if end > file_bytes:
+        raise damaged(
+            path, f"cut short: {dataset.name} ends at byte {end}, the file at {file_bytes} bytes"
         )
-        inside = rows.dtype == np.int64 and (rows.size == 0 or 0 <= rows[0] <= rows[-1] < found.n)
-        require_undamaged(inside, found.path, f"{where} has rows outside 0..{found.n - 1}")
+    return array
 
 
-def _why_unreadable(path: Path, size: int, error: Exception) -> str:
-    text, again = str(error), AGAIN.format(path.stem)
-    if cut := re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", text):
-        return f"{path} is cut short: {cut[1]} bytes found, {cut[2]} expected. {again}"
-    if "signature not found" in text:
-        with open(path, "rb") as file:
-            head = file.read(8)
-        return f"{path} is no HDF5 file: {size} bytes that begin with {head!r}, expected {MAGIC!r}. {again}"
-    if "already open for write" in text or "consistency flags" in text:
-        return f"{path} is open for writing, or its writer was killed: it is not complete. {again}"
-    if "locking flag" in text:
-        return f"{path} is open in this process through h5py. Close it there first."
-    if isinstance(error, OSError) and error.errno:
-        return f"{path} cannot be read: {os.strerror(error.errno)}. Check its permissions and disk."
-    return f"{path} ({size} bytes) is damaged: {text}. {again}"
+def _check_fields(layout: Layout) -> None:
+    if layout.n_samples <= 0 or not layout.fields:
+        raise damaged(layout.path, "it holds no samples")
+    for name, array in layout.fields.items():
+        ragged = layout.is_ragged(name)
+        n_samples = layout.arrays[name + OFFSETS].n_rows - 1 if ragged else array.n_rows
+        if n_samples != layout.n_samples:
+            raise damaged(
+                layout.path, f"field {name!r} has {n_samples} samples, expected {layout.n_samples}"
+            )
+        if ragged:
+            _check_offsets(layout, name, array)
 
 
-def byte_progress(what: str, n_bytes: int) -> tqdm:
-    """A progress bar in a terminal, once the work has taken a second."""
-    return tqdm(
-        desc=what, total=n_bytes, unit="B", unit_scale=True, delay=1, leave=False, disable=None
-    )
+def _check_offsets(layout: Layout, name: str, array: Array) -> None:
+    offsets = layout.map(layout.arrays[name + OFFSETS])
+    if offsets.dtype != np.int64 or offsets[0] != 0 or offsets[-1] != array.n_rows:
+        raise damaged(layout.path, f"{name + OFFSETS} does not fit {name!r}")
+
+
+def _check_splits(layout: Layout) -> None:
+    for name, split in layout.splits.items():
+        rows = layout.map(split)
+        if hashlib.sha256(rows).hexdigest() != split.sha256:
+            raise damaged(layout.path, f"split {name!r} does not match its sha256")
+        inside = rows.size == 0 or 0 <= rows[0] <= rows[-1] < layout.n_samples
+        if rows.dtype != np.int64 or not inside:
+            raise damaged(layout.path, f"split {name!r} has rows outside 0..{layout.n_samples - 1}")

@@ -1,32 +1,47 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Finds a data file by name in the search path."""
+"""Finds a data file by name: its YAML in conf/data, then the directories of paths.data."""
 
 import argparse
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..errors import LabError, nearest
-from ..machine.disk import node_local_directory
 from ..project import Project, read_yaml, resolve_paths
-from .file_layout import DataFileError, require
+from .file_errors import DataFileError
 
 
-def data_config(project: Project, name: str) -> dict[str, Any]:
-    """The YAML of a data set by its name; a mistyped one is answered before anything slow is imported."""
-    directory = project.source / "conf" / "data"
-    names = sorted(path.stem for path in directory.glob("*.yaml"))
+@dataclass(frozen=True)
+class DataConfig:
+    """What the commands need of conf/data/NAME.yaml: the data module's class, and the file."""
+
+    target: str
+    path: str
+
+
+def config_file_of(project: Project, name: str) -> Path:
+    return project.source / "conf" / "data" / f"{name}.yaml"
+
+
+def read_data_config(project: Project, name: str) -> DataConfig:
+    """The YAML of a data set by its name, read before anything slow is imported.
+
+    Raises:
+        LabError: there is no such data set, or its YAML lacks a line.
+    """
+    file = config_file_of(project, name)
+    names = sorted(path.stem for path in file.parent.glob("*.yaml"))
     if name not in names:
-        raise LabError(
-            f"no data set {name!r}{nearest(name, names)}. {directory} has: {', '.join(names) or 'none'}"
-        )
-    config = read_yaml(directory / f"{name}.yaml")
-    for key in ("_target_", "path"):
+        listed = ", ".join(names) or "none"
+        raise LabError(f"no data set {name!r}{nearest(name, names)}. {file.parent} has: {listed}")
+    config = read_yaml(file)
+    examples = {"_target_": "${package}.data.Digits", "path": "digits.h5"}
+    for key, example in examples.items():
         if not isinstance(config.get(key), str):
-            raise LabError(f"{directory / name}.yaml has no line for {key}; see digits.yaml")
-    return config | {"_target_": config["_target_"].replace("${package}", project.package)}
+            raise LabError(f"{file} has no line for {key}. Add one such as: {key}: {example}")
+    return DataConfig(config["_target_"].replace("${package}", project.package), config["path"])
 
 
 def find_data_file(path: str | Path, search: Sequence[str | Path]) -> Path:
@@ -38,38 +53,29 @@ def find_data_file(path: str | Path, search: Sequence[str | Path]) -> Path:
     path = Path(os.path.expandvars(path)).expanduser()
     if path.is_absolute():
         return path
-    root = Path.cwd()
-    with suppress(LabError):  # outside of a project, relative directories lie here
-        root = Project.find().root
-    directories = resolve_paths({"runs": ".", "data": [str(entry) for entry in search]}, root)[
-        "data"
-    ]
+    directories = _resolve_search(search)
     for directory in directories:
         if (directory / path).exists():
             return directory / path
-    there = [other.name for directory in directories for other in directory.glob("*.h5")]
-    places = ", ".join(map(str, directories)) or "an empty search path"
-    found = f"no data file {path} in {places}{nearest(path.name, there)}"
-    raise DataFileError(f"{found}. Make it with: lab data pack {path.stem}")
-
-
-def data_place(where: str) -> Path:
-    """The directory that a value of data.stage means.
-
-    Raises:
-        DataFileError: it is not there.
-    """
-    found = {"shm": Path("/dev/shm"), "tmpdir": node_local_directory()}.get(
-        where, Path(os.path.expandvars(where))
+    names = [file.name for directory in directories for file in directory.glob("*.h5")]
+    listed = ", ".join(map(str, directories)) or "an empty search path"
+    raise DataFileError(
+        f"no data file {path} in {listed}{nearest(path.name, names)}. "
+        f"Make it with: lab data pack {path.stem}"
     )
-    expected = "expected shm, tmpdir (with TMPDIR or the scheduler's variable set) or a directory"
-    require(found and found.is_dir(), f"data.stage is {where!r}, which is not here; {expected}.")
-    return found / f"lab-data-{os.getuid()}"
 
 
-def add_file_argument(words: str, description: str) -> argparse.ArgumentParser:
-    """The parser of a command about one data file."""
-    parser = argparse.ArgumentParser(f"lab data {words}", description=description)
+def _resolve_search(search: Sequence[str | Path]) -> list[Path]:
+    root = Path.cwd()
+    with suppress(LabError):  # outside of a project, relative directories lie here
+        root = Project.find().root
+    entries = [str(entry) for entry in search]
+    return resolve_paths({"runs": ".", "data": entries}, root)["data"]
+
+
+def parser_for_one_file(command: str, description: str) -> argparse.ArgumentParser:
+    """The parser of `lab data COMMAND NAME`."""
+    parser = argparse.ArgumentParser(f"lab data {command}", description=description)
     parser.add_argument(
         "name", help="a file of conf/data without .yaml, or the path of a data file"
     )
@@ -77,7 +83,11 @@ def add_file_argument(words: str, description: str) -> argparse.ArgumentParser:
 
 
 def data_file_of(project: Project, name: str) -> Path:
-    """The file of a data set by its name, along paths.data; a path is taken as it is."""
+    """The file of a data set by its name, along paths.data; a path is taken as it is.
+
+    Raises:
+        LabError: there is no such data set or file.
+    """
     if Path(name).exists() or Path(name).suffix:
         return Path(name)
-    return find_data_file(data_config(project, name)["path"], project.paths["data"])
+    return find_data_file(read_data_config(project, name).path, project.paths["data"])

@@ -10,21 +10,31 @@ from typing import TypeVar
 
 from ..machine.cpu import cores
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def map_in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int = 0, ahead: int = 4
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    n_threads: int | None = None,
+    ahead: int = 4,
 ) -> Iterator[Result]:
-    """function(item) for each item, at most `ahead` per thread early; as many threads as there are cores for us."""
+    """function(item) for each item, results in order.
+
+    Args:
+        n_threads: None: as many as this job has cores.
+        ahead: how many items each thread may take before their results are asked for.
+    """
     n_threads = n_threads or cores()
-    pool, started = ThreadPoolExecutor(n_threads, "ahead"), deque()
+    pool = ThreadPoolExecutor(n_threads, "ahead")
+    pending = deque()
     try:
         for item in items:
-            started.append(pool.submit(function, item))
-            if len(started) > ahead * n_threads:
-                yield started.popleft().result()
-        while started:
-            yield started.popleft().result()
+            pending.append(pool.submit(function, item))
+            if len(pending) > ahead * n_threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
