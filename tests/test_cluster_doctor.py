@@ -230,8 +230,8 @@ def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(node_check, "BURN_S", 0.2)
     right = multiply_check(torch.device("cpu"))
-    assert right["n_wrong"] == 0
-    assert right["n_products"] > 0
+    assert right.n_wrong == 0
+    assert right.n_products > 0
     multiply = torch.Tensor.__matmul__
 
     def flip(left, other):
@@ -242,7 +242,7 @@ def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", flip)
     wrong = multiply_check(torch.device("cpu"))
-    assert wrong["n_wrong"] == wrong["n_products"] > 0
+    assert wrong.n_wrong == wrong.n_products > 0
 
 
 def test_every_rank_of_a_short_job_is_examined(lab):

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from .. import env
@@ -49,7 +50,7 @@ def main(overrides: list[str]) -> None:
     print(json.dumps(asdict(FrozenCheck(error, n_parameters, inside_project(wanted_paths)))))
 
 
-def collector_of(wanted_paths: set[str]):
+def collector_of(wanted_paths: set[str]) -> Callable[[str, tuple], None]:
     """An audit hook of Python that adds the path of every opened file and imported module."""
 
     def collect(event: str, arguments: tuple) -> None:

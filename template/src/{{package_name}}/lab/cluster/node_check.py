@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def main(run_dir: Path) -> None:
     report = NodeReport(rank=ranks.rank, host=socket.gethostname(), cores=cores())
     write_report(run_dir, report)
     for measure in (identify_device, check_products, read_temperature, time_copy, time_exchange):
-        report = replace(report, **measure(ranks, report))
+        report = measure(ranks, report)
         write_report(run_dir, report)
     write_report(run_dir, replace(report, done=True))
     if attempt:
@@ -59,22 +59,38 @@ def device_of(ranks: Ranks) -> Any:
     return torch.device("cpu")
 
 
-def identify_device(ranks: Ranks, report: NodeReport) -> dict[str, Any]:
+def identify_device(ranks: Ranks, report: NodeReport) -> NodeReport:
     import torch
 
     device = device_of(ranks)
     if device.type == "cpu":
-        return {"device": "cpu"}
+        return replace(report, device="cpu")
     torch.cuda.set_device(device)
     properties = torch.cuda.get_device_properties(device)
-    return {"device": properties.name.removeprefix("NVIDIA "), "uuid": f"GPU-{properties.uuid}"}
+    name = properties.name.removeprefix("NVIDIA ")
+    return replace(report, device=name, uuid=f"GPU-{properties.uuid}")
 
 
-def check_products(ranks: Ranks, report: NodeReport) -> dict[str, Any]:
-    return multiply_check(device_of(ranks))
+def check_products(ranks: Ranks, report: NodeReport) -> NodeReport:
+    products = multiply_check(device_of(ranks))
+    return replace(
+        report,
+        n_products=products.n_products,
+        n_wrong=products.n_wrong,
+        gflops=products.gflops,
+    )
 
 
-def multiply_check(device: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Products:
+    """How many matrix products were checked, how many were wrong, and how fast they were."""
+
+    n_products: int
+    n_wrong: int
+    gflops: float
+
+
+def multiply_check(device: Any) -> Products:
     """Multiplies matrices for BURN_S and counts the products that are wrong.
 
     They hold integers that float32 represents exactly, so that the result does not depend on the
@@ -99,30 +115,32 @@ def multiply_check(device: Any) -> dict[str, Any]:
         n_products += 1
     seconds = time.perf_counter() - started_s
     gflops = 2 * size**3 * n_products / seconds / 1e9
-    return {"n_products": n_products, "n_wrong": n_wrong, "gflops": gflops}
+    return Products(n_products, n_wrong, gflops)
 
 
-def read_temperature(ranks: Ranks, report: NodeReport) -> dict[str, Any]:
+def read_temperature(ranks: Ranks, report: NodeReport) -> NodeReport:
     """Of the GPU, which is hot from the products."""
-    return {"celsius": dict(gpus("uuid", "temperature.gpu")).get(report.uuid, "-")}
+    celsius = dict(gpus("uuid", "temperature.gpu")).get(report.uuid)
+    return replace(report, celsius=celsius)
 
 
-def time_copy(ranks: Ranks, report: NodeReport) -> dict[str, Any]:
+def time_copy(ranks: Ranks, report: NodeReport) -> NodeReport:
     """From pinned memory to the GPU; without one, within memory."""
     import torch
 
     device = device_of(ranks)
     source = torch.ones(PAYLOAD_MB * 250_000, pin_memory=device.type == "cuda")
     target = torch.empty_like(source, device=device)
-    return {"copy_GB_s": gigabytes_per_s(lambda: target.copy_(source, non_blocking=True), device)}
+    speed = gigabytes_per_s(lambda: target.copy_(source, non_blocking=True), device)
+    return replace(report, copy_GB_s=speed)
 
 
-def time_exchange(ranks: Ranks, report: NodeReport) -> dict[str, Any]:
+def time_exchange(ranks: Ranks, report: NodeReport) -> NodeReport:
     """The all-reduce of all ranks."""
     import torch
 
     if ranks.world_size == 1:
-        return {}
+        return report
     device = device_of(ranks)
     payload = torch.ones(PAYLOAD_MB * 250_000, device=device)
     torch.distributed.init_process_group(
@@ -134,7 +152,7 @@ def time_exchange(ranks: Ranks, report: NodeReport) -> dict[str, Any]:
     )
     speed = gigabytes_per_s(lambda: torch.distributed.all_reduce(payload), device)
     torch.distributed.destroy_process_group()
-    return {"exchange_GB_s": speed}
+    return replace(report, exchange_GB_s=speed)
 
 
 def gigabytes_per_s(work: Callable[[], Any], device: Any) -> float:

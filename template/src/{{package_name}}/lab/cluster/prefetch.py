@@ -44,8 +44,8 @@ def prefetch_command(project: Project, args: list[str]) -> None:
             "without the network the check fails, so a node could not run it:\n"
             f"{done.stderr.strip()}"
         )
-    how = "without any network" if without_network else "with the offline switches only"
-    print(f"everything is there (tried {how})")
+    attempt = "without any network" if without_network else "with the offline switches only"
+    print(f"everything is there (tried {attempt})")
 
 
 def online_environment(project: Project) -> dict[str, str]:

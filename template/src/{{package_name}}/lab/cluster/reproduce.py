@@ -16,7 +16,7 @@ from ..record.reproduce import reproduce_command as reproduce_here
 from ..record.reproduce import require_data
 from ..record.run import Run
 from .plan import TRIAL_OF_COMMANDS, Plan, plan_of, plan_submission
-from .submit import SubmitOptions, submit_plan
+from .submit import SubmitOptions, submit_repetition
 from .submit_command import print_submitted
 
 
@@ -40,7 +40,7 @@ def reproduce_command(project: Project, args: list[str]) -> int | None:
     require_data(original)
     plan = plan_repetition(project, original, overrides)
     options = SubmitOptions(why=f"repeats {original.id}")
-    submitted = submit_plan(plan, options, original=original)
+    submitted = submit_repetition(plan, options, original)
     print_submitted(plan, submitted)
     print(f"when it has ended: lab runs verify {original.id} {submitted[0].run_id}")
     return None
@@ -50,9 +50,10 @@ def plan_repetition(project: Project, original: Run, overrides: list[str]) -> Pl
     """The recorded configuration of a run, with the site and job that `overrides` choose."""
     # composed only for its site and job; its command is not sent
     chosen = plan_submission(project, overrides, command=["reproduce"]).points[0]
-    config = read_recorded(original.dir / "config.yaml")
-    config.site = chosen.config.site
-    config.job = chosen.config.job
+    recorded = read_recorded(original.dir / "config.yaml")
+    sections = OmegaConf.to_container(recorded, resolve=False)
+    sections |= {"site": chosen.config.site, "job": chosen.config.job}
+    config = OmegaConf.create(sections)
     point = replace(
         chosen,
         config=resolve(config),

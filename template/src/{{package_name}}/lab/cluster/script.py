@@ -185,7 +185,7 @@ def _idle_guard(package: str) -> str:
 
 
 def _node_local(place: str | None) -> str:
-    """The node's disk, for the shell: $TMPDIR or another variable of the job; memory if it is unset."""
+    """The node's disk, for the shell: a variable of the job such as $TMPDIR, else memory."""
     if place and place.startswith("$"):
         return "${" + place.removeprefix("$") + ":-/dev/shm}"
     return shlex.quote(place or "/dev/shm")

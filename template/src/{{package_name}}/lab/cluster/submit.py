@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -66,42 +68,60 @@ def submit(
     return submit_plan(plan, SubmitOptions(why=why, batch=batch, allow=allow, yes=yes))
 
 
-def submit_plan(plan: Plan, options: SubmitOptions, original: Run | None = None) -> list[Submitted]:
+def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
     """Freezes, checks, records and sends the points of a plan, in this order.
-
-    Args:
-        original: a run to repeat: its recorded code is sent as it is, without a check.
 
     Raises:
         LabError: as `submit`.
     """
-    codes = {original.trial: original.record["code"]} if original else freeze_points(plan, options)
+    codes = freeze_points(plan, options.allow)
     code = codes[plan.points[0].trial]
-
-    if plan.trains and original is None:
+    if plan.trains:
         plan = replace(plan, points=points_to_submit(plan, code["tree"]))
         if not plan.points:
             return []
-    if plan.trains:
-        # the hours of a repetition are known from its original, so they are printed only
-        allow_hours = options.yes or original is not None
-        configs = [point.config for point in plan.points]
-        check_budget(configs, code["tree"], plan.request.time_s, allow_hours)
-
-    bundles = plan.runs / STORE if original is None else original.dir
-    with tempfile.TemporaryDirectory(prefix="lab-submit-") as temporary:
-        frozen = Path(temporary).resolve() / "code"
-        unpack_code(code, plan.project.root, bundles, frozen)
-        if original is None:
-            check_points(plan, code, frozen, options.batch)
+        check_hours(plan, code, options.yes)
+    with unpacked(plan, code, plan.runs / STORE) as frozen:
+        check_points(plan, code, frozen, options.batch)
         archive = pack_code(plan.runs, code, frozen)
-
-    parent = None if original is None else original.id
-    runs = [record_run(plan, point, codes[point.trial], options, parent) for point in plan.points]
+    runs = [record_run(plan, point, codes[point.trial], options) for point in plan.points]
     return send_runs(plan, runs, archive)
 
 
-def freeze_points(plan: Plan, options: SubmitOptions) -> dict[str, dict[str, Any]]:
+def submit_repetition(plan: Plan, options: SubmitOptions, original: Run) -> list[Submitted]:
+    """Sends the only point of a plan with the recorded code of `original`, unchecked.
+
+    Raises:
+        LabError: the code is gone, or the scheduler refuses.
+    """
+    code = original.record["code"]
+    check_hours(plan, code, allow=True)  # they are known from the original
+    with unpacked(plan, code, original.dir) as frozen:
+        archive = pack_code(plan.runs, code, frozen)
+    run = record_run(plan, plan.points[0], code, options, parent=original.id)
+    return send_runs(plan, [run], archive)
+
+
+def check_hours(plan: Plan, code: dict[str, Any], allow: bool) -> None:
+    """Prints the forecast of a plan, where this code was benched.
+
+    Raises:
+        Refused: it is above budget.gpu_hours, unless `allow`.
+    """
+    configs = [point.config for point in plan.points]
+    check_budget(configs, code["tree"], plan.request.time_s, allow)
+
+
+@contextmanager
+def unpacked(plan: Plan, code: dict[str, Any], bundles: Path) -> Iterator[Path]:
+    """A temporary directory with the files of recorded code; `bundles` is where its bundles lie."""
+    with tempfile.TemporaryDirectory(prefix="lab-submit-") as temporary:
+        frozen = Path(temporary).resolve() / "code"
+        unpack_code(code, plan.project.root, bundles, frozen)
+        yield frozen
+
+
+def freeze_points(plan: Plan, allow: bool) -> dict[str, dict[str, Any]]:
     """Freezes the working tree; the `code` section of the record for each trial.
 
     Raises:
@@ -110,7 +130,7 @@ def freeze_points(plan: Plan, options: SubmitOptions) -> dict[str, dict[str, Any
     codes = {}
     for point in plan.points:
         if point.trial not in codes:
-            codes[point.trial] = _freeze(plan, point, options.allow)
+            codes[point.trial] = _freeze(plan, point, allow)
     commits = {code["commit"] for code in codes.values()}
     if len(commits) > 1:
         raise Refused(
@@ -183,7 +203,7 @@ def record_run(
     point: Composition,
     code: dict[str, Any],
     options: SubmitOptions,
-    parent: str | None,
+    parent: str | None = None,
 ) -> Run:
     """Makes the run directory with its record; from now on the run has its id."""
     checkpoints = point.config.paths.checkpoints
