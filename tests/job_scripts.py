@@ -1,15 +1,17 @@
 """Job scripts of every site and shape, as tests render them: for a project in /home/ann/myproj."""
 
+import sys
 from pathlib import Path
 
 from conftest import ROOT
-from myproj.lab.cluster.plan import Plan
+from myproj.lab.cluster.plan import Plan, python_in_job
 from myproj.lab.cluster.script import CodeArchive, render_script
 from myproj.lab.cluster.site import load_site
 from myproj.lab.cluster.site_rules import build_request
 from myproj.lab.project import Project
 
 WORK = Path("/home/ann/myproj")
+PYTHON = str(WORK / ".venv/bin/python")
 ANN = Project(WORK, "myproj")
 SITES = sorted(
     path.stem for path in (ROOT / "template/src/{{package_name}}/lab/conf/site").glob("*.yaml")
@@ -25,12 +27,13 @@ def job_script(site_name, *, nodes=1, gpus=1, n_runs=1, **job):
         gpus = site.gpus_per_node if known else GPUS_WHERE_UNKNOWN
     account = "abc" if site["account"]["required"] else None
     job = {"nodes": nodes, "gpus": gpus, "account": account} | job
+    python = [PYTHON if word == sys.executable else word for word in python_in_job(site)]
     plan = Plan(
         project=ANN,
         site=site,
         request=build_request(site, job, "wide", n_runs),
         points=[],
-        command=[str(WORK / ".venv/bin/python"), "-m", "myproj.lab", "rank"],
+        command=[*python, "-m", "myproj.lab", "rank"],
         throttle=2,
         runs=WORK / "runs",
         scratch=WORK,
