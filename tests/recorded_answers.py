@@ -16,52 +16,53 @@ SQUEUE = """\
 
 @pytest.fixture
 def lab(own_project):
-    """lab(*words) in a project; lab.fake(name, text, rc) puts a command on its PATH that notes its calls in lab.asked."""
+    """lab(*words) runs a command in a project.
+
+    lab.fake(name, text, rc) puts a command into lab.tools, which is on its PATH; it notes its calls in lab.calls.
+    """
     tools = own_project.parent / "myproj-bin"
-    asked = own_project.parent / "asked"
-    asked.touch()
+    calls = own_project.parent / "calls"
+    calls.touch()
 
     def lab(*words, **options):
         return call(own_project, "lab", *words, **options)
 
     def fake(name, text="", rc=0):
-        (tools / f"{name}.answer").write_text(text)
-        script = (
-            f'#!/bin/sh\necho "{name} $*" >>"{asked}"\ncat "{tools}/{name}.answer"\nexit {rc}\n'
-        )
-        (tools / name).write_text(script)
-        (tools / name).chmod(0o755)
+        answer = tools / f"{name}.answer"
+        answer.write_text(text)
+        script = tools / name
+        script.write_text(f'#!/bin/sh\necho "{name} $*" >>"{calls}"\ncat "{answer}"\nexit {rc}\n')
+        script.chmod(0o755)
 
-    lab.fake, lab.asked, lab.folder, lab.runs = (
-        fake,
-        asked,
-        own_project,
-        own_project / "runs/baseline",
-    )
+    lab.fake = fake
+    lab.calls = calls
+    lab.tools = tools
+    lab.folder = own_project
+    lab.runs = own_project / "runs/baseline"
     return lab
 
 
 def make_run(lab, n, job, *, ends=None, starts=False, requeue=False, **record):
     """A run's directory as submit and its attempts leave it."""
     directory = lab.runs / f"20261120-19000{n}-abcdef"
+    (directory / "checkpoints").mkdir(parents=True)
     process = {"pid": 1, "pid_started": "0", "pid_space": "another machine"}
-    about = {
+    if job is not None:
+        job = {"scheduler": "slurm", "site": "slurm", "nodes": 2, "gpus": 4} | job
+    values = {
         "run_id": directory.name,
         "trial": "baseline",
         "who": getpass.getuser(),
         "host": platform.node(),
+        "process": process,
+        "job": job,
     }
-    job = job and {"scheduler": "slurm", "site": "slurm", "nodes": 2, "gpus": 4} | job
-    (directory / "checkpoints").mkdir(parents=True)
-    (directory / "run.json").write_text(
-        json.dumps(about | {"process": process, "job": job} | record)
-    )
+    (directory / "run.json").write_text(json.dumps(values | record))
     if starts or ends:
-        (directory / "attempts/1").mkdir(parents=True)
-        (directory / "attempts/1/start.json").write_text(
-            json.dumps(process | {"started_unix_s": 0})
-        )
-        (directory / "attempts/1/heartbeat").touch()
+        attempt = directory / "attempts/1"
+        attempt.mkdir(parents=True)
+        (attempt / "start.json").write_text(json.dumps(process | {"started_unix_s": 0}))
+        (attempt / "heartbeat").touch()
     if ends:
         (directory / "attempts/1/end.json").write_text(json.dumps({"status": ends}))
         (directory / "summary.json").write_text(json.dumps({"status": ends}))

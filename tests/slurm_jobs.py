@@ -81,20 +81,21 @@ def lab(cluster, project, tmp_path_factory):
     return lab
 
 
+def json_of(output):
+    """The JSON line of a command's output."""
+    lines = output.splitlines()
+    return json.loads(next(line for line in lines if line.startswith(("{", "["))))
+
+
 def submit(lab, *words, batch=False):
-    """Submits, and returns what --json says."""
-    options = ["--json"] if batch else ["--json", "--no-batch"]
-    said = (
-        lab("submit", "trial=baseline", "site=slurm", "job.time=00:20:00", *words[:], *options)
-        if "--" not in words
-        else None
-    )
-    if said is None:
-        place = words.index("--")
-        said = lab(
-            "submit", "site=slurm", "job.time=00:20:00", *words[:place], *options, *words[place:]
-        )
-    return json.loads(next(line for line in said.splitlines() if line.startswith(("{", "["))))
+    """Submits, and returns what --json says; words from "--" on are a command, else the baseline is trained."""
+    place = words.index("--") if "--" in words else len(words)
+    settings = ["site=slurm", "job.time=00:20:00", *words[:place], "--json"]
+    if place == len(words):
+        settings.append("trial=baseline")
+    if not batch:
+        settings.append("--no-batch")
+    return json_of(lab("submit", *settings, *words[place:]))
 
 
 def training(step_s, *words):
@@ -110,11 +111,12 @@ def training(step_s, *words):
 
 
 def wait_until(condition, what, timeout_s=WAIT_S):
+    """What `condition` returns, once that is true."""
     end_s = time.monotonic() + timeout_s
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < end_s, f"{what}: not within {timeout_s} s"
         time.sleep(0.3)
-    return found
+    return result
 
 
 def slurm(*words):
@@ -122,27 +124,34 @@ def slurm(*words):
 
 
 def job(job_id):
-    said = slurm("scontrol", "show", "job", job_id)
-    return dict(re.findall(r"(\w+)=(\S+)", said))
+    """What Slurm knows of a job."""
+    return dict(re.findall(r"(\w+)=(\S+)", slurm("scontrol", "show", "job", job_id)))
+
+
+def start_requeued(job_id):
+    """Slurm lets a requeued job wait for two minutes; this starts it now."""
+    now = job(job_id)
+    if now["JobState"] == "PENDING" and now["Reason"] == "BeginTime":
+        time.sleep(3)  # started at once, its old credential would be refused
+        slurm("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+
+
+UNFINISHED = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED")
 
 
 def ended(sent, state="COMPLETED"):
-    """Waits until the job is over, and returns its log; a requeued job is not kept waiting for two minutes."""
+    """Waits until the job is over, and returns its log; a requeued job is not kept waiting."""
 
-    def over():
-        now = job(sent["job_id"])
-        if now["JobState"] == "PENDING" and now["Reason"] == "BeginTime":
-            time.sleep(3)  # started at once, its old credential would be refused
-            slurm("scontrol", "update", f"JobId={sent['job_id']}", "StartTime=now")
-        return (
-            now["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED")
-            and now["JobState"]
-        )
+    def final_state():
+        start_requeued(sent["job_id"])
+        state_now = job(sent["job_id"])["JobState"]
+        return None if state_now in UNFINISHED else state_now
 
-    found = wait_until(over, f"job {sent['job_id']} over")
-    log = Path(sent["log"]).read_text() if Path(sent["log"]).exists() else ""
-    assert found == state, log
-    return log
+    last_state = wait_until(final_state, f"job {sent['job_id']} over")
+    log = Path(sent["log"])
+    text = log.read_text() if log.exists() else ""
+    assert last_state == state, text
+    return text
 
 
 def rows(sent):
@@ -160,14 +169,11 @@ def at_step(sent, step, attempt=1):
 def restarted(sent, attempt):
     """Waits until the requeued job trains again."""
 
-    def again():
-        now = job(sent["job_id"])
-        if now["JobState"] == "PENDING" and now["Reason"] == "BeginTime":
-            time.sleep(3)
-            slurm("scontrol", "update", f"JobId={sent['job_id']}", "StartTime=now")
+    def has_started():
+        start_requeued(sent["job_id"])
         return (Path(sent["run_dir"]) / f"attempts/{attempt}/start.json").exists()
 
-    wait_until(again, f"attempt {attempt}")
+    wait_until(has_started, f"attempt {attempt}")
 
 
 def weights(sent):
@@ -180,11 +186,11 @@ def weights(sent):
 
 def curve(sent):
     """Rows as a reader shows them: the last attempt's per step and names, without when and by which attempt."""
-    kept = {}
+    last = {}
     for row in rows(sent):
         names = tuple(sorted(row.keys() - {"attempt", "time_unix_s"}))
-        kept[(row["step"], names)] = {name: row[name] for name in names}
-    return [kept[key] for key in sorted(kept)]
+        last[(row["step"], names)] = {name: row[name] for name in names}
+    return [last[key] for key in sorted(last)]
 
 
 def in_node(node, *command):

@@ -3,34 +3,34 @@
 
 import importlib.util
 import json
+import os
 import re
-import resource
 import sys
-import threading
 import time
+from types import SimpleNamespace
 
 from conftest import call
+from myproj.lab.cluster import queue
+from myproj.lab.project import Project
 from recorded_answers import SQUEUE, lab, make_run  # noqa: F401
 
 
-def states(lab):
+def statuses(lab):
+    """The status in `lab runs list` of each run, by the number that make_run was given."""
     return {row["run_id"][14]: row["status"] for row in json.loads(lab("runs", "list", "--json"))}
 
 
-def test_a_run_is_what_its_scheduler_says(lab):
+def test_a_run_has_the_state_that_its_scheduler_gives(lab):
     lab.fake("squeue", SQUEUE)
     make_run(lab, 1, {"id": "11"}, starts=True)
     make_run(lab, 2, {"id": "12"})
-    make_run(
-        lab, 3, {"id": "13_4"}, ends="interrupted", requeue=True
-    )  # preempted, and queued again
-    make_run(
-        lab, 4, {"id": "14"}, starts=True
-    )  # killed: the scheduler has forgotten it, it never said how it ended
+    # preempted, and queued again
+    make_run(lab, 3, {"id": "13_4"}, ends="interrupted", requeue=True)
+    # killed: the scheduler has forgotten it, and it did not write how it ended
+    make_run(lab, 4, {"id": "14"}, starts=True)
     make_run(lab, 5, {"id": "15"})
-    make_run(
-        lab, 6, {"id": "16"}, ends="interrupted", requeue=True
-    )  # preempted, then cancelled in the queue
+    # preempted, then cancelled in the queue
+    make_run(lab, 6, {"id": "16"}, ends="interrupted", requeue=True)
     make_run(lab, 7, {"id": "17"}, ends="finished")
     expected = {
         "1": "running",
@@ -41,8 +41,9 @@ def test_a_run_is_what_its_scheduler_says(lab):
         "6": "interrupted",
         "7": "finished",
     }
-    assert states(lab) == expected
-    assert lab.asked.read_text().count("squeue") == 1
+    assert statuses(lab) == expected
+    # asked once, however many runs there are
+    assert lab.calls.read_text().count("squeue") == 1
     assert json.loads(lab("runs", "show", "20261120-190004", "--json"))["status"] == "lost"
     assert "  lost  " in lab("runs", "show", "20261120-190004").splitlines()[0]
     news = lab()
@@ -58,11 +59,11 @@ def test_no_scheduler_is_asked_about_runs_that_have_ended_or_have_no_job(lab):
     make_run(lab, 2, {"id": "12"}, ends="interrupted")
     make_run(lab, 3, None, starts=True)
     make_run(lab, 4, {"id": "11"}, who="somebody else")
-    assert states(lab) == {"1": "finished", "2": "interrupted", "3": "running", "4": "queued"}
+    assert statuses(lab) == {"1": "finished", "2": "interrupted", "3": "running", "4": "queued"}
     lab()
     lab("runs", "show", "@last")
     lab("sync", "--dry-run")
-    assert lab.asked.read_text() == ""
+    assert lab.calls.read_text() == ""
 
 
 def test_without_an_answer_the_heartbeat_counts(lab):
@@ -72,10 +73,10 @@ def test_without_an_answer_the_heartbeat_counts(lab):
     make_run(lab, 3, {"id": "13"}, ends="interrupted", requeue=True)
     elsewhere = {"scheduler": "local", "site": "workstation", "id": "1-1"}
     make_run(lab, 4, elsewhere, starts=True, host="the other workstation")
-    assert states(lab) == {"1": "running", "2": "queued", "3": "queued", "4": "running"}
-    said = lab("queue")
-    assert said.count("Unable to contact") == 3
-    assert "it is on the other workstation" in said
+    assert statuses(lab) == {"1": "running", "2": "queued", "3": "queued", "4": "running"}
+    output = lab("queue")
+    assert output.count("Unable to contact") == 3
+    assert "it is on the other workstation" in output
     assert "cannot be cancelled from here" in lab("cancel", "20261120-190004", rc=2)
 
 
@@ -85,13 +86,8 @@ def test_a_cold_listing_with_a_job_to_ask_about_imports_nothing_heavy(lab):
     heavy = "{'torch', 'lightning', 'hydra', 'omegaconf', 'numpy', 'h5py', 'sqlite3'}"
     code = f"import sys; from myproj.lab.cli import main; main(); print(sorted({heavy} & set(sys.modules)))"
     for words in ([], ["runs", "list"], ["runs", "show", "@last"], ["queue"]):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        said = call(lab.folder, sys.executable, "-c", code, *words)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert said.splitlines()[-1] == "[]"
-        assert (
-            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.6
-        )  # 0.1 s on an idle machine
+        output = call(lab.folder, sys.executable, "-c", code, *words)
+        assert output.splitlines()[-1] == "[]", words
 
 
 def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
@@ -99,33 +95,38 @@ def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
     make_run(lab, 1, {"id": "11"}, starts=True, trial="a_trial_with_a_long_name")
     make_run(lab, 2, {"id": "12"})
     make_run(lab, 3, {"id": "14"}, starts=True)  # over
-    said = lab("queue").splitlines()
-    assert len(said) == 4
+    lines = lab("queue").splitlines()
+    assert len(lines) == 4
     assert re.fullmatch(
-        r"20261120-190002-abcdef  baseline +12 +queued +\d+:\d\d:\d\d +0\.0", said[1]
+        r"20261120-190002-abcdef  baseline +12 +queued +\d+:\d\d:\d\d +0\.0", lines[1]
     )
-    assert said[2] == "    the job it depends on failed, so it will never start; lab cancel it"
+    assert lines[2] == "    the job it depends on failed, so it will never start; lab cancel it"
     assert re.fullmatch(
-        r"20261120-190001-abcdef  a_trial_with_a +11 +running +25:00:05 +200\.0", said[3]
+        r"20261120-190001-abcdef  a_trial_with_a +11 +running +25:00:05 +200\.0", lines[3]
     )
-    assert max(map(len, said)) <= 80
+    assert max(map(len, lines)) <= 80
 
 
-def test_a_watched_queue_asks_no_faster_than_the_site_allows_and_ends(lab):
-    folder = lab.folder / "src/myproj/conf/site"
-    folder.mkdir()
-    (folder / "ours.yaml").write_text(
-        "poll_s: 0.1\n"
-    )  # below the least that any scheduler is asked
+def test_a_watched_queue_asks_no_faster_than_allowed_and_ends(lab, tmp_path, monkeypatch, capsys):
+    sites = tmp_path / "sites"
+    sites.mkdir()
+    (sites / "ours.yaml").write_text("poll_s: 0.1\n")  # less than any scheduler is asked
+    monkeypatch.setenv("LAB_SITE_PATH", str(sites))
+    monkeypatch.setenv("PATH", str(lab.tools), prepend=os.pathsep)
     make_run(lab, 1, {"id": "11", "site": "ours"}, starts=True)
     lab.fake("squeue", SQUEUE)
-    started_s = time.monotonic()
-    over = threading.Timer(5, lab.fake, ["squeue"])
-    over.start()
-    said = lab("queue", "--watch")
-    over.join()
-    assert said.endswith("\n\nno jobs\n")
-    assert 2 <= lab.asked.read_text().count("squeue") <= 2 + (time.monotonic() - started_s) / 2
+    slept_s = []
+
+    def sleep(seconds):
+        slept_s.append(seconds)
+        if len(slept_s) == 2:
+            lab.fake("squeue")  # the job has ended
+
+    monkeypatch.setattr(queue, "time", SimpleNamespace(time=time.time, sleep=sleep))
+    queue.queue_command(Project(lab.folder, "myproj"), ["--watch"])
+    assert capsys.readouterr().out.endswith("\n\nno jobs\n")
+    assert slept_s == [queue.MIN_POLL_S] * 2
+    assert lab.calls.read_text().count("squeue") == 3
 
 
 def test_logs_of_one_rank_and_why_there_are_none(lab):
@@ -149,34 +150,34 @@ def test_cancel_ends_the_job_of_a_run_and_refuses_one_that_is_over(lab):
     assert "is over already" in lab("cancel", "20261120-190002", rc=2)
     lab.fake("scancel", rc=1)
     assert "scancel 11 failed" in lab("cancel", "20261120-190001", rc=1)
-    assert not (directory / "cancelled").exists(), "it would not go on after a preemption"
+    assert not (directory / "cancelled").exists(), "it would not resume after a preemption"
     lab.fake("scancel")
     assert "cancelled job 11 of run 20261120-190001-abcdef" in lab("cancel", "20261120-190001")
-    assert "scancel 11" in lab.asked.read_text()
+    assert "scancel 11" in lab.calls.read_text()
     assert (directory / "cancelled").exists()
 
 
 def test_only_offline_runs_that_ended_are_uploaded_and_each_once(lab):
     lab.fake("squeue", SQUEUE)
-    folders = []
-    for n, run in enumerate([{"ends": "finished"}, {"starts": True}], start=1):
-        folders.append(make_run(lab, n, None, **run) / "wandb/offline-run-1")
-    folders.append(
-        make_run(lab, 3, {"id": "11"}, ends="interrupted", requeue=True) / "wandb/offline-run-2"
-    )
-    for folder in folders:
+    ended = make_run(lab, 1, None, ends="finished")
+    running = make_run(lab, 2, None, starts=True)
+    requeued = make_run(lab, 3, {"id": "11"}, ends="interrupted", requeue=True)
+    for run_dir in (ended, running, requeued):
+        folder = run_dir / "wandb/offline-run-1"
         folder.mkdir(parents=True)
         (folder / "run.wandb").touch()
-    assert lab("sync", "--dry-run").split() == [str(folders[0])]
+    to_upload = ended / "wandb/offline-run-1"
+    marker = to_upload / "run.wandb.synced"
+    assert lab("sync", "--dry-run").split() == [str(to_upload)]
     if importlib.util.find_spec("wandb"):
         assert "API key" in lab("sync", rc=1, WANDB_API_KEY="", NETRC="/nowhere")
-    assert not (folders[0] / "run.wandb.synced").exists()
+    assert not marker.exists()
     lab.fake("wandb")
-    tools = lab.folder.parent / "myproj-bin"
-    uploads = f"import sys; sys.executable = '{tools}/python'; from myproj.lab.cli import main; sys.exit(main(['sync']))"
-    call(lab.folder, sys.executable, "-c", uploads)  # with the wandb of the fakes beside it
-    assert f"wandb sync {folders[0]}" in lab.asked.read_text()
-    assert (folders[0] / "run.wandb.synced").exists()
+    # `lab sync` prefers the wandb next to its Python
+    code = f"import sys; sys.executable = '{lab.tools}/python'; from myproj.lab.cli import main; sys.exit(main(['sync']))"
+    call(lab.folder, sys.executable, "-c", code)
+    assert f"wandb sync {to_upload}" in lab.calls.read_text()
+    assert marker.exists()
     assert lab("sync") == ""
 
 
@@ -188,4 +189,4 @@ def test_prefetch_proves_that_a_training_needs_no_network(lab):
         "import os\nassert os.environ.get('HF_HUB_OFFLINE') != '1', 'weights are fetched here'\n"
     )
     model.write_text(model.read_text().replace("import torch\n", probe + "import torch\n", 1))
-    assert "without the network it fails" in lab("prefetch", "trial=baseline", "trainer=cpu", rc=1)
+    assert "without the network" in lab("prefetch", "trial=baseline", "trainer=cpu", rc=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, call, equip
-from slurm_jobs import SLOW, WAIT_S, needs_root, wait_until
+from slurm_jobs import SLOW, WAIT_S, json_of, needs_root, wait_until
 
 SCRIPTS = ROOT / "tests/cluster"
 FOLDER = Path(tempfile.gettempdir()) / "lab-test-gridengine"
@@ -58,17 +58,10 @@ def lab(project, tmp_path_factory):
 
 
 def submit(lab, *words):
+    """What --json says of a submission; words from "--" on are the command."""
     place = words.index("--") if "--" in words else len(words)
-    said = lab(
-        "submit",
-        "trial=baseline",
-        "site=ge",
-        *words[:place],
-        "--no-batch",
-        "--json",
-        *words[place:],
-    )
-    return json.loads(next(line for line in said.splitlines() if line.startswith(("{", "["))))
+    settings = ["trial=baseline", "site=ge", *words[:place], "--no-batch", "--json"]
+    return json_of(lab("submit", *settings, *words[place:]))
 
 
 def training(step_s, *words):
@@ -136,15 +129,12 @@ def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):
 
     whole = submit(lab, *training(0.0))
     ended(lab, whole)
-    sent = submit(
-        lab, *training(1.6, "job.time=00:02:00")
-    )  # 66 steps take longer than the 90 s before the warning
+    # 66 steps take longer than the 90 s before the warning
+    sent = submit(lab, *training(1.6, "job.time=00:02:00"))
     log = ended(lab, sent)
-    assert "saved; going on after requeue 1" in log
-    assert sorted(path.name for path in (Path(sent["run_dir"]) / "attempts").iterdir()) == [
-        "1",
-        "2",
-    ]
+    assert "saved; resuming after requeue 1" in log
+    attempts = [path.name for path in (Path(sent["run_dir"]) / "attempts").iterdir()]
+    assert sorted(attempts) == ["1", "2"]
     states = [
         torch.load(Path(one["run_dir"]) / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
         for one in (whole, sent)

@@ -49,7 +49,7 @@ def test_three_preemptions_continue_bit_for_bit(lab, reference):
     at_step(sent, 48, attempt=3)
     slurm("scontrol", "requeue", sent["job_id"])  # kills at once: back to the last checkpoint
     log = ended(sent)
-    assert log.count("saved; going on after a requeue") >= 2
+    assert log.count("saved; resuming after a requeue") >= 2
     assert weights(sent) == weights(reference)
     assert curve(sent) == curve(reference)
     starts = sorted((Path(sent["run_dir"]) / "attempts").iterdir())
@@ -57,7 +57,7 @@ def test_three_preemptions_continue_bit_for_bit(lab, reference):
     assert left_in_memory() == []
 
 
-def test_a_job_with_priority_preempts_and_the_run_goes_on_after_it(lab, reference):
+def test_a_job_with_priority_preempts_and_the_run_resumes_after_it(lab, reference):
     sent = submit(lab, *training(0.3, "job.nodes=2", "job.queue=low"))
     at_step(sent, 4)
     urgent = slurm(
@@ -65,7 +65,7 @@ def test_a_job_with_priority_preempts_and_the_run_goes_on_after_it(lab, referenc
     ).strip()
     wait_until(lambda: job(urgent)["JobState"] == "COMPLETED", "the urgent job")
     log = ended(sent)
-    assert "saved; going on after a requeue" in log
+    assert "saved; resuming after a requeue" in log
     assert weights(sent) == weights(reference)
     assert curve(sent) == curve(reference)
 
@@ -74,7 +74,7 @@ def test_the_time_limit_saves_and_requeues(lab, reference):
     sent = submit(lab, *training(2.5, "job.nodes=2", "job.time=00:02:00"))
     log = Path(sent["log"])
     wait_until(
-        lambda: log.exists() and "going on after a requeue" in log.read_text(),
+        lambda: log.exists() and "resuming after a requeue" in log.read_text(),
         "the warning before the time limit",
     )
     slurm("scontrol", "hold", sent["job_id"])
@@ -124,7 +124,7 @@ def test_a_plain_scancel_is_not_requeued_either(lab):
     assert job(sent["job_id"])["JobState"] == "CANCELLED"
 
 
-def test_offline_wandb_goes_on_under_one_id(lab):
+def test_offline_wandb_resumes_under_one_id(lab):
     words = training(0.3, "trainer.max_epochs=2", "job.gpus=0", "logger=wandb")
     sent = submit(lab, *words)
     at_step(sent, 8)
@@ -142,17 +142,27 @@ def logged_steps(file):
     """The optimizer steps of the rows with a training loss in an offline W&B file, which is a LevelDB log."""
     from wandb.proto.wandb_internal_pb2 import Record
 
-    content, at, parts, steps = file.read_bytes(), 7, b"", []
-    while at + 7 <= len(content):
-        at += -at % 32768 if -at % 32768 < 7 else 0  # a header never crosses blocks of 32 KiB
-        length, kind = struct.unpack("<HB", content[at + 4 : at + 7])
-        parts += content[at + 7 : at + 7 + length]
-        at += 7 + length
+    content = file.read_bytes()
+    header_bytes = 7
+    block_bytes = 32768
+    position = header_bytes
+    parts = b""
+    steps = []
+    while position + header_bytes <= len(content):
+        left_in_block = -position % block_bytes
+        if left_in_block < header_bytes:  # a header never crosses blocks
+            position += left_in_block
+        length, kind = struct.unpack("<HB", content[position + 4 : position + header_bytes])
+        begin = position + header_bytes
+        position = begin + length
+        parts += content[begin:position]
         if kind in (1, 4):  # whole, or the last part
-            record, parts = Record.FromString(parts), b""
+            record = Record.FromString(parts)
+            parts = b""
             row = {
                 "/".join(item.nested_key) or item.key: json.loads(item.value_json)
                 for item in record.history.item
             }
-            steps += [row["trainer/global_step"] + 1] if "train/loss" in row else []
+            if "train/loss" in row:
+                steps.append(row["trainer/global_step"] + 1)
     return steps

@@ -6,7 +6,18 @@ import re
 from pathlib import Path
 
 import yaml
-from slurm_jobs import cluster, ended, in_node, job, lab, needs_root, slurm, submit, wait_until  # noqa: F401
+from slurm_jobs import (  # noqa: F401
+    cluster,
+    ended,
+    in_node,
+    job,
+    json_of,
+    lab,
+    needs_root,
+    slurm,
+    submit,
+    wait_until,
+)
 
 pytestmark = needs_root
 
@@ -19,44 +30,43 @@ def test_a_queued_run_is_queued_a_running_one_running_and_a_killed_one_lost(lab)
     runs = submit(lab, "job.gpus=0", "--", "sleep", "300")
     wait_until((Path(runs["run_dir"]) / "attempts/1/start.json").exists, "the start")
     assert (status(held), status(runs)) == ("queued", "running")
-    said = lab("queue")
+    output = lab("queue")
     assert re.search(
-        rf"^{held['run_id']}  command +{held['job_id']} +queued .*\n    held by you", said, re.M
+        rf"^{held['run_id']}  command +{held['job_id']} +queued .*\n    held by you", output, re.M
     )
     assert re.search(
-        rf"^{runs['run_id']}  command +{runs['job_id']} +running +0:\d\d:\d\d +0.0$", said, re.M
+        rf"^{runs['run_id']}  command +{runs['job_id']} +running +0:\d\d:\d\d +0.0$", output, re.M
     )
     assert "no log yet; it is queued" in lab("logs", held["run_id"], rc=2)
     slurm("scancel", held["job_id"])
     start = json.loads((Path(runs["run_dir"]) / "attempts/1/start.json").read_text())
-    in_node(
-        start["host"], "sh", "-c", f"kill -KILL {start['pid']}"
-    )  # as a node that dies would: no last word
+    # as when the node dies: it cannot write how it ended
+    in_node(start["host"], "sh", "-c", f"kill -KILL {start['pid']}")
     wait_until(lambda: lab("queue").strip() == "no jobs", "an empty queue")
     assert (status(held), status(runs)) == ("lost", "lost")
     assert "is over already" in lab("cancel", runs["run_id"], rc=2)
 
 
-def test_logs_follow_a_job_to_its_end_and_tell_ranks_apart(lab):
+def test_logs_follow_a_job_to_its_end_and_separate_ranks(lab):
     words = (
         "job.nodes=2",
         "job.gpus=0",
         "--",
         "bash",
         "-c",
-        "sleep 3; echo rank $SLURM_PROCID says so",
+        "sleep 3; echo rank $SLURM_PROCID reports",
     )
     sent = submit(lab, *words)
-    said = lab("logs", sent["run_id"], "--follow", "--rank", "1")
-    assert "1: rank 1 says so" in said
-    assert "rank 0 says so" not in said
-    assert "ended with code 0" in said
+    output = lab("logs", sent["run_id"], "--follow", "--rank", "1")
+    assert "1: rank 1 reports" in output
+    assert "rank 0 reports" not in output
+    assert "ended with code 0" in output
     assert job(sent["job_id"])["JobState"] in ("COMPLETED", "COMPLETING")
 
 
 def test_nodes_are_examined_by_a_job_of_their_own(lab):
-    said = lab("doctor", "--nodes", "site=slurm", "job.nodes=2", "job.gpus=0", timeout_s=400)
-    lines = said[said.index("rank  host") :].splitlines()
+    output = lab("doctor", "--nodes", "site=slurm", "job.nodes=2", "job.gpus=0", timeout_s=400)
+    lines = output[output.index("rank  host") :].splitlines()
     assert [line.split()[:2] for line in lines[1:3]] == [["0", "c1"], ["1", "c2"]]
     assert all(float(line.split()[-1]) > 0 for line in lines[1:3])
     assert lines[3] == "all nodes compute alike"
@@ -76,8 +86,7 @@ def test_a_profile_is_drafted_from_this_cluster_and_takes_a_job(lab):
             {"name": "fake", "per_node": 4},
             {"gpus": 1, "cpus_per_gpu": 2},
         )
-        said = lab("submit", "site=drafted", "job.time=00:10:00", "--json", "--", "true")
-        sent = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+        sent = json_of(lab("submit", "site=drafted", "job.time=00:10:00", "--json", "--", "true"))
         ended(sent)
         assert job(sent["job_id"])["Partition"] == "debug"
     finally:

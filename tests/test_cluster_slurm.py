@@ -17,6 +17,7 @@ from slurm_jobs import (  # noqa: F401
     curve,
     ended,
     job,
+    json_of,
     lab,
     left_in_memory,
     needs_root,
@@ -52,9 +53,8 @@ def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(lab, r
     ended(sent)
     assert weights(sent) == weights(reference)
     assert curve(sent) == curve(reference)
-    assert (
-        json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())["world_size"] == 2
-    )
+    start = json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())
+    assert start["world_size"] == 2
     assert left_in_memory() == []
 
 
@@ -79,10 +79,10 @@ def test_a_bench_on_two_nodes_is_a_forecast_for_what_is_submitted_next(lab):
     assert bench["world_size"] == 2
     assert bench["samples_per_step"] == 2 * 64
     job = ["site=slurm", "job.nodes=2", "job.gpus=0", "job.time=00:20:00", "job.extra=[--hold]"]
-    said = lab("submit", *settings, *job, "--no-batch")
-    assert "forecast: 0:0" in said
-    assert "on 2 x cpu" in said
-    lab("cancel", re.search(r"run (\S+)", said)[1])
+    output = lab("submit", *settings, *job, "--no-batch")
+    assert "forecast: 0:0" in output
+    assert "on 2 x cpu" in output
+    lab("cancel", re.search(r"run (\S+)", output)[1])
 
 
 def test_an_array_runs_each_point_once_and_the_same_list_fills_only_holes(lab):
@@ -95,9 +95,8 @@ def test_an_array_runs_each_point_once_and_the_same_list_fills_only_holes(lab):
     seeds = [json.loads((Path(one["run_dir"]) / "run.json").read_text())["seed"] for one in sent]
     assert seeds == [1, 2, 3]
     assert submit(lab, *words) == []
-    assert (
-        submit(lab, *words, "job.cpus_per_task=2", "job.mem=500M") == []
-    )  # asked for otherwise, but the same runs
+    # other requests of the scheduler, but the same runs
+    assert submit(lab, *words, "job.cpus_per_task=2", "job.mem=500M") == []
     shutil.rmtree(sent[1]["run_dir"])
     again = submit(lab, *words)
     assert json.loads((Path(again["run_dir"]) / "run.json").read_text())["seed"] == 2
@@ -134,16 +133,16 @@ def test_a_job_can_submit_a_job(lab):
     inner = f"python -m myproj.lab submit {settings} --no-batch --json"
     sent = submit(lab, "job.gpus=0", "job.cpus_per_task=2", "--", "bash", "-c", inner)
     log = ended(sent)
-    second = json.loads(next(line for line in log.splitlines() if line.startswith("{")))
+    second = json_of(log)
     ended(second)
-    first, other = (
+    records = [
         json.loads((Path(one["run_dir"]) / "run.json").read_text()) for one in (sent, second)
-    )
-    assert first["code"]["commit"] == other["code"]["commit"]
+    ]
+    assert records[0]["code"]["commit"] == records[1]["code"]["commit"]
     assert job(second["job_id"])["NumCPUs"] == "1"  # not the two of the job it was sent from
 
 
-def test_a_bare_process_in_an_allocation_of_two_tasks_is_told_to_use_srun(lab):
+def test_a_bare_process_in_an_allocation_of_two_tasks_is_sent_to_srun(lab):
     python = f"cd {lab.folder} && PYTHONPATH=src .venv/bin/python -m myproj.lab train trial=baseline trainer=cpu"
     salloc = ["salloc", "-J", "two", "-N2", "-n2", "bash", "-c", python]
     done = subprocess.run(salloc, capture_output=True, text=True, timeout=WAIT_S)
@@ -153,10 +152,8 @@ def test_a_bare_process_in_an_allocation_of_two_tasks_is_told_to_use_srun(lab):
 
 
 def test_a_file_that_git_ignores_is_refused_with_the_rule(lab):
-    helper, model = (
-        lab.folder / "src/myproj/helper.py",
-        lab.folder / "src/myproj/trials/baseline/model.py",
-    )
+    helper = lab.folder / "src/myproj/helper.py"
+    model = lab.folder / "src/myproj/trials/baseline/model.py"
     text = model.read_text()
     ignore = lab.folder / ".gitignore"
     rules = ignore.read_text()
@@ -164,18 +161,18 @@ def test_a_file_that_git_ignores_is_refused_with_the_rule(lab):
         helper.write_text("answer = 42\n")
         ignore.write_text(rules + "helper.py\n")
         model.write_text(text + "\nfrom ...helper import answer  # noqa: E402, F401\n")
-        said = lab("submit", "trial=baseline", "site=slurm", "trainer=cpu", rc=4)
+        output = lab("submit", "trial=baseline", "site=slurm", "trainer=cpu", rc=4)
     finally:
         helper.unlink()
         ignore.write_text(rules)
         model.write_text(text)
-    assert "helper.py" in said
-    assert ".gitignore" in said
-    assert re.search(r"ignored by 'helper.py'", said)
+    assert "helper.py" in output
+    assert ".gitignore" in output
+    assert re.search(r"ignored by 'helper.py'", output)
 
 
 def test_a_run_is_reproduced_by_a_job_from_its_own_code(lab, reference):
-    said = lab(
+    output = lab(
         "runs",
         "reproduce",
         reference["run_id"],
@@ -186,13 +183,13 @@ def test_a_run_is_reproduced_by_a_job_from_its_own_code(lab, reference):
     )
     repeated = json.loads(lab("runs", "show", "@last", "--json"))
     assert repeated["parent"] == reference["run_id"]
-    assert f"lab runs verify {reference['run_id']} {repeated['run_id']}" in said
+    assert f"lab runs verify {reference['run_id']} {repeated['run_id']}" in output
     ended({"job_id": repeated["job"]["id"], "log": f"{repeated['run_dir']}/job.log"})
     assert "bitwise" in lab("runs", "verify", reference["run_id"], repeated["run_id"])
 
 
 def test_submit_warns_of_a_run_with_the_same_code_and_settings(lab, reference):
-    said = lab(
+    output = lab(
         "submit",
         "trial=baseline",
         "site=slurm",
@@ -201,6 +198,6 @@ def test_submit_warns_of_a_run_with_the_same_code_and_settings(lab, reference):
         "--no-batch",
     )
     assert re.search(
-        r"run [\w-]+ has the same code and settings, and is finished; sending another", said
+        r"run [\w-]+ has the same code and settings and is finished; submitting another", output
     )
     lab("cancel", "@last")

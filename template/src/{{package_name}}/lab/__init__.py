@@ -8,12 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .cluster.jobs import queue
+    from .cluster.queue import queue
     from .cluster.submit import submit
     from .training.load import load
 
 __all__ = ["load", "queue", "submit"]
-MODULES = {"load": ".training.load", "queue": ".cluster.jobs", "submit": ".cluster.submit"}
+MODULES = {"load": ".training.load", "queue": ".cluster.queue", "submit": ".cluster.submit"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,16 +1,16 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""From one command to many nodes: sites, job scripts, submit, queue, logs, and what is wrong with a machine."""
+"""From one command to many nodes: sites, job scripts, submit, queue, logs, and the doctor."""
 
 COMMANDS = [
     (
         "submit",
         "freeze the code, send it: lab submit trial=wide site=slurm",
-        "submit:submit_command",
+        "submit_command:submit_command",
     ),
-    ("queue", "your jobs: state, why they wait, for how long, GPU-hours", "jobs:queue_command"),
-    ("logs", "what a run's job printed; -f follows it", "jobs:logs_command"),
-    ("cancel", "end a run's job", "jobs:cancel_command"),
-    ("shell", "an interactive shell on a node", "jobs:shell_command"),
+    ("queue", "your jobs: state, why they wait, for how long, GPU-hours", "queue:queue_command"),
+    ("logs", "what a run's job printed; -f follows it", "logs:logs_command"),
+    ("cancel", "end a run's job", "cancel:cancel_command"),
+    ("shell", "an interactive shell on a node", "shell:shell_command"),
     ("runs list", "list runs, newest first", "runs:list_command"),
     ("runs show", "one run: what ran, how it went, where it is", "runs:show_command"),
     (
@@ -24,9 +24,9 @@ COMMANDS = [
     (
         "prefetch",
         "fetch what trial=NAME needs on nodes without internet",
-        "offline:prefetch_command",
+        "prefetch:prefetch_command",
     ),
-    ("sync", "upload offline W&B runs", "offline:sync_command"),
+    ("sync", "upload offline W&B runs", "sync:sync_command"),
     ("site show", "the profile of a cluster", "site_show:show_command"),
     ("site init", "ask this cluster, and draft its profile", "site_init:init_command"),
 ]

@@ -8,35 +8,52 @@ from typing import Any
 
 from ..errors import LabError
 
-TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?|(\d+(?:\.\d+)?)([smhd])")
+# [days-]hours:minutes[:seconds]
+CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?")
+DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+MEMORY = re.compile(r"(\d+)([MGT]?)B?")
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 UNITS_MB = {"": 1, "M": 1, "G": 1000, "T": 1_000_000}
 
 
 def parse_seconds(text: Any) -> int:
-    """Seconds of "10:00:00", "1-12:00:00", "30:00" (hours:minutes), "90m", "10h" or a plain number of seconds."""
+    """Seconds of a time as users write it.
+
+    "10:00:00", "1-12:00:00" (days), "30:00" (hours:minutes), "90m", "10h", or a number of seconds.
+
+    Raises:
+        LabError: it is none of these.
+    """
     if isinstance(text, int):
         return text
-    found = TIME.fullmatch(str(text).strip())
-    if not found:
-        raise LabError(
-            f"job.time={text} is no time. Write hours:minutes:seconds (10:00:00), 1-12:00:00, 90m or 10h"
-        )
-    days, hours, minutes, rest, number, unit = found.groups()
-    if unit:
+    text = str(text).strip()
+    if duration := DURATION.fullmatch(text):
+        number, unit = duration.groups()
         return round(float(number) * UNITS_S[unit])
-    return ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(rest or 0)
+    if clock := CLOCK.fullmatch(text):
+        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    raise LabError(
+        f"job.time={text} is not a time."
+        " Write hours:minutes:seconds (10:00:00), 1-12:00:00, 90m or 10h"
+    )
 
 
 def format_hms(time_s: float) -> str:
-    """Seconds as hours:minutes:seconds."""
-    minutes, rest = divmod(int(time_s), 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest:02d}"
+    """Seconds as hours:minutes:seconds, "02:00:00"."""
+    minutes, seconds = divmod(int(time_s), 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}"
 
 
 def parse_megabytes(text: Any) -> int:
-    """MB (10**6 bytes, or what the scheduler takes for them) of "64G", "500M" or a plain number of MB."""
-    found = re.fullmatch(r"(\d+)([MGT]?)B?", str(text).strip().upper())
-    if not found:
-        raise LabError(f"job.mem={text} is no amount of memory per node. Write 64G or 500M")
-    return int(found[1]) * UNITS_MB[found[2]]
+    """MB of "64G", "500M" or a plain number of MB.
+
+    An MB is 10**6 bytes, or what the scheduler takes for it.
+
+    Raises:
+        LabError: it is none of these.
+    """
+    match = MEMORY.fullmatch(str(text).strip().upper())
+    if not match:
+        raise LabError(f"job.mem={text} is not an amount of memory per node. Write 64G or 500M")
+    return int(match[1]) * UNITS_MB[match[2]]

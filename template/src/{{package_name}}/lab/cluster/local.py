@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Jobs on a machine without a scheduler."""
+"""Jobs on a machine without a scheduler: detached processes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import env
 from ..machine.gpu import least_used_gpus
 from ..record.process import pid_started
-from .scheduler import JobState, Scheduler, clean_environment
-
-if TYPE_CHECKING:
-    from .request import Request
+from .job_variables import clean_environment
+from .request import Request
+from .scheduler import JobState, Scheduler
 
 
 class Local(Scheduler):
-    """A machine without a scheduler: a detached process per run, on the emptiest GPUs.
+    """A machine without a scheduler: each run is a detached process, on the emptiest GPUs.
 
-    Job ids are process ids with the start time, which tells a process from a later one of the same number.
+    A job id is the process id and the start of the process: a later one may get the same number.
     """
 
-    def send(self, request: Request, script: Path, n: int) -> list[str]:
-        """Starts a process per run; the runs of an array wait for each other."""
+    def send(self, request: Request, script: Path, n_runs: int) -> list[str]:
+        """Starts a process for each run; the runs of an array wait for each other.
+
+        Raises:
+            Refused: there are too few free GPUs.
+        """
         environment = clean_environment()
         if request.gpus:
             chosen = least_used_gpus(request.gpus, request.memory_MB)
@@ -33,33 +35,45 @@ class Local(Scheduler):
                 "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
                 "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in chosen),
             }
-        nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        started = []
-        for index in range(n):  # each in a session of its own: it outlives the terminal
-            own = environment | {env.INDEX: str(index)}
-            process = subprocess.Popen(
-                ["bash", str(script)], env=own, start_new_session=True, **nowhere
-            )
-            started.append(f"{process.pid}-{pid_started(process.pid)}")
-        return started
+        return [_start(script, environment | {env.INDEX: str(index)}) for index in range(n_runs)]
 
     def jobs(self) -> dict[str, JobState]:
-        """Every process that could be a job; a run asks for its own."""
+        """Every process of this machine as if it were a job: a run looks up its own id."""
         up_s = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
-        found = {pid: pid_started(int(pid)) for pid in os.listdir("/proc") if pid.isdigit()}
-        ages_s = {
-            f"{pid}-{ticks}": up_s - int(ticks) / os.sysconf("SC_CLK_TCK")
-            for pid, ticks in found.items()
-            if ticks
-        }
-        return {job_id: JobState("running", "", round(age_s)) for job_id, age_s in ages_s.items()}
+        states = {}
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            started_ticks = pid_started(int(name))
+            if started_ticks:
+                age_s = up_s - int(started_ticks) / os.sysconf("SC_CLK_TCK")
+                states[f"{name}-{started_ticks}"] = JobState("running", "", round(age_s))
+        return states
 
     def cancel(self, job_id: str) -> None:
+        """Asks the process to save and end, if it still runs."""
         pid = int(job_id.partition("-")[0])
-        if f"{pid}-{pid_started(pid)}" == job_id:
+        if job_id == _job_id(pid):
             os.kill(pid, signal.SIGTERM)
 
 
+def _start(script: Path, environment: dict[str, str]) -> str:
+    """Starts a job script that outlives the terminal; returns its job id."""
+    process = subprocess.Popen(
+        ["bash", str(script)],
+        env=environment,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    return _job_id(process.pid)
+
+
+def _job_id(pid: int) -> str:
+    return f"{pid}-{pid_started(pid)}"
+
+
 def scheduler_of(name: str) -> Scheduler:
-    """Speaks to a scheduler by its name in the profile."""
+    """The scheduler of this name in a profile."""
     return Local(name) if name == "local" else Scheduler(name)

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What every rank of `lab doctor --nodes` runs: does this node multiply right and fast, and exchange data fast?"""
+"""What every rank of `lab doctor --nodes` runs: measures how a node computes and exchanges data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,97 +16,163 @@ from typing import Any
 from .. import env
 from ..machine.cpu import cores
 from ..machine.gpu import gpus
-from ..machine.ranks import discover
+from ..machine.ranks import Ranks, discover
 from ..project import Project
 from ..record.begin import begin_attempt
 from ..record.run import Run
+from .node_report import NodeReport
 
-BURN_S, PAYLOAD_MB, REPEATS, PATIENCE_S = 10.0, 64, 5, 120
+BURN_S = 10.0  # how long products are checked
+PAYLOAD_MB = 64
+REPEATS = 5
+PATIENCE_S = 120  # for the other ranks
 
 
-def multiply_check(device: Any) -> dict[str, float]:
-    """Multiplies integers that float32 holds exactly, so that every order of summation has the one right result."""
+def main(run_dir: Path) -> None:
+    """Measures one thing after the other. A rank that hangs leaves the report of those before."""
+    ranks = discover()
+    attempt = begin_attempt(Run.open(run_dir), Project.find()) if ranks.rank == 0 else None
+    report = NodeReport(rank=ranks.rank, host=socket.gethostname(), cores=cores())
+    write_report(run_dir, report)
+    for measure in (identify_device, check_products, read_temperature, time_copy, time_exchange):
+        report = measure(ranks, report)
+        write_report(run_dir, report)
+    write_report(run_dir, replace(report, done=True))
+    if attempt:
+        attempt.end("finished")
+
+
+def write_report(run_dir: Path, report: NodeReport) -> None:
+    """Replaces nodes/<rank>.json in one step."""
+    file = run_dir / "nodes" / f"{report.rank}.json"
+    file.parent.mkdir(exist_ok=True)
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(report)), encoding="utf-8")
+    os.replace(temporary, file)
+
+
+def device_of(ranks: Ranks) -> Any:
+    """The torch device of this rank: its GPU, or the CPU."""
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.device("cuda", ranks.local_rank)
+    return torch.device("cpu")
+
+
+def identify_device(ranks: Ranks, report: NodeReport) -> NodeReport:
+    import torch
+
+    device = device_of(ranks)
+    if device.type == "cpu":
+        return replace(report, device="cpu")
+    torch.cuda.set_device(device)
+    properties = torch.cuda.get_device_properties(device)
+    name = properties.name.removeprefix("NVIDIA ")
+    return replace(report, device=name, uuid=f"GPU-{properties.uuid}")
+
+
+def check_products(ranks: Ranks, report: NodeReport) -> NodeReport:
+    products = multiply_check(device_of(ranks))
+    return replace(
+        report,
+        n_products=products.n_products,
+        n_wrong=products.n_wrong,
+        gflops=products.gflops,
+    )
+
+
+@dataclass(frozen=True)
+class Products:
+    """How many matrix products were checked, how many were wrong, and how fast they were."""
+
+    n_products: int
+    n_wrong: int
+    gflops: float
+
+
+def multiply_check(device: Any) -> Products:
+    """Multiplies matrices for BURN_S and counts the products that are wrong.
+
+    They hold integers that float32 represents exactly, so that the result does not depend on the
+    order of summation.
+    """
     import torch
 
     size = 8192 if device.type == "cuda" else 512
     random = torch.Generator().manual_seed(0)
-    left, right = (
-        torch.randint(-8, 9, (size, size), generator=random).float().to(device) for _ in range(2)
-    )
-    probe = (
-        torch.randint(1, 9, (size,), generator=random).double().to(device)
-    )  # nowhere 0: it sees every entry
+    left = torch.randint(-8, 9, (size, size), generator=random).float().to(device)
+    right = torch.randint(-8, 9, (size, size), generator=random).float().to(device)
+    # nowhere 0, so that a wrong entry of the product always changes product @ probe
+    probe = torch.randint(1, 9, (size,), generator=random).double().to(device)
     expected = left.double() @ (right.double() @ probe)
-    n_products, n_wrong, started_s = 0, 0, time.perf_counter()
+    n_products = 0
+    n_wrong = 0
+    started_s = time.perf_counter()
     while time.perf_counter() - started_s < BURN_S:
-        n_wrong += not torch.equal((left @ right).double() @ probe, expected)
+        product = left @ right
+        if not torch.equal(product.double() @ probe, expected):
+            n_wrong += 1
         n_products += 1
     seconds = time.perf_counter() - started_s
-    return {
-        "n_products": n_products,
-        "n_wrong": n_wrong,
-        "gflops": 2 * size**3 * n_products / seconds / 1e9,
-    }
+    gflops = 2 * size**3 * n_products / seconds / 1e9
+    return Products(n_products, n_wrong, gflops)
 
 
-def gigabytes_per_s(work: Callable[[], Any], n_bytes: int, finish: Callable[[], None]) -> float:
-    work()  # connections, pages and kernels are made the first time
-    finish()
+def read_temperature(ranks: Ranks, report: NodeReport) -> NodeReport:
+    """Of the GPU, which is hot from the products."""
+    celsius_of = {gpu.uuid: gpu.celsius for gpu in gpus()}
+    return replace(report, celsius=celsius_of.get(report.uuid))
+
+
+def time_copy(ranks: Ranks, report: NodeReport) -> NodeReport:
+    """From pinned memory to the GPU; without one, within memory."""
+    import torch
+
+    device = device_of(ranks)
+    source = torch.ones(PAYLOAD_MB * 250_000, pin_memory=device.type == "cuda")
+    target = torch.empty_like(source, device=device)
+    speed = gigabytes_per_s(lambda: target.copy_(source, non_blocking=True), device)
+    return replace(report, copy_GB_s=speed)
+
+
+def time_exchange(ranks: Ranks, report: NodeReport) -> NodeReport:
+    """The all-reduce of all ranks."""
+    import torch
+
+    if ranks.world_size == 1:
+        return report
+    device = device_of(ranks)
+    payload = torch.ones(PAYLOAD_MB * 250_000, device=device)
+    torch.distributed.init_process_group(
+        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+        init_method=f"tcp://{ranks.main_address}:{ranks.main_port}",
+        timeout=timedelta(seconds=PATIENCE_S),
+        rank=ranks.rank,
+        world_size=ranks.world_size,
+    )
+    speed = gigabytes_per_s(lambda: torch.distributed.all_reduce(payload), device)
+    torch.distributed.destroy_process_group()
+    return replace(report, exchange_GB_s=speed)
+
+
+def gigabytes_per_s(work: Callable[[], Any], device: Any) -> float:
+    """How fast `work` moves PAYLOAD_MB."""
+    work()  # the first time makes connections, pages and kernels
+    wait_for(device)
     started_s = time.perf_counter()
     for _ in range(REPEATS):
         work()
-    finish()
-    return REPEATS * n_bytes / 1e9 / (time.perf_counter() - started_s)
+    wait_for(device)
+    return REPEATS * PAYLOAD_MB / 1e3 / (time.perf_counter() - started_s)
 
 
-def main(run_dir: Path) -> None:
-    ranks, row = discover(), {}
+def wait_for(device: Any) -> None:
+    """Waits until the device has done what it was given."""
+    if device.type == "cuda":
+        import torch
 
-    def note(**facts: Any) -> None:
-        row.update(facts)
-        file = run_dir / "nodes" / f"{ranks.rank}.json"
-        file.parent.mkdir(exist_ok=True)
-        file.with_suffix(".tmp").write_text(json.dumps(row), encoding="utf-8")
-        os.replace(file.with_suffix(".tmp"), file)
-
-    attempt = begin_attempt(Run.open(run_dir), Project.find()) if ranks.rank == 0 else None
-    note(rank=ranks.rank, host=socket.gethostname(), cores=cores())
-    import torch
-
-    on_gpu = torch.cuda.is_available()
-    device = torch.device("cuda", ranks.local_rank) if on_gpu else torch.device("cpu")
-    finish = torch.cuda.synchronize if on_gpu else lambda: None
-    note(device="cpu")
-    if on_gpu:
-        torch.cuda.set_device(device)
-        about = torch.cuda.get_device_properties(device)
-        note(device=about.name.removeprefix("NVIDIA "), uuid=f"GPU-{about.uuid}")
-    note(**multiply_check(device))
-    celsius = {gpu.uuid: gpu.celsius for gpu in gpus()}.get(row.get("uuid"))
-    note(celsius="-" if celsius is None else celsius)
-    payload = torch.ones(PAYLOAD_MB * 250_000, pin_memory=on_gpu)
-    there = torch.empty_like(payload, device=device)
-    note(
-        copy_GB_s=gigabytes_per_s(
-            lambda: there.copy_(payload, non_blocking=True), PAYLOAD_MB * 10**6, finish
-        )
-    )
-    if ranks.world_size > 1:
-        backend, place = (
-            "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
-            f"tcp://{ranks.main_address}:{ranks.main_port}",
-        )
-        who = {"rank": ranks.rank, "world_size": ranks.world_size}
-        torch.distributed.init_process_group(backend, place, timedelta(seconds=PATIENCE_S), **who)
-        note(
-            exchange_GB_s=gigabytes_per_s(
-                lambda: torch.distributed.all_reduce(there), PAYLOAD_MB * 10**6, finish
-            )
-        )
-        torch.distributed.destroy_process_group()
-    note(done=True)
-    if attempt:
-        attempt.end("finished")
+        torch.cuda.synchronize(device)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The points of a submission, composed and checked, with what each asks of the scheduler."""
+"""The plan of a submission: its points, composed and checked, and the request of their jobs."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from omegaconf import OmegaConf
@@ -13,25 +13,28 @@ from omegaconf import OmegaConf
 from ..config.batch import batches_per_step
 from ..config.compose import Composition, compose
 from ..config.layers import trials
-from ..config.overrides import parse_overrides
-from ..config.overrides import sweep_points as points_of
+from ..config.overrides import parse_overrides, sweep_points
 from ..errors import LabError
 from ..project import Project
-from .request import Request, build_request
+from .request import Request
 from .site import Site, load_site, site_of_host
+from .site_rules import build_request
 
-OFFLINE = (
-    "HF_HUB_OFFLINE=1",
-    "TRANSFORMERS_OFFLINE=1",
-    "WANDB_MODE=offline",
-    "UV_OFFLINE=1",
-    "PIP_NO_INDEX=1",
-)
+TRIAL_OF_COMMANDS = "command"  # runs/command/…: what `lab submit -- COMMAND` ran
 
 
-@dataclass
+@dataclass(frozen=True)
 class Plan:
-    """Everything that is known before anything is written; `command` runs on every rank of every point."""
+    """Everything that is known before anything is written.
+
+    Args:
+        points: the runs; those of a job array differ in their settings.
+        command: what runs on every rank of every point.
+        throttle: how many runs of an array may run at once.
+        runs: root of all runs.
+        scratch: the site's scratch directory, or the project.
+        trains: whether the command is a training of these points.
+    """
 
     project: Project
     site: Site
@@ -43,76 +46,108 @@ class Plan:
     scratch: Path
     trains: bool
 
+    def trial_of(self, point: Composition) -> str:
+        """The trial under which a run of this point is recorded."""
+        return point.trial if self.trains else TRIAL_OF_COMMANDS
+
 
 def plan_submission(
     project: Project, overrides: list[str], command: list[str] | None = None
 ) -> Plan:
-    """Composes every point and completes the request; writes nothing."""
+    """Composes every point and builds the request; writes nothing.
+
+    Args:
+        overrides: as on the command line; lists make several points.
+        command: any command to run instead of a training.
+
+    Raises:
+        LabError: the settings are wrong, or the site's rules forbid the request.
+    """
     typed = parse_overrides(overrides, one_run=False)
     if command is not None and typed.trial is None:
         overrides = [f"trial={_any_trial(project)}", *overrides]
-    points = [compose(project, point) for point in points_of(overrides)]
-    here = (
-        site_of_host(project)
-        if "site" not in typed.groups and points[0].config.site.scheduler == "local"
-        else None
-    )
-    if here:
-        print(f"lab: this is a login node of {here}, so site={here}", file=sys.stderr)
-        points = [compose(project, [*point.overrides, f"site={here}"]) for point in points]
+    points = [compose(project, point) for point in sweep_points(overrides)]
+    if "site" not in typed.groups and points[0].config.site.scheduler == "local":
+        site = site_of_host(project)
+        if site:
+            print(f"lab: this is a login node of {site}, so site={site}", file=sys.stderr)
+            points = [compose(project, [*point.overrides, f"site={site}"]) for point in points]
     return plan_of(project, points, command)
 
 
 def plan_of(project: Project, points: list[Composition], command: list[str] | None = None) -> Plan:
-    """The plan of composed points, whose site and job sections are alike."""
+    """The plan of composed points, whose site and job sections are the same.
+
+    Raises:
+        LabError: the site's rules forbid the request.
+    """
     config = OmegaConf.to_container(points[0].config)
-    job, paths = config["job"], config["paths"]
-    site = load_site(project, Path(points[0].origin["site.scheduler"]).stem, config["site"])
-    throttle, name = job.pop("throttle"), job.pop("name")
+    site_name = Path(points[0].origin["site.scheduler"]).stem
+    site = load_site(project, site_name, config["site"])
+    job = config["job"]
+    throttle = job.pop("throttle")
+    name = job.pop("name") or _job_name(points[0], command)
     if command is not None and job["tasks_per_node"] is None:
         job["tasks_per_node"] = 1
-    name = name or (points[0].trial.replace("/", "+") if command is None else Path(command[0]).name)
-    start = {
-        "venv": [sys.executable],
-        "module": ["python3"],
-        "container": [*shlex.split(site["container"] or ""), "python3"],
-    }
-    rank = [
-        *start[site["python"]],
-        "-m",
-        f"{project.package}.lab",
-        "rank",
-        *(["--", *command] if command else []),
-    ]
     request = build_request(site, job, name, len(points))
-    for point in points if command is None else ():
+    if command is None:
+        _check_global_batch(points, request.n_tasks)
+    return Plan(
+        project=project,
+        site=site,
+        request=request,
+        points=points,
+        command=_rank_command(project, site, command),
+        throttle=throttle,
+        runs=Path(config["paths"]["runs"]),
+        scratch=Path(config["paths"]["scratch"] or project.root),
+        trains=command is None,
+    )
+
+
+def _job_name(point: Composition, command: list[str] | None) -> str:
+    if command is None:
+        return point.trial.replace("/", "+")
+    return Path(command[0]).name
+
+
+def _check_global_batch(points: list[Composition], n_processes: int) -> None:
+    for point in points:
         if point.config.batch["global"] is not None:
-            batches_per_step(point.config, request.nodes * request.tasks_per_node)
-    runs, scratch = Path(paths["runs"]), Path(paths["scratch"] or project.root)
-    return Plan(project, site, request, points, rank, throttle, runs, scratch, command is None)
+            batches_per_step(point.config, n_processes)
+
+
+def _rank_command(project: Project, site: Site, command: list[str] | None) -> list[str]:
+    """What each rank runs: lab rank, which trains or runs `command`."""
+    rank = [*python_in_job(site), "-m", f"{project.package}.lab", "rank"]
+    if command is None:
+        return rank
+    return [*rank, "--", *command]
+
+
+def python_in_job(site: Site) -> list[str]:
+    """The command that starts Python in a job of the site."""
+    if site["python"] == "module":
+        return ["python3"]
+    if site["python"] == "container":
+        return [*shlex.split(site["container"] or ""), "python3"]
+    return [sys.executable]
 
 
 def plan_nodes(project: Project, overrides: list[str]) -> Plan:
     """The plan of `lab doctor --nodes`: its program on every rank, ten minutes at most."""
-    usual = [f"trial={_any_trial(project)}", "job.time=00:10:00", "job.name=doctor"]
-    plan = plan_submission(project, [*usual, *overrides])
-    plan.command, plan.trains = (
-        [*plan.command[:-2], f"{project.package}.lab.cluster.node_check"],
-        False,
-    )
-    return plan
+    defaults = [f"trial={_any_trial(project)}", "job.time=00:10:00", "job.name=doctor"]
+    plan = plan_submission(project, [*defaults, *overrides])
+    program = [*python_in_job(plan.site), "-m", f"{project.package}.lab.cluster.node_check"]
+    return replace(plan, command=program, trains=False)
 
 
 def _any_trial(project: Project) -> str:
-    if not (known := trials(project)):
+    """Some trial, for jobs that need the settings of one but train none."""
+    names = trials(project)
+    if not names:
         raise LabError(
-            "a job needs the settings of some trial, and there is none. Make one: lab trials new NAME"
+            "this project has no trial, and a job needs the settings of one."
+            " Make one: lab trials new NAME"
         )
-    return known[0]
-
-
-def _node_local(place: str | None) -> str:
-    """The node's disk as the shell shall see it: "$TMPDIR" may be unset, then memory."""
-    if place and place.startswith("$"):
-        return "${" + place.removeprefix("$") + ":-/dev/shm}"
-    return shlex.quote(place or "/dev/shm")
+    return names[0]

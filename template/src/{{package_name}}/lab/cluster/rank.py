@@ -20,18 +20,29 @@ from ..record.run import Run
 
 
 def rank_command(project: Project, args: list[str]) -> int:
-    """`lab rank` trains, `lab rank -- COMMAND` runs any command; both only inside a job."""
+    """`lab rank` trains, `lab rank -- COMMAND` runs any command; both only inside a job.
+
+    Raises:
+        LabError: outside a job.
+    """
     STOP.listen(*PREEMPTION_SIGNALS)
     if env.RUN_DIR not in os.environ:
         raise LabError(
-            "lab rank is started by a job script. To train here: lab train; to send a job: lab submit"
+            "lab rank is started by a job script only."
+            " To train here: lab train. To send a job: lab submit"
         )
-    run, rank = Run.open(Path(os.environ[env.RUN_DIR])), discover().rank
+    run = Run.open(Path(os.environ[env.RUN_DIR]))
+    rank = discover().rank
     if rank == 0:
         update_job_id(run)
     if args[:1] == ["--"]:
         return run_command(project, run, args[1:], rank)
-    from ..training.start import join_attempt, train_attempt
+    return train_rank(project, run, rank)
+
+
+def train_rank(project: Project, run: Run, rank: int) -> int:
+    """Trains; the first rank records the attempt, the others join it."""
+    from ..training.start import join_attempt, train_attempt  # imports torch
 
     if rank == 0:
         return train_attempt(project, run, overrides=[])
@@ -40,35 +51,57 @@ def rank_command(project: Project, args: list[str]) -> int:
 
 
 def update_job_id(run: Run) -> None:
-    """A job that went on as a new one left what the scheduler said of it; the record gets the new id."""
-    said, job = run.dir / "resubmitted", run.record.get("job") or {}
-    if said.exists() and (number := re.search(r"[1-9]\d*", said.read_text(encoding="utf-8"))):
-        in_array = re.sub(r"^\d+", "", job["id"])
-        run.update(job=job | {"id": number[0] + in_array})
+    """Records the new id of a job that was sent again.
+
+    The job before it left the scheduler's answer in a file.
+    """
+    answer_file = run.dir / "resubmitted"
+    if not answer_file.exists():
+        return
+    number = re.search(r"[1-9]\d*", answer_file.read_text(encoding="utf-8"))
+    if number:
+        job = run.record.get("job") or {}
+        index_in_array = re.sub(r"^\d+", "", job["id"])
+        run.update(job=job | {"id": number[0] + index_in_array})
 
 
 def run_command(project: Project, run: Run, command: list[str], rank: int) -> int:
-    """Runs `command` as an attempt of `run`, which the first rank records; its exit code is ours, signals reach it too.
+    """Runs `command` as an attempt of `run`, which the first rank records; passes signals on to it.
+
+    Returns:
+        Its exit code; 128 + the signal's number when a signal ended it.
 
     Raises:
         Failed: the command does not exist.
     """
     attempt = begin_attempt(run, project, command=command) if rank == 0 else None
-    inherited = {
-        key: value for key, value in os.environ.items() if key not in (env.RUN_DIR, env.ATTEMPT)
-    }
-    inherited["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
-    try:  # while we listen: an ignored signal would stay ignored in it
-        process = subprocess.Popen(command, env=inherited)
+    try:
+        # this process listens for the signals; one that it ignored would stay ignored in the child
+        process = subprocess.Popen(command, env=command_environment())
     except OSError as error:
         if attempt:
             attempt.end("failed", exception=error)
         raise Failed(f"cannot start {command[0]!r}: {error.strerror}") from error
     for signum in PREEMPTION_SIGNALS:
-        signal.signal(signum, lambda number, _: process.send_signal(signal.SIGTERM))
+        signal.signal(signum, lambda number, frame: process.send_signal(signal.SIGTERM))
     code = process.wait()
     if attempt:
-        attempt.end(
-            "finished" if code == 0 else "interrupted" if code < 0 else "failed", exit_code=code
-        )
+        attempt.end(status_of_code(code), exit_code=code)
     return code if code >= 0 else 128 - code
+
+
+def command_environment() -> dict[str, str]:
+    """The environment of the job without its run, and with the commands of this Python first."""
+    environment = dict(os.environ)
+    environment.pop(env.RUN_DIR, None)
+    environment.pop(env.ATTEMPT, None)
+    python_dir = Path(sys.executable).parent
+    environment["PATH"] = f"{python_dir}{os.pathsep}{environment.get('PATH', '')}"
+    return environment
+
+
+def status_of_code(code: int) -> str:
+    """The status of an attempt whose command ended with `code`; a negative code is a signal."""
+    if code == 0:
+        return "finished"
+    return "interrupted" if code < 0 else "failed"

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs list`, `lab runs show` and `lab` alone, with the state of jobs that the scheduler knows."""
+"""`lab runs list`, `lab runs show` and `lab` alone, with the states that schedulers give."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..project import Project
 from ..record.list import list_command as list_recorded
 from ..record.news import news_command as news_recorded
 from ..record.show import show_command as show_recorded
-from .jobs import job_state_of
+from .job_states import job_state_of
 
 
 def list_command(project: Project, args: list[str]) -> None:

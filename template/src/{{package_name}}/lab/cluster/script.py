@@ -1,111 +1,196 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Renders the job script."""
+"""Renders the job script from job/job.sh and the scheduler's part of it."""
 
 from __future__ import annotations
 
 import shlex
 import string
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from .dialect import load_dialect
-from .plan import OFFLINE, Plan, _node_local
+from .dialect import Dialect, load_dialect
+from .job_environment import job_environment
+from .plan import Plan
 from .site import Site
 
-IDLE_GUARD = '"${{COMMAND[0]}}" -m {package}.lab.cluster.gpu_guard $$ & # stops a job whose GPUs do nothing\n  '
+TEMPLATES = Path(__file__).parent / "job"
 
 
-def template_of(run_dirs: list[Path]) -> Path:
-    return run_dirs[0] / "job.sh"
+@dataclass(frozen=True)
+class CodeArchive:
+    """Frozen code as a tar file.
+
+    Args:
+        prefix: path of the project in it, "" or with a slash at its end.
+    """
+
+    path: Path
+    commit: str
+    prefix: str
 
 
-def render_script(plan: Plan, run_dirs: list[Path], archive: Path, code: dict[str, Any]) -> str:
-    """The text of job.sh: the plan's command in the code that lies in `archive`, for each run directory."""
-    site, request, words, n = (
-        plan.site,
-        plan.request,
-        load_dialect(plan.site["scheduler"]),
-        len(run_dirs),
-    )
-    array = {"run_dir": run_dirs[0], "n": n, "last": n - 1, "throttle": plan.throttle}
-    own = (
-        [words.get("log", "")] if n == 1 else [words.get("array_log", ""), *words.get("array", [])]
-    )
-    options = [*request.options, *(option.format(**array) for option in own if option)]
-    label = (
-        ["--label"]
-        if site["launcher"] == "srun" and request.tasks_per_node * request.nodes > 1
-        else []
-    )
-    script = shlex.quote(str(template_of(run_dirs)))
-    listed = [shlex.quote(str(path)) for path in run_dirs]
-    by_hand = shlex.join([words["send"][0], *request.submit_options])
-    again = dict.fromkeys(("none", "scontrol"), ":") | {
-        "exit99": "exit 99 # Grid Engine's code for: start this job again",
-        "resubmit": f'{by_hand if n == 1 else words.get("resubmit_array")} "$SCRIPT" >"$RUN_DIR/resubmitted" && exit 0',
-    }
-    values = words | vars(request)
-    values |= {
-        "title": f"Run {run_dirs[0].name} of {run_dirs[0].parent.name}"
-        + (f", and {n - 1} more" if n > 1 else ""),
-        "directives": "\n".join(words["prefix"] + _quoted(option) for option in options),
-        "by_hand": f"{by_hand} {script}",
-        "runs": listed[0] if n == 1 else "\n" + "".join(f"  {path}\n" for path in listed),
-        "project": shlex.quote(str(plan.project.root)),
-        "code": shlex.quote(str(archive)),
-        "prefix": code["prefix"],
-        "commit": code["commit"],
-        "command": shlex.join(plan.command),
-        "script": script,
-        "warn_after_s": request.time_s - request.lead_s,
-        "again": again[site["requeue"]["method"]],
-        "max_requeues": site["requeue"]["max"] if site["requeue"]["method"] != "none" else 0,
-        "node_local": _node_local(site["node_local"]),
-        "environment": "\n".join(f"  {line}" for line in job_environment(site, plan.scratch))
-        or "  :",
-        "launcher": site["launcher"],
-        "launcher_options": "".join(f" {option}" for option in [*label, *site["launcher_options"]]),
-        "idle_guard": IDLE_GUARD.format(package=plan.project.package) if request.gpus else "",
-    }
-    values["scheduler"] = _filled(words["template"], values)
-    return _filled("job.sh", values) + "\n"
+@dataclass(frozen=True)
+class JobScript:
+    """Every @@{…} of job/job.sh; texts are quoted for the shell."""
+
+    title: str
+    directives: str
+    by_hand: str
+    runs: str
+    index: str
+    project: str
+    code: str
+    prefix: str
+    commit: str
+    command: str
+    script: str
+    nodes: int
+    tasks_per_node: int
+    cpus_per_task: int
+    max_requeues: int
+    job_id: str
+    node_local: str
+    environment: str
+    scheduler: str
 
 
-def job_environment(site: Site, scratch: Path) -> list[str]:
-    """Shell lines: modules, the site's variables, and no network or home where there is none."""
-    modules, lines = site["modules"], []
-    if modules["init"] or modules["load"] or modules["purge"]:
-        init = f"source {shlex.quote(modules['init'] or '/etc/profile')}"
-        lines += [
-            "# shellcheck source=/dev/null",
-            f"command -v module >/dev/null || {init} # not a login shell",
-        ]
-    lines += ["module purge"] if modules["purge"] else []
-    lines += ["module load " + shlex.join(modules["load"])] if modules["load"] else []
-    if not site["internet"]:
-        lines.append(f"export {' '.join(OFFLINE)} # compute nodes have no internet")
-    if not site["home_writable"]:
-        home = shlex.quote(str(scratch / ".home"))
-        lines += [
-            f"export HOME={home} # the real one cannot be written in jobs",
-            'mkdir -p "$HOME"',
-        ]
-    return [
-        *lines,
-        *(f"export {name}={shlex.quote(str(value))}" for name, value in site["env"].items()),
-    ]
+@dataclass(frozen=True)
+class SchedulerPart:
+    """Every @@{…} of job/slurm.sh, mpi.sh and local.sh."""
+
+    launcher: str
+    launcher_options: str
+    host_variable: str
+    warn_after_s: int
+    lead_s: int
+    again: str
+    idle_guard: str
 
 
 class JobTemplate(string.Template):
     delimiter = "@@"
 
 
-def _filled(part: str, values: dict[str, Any]) -> str:
-    text = (Path(__file__).parent / "job" / part).read_text(encoding="utf-8")
-    return JobTemplate(text.rstrip()).substitute(values)
+def script_path(run_dirs: list[Path]) -> Path:
+    """Where the script of these runs is written."""
+    return run_dirs[0] / "job.sh"
 
 
-def _quoted(option: str) -> str:
-    """A directive is read as a shell would: values with a blank or a special character need quotes."""
+def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
+    """The text of job.sh: the plan's command in the frozen code, for each run directory."""
+    dialect = load_dialect(plan.site.scheduler)
+    request = plan.request
+    script = shlex.quote(str(script_path(run_dirs)))
+    send = shlex.join([dialect.send[0], *request.submit_options])
+    resend = send if len(run_dirs) == 1 else dialect.resubmit_array
+    environment = [f"  {line}" for line in job_environment(plan.site, plan.scratch)]
+    values = JobScript(
+        title=_title(run_dirs),
+        directives="\n".join(_directives(plan, run_dirs, dialect)),
+        by_hand=f"{send} {script}",
+        runs=_run_list(run_dirs),
+        index=dialect.index,
+        project=shlex.quote(str(plan.project.root)),
+        code=shlex.quote(str(code.path)),
+        prefix=code.prefix,
+        commit=code.commit,
+        command=shlex.join(plan.command),
+        script=script,
+        nodes=request.nodes,
+        tasks_per_node=request.tasks_per_node,
+        cpus_per_task=request.cpus_per_task,
+        max_requeues=_max_requeues(plan.site),
+        job_id=dialect.job_id,
+        node_local=_node_local(plan.site["node_local"]),
+        environment="\n".join(environment) or "  :",
+        scheduler=_fill_in(dialect.template, _scheduler_part(plan, dialect, resend)),
+    )
+    return _fill_in("job.sh", values) + "\n"
+
+
+def _scheduler_part(plan: Plan, dialect: Dialect, resend: str) -> SchedulerPart:
+    """`resend`: the command that sends this script again."""
+    request = plan.request
+    launcher_options = list(plan.site["launcher_options"])
+    if plan.site["launcher"] == "srun" and request.n_tasks > 1:
+        launcher_options.insert(0, "--label")
+    return SchedulerPart(
+        launcher=plan.site["launcher"],
+        launcher_options="".join(f" {option}" for option in launcher_options),
+        host_variable=dialect.host_variable,
+        warn_after_s=request.time_s - request.lead_s,
+        lead_s=request.lead_s,
+        again=_start_again(plan.site["requeue"]["method"], resend),
+        idle_guard=_idle_guard(plan.project.package) if request.gpus else "",
+    )
+
+
+def _title(run_dirs: list[Path]) -> str:
+    first = run_dirs[0]
+    title = f"Run {first.name} of {first.parent.name}"
+    if len(run_dirs) == 1:
+        return title
+    return f"{title}, and {len(run_dirs) - 1} more"
+
+
+def _directives(plan: Plan, run_dirs: list[Path], dialect: Dialect) -> list[str]:
+    """The lines that the scheduler reads: the request's options, the log, the size of an array."""
+    n_runs = len(run_dirs)
+    if n_runs == 1:
+        templates = [dialect.log] if dialect.log else []
+    else:
+        templates = [dialect.array_log] if dialect.array_log else []
+        templates += dialect.array
+    options = [
+        template.format(run_dir=run_dirs[0], n=n_runs, last=n_runs - 1, throttle=plan.throttle)
+        for template in templates
+    ]
+    return [dialect.prefix + _quote_value(option) for option in [*plan.request.options, *options]]
+
+
+def _quote_value(option: str) -> str:
+    """Schedulers read a directive as a shell would, so a value with a blank needs quotes."""
     flag, equals, value = option.partition("=")
-    return f"{flag}={shlex.quote(value)}" if equals and " " not in flag else option
+    if not equals or " " in flag:
+        return option
+    return f"{flag}={shlex.quote(value)}"
+
+
+def _run_list(run_dirs: list[Path]) -> str:
+    """The elements of a shell array: one on its line, several on lines of their own."""
+    paths = [shlex.quote(str(path)) for path in run_dirs]
+    if len(paths) == 1:
+        return paths[0]
+    return "\n" + "".join(f"  {path}\n" for path in paths)
+
+
+def _max_requeues(site: Site) -> int:
+    requeue = site["requeue"]
+    return 0 if requeue["method"] == "none" else requeue["max"]
+
+
+def _start_again(method: str, resend: str) -> str:
+    """The shell command with which a job that saved asks to be started again."""
+    if method == "exit99":
+        return "exit 99 # Grid Engine's code for: start this job again"
+    if method == "resubmit":
+        return f'{resend} "$SCRIPT" >"$RUN_DIR/resubmitted" && exit 0'
+    return ":"  # Slurm's own part does it, or the site cannot
+
+
+def _idle_guard(package: str) -> str:
+    """The start of the process that stops a job whose GPUs do nothing."""
+    start = f'"${{COMMAND[0]}}" -m {package}.lab.cluster.gpu_guard $$ &'
+    return f"{start} # stops a job whose GPUs do nothing\n  "
+
+
+def _node_local(place: str | None) -> str:
+    """The node's disk, for the shell: a variable of the job such as $TMPDIR, else memory."""
+    if place and place.startswith("$"):
+        return "${" + place.removeprefix("$") + ":-/dev/shm}"
+    return shlex.quote(place or "/dev/shm")
+
+
+def _fill_in(template: str, values: JobScript | SchedulerPart) -> str:
+    text = (TEMPLATES / template).read_text(encoding="utf-8")
+    return JobTemplate(text.rstrip()).substitute(asdict(values))

@@ -1,12 +1,12 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""A cluster's profile: one YAML per site; conf/lab.yaml has every key with its default, whose type a value must have."""
+"""A cluster's profile, one YAML file: conf/lab.yaml has every key, its default and meaning."""
 
 from __future__ import annotations
 
 import os
 import re
 import socket
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +15,54 @@ from ..errors import LabError, nearest
 from ..project import LAB, Project, read_yaml
 
 NO_LIMIT = float("inf")
-ENTRIES: dict[str, dict[str, Any]] = {  # of the lists of sections
-    "resources": {"gpus": None, "max_nodes": NO_LIMIT, "queue": "", "options": []},
-    "queues": {
-        "name": "",
-        "option": "",
-        "max_h": NO_LIMIT,
-        "max_gpus": NO_LIMIT,
-        "max_submit": NO_LIMIT,
-    },
-}
 CHOICES = {
     "scheduler": ("slurm", "pbs", "gridengine", "pjm", "local"),
     "launcher": ("srun", "mpirun", "mpiexec", "shell"),
     "python": ("venv", "module", "container"),
-    "method": ("scontrol", "exit99", "resubmit", "none"),
+    "requeue.method": ("scontrol", "exit99", "resubmit", "none"),
 }
 
 
 @dataclass(frozen=True)
+class Resource:
+    """A resource type of a site.
+
+    Args:
+        gpus: per node; a number, or "any" for one or more.
+        queue: that has it; "" where every queue does.
+    """
+
+    gpus: int | str | None = None
+    max_nodes: float = NO_LIMIT
+    queue: str = ""
+    options: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue, the option that chooses it, and its limits.
+
+    Args:
+        max_h: hours of a job.
+        max_gpus: GPUs of a job.
+        max_submit: jobs of a user that may be queued at once.
+    """
+
+    name: str = ""
+    option: str = ""
+    max_h: float = NO_LIMIT
+    max_gpus: float = NO_LIMIT
+    max_submit: float = NO_LIMIT
+
+
+@dataclass(frozen=True)
 class Site:
-    """One profile: `values` with every key, `text` as it stands in the file, for the record."""
+    """One profile.
+
+    Args:
+        text: of the file, for the record.
+        values: every key of the section `site` of conf/lab.yaml.
+    """
 
     name: str
     path: Path
@@ -45,73 +72,116 @@ class Site:
     def __getitem__(self, key: str) -> Any:
         return self.values[key]
 
+    @property
+    def scheduler(self) -> str:
+        """slurm, pbs, gridengine, pjm or local."""
+        return self.values["scheduler"]
+
+    @property
+    def gpus_per_node(self) -> float:
+        """GPUs of one node; infinite where the profile does not say."""
+        return self.values["gpu"]["per_node"]
+
+    @property
+    def resources(self) -> list[Resource]:
+        return [Resource(**entry) for entry in self.values["resources"]]
+
+    @property
+    def queues(self) -> list[Queue]:
+        return [Queue(**entry) for entry in self.values["queues"]]
+
 
 def load_site(project: Project, name: str, values: dict[str, Any] | None = None) -> Site:
-    """The profile `name`, from the first place of `project.site_directories` that has it; with `values` instead of
-    the file's where a configuration has composed them.
+    """The profile `name`, from the first place of `project.site_directories` that has it.
+
+    Args:
+        values: the composed section `site` of a configuration; None: the values in the file.
 
     Raises:
-        LabError: no such profile, or one that breaks the rules; the message names file and key.
+        LabError: there is no such profile, or it breaks the rules; the message names file and key.
     """
     path = project.site_file(name)
-    values = read_yaml(path) if values is None else values
-    return Site(name, path, path.read_text(encoding="utf-8"), checked(values, str(path)))
+    if values is None:
+        values = read_yaml(path)
+    return Site(name, path, path.read_text(encoding="utf-8"), check_profile(values, str(path)))
 
 
-def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """A profile with its defaults filled in.
+def check_profile(values: dict[str, Any], file: str) -> dict[str, Any]:
+    """A profile with its defaults filled in; `file` is named in messages.
 
     Raises:
-        LabError: at the first key or value that may not be there.
+        LabError: at the first key or value that is not allowed.
     """
+    values = _without_nulls(values)
     defaults = read_yaml(LAB / "conf" / "lab.yaml")["site"]
-    given = _without_nulls(values)
-    check_keys(given, defaults, "", where)
-    profile = {
-        key: default | given.get(key, {}) if isinstance(default, dict) else given.get(key, default)
-        for key, default in defaults.items()
-    }
-    for key, default in ENTRIES.items():
-        for i, entry in enumerate(profile[key]):
-            if not isinstance(entry, dict):
-                raise LabError(
-                    f"{where}: {key}[{i}] must be a section with {', '.join(default)}, but it is {entry!r}"
-                )
-            check_keys(entry, default, "", where, f"{key}[{i}].")
-        profile[key] = [default | entry for entry in profile[key]]
-    for key, allowed in CHOICES.items():
-        if (value := (profile | profile["requeue"])[key]) not in allowed:
-            raise LabError(
-                f"{where}: {key} is {value!r}{nearest(str(value), allowed)}. It is one of {', '.join(allowed)}"
-            )
+    check_keys(values, defaults, "", file)
+    profile = _with_defaults(values, defaults)
+    for key, entry_type in (("resources", Resource), ("queues", Queue)):
+        _check_entries(profile[key], key, asdict(entry_type()), file)
+    for key, choices in CHOICES.items():
+        _check_choice(profile, key, choices, file)
     return profile
 
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _with_defaults(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    profile = defaults | values
+    for key, default in defaults.items():
+        if isinstance(default, dict):
+            profile[key] = default | values.get(key, {})
+    return profile
+
+
+def _check_entries(entries: list[Any], key: str, defaults: dict[str, Any], file: str) -> None:
+    """Checks each section of the list `key`."""
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise LabError(
+                f"{file}: {key}[{i}] is {entry!r},"
+                f" but it must be a section with {', '.join(defaults)}"
+            )
+        check_keys(entry, defaults, "", file, f"{key}[{i}].")
+
+
+def _check_choice(profile: dict[str, Any], key: str, choices: tuple[str, ...], file: str) -> None:
+    value: Any = profile
+    for part in key.split("."):
+        value = value[part]
+    if value not in choices:
+        raise LabError(
+            f"{file}: {key} is {value!r}{nearest(str(value), choices)}. "
+            f"It must be one of {', '.join(choices)}"
+        )
 
 
 def site_of_host(project: Project, host: str | None = None) -> str | None:
-    """The site whose `login_hosts` match this machine's name, so that nobody has to type `site=` on its login node."""
+    """The site whose `login_hosts` match this machine, so that its users need not type `site=`."""
     host = host or socket.getfqdn()
     for directory in project.site_directories:
         for path in sorted(directory.glob("*.yaml")):
-            if any(
-                re.fullmatch(pattern, host) for pattern in read_yaml(path).get("login_hosts") or []
-            ):
+            patterns = read_yaml(path).get("login_hosts") or []
+            if any(re.fullmatch(pattern, host) for pattern in patterns):
                 return path.stem
     return None
 
 
 def account_of(site: Site) -> str | None:
-    """The user's account at a site, from accounts.yaml in the user's configuration directory, never from a repository."""
-    path = (
-        Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "lab" / "accounts.yaml"
-    )
-    accounts = read_yaml(path) if path.is_file() else {}
-    found = accounts.get(site.name) or accounts.get(
-        site.name.rpartition("_")[0]
-    )  # jean_zay serves jean_zay_h100
-    return None if found is None else str(found)
+    """The user's account at a site.
+
+    It is read from accounts.yaml in the user's configuration directory, never from a repository.
+    """
+    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    path = config_home / "lab" / "accounts.yaml"
+    if not path.is_file():
+        return None
+    accounts = read_yaml(path)
+    # an entry jean_zay serves jean_zay_h100 too
+    account = accounts.get(site.name) or accounts.get(site.name.rpartition("_")[0])
+    return None if account is None else str(account)

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 
 from ..project import Project
 from .site import account_of, load_site
-
-ASKED = ("queues", "gpu", "job")  # keys of the draft that the cluster itself has answered
 
 
 def show_command(project: Project, args: list[str]) -> None:
@@ -19,16 +18,23 @@ def show_command(project: Project, args: list[str]) -> None:
     parser.add_argument("name", nargs="?")
     name = parser.parse_args(args).name
     if name is None:
-        found = {
-            path.stem: path
-            for folder in reversed(project.site_directories)
-            for path in folder.glob("*.yaml")
-        }
-        for name, path in sorted(found.items()):
-            print(f"{name:<16} {os.path.relpath(path, project.root)}")
-        return
+        print_sites(project)
+    else:
+        print_site(project, name)
+
+
+def print_sites(project: Project) -> None:
+    """The name and file of every site."""
+    files: dict[str, Path] = {}
+    for directory in reversed(project.site_directories):  # the first directory wins
+        for path in directory.glob("*.yaml"):
+            files[path.stem] = path
+    for name, path in sorted(files.items()):
+        print(f"{name:<16} {os.path.relpath(path, project.root)}")
+
+
+def print_site(project: Project, name: str) -> None:
     site = load_site(project, name)
-    print(
-        f"# {site.path}\n# account: {account_of(site) or 'none in accounts.yaml'}\n{site.text}",
-        end="",
-    )
+    print(f"# {site.path}")
+    print(f"# account: {account_of(site) or 'none in accounts.yaml'}")
+    print(site.text, end="")

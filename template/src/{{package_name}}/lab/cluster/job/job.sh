@@ -1,9 +1,9 @@
 #!/bin/bash
 @@{directives}
 # @@{title}
-# Again by hand, continuing the same run: @@{by_hand}
+# To resume the same run by hand: @@{by_hand}
 
-# ---- what runs: the code as it was at submit, whatever became of the project since
+# ---- what runs: the code as it was at submit, whatever the project looks like now
 RUNS=(@@{runs})
 LAB_INDEX=${LAB_INDEX:-@@{index}}
 RUN_DIR=${RUNS[LAB_INDEX]}
@@ -11,37 +11,53 @@ PROJECT=@@{project}
 CODE=@@{code}
 COMMAND=(@@{command})
 SCRIPT=@@{script}
-NODES=@@{nodes} TASKS_PER_NODE=@@{tasks_per_node} CPUS_PER_TASK=@@{cpus_per_task} MAX_REQUEUES=@@{max_requeues}
+NODES=@@{nodes}
+TASKS_PER_NODE=@@{tasks_per_node}
+CPUS_PER_TASK=@@{cpus_per_task}
+MAX_REQUEUES=@@{max_requeues}
 JOB=${LAB_JOB:-@@{job_id}}
-if [ -z "$JOB" ]; then echo "this script runs inside a job; type: @@{by_hand}" >&2 && exit 2; fi
+if [ -z "$JOB" ]; then
+  echo "this script runs inside a job only; type: @@{by_hand}" >&2
+  exit 2
+fi
 NODE_DIR="@@{node_local}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
 
-# ---- the environment; what the launcher passes on is not made twice
+# ---- the environment; processes that the launcher starts have it already
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   export LAB_ENVIRONMENT_READY=1
 @@{environment}
 fi
 set -euo pipefail
 trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
-export LAB_JOB=$JOB LAB_INDEX LAB_RUN_DIR=$RUN_DIR LAB_PROJECT=$PROJECT LAB_FROZEN=$NODE_DIR/code
+export LAB_JOB=$JOB
+export LAB_INDEX
+export LAB_RUN_DIR=$RUN_DIR
+export LAB_PROJECT=$PROJECT
+export LAB_FROZEN=$NODE_DIR/code
 export LAB_SNAPSHOT_COMMIT=@@{commit}
-export PYTHONPATH=$LAB_FROZEN/@@{prefix}src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export PYTHONPATH=$LAB_FROZEN/@@{prefix}src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
+export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 
 # ---- the three things that happen on a node; the script calls itself for them
-prepare() { # once per node: away with what killed jobs left, then the frozen code
-  local old
+prepare() { # once per node: removes what killed jobs left, then unpacks the frozen code
+  local old old_job
   for old in "@@{node_local}"/lab-*-"$(id -un)-$(hostname -s)"; do
-    case " ${RUNNING_JOBS:-} " in "  " | *" $(basename "$old" | cut -d- -f2) "*) ;; *) rm -rf "$old" ;; esac
+    old_job=$(basename "$old" | cut -d- -f2)
+    case " ${RUNNING_JOBS:-} " in
+      "  ") ;; # nobody knows which jobs run
+      *" $old_job "*) ;;
+      *) rm -rf "$old" ;;
+    esac
   done
   rm -rf "$NODE_DIR"
   mkdir -p "$LAB_FROZEN"
   tar -xmf "$CODE" -C "$LAB_FROZEN"
-  for shared in data runs; do # so that relative paths to what is large and not frozen still hold
+  for shared in data runs; do # relative paths to what is large and not frozen stay valid
     [ -e "$LAB_FROZEN/@@{prefix}$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/@@{prefix}$shared"
   done
 }
-rank() { # one process per task; until Python listens it ignores the signals, which are repeated
+rank() { # one process per task; it ignores the signals until Python listens, so they are sent repeatedly
   trap '' USR1 USR2 TERM
   cd "$LAB_FROZEN/@@{prefix}"
   exec "${COMMAND[@]}"
@@ -53,19 +69,29 @@ case ${1:-} in
   clean) clean; exit ;;
 esac
 
-# ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save, and end by themselves
-STEP="" REPEATER="" ASKED=""
+# ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save and end by themselves
+STEP=""
+REPEATER=""
+MUST_STOP=""
 signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
+signal_ranks_repeatedly() { while sleep 10 && signal_ranks; do :; done; }
 forward() {
-  ASKED=1
+  MUST_STOP=1
   [ -n "$STEP" ] || return 0
   signal_ranks || true
-  [ -n "$REPEATER" ] || { (while sleep 10 && signal_ranks; do :; done) & REPEATER=$!; }
+  if [ -z "$REPEATER" ]; then
+    signal_ranks_repeatedly &
+    REPEATER=$!
+  fi
 }
-stop_helper() { [ -z "$1" ] || { pkill -P "$1" || true; kill "$1" 2>/dev/null || true; }; }
-await_step() { # the step's exit code, not that of a signal that interrupts the waiting
+stop_helper() {
+  [ -n "$1" ] || return 0
+  pkill -P "$1" || true
+  kill "$1" 2>/dev/null || true
+}
+await_step() { # returns the exit code of the step, not that of a signal that interrupts the waiting
   local code=0
-  [ -z "$ASKED" ] || forward
+  [ -z "$MUST_STOP" ] || forward
   while kill -0 "$STEP" 2>/dev/null; do wait "$STEP" || true; done
   wait "$STEP" || code=$?
   stop_helper "$REPEATER"
@@ -74,7 +100,7 @@ await_step() { # the step's exit code, not that of a signal that interrupts the 
 trap forward USR2 USR1 TERM
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
-rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to go on
+rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
 
 @@{scheduler}
 
@@ -85,13 +111,17 @@ trap 'on_every_node clean || true' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
-clock 2>/dev/null &
-CLOCK=$!
+watch_time 2>/dev/null &
+WATCHER=$!
 code=0
 await_step || code=$?
-stop_helper "$CLOCK"
+stop_helper "$WATCHER"
 if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
-  if [ "$MAX_REQUEUES" = 0 ]; then echo "stopped and saved; continue with: lab resume $(basename "$RUN_DIR")"; else go_on; fi
+  if [ "$MAX_REQUEUES" = 0 ]; then
+    echo "stopped and saved; resume with: lab resume $(basename "$RUN_DIR")"
+  else
+    start_again
+  fi
 fi
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

@@ -4,7 +4,7 @@ if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
   flock 9
 fi
 if [ -e "$RUN_DIR/cancelled" ]; then
-  echo "this run was cancelled; continue it with: lab resume $(basename "$RUN_DIR")" >&2
+  echo "this run was cancelled; resume it with: lab resume $(basename "$RUN_DIR")" >&2
   exit 130
 fi
 exec >>"$RUN_DIR/job.log" 2>&1
@@ -12,11 +12,11 @@ RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
 HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
 
 if [ "$TASKS_PER_NODE" -gt 1 ]; then
-  signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would die of it
+  signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would end at once
   COMMAND=("${COMMAND[0]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${COMMAND[@]:1}")
 fi
 launch() { rank; }
-clock() { # the time limit, which nobody else keeps
+watch_time() { # the time limit, which nobody else enforces
   @@{idle_guard}sleep @@{warn_after_s} && kill -USR2 $$ && sleep @@{lead_s} && {
     pkill -KILL -P "$STEP" || true
     kill -KILL "$STEP"

@@ -3,7 +3,8 @@ HOST_FILE=${@@{host_variable}:-$RUN_DIR/hosts} # unset in jobs on a part of a no
 [ -n "${@@{host_variable}:-}" ] || hostname >"$HOST_FILE"
 HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
 MASTER_ADDR=${HOSTS%% *}
-MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000)) # below the ephemeral ones; jobs that share a node differ
+# below the ephemeral ports, different for jobs that share a node
+MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000))
 export MASTER_ADDR MASTER_PORT
 
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in
@@ -11,12 +12,15 @@ launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it
   exec @@{launcher} -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
     -x MASTER_ADDR -x MASTER_PORT@@{launcher_options} bash "$SCRIPT" "$2"
 }
-clock() { sleep @@{warn_after_s} && kill -USR2 $$; } # the scheduler does not warn before the time limit
-go_on() {
+watch_time() { sleep @@{warn_after_s} && kill -USR2 $$; } # the scheduler does not warn before the time limit
+start_again() {
   local count
   count=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))
-  if [ "$count" -gt "$MAX_REQUEUES" ]; then echo "requeued $MAX_REQUEUES times; stopping" && return 0; fi
+  if [ "$count" -gt "$MAX_REQUEUES" ]; then
+    echo "requeued $MAX_REQUEUES times; stopping"
+    return 0
+  fi
   echo "$count" >"$RUN_DIR/requeues"
-  echo "saved; going on after requeue $count, $(date '+%F %T')"
+  echo "saved; resuming after requeue $count, $(date '+%F %T')"
   @@{again}
 }

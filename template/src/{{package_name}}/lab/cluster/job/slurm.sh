@@ -1,13 +1,16 @@
 # ---- Slurm
 RESTART=${SLURM_RESTART_COUNT:-0} # unset on the first start
-if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then echo "requeued more than $MAX_REQUEUES times; stopping" && exit 1; fi
+if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then
+  echo "requeued more than $MAX_REQUEUES times; stopping"
+  exit 1
+fi
 HOSTS=$SLURM_JOB_NODELIST
-# rendezvous: the first node; a port below the ephemeral ones, different for jobs that share a node
+# where the ranks meet: the first node; a port below the ephemeral ones, different for jobs that share a node
 MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)
 MASTER_PORT=$((20000 + (SLURM_JOB_ID * 7 + RESTART) % 10000))
 RUNNING_JOBS=$(squeue --noheader --me --format=%A 2>/dev/null | tr '\n' ' ') || RUNNING_JOBS=""
 export MASTER_ADDR MASTER_PORT RUNNING_JOBS
-export SRUN_CPUS_PER_TASK=$CPUS_PER_TASK # since Slurm 22.05 srun no longer takes it from sbatch
+export SRUN_CPUS_PER_TASK=$CPUS_PER_TASK # since Slurm 22.05 srun does not take it from sbatch
 
 launch() { # launch TASKS_PER_NODE prepare|rank|clean; replaces the shell it runs in
   local step=(srun "--nodes=$NODES" "--ntasks=$((NODES * $1))" "--ntasks-per-node=$1")
@@ -19,12 +22,12 @@ launch() { # launch TASKS_PER_NODE prepare|rank|clean; replaces the shell it run
   esac
   exec "${step[@]}" bash "$SCRIPT" "$2"
 }
-clock() { :; } # Slurm itself warns this shell before the time limit: --signal
-go_on() {
+watch_time() { :; } # Slurm itself warns this shell before the time limit: --signal
+start_again() {
   local id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
   id=${id:-$SLURM_JOB_ID}
   scontrol show job "$id" | grep -q JobState=RUNNING || return 0 # it was cancelled
-  echo "saved; going on after a requeue, $(date '+%F %T')"
+  echo "saved; resuming after a requeue, $(date '+%F %T')"
   on_every_node clean || true
   trap '' TERM
   trap - EXIT ERR

@@ -1,0 +1,81 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The state of a run's job, as its scheduler says."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from ..errors import Failed, LabError
+from ..record.process import user
+from ..record.run import Run
+from ..record.status import JobStateOf, alive
+from .local import scheduler_of
+from .scheduler import JobState
+
+
+class JobStates:
+    """Answers for many runs. Each scheduler is asked once, when the first run needs its answer."""
+
+    def __init__(self) -> None:
+        # scheduler -> its jobs, or why it does not answer
+        self._answers: dict[str, dict[str, JobState] | str] = {}
+
+    def of(self, record: dict[str, Any]) -> JobState | None:
+        """The state of the job in a run's record.
+
+        Returns:
+            "queued" or "running"; "unknown", with the reason, when this machine cannot tell;
+            None when there is no job or it is over.
+        """
+        job = record.get("job")
+        if not job:
+            return None
+        if "id" not in job:
+            is_being_sent = job.get("sending") and alive(record["process"]) is not False
+            return JobState("unknown", "it is being sent") if is_being_sent else None
+        if record["who"] != user():
+            return JobState("unknown", f"it belongs to {record['who']}")
+        if job["scheduler"] == "local" and record["host"] != platform.node():
+            return JobState("unknown", f"it is on {record['host']}")
+        jobs = self._ask(job["scheduler"])
+        if isinstance(jobs, str):
+            return JobState("unknown", jobs)
+        return jobs.get(job["id"])
+
+    def _ask(self, scheduler: str) -> dict[str, JobState] | str:
+        if scheduler not in self._answers:
+            try:
+                self._answers[scheduler] = scheduler_of(scheduler).jobs()
+            except Failed as error:
+                self._answers[scheduler] = str(error)
+        return self._answers[scheduler]
+
+
+def job_state_of() -> JobStateOf:
+    """A function from a run's record to the word for its job's state.
+
+    lab.record, which asks no scheduler itself, is given this function.
+    """
+    states = JobStates()
+
+    def word_of(record: dict[str, Any]) -> str | None:
+        job = states.of(record)
+        return None if job is None else job.state
+
+    return word_of
+
+
+def require_job(run: Run) -> dict[str, Any]:
+    """The job of a run's record.
+
+    Raises:
+        LabError: it has none.
+    """
+    job = run.record.get("job") or {}
+    if "id" not in job:
+        raise LabError(
+            f"{run.id} has no job: it was trained in a terminal, or never sent."
+            f" See: lab runs show {run.id}"
+        )
+    return job

@@ -1,0 +1,46 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The variables of the job that this process stands in, and the environment without them."""
+
+from __future__ import annotations
+
+import os
+import re
+
+JOB_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "PJM_JOBID", "JOB_ID")
+
+# A new job that inherited these would land in the wrong place, or run slowly.
+OF_A_JOB = re.compile(
+    "|".join(
+        [
+            r"SLURM_|SBATCH_|SRUN_|SALLOC_",
+            r"PBS_|PJM_",
+            r"PE_|SGE_TASK|JOB_ID|JOB_NAME|RESTARTED|NSLOTS",  # Grid Engine
+            r"PMI|PMIX|OMPI_|PALS_",  # MPI
+            r"TORCHELASTIC_",
+            r"(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK)$",
+            r"(MASTER_ADDR|MASTER_PORT)$",
+            r"(CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES)$",
+            r"(OMP|MKL)_NUM_THREADS$",
+            r"PYTHON(?!NOUSERSITE|DONTWRITE)",
+            r"LAB_(?!SITE_PATH)",
+        ]
+    )
+)
+OF_THE_CLUSTER = {"SLURM_CONF", "PBS_CONF_FILE", "PBS_EXEC", "PBS_HOME", "PBS_SERVER"}
+
+
+def current_job_id() -> str | None:
+    """The id of the job that this process runs in; None outside a job."""
+    for name in JOB_IDS:
+        if name in os.environ:
+            return os.environ[name]
+    return None
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without the variables of the job or run that this process stands in."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in OF_THE_CLUSTER or not OF_A_JOB.match(name)
+    }

@@ -1,0 +1,103 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""`lab logs`: what a run's job printed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from pathlib import Path
+
+from ..errors import LabError
+from ..project import Project
+from ..record.find import find_run
+from ..record.run import Run
+from ..record.status import status_of
+from .job_states import job_state_of, require_job
+from .queue import poll_interval_s
+
+READ_EVERY_S = 0.5
+
+
+def logs_command(project: Project, args: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="lab logs", description="What a run's job printed.")
+    parser.add_argument("run", help="an id or its beginning, a tag, @last")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="keep printing until the run's job has ended"
+    )
+    parser.add_argument(
+        "--rank",
+        type=int,
+        metavar="N",
+        help="only what rank N and the job script print",
+    )
+    options = parser.parse_args(args)
+    run = find_run(project.paths["runs"], options.run)
+    job = require_job(run)
+    log = LogReader(run.dir / "job.log", options.rank)
+    if options.follow:
+        follow(run, log, poll_interval_s(project, job["site"]))
+    elif not log.path.exists():
+        raise no_log(run)
+    log.print_new_lines()
+    log.print_rest()
+    return 0
+
+
+class LogReader:
+    """Prints a growing file, line by line.
+
+    With `rank`, prints only the lines of that rank and of the job script.
+    """
+
+    def __init__(self, path: Path, rank: int | None) -> None:
+        self.path = path
+        self.rank = rank
+        self._position = 0
+        self._rest = ""  # the beginning of a line whose end is not written yet
+
+    def print_new_lines(self) -> None:
+        """Prints the lines that were completed since the last call."""
+        if not self.path.exists():
+            return
+        with open(self.path, errors="replace") as file:
+            file.seek(self._position)
+            *lines, self._rest = (self._rest + file.read()).split("\n")
+            self._position = file.tell()
+        for line in lines:
+            if is_of_rank(line, self.rank):
+                print(line)
+        print(end="", flush=True)
+
+    def print_rest(self) -> None:
+        """Prints the last line, when it has no end."""
+        print(self._rest, end="")
+
+
+def follow(run: Run, log: LogReader, poll_s: float) -> None:
+    """Prints new lines until the run's job has ended; asks the scheduler every `poll_s` seconds."""
+    status = status_of(run.dir, job_state_of())
+    if not is_alive(status) and not log.path.exists():
+        raise no_log(run)
+    asked_s = time.monotonic()
+    while is_alive(status):
+        log.print_new_lines()
+        time.sleep(READ_EVERY_S)
+        if time.monotonic() - asked_s > poll_s:
+            status = status_of(run.dir, job_state_of())
+            asked_s = time.monotonic()
+
+
+def is_alive(status: str) -> bool:
+    return status in ("queued", "running")
+
+
+def no_log(run: Run) -> LabError:
+    status = status_of(run.dir, job_state_of())
+    return LabError(f"{run.id} has no log yet; it is {status}. To see why it waits: lab queue")
+
+
+def is_of_rank(line: str, rank: int | None) -> bool:
+    """Whether rank `rank` or the job script printed a line: srun labels lines of ranks "3: …"."""
+    label = re.match(r"\s*(\d+): ", line)
+    return rank is None or label is None or int(label[1]) == rank

@@ -1,0 +1,69 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""`lab prefetch`: fetches what nodes without internet need, and proves that it is enough."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+from ..config.overrides import SettingsParser
+from ..errors import Failed
+from ..project import Project
+from .job_environment import OFFLINE_SWITCHES
+
+
+def prefetch_command(project: Project, args: list[str]) -> None:
+    """Trains one batch with the network, so that caches fill, then once more without it.
+
+    Raises:
+        Failed: the check fails with the network, or still needs the network afterwards.
+    """
+    parser = SettingsParser(
+        "lab prefetch", "Fetches what trial=NAME needs on nodes without internet, and proves it."
+    )
+    overrides = parser.read(args).overrides
+    check = [sys.executable, "-m", f"{project.package}.lab", "check", *overrides]
+    online = online_environment(project)
+    code = subprocess.run(check, env=online, cwd=project.root).returncode
+    if code:
+        raise Failed(
+            f"lab check fails here, with the network (exit code {code}). Fix that first: lab check"
+        )
+    without_network = network_cutter()
+    done = subprocess.run(
+        [*without_network, *check],
+        env=online | OFFLINE_SWITCHES,
+        cwd=project.root,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise Failed(
+            "without the network the check fails, so a node could not run it:\n"
+            f"{done.stderr.strip()}"
+        )
+    attempt = "without any network" if without_network else "with the offline switches only"
+    print(f"everything is there (tried {attempt})")
+
+
+def online_environment(project: Project) -> dict[str, str]:
+    """The environment without the switches that keep libraries offline."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in OFFLINE_SWITCHES
+    }
+    earlier_path = os.environ.get("PYTHONPATH", "")
+    environment["PYTHONPATH"] = os.pathsep.join([str(project.source.parent), earlier_path])
+    return environment
+
+
+def network_cutter() -> list[str]:
+    """What to put before a command to take its network away; empty where that is not allowed."""
+    if not shutil.which("unshare"):
+        return []
+    command = ["unshare", "--net"]
+    if os.geteuid() != 0:
+        command.append("--map-root-user")
+    is_allowed = subprocess.run([*command, "true"], capture_output=True).returncode == 0
+    return command if is_allowed else []

@@ -1,0 +1,220 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The rules of a site: turns the job section of a configuration into a Request, or refuses it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from ..errors import LabError
+from ..machine.gpu import gpus
+from .dialect import Dialect, load_dialect
+from .job_size import format_hms, parse_megabytes, parse_seconds
+from .request import Request
+from .site import NO_LIMIT, Queue, Resource, Site, account_of
+
+MIN_TIME_S = 60
+# job key -> the least it may be; these are whole numbers
+LEAST = {"nodes": 1, "gpus": 0, "tasks_per_node": 1, "cpus_per_task": 1}
+# job keys that not every scheduler has an option for
+OPTIONAL = ("mem", "qos", "constraint", "exclude", "mail", "after")
+
+
+def build_request(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Request:
+    """The request for a job section of the configuration, or for each of an array of `n_jobs`.
+
+    Raises:
+        LabError: the site's rules forbid it; the message names the rule and what would be allowed.
+    """
+    job = _with_defaults(site, {key: value for key, value in job.items() if value is not None})
+    time_s = parse_seconds(job["time"])
+    _check_size(site, job, time_s)
+    resource = _resource(site, job["nodes"], job["gpus"])
+    account_options, submit_options = _account(site, job.get("account"))
+    queue_options = _queue(
+        site, job.get("queue") or resource.queue, time_s, job["nodes"] * job["gpus"], n_jobs
+    )
+    dialect = load_dialect(site.scheduler)
+    templates = [
+        *resource.options,
+        *site["options"],
+        *account_options,
+        *queue_options,
+        *dialect.options,
+        *_optional(site, job, dialect),
+    ]
+    lead_s = min(site["requeue"]["lead_s"], time_s // 4)
+    values = job | {
+        "name": name,
+        "time": format_hms(time_s),
+        "lead_s": lead_s,
+        "n_tasks": job["nodes"] * job["tasks_per_node"],
+    }
+    options = [template.format(**values) for template in templates]
+    options += [str(option) for option in job["extra"]]
+    return Request(
+        name=name,
+        nodes=job["nodes"],
+        gpus=job["gpus"],
+        tasks_per_node=job["tasks_per_node"],
+        cpus_per_task=job["cpus_per_task"],
+        time_s=time_s,
+        lead_s=lead_s,
+        options=options,
+        submit_options=submit_options,
+        memory_MB=parse_megabytes(job["mem"]) if "mem" in job else None,
+    )
+
+
+def _with_defaults(site: Site, settings: dict[str, Any]) -> dict[str, Any]:
+    """The job keys that were set, and the site's defaults for the rest.
+
+    Raises:
+        LabError: a key that must be a whole number is none, or is too small.
+    """
+    defaults = site["job"]
+    job = {"nodes": 1, "gpus": defaults["gpus"], "time": defaults["time"], "extra": []} | settings
+    if job["gpus"] is None:
+        job["gpus"] = int(_has_gpus(site))
+    job.setdefault("tasks_per_node", job["gpus"] or 1)
+    job.setdefault("cpus_per_task", defaults["cpus_per_task"])
+    for key, least in LEAST.items():
+        if type(job[key]) is not int or job[key] < least:
+            raise LabError(
+                f"job.{key}={job[key]}, but it must be a whole number and at least {least}."
+            )
+    if job["gpus"] and defaults["cpus_per_gpu"] and "cpus_per_task" not in settings:
+        n_cores = defaults["cpus_per_gpu"] * job["gpus"]
+        job["cpus_per_task"] = max(1, n_cores // job["tasks_per_node"])
+    if job["gpus"] and defaults["mem_per_gpu"] and "mem" not in settings:
+        job["mem"] = f"{parse_megabytes(defaults['mem_per_gpu']) * job['gpus']}M"
+    return job
+
+
+def _has_gpus(site: Site) -> bool:
+    """Whether a node of the site is known to have GPUs."""
+    if site.scheduler == "local":
+        return len(gpus()) > 0
+    return site.gpus_per_node < NO_LIMIT
+
+
+def _check_size(site: Site, job: dict[str, Any], time_s: int) -> None:
+    n_gpus = job["gpus"]
+    if time_s < MIN_TIME_S:
+        raise LabError(f"job.time={job['time']}, but it must be at least {MIN_TIME_S} s.")
+    if n_gpus > site.gpus_per_node:
+        per_node = int(site.gpus_per_node)
+        raise LabError(
+            f"job.gpus={n_gpus}, but a node of {site.name} has {per_node} GPUs"
+            f" (gpu.per_node in {site.path}).\n"
+            f"Ask for several nodes: job.gpus={per_node} job.nodes={math.ceil(n_gpus / per_node)}"
+        )
+    if n_gpus and job["tasks_per_node"] > n_gpus:
+        raise LabError(
+            f"job.tasks_per_node={job['tasks_per_node']} and job.gpus={n_gpus}:"
+            " two tasks cannot share a GPU. Leave out job.tasks_per_node."
+        )
+    if site.scheduler == "local" and job["nodes"] > 1:
+        raise LabError(
+            f"job.nodes={job['nodes']}, but {site.name} is one machine without a scheduler."
+            " Leave out job.nodes."
+        )
+
+
+def _resource(site: Site, nodes: int, n_gpus: int) -> Resource:
+    """The first entry of `resources` that gives so many GPUs on so many nodes."""
+    resources = site.resources
+    if not resources:
+        return Resource()
+    for resource in resources:
+        has_gpus = resource.gpus == n_gpus or (resource.gpus == "any" and n_gpus > 0)
+        if has_gpus and nodes <= resource.max_nodes:
+            return resource
+    raise LabError(
+        f"job.gpus={n_gpus} job.nodes={nodes}: {site.name} has no such resource type.\n"
+        f"GPUs per node there: {', '.join(map(_size_of, resources))} (resources in {site.path})"
+    )
+
+
+def _size_of(resource: Resource) -> str:
+    if resource.max_nodes == NO_LIMIT:
+        return str(resource.gpus)
+    return f"{resource.gpus} on at most {resource.max_nodes} nodes"
+
+
+def _account(site: Site, requested: str | None) -> tuple[list[str], list[str]]:
+    """Directives and command-line options that name the account; a site takes one or the other."""
+    rule = site["account"]
+    account = requested or account_of(site)
+    if account is None:
+        if rule["required"]:
+            raise LabError(
+                f"{site.name} needs an account: {rule['ask']}.\n"
+                f"Add job.account=NAME, or write it once, as  {site.name}: NAME,"
+                " in ~/.config/lab/accounts.yaml"
+            )
+        return [], []
+    option = rule["option"] or "".join(load_dialect(site.scheduler).optional.get("account", []))
+    if not option:
+        return [], []
+    # an account that was typed with its suffix, such as abc@h100, must not get it twice
+    suffix = option.rpartition("{account}")[2]
+    name = account.removesuffix(suffix)
+    if not re.fullmatch(r"[\w.+-]+", name):
+        raise LabError(
+            f"job.account={account} is not an account name; {site.name} expects: {rule['ask']}"
+        )
+    option = option.format(account=name)
+    if rule["at_submit"]:
+        return [], option.split()
+    return [option], []
+
+
+def _queue(site: Site, requested: str, time_s: int, n_gpus: int, n_jobs: int) -> list[str]:
+    """The option for the requested queue, or for the first whose limits allow the job."""
+    candidates = [queue for queue in site.queues if requested in ("", queue.name)]
+    if requested and not candidates:
+        # the profile has no limits for this queue; the scheduler will check its own
+        templates = load_dialect(site.scheduler).optional.get("queue", [])
+        return [template.format(queue=requested) for template in templates]
+    broken_limits = []
+    for queue in candidates:
+        limit = _broken_limit(queue, time_s, n_gpus, n_jobs)
+        if limit is None:
+            return [queue.option.format(queue=queue.name)] if queue.option else []
+        broken_limits.append(limit)
+    if not broken_limits:
+        return []
+    jobs = f", {n_jobs} jobs," if n_jobs > 1 else ""
+    raise LabError(
+        f"no queue of {site.name} allows {format_hms(time_s)} on {n_gpus} GPUs{jobs}:"
+        f" {'; '.join(broken_limits)} (queues in {site.path}).\n"
+        "Ask for less. Where the site can requeue, a run resumes by itself after its time limit."
+    )
+
+
+def _broken_limit(queue: Queue, time_s: int, n_gpus: int, n_jobs: int) -> str | None:
+    """The limit of a queue that the job breaks, in words; None when the queue allows the job."""
+    if time_s > queue.max_h * 3600:
+        return f"{queue.name} ends after {queue.max_h} h"
+    if n_gpus > queue.max_gpus:
+        return f"{queue.name} gives at most {queue.max_gpus} GPUs"
+    if n_jobs > queue.max_submit:
+        return f"{queue.name} allows at most {queue.max_submit} jobs"
+    return None
+
+
+def _optional(site: Site, job: dict[str, Any], dialect: Dialect) -> list[str]:
+    """Options for the job keys that were set and that only some schedulers know."""
+    options = []
+    for key in OPTIONAL:
+        if key not in job:
+            continue
+        if key not in dialect.optional:
+            raise LabError(
+                f"site {site.name} ({site.scheduler}) has no option for job.{key}."
+                " Pass the scheduler's own option: job.extra=[…]"
+            )
+        options += dialect.optional[key]
+    return options

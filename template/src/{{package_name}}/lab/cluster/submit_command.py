@@ -1,0 +1,124 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""`lab submit`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from contextlib import suppress
+from dataclasses import asdict
+
+from ..config.overrides import SettingsParser
+from ..errors import Failed, LabError
+from ..project import Project
+from ..record.bundle import STORE
+from .job_size import format_hms
+from .local import scheduler_of
+from .plan import Plan, plan_submission
+from .script import CodeArchive, render_script, script_path
+from .send import Submitted
+from .submit import SubmitOptions, submit_plan
+
+MAX_PRINTED = 10  # runs of an array
+
+
+def submit_command(project: Project, args: list[str]) -> None:
+    settings, command = split_command(args)
+    chosen = parse_arguments(settings)
+    plan = plan_submission(project, chosen.overrides, command)
+    if chosen.dry_run:
+        print(dry_run(plan))
+        return
+    options = SubmitOptions(
+        why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes
+    )
+    submitted = submit_plan(plan, options)
+    if chosen.json:
+        print(json_of(submitted))
+    else:
+        print_submitted(plan, submitted)
+
+
+def split_command(args: list[str]) -> tuple[list[str], list[str] | None]:
+    """The arguments before `--`, and the command after it (None without `--`)."""
+    if "--" not in args:
+        return args, None
+    place = args.index("--")
+    command = args[place + 1 :]
+    if not command:
+        raise LabError(
+            "there is no command after --. For example: lab submit job.gpus=0 -- lab data pack raw/"
+        )
+    return args[:place], command
+
+
+def parse_arguments(args: list[str]) -> argparse.Namespace:
+    parser = SettingsParser(
+        "lab submit",
+        "Freezes the code, writes a job script, sends it and returns."
+        " Lists (seed=0,1,2) make one job array with a run for each point;"
+        " the same list again submits only the runs that are missing."
+        " `lab submit … -- COMMAND` freezes the code and sends any command.",
+    )
+    parser.add_argument("--why", metavar="TEXT", help="what this run is for; kept in its record")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the job script and how it would be sent"
+    )
+    parser.add_argument(
+        "--no-batch", action="store_true", help="check keys, targets and files only; nothing slow"
+    )
+    parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
+    parser.add_argument(
+        "--yes", action="store_true", help="send it though its forecast is above budget.gpu_hours"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="for scripts: run_id, job_id, run_dir, log"
+    )
+    return parser.read(args)
+
+
+def json_of(submitted: list[Submitted]) -> str:
+    """An object for one run, a list for several or none."""
+    rows = [asdict(run) for run in submitted]
+    return json.dumps(rows[0] if len(rows) == 1 else rows)
+
+
+def dry_run(plan: Plan) -> str:
+    """The script and the command that would send it; runs have no id yet."""
+    n_runs = len(plan.points)
+    folder = plan.runs / plan.trial_of(plan.points[0]).replace("/", "+")
+    run_dirs = [folder / "<run id>"]
+    if n_runs > 1:
+        run_dirs = [folder / f"<run id {i + 1}>" for i in range(n_runs)]
+    archive = CodeArchive(plan.runs / STORE / "<commit>.tar", commit="'<commit>'", prefix="")
+    scheduler = scheduler_of(plan.site.scheduler)
+    send = shlex.join(scheduler.send_command(plan.request, script_path(run_dirs)))
+    return (
+        f"{render_script(plan, run_dirs, archive)}\n"
+        f"# {plan.site.name}: {format_size(plan)}\n"
+        f"# would be sent with: {send}"
+    )
+
+
+def format_size(plan: Plan) -> str:
+    """Nodes, GPUs and hours of all jobs of a plan."""
+    request = plan.request
+    n_runs = len(plan.points)
+    one_job = f"{request.nodes} node(s) x {request.gpus} GPUs for {format_hms(request.time_s)}"
+    return f"{n_runs} x [{one_job}], {n_runs * request.gpu_hours:,.1f} GPU-hours"
+
+
+def print_submitted(plan: Plan, submitted: list[Submitted]) -> None:
+    """Prints job, run and log of each run, and when the first is expected to start."""
+    if not submitted:
+        return
+    for run in submitted[:MAX_PRINTED]:
+        print(f"job {run.job_id}  run {run.run_id}  log {run.log}")
+    if len(submitted) > MAX_PRINTED:
+        print(f"and {len(submitted) - MAX_PRINTED} more")
+    with suppress(Failed):  # the jobs are queued, whatever the scheduler answers now
+        start = scheduler_of(plan.site.scheduler).start_estimate(submitted[0].job_id)
+        if start:
+            print(f"expected start: {start}")
+    print("list your jobs: lab queue    follow the log: lab logs @last -f")

@@ -1,0 +1,151 @@
+#!/bin/bash
+
+# Run 20261120-190000-abcdef of wide
+# To resume the same run by hand: setsid /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+
+# ---- what runs: the code as it was at submit, whatever the project looks like now
+RUNS=(/home/ann/myproj/runs/wide/20261120-190000-abcdef)
+LAB_INDEX=${LAB_INDEX:-0}
+RUN_DIR=${RUNS[LAB_INDEX]}
+PROJECT=/home/ann/myproj
+CODE=/home/ann/myproj/runs/.code/c0ffee.tar
+COMMAND=(/home/ann/myproj/.venv/bin/python -m myproj.lab rank)
+SCRIPT=/home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+NODES=1
+TASKS_PER_NODE=1
+CPUS_PER_TASK=1
+MAX_REQUEUES=0
+JOB=${LAB_JOB:-$$}
+if [ -z "$JOB" ]; then
+  echo "this script runs inside a job only; type: setsid /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2
+  exit 2
+fi
+NODE_DIR="/dev/shm/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
+
+# ---- the environment; processes that the launcher starts have it already
+if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
+  export LAB_ENVIRONMENT_READY=1
+  :
+fi
+set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
+export LAB_JOB=$JOB
+export LAB_INDEX
+export LAB_RUN_DIR=$RUN_DIR
+export LAB_PROJECT=$PROJECT
+export LAB_FROZEN=$NODE_DIR/code
+export LAB_SNAPSHOT_COMMIT=c0ffee
+export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
+export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
+
+# ---- the three things that happen on a node; the script calls itself for them
+prepare() { # once per node: removes what killed jobs left, then unpacks the frozen code
+  local old old_job
+  for old in "/dev/shm"/lab-*-"$(id -un)-$(hostname -s)"; do
+    old_job=$(basename "$old" | cut -d- -f2)
+    case " ${RUNNING_JOBS:-} " in
+      "  ") ;; # nobody knows which jobs run
+      *" $old_job "*) ;;
+      *) rm -rf "$old" ;;
+    esac
+  done
+  rm -rf "$NODE_DIR"
+  mkdir -p "$LAB_FROZEN"
+  tar -xmf "$CODE" -C "$LAB_FROZEN"
+  for shared in data runs; do # relative paths to what is large and not frozen stay valid
+    [ -e "$LAB_FROZEN/$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/$shared"
+  done
+}
+rank() { # one process per task; it ignores the signals until Python listens, so they are sent repeatedly
+  trap '' USR1 USR2 TERM
+  cd "$LAB_FROZEN/"
+  exec "${COMMAND[@]}"
+}
+clean() { rm -rf "$NODE_DIR"; }
+case ${1:-} in
+  prepare) prepare; exit ;;
+  rank) rank ;;
+  clean) clean; exit ;;
+esac
+
+# ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save and end by themselves
+STEP=""
+REPEATER=""
+MUST_STOP=""
+signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
+signal_ranks_repeatedly() { while sleep 10 && signal_ranks; do :; done; }
+forward() {
+  MUST_STOP=1
+  [ -n "$STEP" ] || return 0
+  signal_ranks || true
+  if [ -z "$REPEATER" ]; then
+    signal_ranks_repeatedly &
+    REPEATER=$!
+  fi
+}
+stop_helper() {
+  [ -n "$1" ] || return 0
+  pkill -P "$1" || true
+  kill "$1" 2>/dev/null || true
+}
+await_step() { # returns the exit code of the step, not that of a signal that interrupts the waiting
+  local code=0
+  [ -z "$MUST_STOP" ] || forward
+  while kill -0 "$STEP" 2>/dev/null; do wait "$STEP" || true; done
+  wait "$STEP" || code=$?
+  stop_helper "$REPEATER"
+  return "$code"
+}
+trap forward USR2 USR1 TERM
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+export LAB_NEXT_ATTEMPT
+rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
+
+# ---- this machine, without a scheduler
+if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
+  exec 9>"$SCRIPT.lock"
+  flock 9
+fi
+if [ -e "$RUN_DIR/cancelled" ]; then
+  echo "this run was cancelled; resume it with: lab resume $(basename "$RUN_DIR")" >&2
+  exit 130
+fi
+exec >>"$RUN_DIR/job.log" 2>&1
+RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
+HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
+
+if [ "$TASKS_PER_NODE" -gt 1 ]; then
+  signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would end at once
+  COMMAND=("${COMMAND[0]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${COMMAND[@]:1}")
+fi
+launch() { rank; }
+watch_time() { # the time limit, which nobody else enforces
+  "${COMMAND[0]}" -m myproj.lab.cluster.gpu_guard $$ & # stops a job whose GPUs do nothing
+  sleep 86340 && kill -USR2 $$ && sleep 60 && {
+    pkill -KILL -P "$STEP" || true
+    kill -KILL "$STEP"
+  }
+}
+
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+trap 'on_every_node clean || true' EXIT
+on_every_node prepare
+launch "$TASKS_PER_NODE" rank &
+STEP=$!
+watch_time 2>/dev/null &
+WATCHER=$!
+code=0
+await_step || code=$?
+stop_helper "$WATCHER"
+if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
+  if [ "$MAX_REQUEUES" = 0 ]; then
+    echo "stopped and saved; resume with: lab resume $(basename "$RUN_DIR")"
+  else
+    start_again
+  fi
+fi
+echo "ended with code $code, $(date '+%F %T')"
+exit "$code"

@@ -1,0 +1,133 @@
+"""Job scripts: one stored whole for each scheduler, for every site and shape what differs; shellcheck reads them all."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import fields
+
+import pytest
+from conftest import PROJECT, ROOT
+from job_scripts import SITES, job_script
+from myproj.lab.cluster.script import TEMPLATES, JobScript, SchedulerPart
+from myproj.lab.errors import LabError
+
+GOLDEN = ROOT / "tests/golden/jobs"
+SHAPES = {
+    "1gpu": {},
+    "1node": {"gpus": None},
+    "2nodes": {"gpus": None, "nodes": 2},
+    "array": {"n_runs": 3},
+}
+# scheduler -> the site and shape whose script is stored whole
+WHOLE = {
+    "slurm": ("slurm", "2nodes"),
+    "pbs": ("abci3", "2nodes"),
+    "gridengine": ("tsubame4", "2nodes"),
+    "pjm": ("wisteria_a", "2nodes"),
+    "local": ("workstation", "1gpu"),
+}
+READ_THE_DIFFERENCE = f"read the difference, then: pytest --regenerate {__file__}"
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_a_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("LAB_SITE_PATH", raising=False)
+
+
+@pytest.fixture
+def compare(pytestconfig):
+    """compare(file, text): the text is the stored one; with --regenerate it is stored."""
+
+    def compare(file, text):
+        if pytestconfig.getoption("--regenerate"):
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8"), READ_THE_DIFFERENCE
+
+    return compare
+
+
+def whole_script(scheduler):
+    site, shape = WHOLE[scheduler]
+    return job_script(site, **SHAPES[shape])
+
+
+def scheduler_of_site(site):
+    text = (TEMPLATES.parents[1] / f"conf/site/{site}.yaml").read_text()
+    return re.search(r"^scheduler: (\w+)", text, re.M)[1]
+
+
+def excerpt(site, shape):
+    """The directives, the environment, and every other line that the scheduler's whole script does not have."""
+    try:
+        lines = job_script(site, **SHAPES[shape]).splitlines()
+    except LabError as error:
+        return f"lab: {error}".replace(str(PROJECT), "")
+    whole = set(whole_script(scheduler_of_site(site)).splitlines())
+    end_of_head = lines.index("")
+    environment_begin = lines.index("  export LAB_ENVIRONMENT_READY=1") + 1
+    environment_end = lines.index("fi", environment_begin)
+    shown = []
+    for i, line in enumerate(lines):
+        is_head = i < end_of_head
+        is_environment = environment_begin <= i < environment_end
+        if is_head or is_environment or line not in whole:
+            shown.append(line)
+    return "\n".join(shown)
+
+
+@pytest.mark.parametrize("scheduler", WHOLE)
+def test_the_script_of_each_scheduler_is_the_stored_one(scheduler, compare):
+    compare(GOLDEN / f"{scheduler}.sh", whole_script(scheduler))
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_every_site_and_shape_differs_from_it_as_stored(site, compare):
+    parts = [f"==== {site}, {shape}\n{excerpt(site, shape)}\n" for shape in SHAPES]
+    compare(GOLDEN / f"{site}.txt", "\n".join(parts))
+
+
+@pytest.mark.skipif(
+    not shutil.which("shellcheck"), reason="shellcheck is not installed: apt install shellcheck"
+)
+def test_job_scripts_pass_shellcheck(tmp_path):
+    scripts = []
+    for site in SITES:
+        for shape, size in SHAPES.items():
+            if (site, shape) == ("workstation", "2nodes"):
+                continue  # one machine
+            script = tmp_path / f"{site}-{shape}.sh"
+            script.write_text(job_script(site, **size))
+            scripts.append(script)
+    command = ["shellcheck", "--format=gcc", *scripts, *(ROOT / "tests/cluster").glob("*.sh")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == ""
+    assert done.returncode == 0
+
+
+def placeholders(*templates):
+    texts = [(TEMPLATES / template).read_text() for template in templates]
+    return set(re.findall(r"@@\{(\w+)\}", "".join(texts)))
+
+
+def test_every_placeholder_is_a_field_and_every_field_is_used():
+    assert placeholders("job.sh") == {field.name for field in fields(JobScript)}
+    parts = placeholders("slurm.sh", "mpi.sh", "local.sh")
+    assert parts == {field.name for field in fields(SchedulerPart)}
+
+
+def test_an_ampersand_in_a_constraint_is_quoted():
+    assert "#SBATCH --constraint='gpu&hbm80g'\n" in job_script("slurm", constraint="gpu&hbm80g")
+
+
+def test_every_job_key_reaches_slurm():
+    text = job_script(
+        "slurm", nodes=2, gpus=4, tasks_per_node=2, cpus_per_task=6, mem="64G", time="1-02:00:00", account="acc",
+        queue="gpu", qos="high", constraint="a100", after="77", exclude="n3", mail="a@b.org", extra=["--comment=hello"],
+    )  # fmt: skip
+    directives = set(re.findall(r"^#SBATCH (.*)$", text, re.M))
+    assert directives >= {
+        "--nodes=2", "--gres=gpu:4", "--ntasks-per-node=2", "--cpus-per-task=6", "--mem=64G", "--time=26:00:00",
+        "--account=acc", "--partition=gpu", "--qos=high", "--constraint=a100", "--dependency=afterok:77",
+        "--exclude=n3", "--mail-user=a@b.org", "--comment=hello", "--signal=B:USR2@120", "--requeue", "--open-mode=append",
+    }  # fmt: skip
