@@ -2,7 +2,7 @@
 """A training step without the hooks that nobody wrote (`speed.skip_unused_hooks`).
 
 Lightning calls each hook of each callback and of the module in every step, and notes the name of each for its profiler.
-benchmarks/step_overhead.py of the template measures what this saves: about 0.5 ms of a step.
+benchmarks/step_overhead.py of the template measures what this saves: about 0.2 ms of a step, 7 % of one of 3 ms.
 This file imports and replaces private names of Lightning 2.6; only `lightning_internals.Internals` imports it.
 """
 
