@@ -1,6 +1,8 @@
-"""One rank of a small training for test_signals.py: RUN_DIR [key=value ...]; ends with a line of JSON.
+"""One rank of a small training for test_signals.py: RUN_DIR [key=value ...]; ends with a line of
+JSON.
 
-A rank sends the signal to itself, at a batch that the test names, so the test neither waits nor misses it.
+A rank sends the signal to itself, at a batch that the test names, so the test neither waits nor
+misses it.
 """
 
 import json

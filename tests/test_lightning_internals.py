@@ -1,4 +1,5 @@
-"""What is replaced of Lightning changes no result, comes back after the fit, and is left out with an unknown release."""
+"""What is replaced of Lightning changes no result, comes back after the fit, and is left out with
+an unknown release."""
 
 import json
 from dataclasses import dataclass, field
@@ -27,7 +28,8 @@ HOOK_CALLS = (
 
 
 class Task(L.LightningModule):
-    """Two layers. `calls` are the hooks that were called, each with the name that `self.log` sees meanwhile."""
+    """Two layers. `calls` are the hooks that were called, each with the name that `self.log` sees
+    meanwhile."""
 
     def __init__(self):
         super().__init__()
@@ -209,7 +211,8 @@ def test_everything_comes_back_after_an_exception(tmp_path):
 
 @dataclass
 class Mine(L.Callback):
-    """A dataclass has `__eq__`, so it is not hashable; its tensor has no truth value when compared."""
+    """A dataclass has `__eq__`, so it is not hashable; its tensor has no truth value when
+    compared."""
 
     weight: torch.Tensor = field(default_factory=lambda: torch.ones(2))
     n_batches: int = 0

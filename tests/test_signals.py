@@ -1,4 +1,5 @@
-"""A signal to any rank stops all ranks at one step with a checkpoint; training continues from it bit for bit."""
+"""A signal to any rank stops all ranks at one step with a checkpoint; training continues from it
+bit for bit."""
 
 import json
 import os
@@ -19,7 +20,8 @@ RELEASES = ["", "2.99.0"]  # as installed; one that nobody has tested
 
 @pytest.fixture
 def start(tmp_path):
-    """start(name, world=1, **options) -> one Popen per rank of a run in tmp_path/name; killed at the end of the test."""
+    """start(name, world=1, **options) -> one Popen per rank of a run in tmp_path/name; killed at
+    the end of the test."""
     started = []
 
     def start(name, world=1, **options):
@@ -54,7 +56,8 @@ def start(tmp_path):
 
 @pytest.fixture
 def train(start):
-    """train(name, world=1, code=0, **options) -> the result of each rank, once all have ended with `code`."""
+    """train(name, world=1, code=0, **options) -> the result of each rank, once all have ended with
+    `code`."""
 
     def train(name, world=1, code=0, **options):
         return results(start(name, world, **options), code)
@@ -165,7 +168,8 @@ def test_with_another_release_a_validation_is_finished_before_the_stop(train, ch
 
 
 def test_the_validation_after_the_last_step_is_finished(train):
-    """Lightning would not begin it again; but the checkpoint is there, should the time not be enough."""
+    """Lightning would not begin it again; but the checkpoint is there, should the time not be
+    enough."""
     sent = {"signal": "SIGUSR2", "signal_in_validation": 3}
     (finished,) = train("run", steps=6, epoch_batches=6, val_batches=12, **sent)
     assert (finished["stopped_at_step"], finished["step"]) == (None, 6)

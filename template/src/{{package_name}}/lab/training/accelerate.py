@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What makes a step faster or smaller, each behind one setting of the sections `batch` and `speed`."""
+"""What makes a step faster or smaller, each behind one setting of the sections `batch` and
+`speed`."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-
 def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule:
     """Applies the section `speed` to the networks of a task, in place.
 
-    The Trainer does the rest of the section: `strategy_for` chooses FSDP2, `Internals` ignores errors of the compiler.
+    The Trainer does the rest of the section: `strategy_for` chooses FSDP2, `Internals` ignores
+    errors of the compiler.
 
     Args:
         config: a configuration without `auto`.
@@ -71,7 +73,8 @@ def as_channels_last(x: Any) -> Any:
 
 
 def compile_networks(networks: list[nn.Module], mode: str, on_gpu: bool) -> None:
-    """torch.compile, in place, so that checkpoints keep their names. Without a compiler it prints a line, and does nothing.
+    """torch.compile, in place, so that checkpoints keep their names. Without a compiler it prints a
+    line, and does nothing.
 
     Raises:
         LabError: `mode` is none of torch.compile's.
@@ -98,7 +101,8 @@ def missing_compiler(on_gpu: bool) -> str | None:
 
 
 def matching_modules(task: L.LightningModule, patterns: list[str]) -> list[nn.Module]:
-    """The modules whose names match one of the patterns, without those inside another one that does.
+    """The modules whose names match one of the patterns, without those inside another one that
+    does.
 
     Raises:
         LabError: a pattern matches no module.
@@ -120,9 +124,11 @@ def matching_modules(task: L.LightningModule, patterns: list[str]) -> list[nn.Mo
 
 
 def recompute_in_backward(module: nn.Module) -> None:
-    """The module keeps no activations: backward runs its forward again (checkpointing, non-reentrant).
+    """The module keeps no activations: backward runs its forward again (checkpointing,
+    non-reentrant).
 
-    The second forward leaves the statistics of BatchNorm as they are, so that the training is the same, bit for bit.
+    The second forward leaves the statistics of BatchNorm as they are, so that the training is the
+    same, bit for bit.
     """
     norms = [
         part for part in module.modules() if getattr(part, "num_batches_tracked", None) is not None
@@ -170,7 +176,8 @@ def shard(task: L.LightningModule, networks: list[nn.Module]) -> None:
 
 
 def blocks_of(network: nn.Module) -> list[nn.Module]:
-    """The children of a network, and the members of those that are a ModuleList; only what has parameters."""
+    """The children of a network, and the members of those that are a ModuleList; only what has
+    parameters."""
     parts: list[nn.Module] = []
     for child in network.children():
         if isinstance(child, nn.ModuleList):

@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Checkpoints of plain types, written to a temporary file that is renamed: last.ckpt, previous.ckpt, best.ckpt."""
+"""Checkpoints of plain types, written to a temporary file that is renamed: last.ckpt,
+previous.ckpt, best.ckpt."""
 
 from __future__ import annotations
 
@@ -28,10 +29,11 @@ PLAIN = (torch.Tensor, bool, int, float, complex, str, bytes, set, torch.dtype)
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Saves plain types only, to a temporary file that is then renamed; what was there becomes previous.ckpt.
+    """Saves plain types only, to a temporary file that is then renamed; what was there becomes
+    previous.ckpt.
 
-    A full disk does not raise: only one rank writes, and the others would wait for it. Its error is in `error` until
-    the next save; `Checkpoints.save_now` raises it on all ranks.
+    A full disk does not raise: only one rank writes, and the others would wait for it. Its error is
+    in `error` until the next save; `Checkpoints.save_now` raises it on all ranks.
     """
 
     error: OSError | None = None
@@ -63,7 +65,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class Checkpoints(LightningCheckpoint):
-    """Keeps last.ckpt and previous.ckpt, and best.ckpt by a metric. Each holds the random generators of every rank.
+    """Keeps last.ckpt and previous.ckpt, and best.ckpt by a metric. Each holds the random
+    generators of every rank.
 
     Args:
         directory: where they are.
@@ -88,7 +91,8 @@ class Checkpoints(LightningCheckpoint):
         """Saves last.ckpt; to be called on all ranks together.
 
         Raises:
-            OSError: on every rank, when the disk is full or the quota used up; the last checkpoint stays.
+            OSError: on every rank, when the disk is full or the quota used up; the last checkpoint
+                stays.
         """
         trainer.save_checkpoint(self.directory / "last.ckpt")
         self.saved_at_s = time.monotonic()
@@ -152,7 +156,8 @@ class Checkpoints(LightningCheckpoint):
 
 
 def plain_types(value: Any, name: str = "checkpoint") -> Any:
-    """The same content in types that `torch.load(weights_only=True)` accepts; arrays become tensors.
+    """The same content in types that `torch.load(weights_only=True)` accepts; arrays become
+    tensors.
 
     Raises:
         LabError: `value` holds something else; the message says where.
@@ -176,7 +181,8 @@ def plain_types(value: Any, name: str = "checkpoint") -> Any:
 
 
 def last_checkpoint(directory: Path) -> Path | None:
-    """The checkpoint to continue from, or None; previous.ckpt when a kill came between two renames."""
+    """The checkpoint to continue from, or None; previous.ckpt when a kill came between two
+    renames."""
     for name in ("last.ckpt", "previous.ckpt"):
         if (directory / name).is_file():
             return directory / name

@@ -22,7 +22,8 @@ from .settings import n_processes_of
 def cluster_environment(ranks: Ranks) -> ClusterEnvironment:
     """For `Trainer(plugins=…)`, with `devices=ranks.local_size` and `num_nodes=ranks.n_nodes`.
 
-    A process alone gets Lightning's own environment, which starts further processes for `trainer.devices=2`.
+    A process alone gets Lightning's own environment, which starts further processes for
+    `trainer.devices=2`.
 
     Raises:
         LabError: the nodes have different numbers of processes.
@@ -36,7 +37,8 @@ def strategy_for(config: DictConfig) -> Strategy | str:
     """For `Trainer(strategy=…)`: FSDP2 with `speed.fsdp`, else DDP; "auto" for a process alone.
 
     Args:
-        config: a configuration without `auto`; its task went through `accelerate`, which shards it for FSDP2.
+        config: a configuration without `auto`; its task went through `accelerate`, which shards it
+            for FSDP2.
     """
     n_processes = n_processes_of(config)
     if n_processes == 1:
@@ -113,8 +115,9 @@ class NodeFacts(L.Callback):
 class BuffersAgree(L.Callback):
     """Lets ranks validate different numbers of batches.
 
-    DDP broadcasts buffers (BatchNorm's means) at every forward, in evaluation too, so a rank with one batch more
-    would wait for ever. Here they are made equal once before, and DDP does not broadcast them until the end.
+    DDP broadcasts buffers (BatchNorm's means) at every forward, in evaluation too, so a rank with
+    one batch more would wait for ever. Here they are made equal once before, and DDP does not
+    broadcast them until the end.
     """
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

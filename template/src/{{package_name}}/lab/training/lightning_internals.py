@@ -1,8 +1,10 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The private parts of Lightning that are replaced or read: each with the function of Lightning, and the reason.
+"""The private parts of Lightning that are replaced or read: each with the function of Lightning,
+and the reason.
 
-They are used with the tested releases only. With another one training works through public names: a function here
-says what is different then. What is replaced comes back when its block ends, at the latest with the fit.
+They are used with the tested releases only. With another one training works through public names: a
+function here says what is different then. What is replaced comes back when its block ends, at the
+latest with the fit.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def print_untested() -> None:
 
 
 class NoProfiler(PassThroughProfiler):
-    """`PassThroughProfiler` makes a new context for each of the 30 actions of a step; this one makes none."""
+    """`PassThroughProfiler` makes a new context for each of the 30 actions of a step; this one
+    makes none."""
 
     nothing = nullcontext()
 
@@ -83,10 +86,13 @@ class Internals(L.Callback):
 
 @contextmanager
 def signals_ignored(trainer: L.Trainer) -> Iterator[bool]:
-    """Lightning handles no signals within the block; gives False where it handles TERM nevertheless.
+    """Lightning handles no signals within the block; gives False where it handles TERM
+    nevertheless.
 
-    - `_SignalConnector.register_signal_handlers` takes TERM before the first step, and ends the training there.
-    - `_TrainingEpochLoop._broadcast_sigterm_tensor` asks all ranks in each step, which is one collective more.
+    - `_SignalConnector.register_signal_handlers` takes TERM before the first step, and ends the
+      training there.
+    - `_TrainingEpochLoop._broadcast_sigterm_tensor` asks all ranks in each step, which is one
+      collective more.
 
     Otherwise: whoever listens in `on_train_start` comes after Lightning, and takes TERM from it.
     """
@@ -108,8 +114,8 @@ def do_nothing() -> None:
 def validation_follows(trainer: L.Trainer) -> bool:
     """Whether the training loop validates before its next batch.
 
-    `_TrainingEpochLoop._should_check_val_fx` decides it, and no public name says so. Otherwise: by `val_check_interval`
-    as a number of batches.
+    `_TrainingEpochLoop._should_check_val_fx` decides it, and no public name says so. Otherwise: by
+    `val_check_interval` as a number of batches.
     """
     loop = trainer.fit_loop.epoch_loop
     if is_tested():
@@ -123,10 +129,11 @@ def validation_follows(trainer: L.Trainer) -> bool:
 
 @contextmanager
 def called_before_validation(trainer: L.Trainer, function: Callable[[], None]) -> Iterator[None]:
-    """`function` is called before each validation makes its iterators, which draw from the random generators.
+    """`function` is called before each validation makes its iterators, which draw from the random
+    generators.
 
-    `_EvaluationLoop.reset` makes them, and Lightning's first hook comes after it. Otherwise: it is not called; it
-    matters to a stop during validation only, see `can_restart_validation`.
+    `_EvaluationLoop.reset` makes them, and Lightning's first hook comes after it. Otherwise: it is
+    not called; it matters to a stop during validation only, see `can_restart_validation`.
     """
     if not is_tested():
         yield
@@ -143,15 +150,17 @@ def called_before_validation(trainer: L.Trainer, function: Callable[[], None]) -
 
 
 def can_restart_validation() -> bool:
-    """Whether `restart_validation` works. Where it does not, a stop waits for the end of the validation."""
+    """Whether `restart_validation` works. Where it does not, a stop waits for the end of the
+    validation."""
     return is_tested()
 
 
 def restart_validation(trainer: L.Trainer) -> None:
-    """A checkpoint that is saved after this call continues with this validation, from its first batch.
+    """A checkpoint that is saved after this call continues with this validation, from its first
+    batch.
 
-    `_EvaluationLoop.batch_progress` then says that no batch is done, and one had begun: this is what
-    `_EvaluationLoop.update_restart_stage` takes for a stop in the middle of a validation.
+    `_EvaluationLoop.batch_progress` then says that no batch is done, and one had begun: this is
+    what `_EvaluationLoop.update_restart_stage` takes for a stop in the middle of a validation.
     """
     progress = trainer.fit_loop.epoch_loop.val_loop.batch_progress
     progress.current.reset()
@@ -161,8 +170,9 @@ def restart_validation(trainer: L.Trainer) -> None:
 def load_loader_states(trainer: L.Trainer, checkpoint_loops: dict[str, Any]) -> None:
     """Gives the training loaders the states of a checkpoint, where Lightning has not done it.
 
-    `_FitLoop.setup_data` does it if it builds the loaders after reading the checkpoint. A schedule that asks for the
-    number of steps makes it build them before. Otherwise: `load_state_dict` of each loader, as Lightning does it.
+    `_FitLoop.setup_data` does it if it builds the loaders after reading the checkpoint. A schedule
+    that asks for the number of steps makes it build them before. Otherwise: `load_state_dict` of
+    each loader, as Lightning does it.
 
     Args:
         checkpoint_loops: `checkpoint["loops"]`; empty if no checkpoint was loaded.
@@ -181,10 +191,11 @@ def load_loader_states(trainer: L.Trainer, checkpoint_loops: dict[str, Any]) -> 
 def fetches_watched(
     trainer: L.Trainer, before: Callable[[], None], after: Callable[[], None]
 ) -> Iterator[bool]:
-    """`before` and `after` are called around the fetching of each training batch; gives False where they are not.
+    """`before` and `after` are called around the fetching of each training batch; gives False where
+    they are not.
 
-    `_TrainingEpochLoop._on_before_fetch` and `_on_after_fetch` are Lightning's own places for it. No public hook
-    comes before a fetch.
+    `_TrainingEpochLoop._on_before_fetch` and `_on_after_fetch` are Lightning's own places for it.
+    No public hook comes before a fetch.
     """
     if not is_tested():
         yield False

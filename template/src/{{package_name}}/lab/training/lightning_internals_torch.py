@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""What is replaced or read of torch and line_profiler beyond their public interface, each with the reason.
+"""What is replaced or read of torch and line_profiler beyond their public interface, each with the
+reason.
 
 A release that lacks one of these names leaves that part out; nothing else depends on it.
 """
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 def compile_errors_ignored() -> Iterator[None]:
     """What torch.compile cannot compile runs uncompiled, with a warning, within the block.
 
-    `torch._dynamo.config.suppress_errors` is the only switch for it. Without it such an error ends the training.
+    `torch._dynamo.config.suppress_errors` is the only switch for it. Without it such an error ends
+    the training.
     """
     config = torch._dynamo.config if hasattr(torch, "_dynamo") else None
     if not hasattr(config, "suppress_errors"):
@@ -42,7 +44,8 @@ def compile_errors_ignored() -> Iterator[None]:
 def cuda_memory_recorded(file: Path) -> Iterator[None]:
     """Writes the allocations on the GPUs within the block to `file`, for pytorch.org/memory_viz.
 
-    torch documents these two functions ("Understanding CUDA Memory Usage"), although their names are private.
+    torch documents these two functions ("Understanding CUDA Memory Usage"), although their names
+    are private.
     """
     memory = torch.cuda.memory
     if not hasattr(memory, "_record_memory_history"):
@@ -61,10 +64,10 @@ def cuda_memory_recorded(file: Path) -> Iterator[None]:
 def workers_ignore_signals() -> Iterator[None]:
     """Workers of a DataLoader that start within the block ignore what asks this process to stop.
 
-    A scheduler sends its signal to all processes of a job, and a terminal its Ctrl-C; this process alone decides when
-    to stop. torch's `_worker_loop` sets a handler for TERM in each worker, but a signal that is blocked when a process
-    starts stays blocked in it, over fork and exec alike. So `DataLoader.__iter__`, which starts them, runs with these
-    signals blocked.
+    A scheduler sends its signal to all processes of a job, and a terminal its Ctrl-C; this process
+    alone decides when to stop. torch's `_worker_loop` sets a handler for TERM in each worker, but a
+    signal that is blocked when a process starts stays blocked in it, over fork and exec alike. So
+    `DataLoader.__iter__`, which starts them, runs with these signals blocked.
     """
     iterate = DataLoader.__iter__
 
@@ -90,9 +93,11 @@ def workers_ignore_signals() -> Iterator[None]:
 
 
 def collect_marked_lines() -> None:
-    """From now on functions are counted that line_profiler's `@profile` decorates when they are imported.
+    """From now on functions are counted that line_profiler's `@profile` decorates when they are
+    imported.
 
-    Given a profiler, `line_profiler.profile` writes no files by itself when Python ends; it has no public way to say so.
+    Given a profiler, `line_profiler.profile` writes no files by itself when Python ends; it has no
+    public way to say so.
     """
     from line_profiler import LineProfiler, profile
 

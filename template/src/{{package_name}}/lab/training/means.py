@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Means of what the steps return: summed on the device, read once per logging interval, equal on any number of ranks."""
+"""Means of what the steps return: summed on the device, read once per logging interval, equal on
+any number of ranks."""
 
 from __future__ import annotations
 
@@ -17,14 +18,16 @@ from .steps import is_logging_step, steps_done
 
 
 class Means:
-    """Sums of named values weighted by samples. `read` gives the means over all ranks, and starts from zero."""
+    """Sums of named values weighted by samples. `read` gives the means over all ranks, and starts
+    from zero."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor] = {}
         self.n_samples = 0
 
     def add(self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int) -> None:
-        """Adds what a step returned for a batch of `n_samples`: a loss, or a dict, of which scalar tensors are taken."""
+        """Adds what a step returned for a batch of `n_samples`: a loss, or a dict, of which scalar
+        tensors are taken."""
         values = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
         for name, value in values.items():
             if not isinstance(value, Tensor) or value.ndim:
@@ -37,7 +40,8 @@ class Means:
         self.n_samples += n_samples
 
     def totals(self, trainer: L.Trainer) -> tuple[list[str], Tensor]:
-        """Names, and their sums over all ranks followed by the number of samples; all ranks together."""
+        """Names, and their sums over all ranks followed by the number of samples; all ranks
+        together."""
         names = sorted(self.sums)
         device = trainer.strategy.root_device
         n_samples = torch.tensor(self.n_samples, dtype=summing_dtype(device), device=device)
@@ -61,7 +65,8 @@ class Means:
 
 
 class LogMeans(L.Callback):
-    """Logs the means as train/<name>, val/<name> and test/<name>, to all loggers and to `trainer.callback_metrics`.
+    """Logs the means as train/<name>, val/<name> and test/<name>, to all loggers and to
+    `trainer.callback_metrics`.
 
     Raises:
         Failed: a mean of the training is not finite.

@@ -38,8 +38,8 @@ class Request(IntEnum):
 class Stopped(LabError):
     """Raised out of `trainer.fit` on every rank, at the same step, once the checkpoint is on disk.
 
-    `requeue` is True when a scheduler asked (then `<run_dir>/requeue` exists and the exit code is 0, so that
-    no rank looks like a failure to the launcher), False for Ctrl-C (130).
+    `requeue` is True when a scheduler asked (then `<run_dir>/requeue` exists and the exit code is
+    0, so that no rank looks like a failure to the launcher), False for Ctrl-C (130).
     """
 
     def __init__(self, *, step: int, requeue: bool) -> None:
@@ -51,20 +51,24 @@ class Stopped(LabError):
 
 
 class PreemptionCallback(L.Callback):
-    """Stops `fit` at a batch where nothing is lost, when any rank was asked to. The last of the callbacks.
+    """Stops `fit` at a batch where nothing is lost, when any rank was asked to. The last of the
+    callbacks.
 
     - Between training batches: saves the position in the epoch, then stops.
-    - During validation: saves the state before the validation, then stops. The resumed run validates again from the
-      first batch. While gradients of several batches accumulate (`val_check_interval`), it waits for the next
-      optimizer step, because checkpoints hold no gradients.
-    - During the last validation, after `max_steps`: saves, then finishes the validation, because Lightning would not
-      begin it again.
+    - During validation: saves the state before the validation, then stops. The resumed run
+      validates again from the first batch. While gradients of several batches accumulate
+      (`val_check_interval`), it waits for the next optimizer step, because checkpoints hold no
+      gradients.
+    - During the last validation, after `max_steps`: saves, then finishes the validation, because
+      Lightning would not begin it again.
 
-    The Trainer's checkpoint callback has `save_now(trainer)`, and saves at the end of each epoch by itself.
+    The Trainer's checkpoint callback has `save_now(trainer)`, and saves at the end of each epoch by
+    itself.
 
     Args:
         run_dir: where the marker `requeue` is written for the job script.
-        interval_s: how often the ranks agree, in seconds (> 0). A signal is answered within this plus a batch.
+        interval_s: how often the ranks agree, in seconds (> 0). A signal is answered within this
+            plus a batch.
 
     Raises:
         Stopped: out of `fit`, after the checkpoint.
@@ -110,7 +114,8 @@ class PreemptionCallback(L.Callback):
             self._stop(trainer)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Ranks may validate different numbers of batches. They agree at those that all of them have."""
+        """Ranks may validate different numbers of batches. They agree at those that all of them
+        have."""
         self._agree_after_next_batch()
         self.n_common_batches = sum(trainer.num_val_batches)
         if trainer.world_size > 1:
@@ -165,9 +170,11 @@ class PreemptionCallback(L.Callback):
         self.counted_since_s = time.monotonic()
 
     def _agree(self, trainer: L.Trainer) -> None:
-        """Every rank learns the strongest request of all, and how long the slowest takes for a batch.
+        """Every rank learns the strongest request of all, and how long the slowest takes for a
+        batch.
 
-        The next agreement is counted in batches, from that shared time, so all ranks come to it together.
+        The next agreement is counted in batches, from that shared time, so all ranks come to it
+        together.
         """
         request = requested()
         batch_s = (time.monotonic() - self.counted_since_s) / self.n_batches

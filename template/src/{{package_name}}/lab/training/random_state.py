@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Reads and sets the state of all random generators of a process: Python's, NumPy's, torch's, CUDA's.
+"""Reads and sets the state of all random generators of a process: Python's, NumPy's, torch's,
+CUDA's.
 
 NumPy's is the old global one (`np.random.rand`), which many libraries draw from.
 """

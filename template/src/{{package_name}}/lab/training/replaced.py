@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def replaced(owner: object, name: str, new: object) -> Iterator[None]:
-    """`owner.name` is `new` within the block. Afterwards it is what it was, its own or inherited."""
+    """`owner.name` is `new` within the block. Afterwards it is what it was, its own or
+    inherited."""
     is_own = name in vars(owner)
     before = vars(owner).get(name)
     setattr(owner, name, new)

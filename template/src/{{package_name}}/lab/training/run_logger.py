@@ -13,7 +13,8 @@ from ..record.metrics_file import MetricsLog
 
 
 class RunFiles(Logger):
-    """Writes rows of metrics.jsonl; every run has it. `step` in the file is the number of optimizer steps done."""
+    """Writes rows of metrics.jsonl; every run has it. `step` in the file is the number of optimizer
+    steps done."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         super().__init__()
@@ -31,7 +32,8 @@ class RunFiles(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        """Appends a row. `step` counts from 0, as Lightning does; `epoch` is one of the metrics, also Lightning's way."""
+        """Appends a row. `step` counts from 0, as Lightning does; `epoch` is one of the metrics,
+        also Lightning's way."""
         # Only now: the log belongs to the first rank alone.
         if self.log is None:
             self.log = MetricsLog(self.run_dir, self.attempt)

@@ -1,5 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Where a training stands: optimizer steps done, gradients that wait, what comes before the next batch."""
+"""Where a training stands: optimizer steps done, gradients that wait, what comes before the next
+batch."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from .lightning_internals import validation_follows
 
 
 def steps_done(trainer: L.Trainer) -> int:
-    """Optimizer steps done. A task with manual optimization counts a batch as one step, whatever it does with it."""
+    """Optimizer steps done. A task with manual optimization counts a batch as one step, whatever it
+    does with it."""
     if trainer.lightning_module.automatic_optimization:
         return trainer.global_step
     return trainer.fit_loop.epoch_loop.total_batch_idx + 1
@@ -22,7 +24,8 @@ def is_last_batch(trainer: L.Trainer) -> bool:
 
 
 def accumulates(trainer: L.Trainer) -> bool:
-    """Whether gradients of the batch at hand wait for further batches before the optimizer's step."""
+    """Whether gradients of the batch at hand wait for further batches before the optimizer's
+    step."""
     n_batches = trainer.fit_loop.epoch_loop.batch_progress.current.ready
     return n_batches % trainer.accumulate_grad_batches != 0 and not is_last_batch(trainer)
 
@@ -33,7 +36,8 @@ def is_logging_step(trainer: L.Trainer) -> bool:
 
 
 def nothing_pending(trainer: L.Trainer) -> bool:
-    """After a batch: whether the next batch follows, with no gradients that wait, validation or end of the epoch before."""
+    """After a batch: whether the next batch follows, with no gradients that wait, validation or end
+    of the epoch before."""
     if accumulates(trainer) or is_last_batch(trainer):
         return False
     return not validation_follows(trainer)
