@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Training: settings, parts, Trainer, checkpoints, metrics; continuing, evaluating and loading a run."""
+"""Training: settings, parts, Trainer, checkpoints, metrics; resuming, evaluating and loading a run."""
 
 COMMANDS = [
     ("train", "train a trial here, now: lab train trial=baseline", "start:train_command"),
