@@ -4,14 +4,10 @@ import json
 import pstats
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from types import SimpleNamespace
 
 import pytest
 from conftest import call, commit
 from myproj.lab.bench.compare import ComparedCode, code_to_compare
-from myproj.lab.bench.run_bench import OutOfMemory
-from myproj.lab.bench.sweep import parse_values, sweep
-from myproj.lab.errors import Failed
 from myproj.lab.project import Project
 from trainings import add_trial, last
 
@@ -214,49 +210,6 @@ def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
 def test_a_trial_is_compared_by_its_name(project, tmp_path):
     code = code_to_compare(Project.find(project), "baseline", ["seed=1"], tmp_path)
     assert code == ComparedCode(["seed=1", "trial=baseline"])
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("batch=8..64", [8, 16, 32, 64]),
-        ("batch=5..30", [5, 10, 20]),
-        ("data.num_workers=0,2,4", ["0", "2", "4"]),
-    ],
-)
-def test_the_values_of_a_sweep(text, values):
-    assert parse_values(text).values == values
-
-
-class Runner:
-    """A device that takes batches up to `largest`, and is as fast with 64 samples as with more."""
-
-    def __init__(self, largest):
-        self.largest = largest
-
-    def run(self, name, overrides):
-        value = int(overrides[-1].partition("=")[2])
-        if value > self.largest:
-            raise OutOfMemory(f"{name}: out of memory")
-        return SimpleNamespace(measured=SimpleNamespace(samples_per_s=100.0 * min(value, 64)))
-
-
-@pytest.mark.parametrize(
-    ("largest", "text", "content"),
-    [
-        (100, "batch=8..1024", {"knee": 64, "largest": 96, "refused": 104}),
-        (10**6, "batch=8..128", {"knee": 64, "largest": 128, "refused": None}),
-        (100, "model.width=16,64,200", {"knee": "64", "largest": None, "refused": "200"}),
-    ],
-)
-def test_a_sweep_goes_up_to_what_does_not_fit_and_back(largest, text, content):
-    result = sweep(Runner(largest), [], text).content
-    assert {key: result[key] for key in content} == content
-
-
-def test_a_sweep_of_which_nothing_fits():
-    with pytest.raises(Failed, match=r"model\.width=200 does not fit"):
-        sweep(Runner(largest=100), [], "model.width=200,50")
 
 
 def test_two_processes_are_measured_against_one(slow, several):
