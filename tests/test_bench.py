@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 from conftest import call, commit
 from myproj.lab.bench.compare import ComparedCode, code_to_compare
-from myproj.lab.bench.sweep import parse_values
 from myproj.lab.project import Project
 from trainings import add_trial, last
 
@@ -172,10 +171,10 @@ def test_a_slow_data_path_is_called_so_and_names_the_setting(slow):
 @pytest.fixture(scope="module")
 def several(slow):
     """The output of the commands that make several benches, which run at the same time."""
-    model = ("model.forward_s=0.16", "model.sample_s=0.02", "model.largest=40")
+    model = ("model.forward_s=0.16", "model.sample_s=0.02", "model.largest=20")
     plot = "--plot=runs/drawn/scaling.png"
     commands = {
-        "sweep": (*SLOW, *model, "--sweep=batch=8..64", "--json"),
+        "sweep": (*SLOW, *model, "--sweep=batch=8..32", "--json"),
         "compare": ("trial=edited", "data=late", *CPU, "--compare", "HEAD", "."),
         "scaling": (*SLOW, "model.forward_s=0.2", "--scaling=1,2", plot, "--json"),
     }
@@ -183,7 +182,7 @@ def several(slow):
     alone = bench(slow, *SLOW, "model.forward_s=0.2", *few)
     with ThreadPoolExecutor(len(commands)) as threads:
         outputs = {
-            key: threads.submit(call, slow, "lab", "bench", *words, *few)
+            key: threads.submit(call, slow, "lab", "bench", *words, *few, timeout_s=550)
             for key, words in commands.items()
         }
     return {key: output.result() for key, output in outputs.items()} | {"alone": alone}
@@ -193,9 +192,9 @@ def test_a_sweep_finds_the_knee_and_the_largest_batch_that_fits(several):
     result = parse_result(several["sweep"])
     assert result["key"] == "data.batch_size"
     assert result["knee"] == 16
-    assert result["largest"] == 40
-    assert result["refused"] == 48, "what lies between them is not more than 8"
-    assert set(result["samples_per_s"]) == {"8", "16", "32", "40"}
+    assert result["largest"] == 16
+    assert result["refused"] == 24, "what lies between them is not more than 8"
+    assert set(result["samples_per_s"]) == {"8", "16"}
 
 
 def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
@@ -211,18 +210,6 @@ def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
 def test_a_trial_is_compared_by_its_name(project, tmp_path):
     code = code_to_compare(Project.find(project), "baseline", ["seed=1"], tmp_path)
     assert code == ComparedCode(["seed=1", "trial=baseline"])
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("batch=8..64", [8, 16, 32, 64]),
-        ("batch=5..30", [5, 10, 20]),
-        ("data.num_workers=0,2,4", ["0", "2", "4"]),
-    ],
-)
-def test_the_values_of_a_sweep(text, values):
-    assert parse_values(text).values == values
 
 
 def test_two_processes_are_measured_against_one(slow, several):

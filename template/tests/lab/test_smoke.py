@@ -9,5 +9,8 @@ PACKAGE = next(Path(__file__).parents[2].glob("src/*/lab")).parent.name
 
 def test_every_command_has_a_function():
     cli = import_module(f"{PACKAGE}.lab.cli")
-    for module, function in (entry[1].split(":") for entry in cli.all_commands().values()):
-        assert callable(getattr(import_module(module, cli.__package__), function))
+    commands = cli.list_commands()
+    assert commands
+    for command in commands:
+        module = import_module(command.module, cli.__package__)
+        assert callable(getattr(module, command.function)), command.words
