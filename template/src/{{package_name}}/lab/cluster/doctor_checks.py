@@ -225,9 +225,9 @@ def repository(project: Project) -> Iterator[Finding]:
 
 
 def tracking(project: Project) -> Iterator[Finding]:
-    from ..training.loggers import wandb_key
+    from ..training.loggers import has_wandb_key
 
-    key = "a key is set" if wandb_key() else "no key, so runs log offline"
+    key = "a key is set" if has_wandb_key() else "no key, so runs log offline"
     mode = os.environ.get("WANDB_MODE", "chosen per run")
     yield Finding("ok", f"W&B: {key}; mode {mode}")
 

@@ -50,6 +50,7 @@ class Health(L.Callback):
         self.bounds = bounds
         self.n_rows = 0
         self.has_warned = False
+        self.measures_wait = False
         self.watching = ExitStack()
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
