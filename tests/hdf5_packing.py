@@ -7,13 +7,13 @@ import pytest
 from myproj.lab.hdf5 import verify_file
 from myproj.lab.hdf5.file_layout import Layout
 from myproj.lab.hdf5.pack import pack_command
-from myproj.lab.project import Project
+from myproj.lab.project import Paths, Project
 
 
 @pytest.fixture(name="pack")
 def packing(tmp_path, monkeypatch):
     """pack(name, *words): the layout of the verified file, which lies in tmp_path / "data"."""
-    monkeypatch.setattr(Project, "paths", {"data": [tmp_path / "data"], "scratch": None})
+    monkeypatch.setattr(Project, "paths", Paths(tmp_path / "runs", None, None, [tmp_path / "data"]))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "raw").mkdir()

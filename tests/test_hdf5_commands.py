@@ -12,14 +12,16 @@ import pytest
 from conftest import ROOT
 from myproj.lab.errors import Failed, LabError
 from myproj.lab.hdf5 import COMMANDS, checksum, disks, info, read_layout, stage, write_data_file
-from myproj.lab.project import Project
+from myproj.lab.project import Paths, Project
 
 
 @pytest.fixture(name="project")
 def project_with_digits(tmp_path, monkeypatch):
     """A project whose data/digits.h5 holds 30 samples."""
     monkeypatch.setattr(
-        Project, "paths", {"data": [tmp_path / "empty", tmp_path / "data"], "scratch": None}
+        Project,
+        "paths",
+        Paths(tmp_path / "runs", None, None, [tmp_path / "empty", tmp_path / "data"]),
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wav = [np.zeros(n, np.int16) for n in range(30)]

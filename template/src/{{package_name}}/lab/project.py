@@ -26,6 +26,16 @@ DEFAULT_SITE = "workstation"
 
 
 @dataclass(frozen=True)
+class Paths:
+    """Where large things lie, as absolute paths; None where none is configured."""
+
+    runs: Path
+    checkpoints: Path | None
+    scratch: Path | None
+    data: list[Path]  # searched in this order
+
+
+@dataclass(frozen=True)
 class Project:
     """A project of this template.
 
@@ -96,11 +106,8 @@ class Project:
         raise LabError(f"no site {name!r}{nearest(name, names)}. Sites: {', '.join(sorted(names))}")
 
     @cached_property
-    def paths(self) -> dict[str, Any]:
-        """The paths of the configuration, without trial and command line.
-
-        `runs` is a Path, `checkpoints` and `scratch` are a Path or None, `data` is a list of Paths.
-        """
+    def paths(self) -> Paths:
+        """The paths of the configuration, without trial and command line."""
         config = read_yaml(self.source / "conf" / "config.yaml")
         site = read_yaml(self.site_file(site_of(config)))
         raw = {"runs": "runs", "checkpoints": None, "data": ["data"], "scratch": None}
@@ -117,7 +124,7 @@ def site_of(config: dict[str, Any]) -> str:
     return DEFAULT_SITE
 
 
-def resolve_paths(raw: dict[str, Any], root: Path) -> dict[str, Any]:
+def resolve_paths(raw: dict[str, Any], root: Path) -> Paths:
     """Absolute paths of a `paths` section: variables expanded, relative ones below `root`.
 
     A path that names an unset variable is dropped.
@@ -133,12 +140,12 @@ def resolve_paths(raw: dict[str, Any], root: Path) -> dict[str, Any]:
         )
     entries = raw["data"] if isinstance(raw["data"], list) else [raw["data"]]
     data = [expand_path(entry, root) for entry in entries]
-    return {
-        "runs": runs,
-        "checkpoints": expand_path(raw.get("checkpoints"), root),
-        "scratch": expand_path(raw.get("scratch"), root),
-        "data": [path for path in data if path is not None],
-    }
+    return Paths(
+        runs=runs,
+        checkpoints=expand_path(raw.get("checkpoints"), root),
+        scratch=expand_path(raw.get("scratch"), root),
+        data=[path for path in data if path is not None],
+    )
 
 
 def expand_path(text: str | None, root: Path) -> Path | None:

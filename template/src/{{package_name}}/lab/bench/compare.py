@@ -98,5 +98,5 @@ def code_to_compare(
         "remote": None,
         "prefix": prefix,
     }
-    unpack_code(code, project.root, project.paths["runs"] / STORE, folder)
+    unpack_code(code, project.root, project.paths.runs / STORE, folder)
     return ComparedCode(overrides, env.frozen_environment(folder, prefix, project.root, commit))

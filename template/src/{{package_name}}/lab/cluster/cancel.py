@@ -20,7 +20,7 @@ def cancel_command(project: Project, args: list[str]) -> None:
     parser.add_argument("run", nargs="+", help="an id or its beginning, a tag, @last")
     names = parser.parse_args(args).run
     states = JobStates()
-    for run in [find_run(project.paths["runs"], name) for name in names]:
+    for run in [find_run(project.paths.runs, name) for name in names]:
         cancel(run, states)
 
 

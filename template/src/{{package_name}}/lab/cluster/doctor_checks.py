@@ -139,9 +139,10 @@ def gpu_health(project: Project) -> Iterator[Finding]:
 
 def disks(project: Project) -> Iterator[Finding]:
     for name in ("runs", "checkpoints", "scratch"):
-        if project.paths[name]:
-            yield from disk(f"paths.{name}", project.paths[name])
-    for i, path in enumerate(project.paths["data"]):
+        path = getattr(project.paths, name)
+        if path is not None:
+            yield from disk(f"paths.{name}", path)
+    for i, path in enumerate(project.paths.data):
         yield from disk(f"paths.data[{i}]", path)
         if has_many_files(path):
             yield Finding(

@@ -32,7 +32,7 @@ def logs_command(project: Project, args: list[str]) -> int:
         help="only what rank N and the job script print",
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths["runs"], options.run)
+    run = find_run(project.paths.runs, options.run)
     job = require_job(run)
     log = LogReader(run.dir / "job.log", options.rank)
     if options.follow:

@@ -44,9 +44,7 @@ def queue(project: Project | None = None) -> list[Job]:
     """Your runs of this project that are queued or running, newest first."""
     project = project or Project.find()
     states = JobStates()
-    jobs = [
-        _job_of(Path(directory), states) for directory in run_directories(project.paths["runs"])
-    ]
+    jobs = [_job_of(Path(directory), states) for directory in run_directories(project.paths.runs)]
     waiting_or_running = [job for job in jobs if job is not None]
     return sorted(waiting_or_running, key=lambda job: job.run_id, reverse=True)
 

@@ -31,7 +31,7 @@ def reproduce_command(project: Project, args: list[str]) -> int | None:
     names_one_run = len(words) == 1 and not words[0].startswith("-")
     if not overrides or not names_one_run:
         return reproduce_here(project, args)
-    original = find_run(project.paths["runs"], words[0])
+    original = find_run(project.paths.runs, words[0])
     if original.trial == TRIAL_OF_COMMANDS:
         raise LabError(
             f"{original.id} ran a command, not a training."

@@ -54,7 +54,7 @@ def offline_runs(project: Project) -> list[Path]:
     """Directories of offline W&B runs that have ended and were not uploaded, oldest first."""
     job_state = job_state_of()
     folders = []
-    for run_dir in map(Path, run_directories(project.paths["runs"])):
+    for run_dir in map(Path, run_directories(project.paths.runs)):
         waiting = [
             file.parent
             for file in run_dir.glob("wandb/offline-run-*/*.wandb")

@@ -125,7 +125,7 @@ def finish_config(config: DictConfig, project: Project, trial: str, name: str) -
         )
     _absolute_targets(config, trial)
     raw = OmegaConf.to_container(resolve(config).paths)
-    for key, value in resolve_paths(raw, project.root).items():
+    for key, value in vars(resolve_paths(raw, project.root)).items():
         config.paths[key] = (
             [str(p) for p in value] if isinstance(value, list) else value and str(value)
         )

@@ -36,7 +36,7 @@ def disks_command(project: Project, args: list[str]) -> None:
     directories = {
         "data": layout.path.parent,
         "home": Path.home(),
-        "scratch": project.paths["scratch"],
+        "scratch": project.paths.scratch,
         "node-local": node_local_directory(),
         "/dev/shm": Path("/dev/shm"),
     }

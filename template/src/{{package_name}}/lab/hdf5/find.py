@@ -70,7 +70,7 @@ def _resolve_search(search: Sequence[str | Path]) -> list[Path]:
     with suppress(LabError):  # outside of a project, relative directories lie here
         root = Project.find().root
     entries = [str(entry) for entry in search]
-    return resolve_paths({"runs": ".", "data": entries}, root)["data"]
+    return resolve_paths({"runs": ".", "data": entries}, root).data
 
 
 def parser_for_one_file(command: str, description: str) -> argparse.ArgumentParser:
@@ -90,4 +90,4 @@ def data_file_of(project: Project, name: str) -> Path:
     """
     if Path(name).exists() or Path(name).suffix:
         return Path(name)
-    return find_data_file(read_data_config(project, name).path, project.paths["data"])
+    return find_data_file(read_data_config(project, name).path, project.paths.data)

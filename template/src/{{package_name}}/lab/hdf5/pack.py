@@ -266,7 +266,7 @@ def writable_directory(project: Project) -> Path:
     Raises:
         LabError: there is none.
     """
-    directories = project.paths["data"]
+    directories = project.paths.data
     for directory in directories:
         existing = next(path for path in (directory, *directory.parents) if path.exists())
         if os.access(existing, os.W_OK | os.X_OK):

@@ -20,7 +20,7 @@ def note_command(project: Project, args: list[str]) -> None:
     parser = run_parser("note", "Adds a note to a run.")
     parser.add_argument("text", nargs="+")
     options = parser.parse_args(args)
-    annotate(find_run(project.paths["runs"], options.run), note=" ".join(options.text))
+    annotate(find_run(project.paths.runs, options.run), note=" ".join(options.text))
 
 
 def tag_command(project: Project, args: list[str]) -> None:
@@ -33,7 +33,7 @@ def tag_command(project: Project, args: list[str]) -> None:
     parser.add_argument("tags", nargs="+", metavar="TAG")
     parser.add_argument("--remove", action="store_true", help="remove the tags")
     options = parser.parse_args(args)
-    run = find_run(project.paths["runs"], options.run)
+    run = find_run(project.paths.runs, options.run)
     for tag in options.tags:
         if not TAG.fullmatch(tag):
             raise LabError(

@@ -18,7 +18,7 @@ def code_command(project: Project, args: list[str]) -> None:
     parser = run_parser("code", "Writes the frozen code of a run.")
     parser.add_argument("directory", nargs="?", type=Path, help="a new directory (code-<run>)")
     options = parser.parse_args(args)
-    run = find_run(project.paths["runs"], options.run)
+    run = find_run(project.paths.runs, options.run)
     directory = (options.directory or Path(f"code-{run.id}")).absolute()
     if directory.exists():
         raise LabError(f"{directory} exists already; name a new directory")

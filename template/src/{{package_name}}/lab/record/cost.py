@@ -40,7 +40,7 @@ def cost_command(project: Project, args: list[str]) -> None:
         prog="lab runs cost",
         description="Hours, GPU-hours and energy of all runs, failed ones too.",
     ).parse_args(args)
-    rows = read_rows(project.paths["runs"])
+    rows = read_rows(project.paths.runs)
     print(f"{'':<{NAME_WIDTH}}{'runs':>7}{'hours':>10}{'GPU-hours':>11}{'kWh':>9}")
     for name, group_of in GROUPINGS.items():
         groups = defaultdict(list)

@@ -36,8 +36,8 @@ def diff_command(project: Project, args: list[str]) -> int:
     )
     parser.add_argument("other", help="a second run")
     options = parser.parse_args(args)
-    a = find_run(project.paths["runs"], options.run)
-    b = find_run(project.paths["runs"], options.other)
+    a = find_run(project.paths.runs, options.run)
+    b = find_run(project.paths.runs, options.other)
     print(f"{a.id} ({a.trial}) -> {b.id} ({b.trial})")
     differences = {
         "code": code_differences(a, b, project.root),

@@ -52,7 +52,7 @@ def list_command(project: Project, args: list[str], job_state_of: JobStateOf | N
     output.add_argument("--csv", action="store_true", help="a line per run, a column per metric")
     options = parser.parse_args(args)
     filters = [parse_filter(text) for text in options.where]
-    all_rows = read_rows(project.paths["runs"], job_state_of)
+    all_rows = read_rows(project.paths.runs, job_state_of)
     metrics = [wanted.key for wanted in filters if wanted.is_metric]
     for metric in metrics:
         require_metric(all_rows, metric)

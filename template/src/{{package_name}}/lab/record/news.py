@@ -32,7 +32,7 @@ class LastLook:
 
 
 def news_command(project: Project, args: list[str], job_state_of: JobStateOf | None = None) -> None:
-    runs = project.paths["runs"]
+    runs = project.paths.runs
     path = runs / ".looked" / f"{user()}.json"
     last_look = LastLook(**(read_json(path) or {}))
     now_unix_s = time.time()

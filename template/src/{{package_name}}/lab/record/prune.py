@@ -49,7 +49,7 @@ def prune_command(project: Project, args: list[str]) -> None:
     parser.add_argument("--yes", action="store_true", help="really delete")
     options = parser.parse_args(args)
     filters = [parse_filter(text) for text in options.where or [DEFAULT_FILTER]]
-    rows = read_rows(project.paths["runs"])
+    rows = read_rows(project.paths.runs)
     needed = needed_runs(rows, project.source / "trials", options.keep_best, options.metric)
     unneeded = [
         row
@@ -84,7 +84,7 @@ def needed_runs(rows: list[Row], trials: Path, n_best: int, metric: str) -> set[
 
 def delete_runs(directories: list[Path], project: Project) -> None:
     """Deletes runs with their checkpoints, then bundles and refs that no remaining run has."""
-    runs = project.paths["runs"]
+    runs = project.paths.runs
     commits = set()
     for directory in directories:
         commits |= commits_of(directory)

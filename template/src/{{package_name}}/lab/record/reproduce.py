@@ -39,7 +39,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
-    original = find_run(project.paths["runs"], options.run)
+    original = find_run(project.paths.runs, options.run)
     require_data(original)
     print_environment_differences(original, project)
     repeated = run_again(project, original)
@@ -86,7 +86,7 @@ def run_again(project: Project, original: Run) -> Run:
     Raises:
         Failed: the training failed.
     """
-    runs = project.paths["runs"]
+    runs = project.paths.runs
     directories_before = set(run_directories(runs))
     with tempfile.TemporaryDirectory(prefix="lab-frozen-") as temporary:
         code = Path(temporary).resolve() / "code"

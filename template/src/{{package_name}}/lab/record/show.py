@@ -40,7 +40,7 @@ def show_command(project: Project, args: list[str], job_state_of: JobStateOf | N
         "--json", action="store_true", help="the whole record with status, run_dir and metrics"
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths["runs"], options.run)
+    run = find_run(project.paths.runs, options.run)
     row = read_row(str(run.dir), job_state_of)
     if options.json:
         print(json.dumps(as_dict(run, row), indent=1))

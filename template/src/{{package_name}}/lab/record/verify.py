@@ -36,9 +36,9 @@ def verify_command(project: Project, args: list[str]) -> int:
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths["runs"], options.run)
+    run = find_run(project.paths.runs, options.run)
     if options.other:
-        other = find_run(project.paths["runs"], options.other)
+        other = find_run(project.paths.runs, options.other)
         return compare_results(run, other, options.tolerance)
     problems = find_problems(run, project.root)
     if problems:

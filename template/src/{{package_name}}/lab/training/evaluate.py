@@ -30,7 +30,7 @@ def eval_command(project: Project, args: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     options = parser.read(args)
     run_name, overrides = run_and_settings(parser, options.overrides)
-    run = find_run(project.paths["runs"], run_name)
+    run = find_run(project.paths.runs, run_name)
     load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = resolve(with_changes(recorded, overrides, MAY_CHANGE, ADVICE))

@@ -30,7 +30,7 @@ def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
     Raises:
         LabError: no such run or checkpoint, or weights that today's code does not fit.
     """
-    source = find_run(Project.find().paths["runs"], str(run))
+    source = find_run(Project.find().paths.runs, str(run))
     task = build_task(OmegaConf.load(source.dir / "config.yaml"))
     load_weights(task, source, checkpoint)
     model = getattr(task, "model", task)

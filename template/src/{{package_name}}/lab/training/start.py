@@ -74,7 +74,7 @@ def resume_command(project: Project, args: list[str]) -> int:
     if env.ATTEMPT in os.environ:
         return join_attempt()
     run_name, overrides = run_and_settings(parser, options.overrides)
-    run = find_run(project.paths["runs"], run_name)
+    run = find_run(project.paths.runs, run_name)
     return train_attempt(project, run, overrides)
 
 

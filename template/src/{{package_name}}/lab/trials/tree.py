@@ -31,7 +31,7 @@ def format_tree(project: Project, metric: str) -> list[str]:
     """A line for each trial: its number of runs and the best value of `metric`."""
     names = trial_names(project)
     parents = {name: parent_of(project.source / "trials" / name) for name in names}
-    runs = read_rows(project.paths["runs"])
+    runs = read_rows(project.paths.runs)
     lines = []
     for name, branches in walk_tree(names, parents):
         numbers = format_numbers(name, runs, metric)
