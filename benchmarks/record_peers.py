@@ -34,7 +34,8 @@ print(len(found))
 
 
 def peers(folder: Path, rounds: int) -> None:
-    """Other tools' listings of 1,000 runs with one metric each. MLflow's runs are made by MLflow; of DVC and Guild, which
+    """Other tools' listings of 1,000 runs with one metric each. MLflow's runs are made by MLflow; of DVC and
+    Guild, which
     take a second or more for each, one run is made and the others are copies of it."""
     make_runs(folder, N_PEERS)
     commands = {"lab runs list": ([sys.executable, "-m", "myproj.lab", "runs", "list"], folder, {})}

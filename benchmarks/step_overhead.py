@@ -5,7 +5,8 @@
 The case that templates of this field are compared on: MLP 784-64-128-64-10 with batch norm, in-memory batches of 128,
 Adam, one thread. In `lab train` logging, checkpoints, metrics and health are on. The same network, wider, has steps of
 about 3 ms and 50 ms.
-One process for each contender and round, interleaved. A ratio is the median over the rounds of the two times of a round.
+One process for each contender and round, interleaved. A ratio is the median over
+the rounds of the two times of a round.
 Needs the packages of constraints.txt.
 """
 

@@ -1,4 +1,4 @@
-"""lab bench: what it measures is what was put in, its forecast follows from it, and nothing of it stays but its result."""
+"""lab bench: what it measures is what was put in, its forecast follows from it, and only its result stays."""
 
 import json
 import pstats
@@ -88,7 +88,7 @@ SLOW = ("trial=slow", "data=late", *CPU)
 
 @pytest.fixture(scope="module")
 def slow(home):
-    """The shared project with two trials and data whose parts take a known time; `edited` was edited after its commit."""
+    """The shared project with two trials whose parts take a known time; `edited` was edited after its commit."""
     (home / "src/myproj/clock.py").write_text(CLOCK)
     (home / "src/myproj/late.py").write_text(DATA)
     (home / "src/myproj/conf/data/late.yaml").write_text(LATE)

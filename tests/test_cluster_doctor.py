@@ -1,5 +1,5 @@
 # ruff: noqa: F811 (fixtures are imported by name)
-"""What is wrong with a machine or a node, and what a cluster says of itself; the answers of others' tools are recorded."""
+"""What is wrong with a machine or a node, and what a cluster says of itself; other tools' answers are recorded."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # ruff: noqa: F811 (fixtures are imported by name)
-"""Jobs by run: their state in every listing, queue, logs, cancel, sync, prefetch; the schedulers' answers are recorded."""
+"""Jobs by run: their state in listings, queue, logs, cancel, sync, prefetch; the schedulers' answers are recorded."""
 
 import importlib.util
 import json
@@ -174,7 +174,8 @@ def test_only_offline_runs_that_ended_are_uploaded_and_each_once(lab):
     assert not marker.exists()
     lab.fake("wandb")
     # `lab sync` prefers the wandb next to its Python
-    code = f"import sys; sys.executable = '{lab.tools}/python'; from myproj.lab.cli import main; sys.exit(main(['sync']))"
+    code = f"import sys; sys.executable = '{lab.tools}/python'; "
+    code += "from myproj.lab.cli import main; sys.exit(main(['sync']))"
     call(lab.folder, sys.executable, "-c", code)
     assert f"wandb sync {to_upload}" in lab.calls.read_text()
     assert marker.exists()

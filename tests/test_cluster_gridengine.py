@@ -1,4 +1,4 @@
-"""Jobs on a real Grid Engine of one node, which tests/cluster/gridengine_up.sh starts. Needs root; `make test-cluster`."""
+"""Jobs on a real Grid Engine of one node (tests/cluster/gridengine_up.sh). Needs root; `make test-cluster`."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Job scripts: one stored whole for each scheduler, for every site and shape what differs; shellcheck reads them all."""
+"""Job scripts: one stored whole for each scheduler, else what differs for a site; shellcheck reads them all."""
 
 import re
 import shutil
@@ -129,5 +129,6 @@ def test_every_job_key_reaches_slurm():
     assert directives >= {
         "--nodes=2", "--gres=gpu:4", "--ntasks-per-node=2", "--cpus-per-task=6", "--mem=64G", "--time=26:00:00",
         "--account=acc", "--partition=gpu", "--qos=high", "--constraint=a100", "--dependency=afterok:77",
-        "--exclude=n3", "--mail-user=a@b.org", "--comment=hello", "--signal=B:USR2@120", "--requeue", "--open-mode=append",
+        "--exclude=n3", "--mail-user=a@b.org", "--comment=hello", "--signal=B:USR2@120", "--requeue",
+        "--open-mode=append",
     }  # fmt: skip

@@ -134,7 +134,8 @@ class GAN(L.LightningModule):
         real = batch[0]
         optimizer_g, optimizer_c = self.optimizers()
         fake = self.generator(torch.randn(len(real), self.n_latent, device=self.device)).reshape(-1, 1, 8, 8)
-        loss_c = nn.functional.softplus(-self.critic(real)).mean() + nn.functional.softplus(self.critic(fake.detach())).mean()
+        loss_c = nn.functional.softplus(-self.critic(real)).mean()
+        loss_c = loss_c + nn.functional.softplus(self.critic(fake.detach())).mean()
         optimizer_c.zero_grad()
         self.manual_backward(loss_c)
         optimizer_c.step()

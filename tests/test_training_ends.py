@@ -1,4 +1,4 @@
-"""How trainings end: stopped, continued, extended, failed, out of disk; and what the record then says, or must not say."""
+"""How trainings end: stopped, resumed, extended, failed, out of disk; and what the record says then."""
 
 import json
 import os

@@ -63,8 +63,8 @@ class RanksEnvironment(ClusterEnvironment):
     def __init__(self, ranks: Ranks) -> None:
         if not ranks.even:
             raise LabError(
-                f"{ranks.world_size} processes on {ranks.n_nodes} nodes, {ranks.local_size} of them here: the nodes are "
-                "uneven.\nTraining needs the same number on every node: srun --ntasks-per-node=N, or mpirun -npernode N"
+                f"{ranks.world_size} processes on {ranks.n_nodes} nodes, "
+                f"{ranks.local_size} of them here: the nodes are uneven.\nTraining needs the same number on every node: srun --ntasks-per-node=N, or mpirun -npernode N"
             )
         self.ranks = ranks
         self.main_address = ranks.main_address
