@@ -230,7 +230,7 @@ def test_lists_become_points_in_the_order_typed(lab):
         ["trial=wide", "seed=1", "optimizer.lr=0.0003"],
     ]
     assert points(["model.sizes=[1,2]", "seed=range(0,3)"])[2] == ["model.sizes=[1,2]", "seed=2"]
-    with pytest.raises(lab.errors.LabError, match="lab sweep"):
+    with pytest.raises(lab.errors.LabError, match="key=a,b,c"):
         points(["optimizer.lr=interval(0,1)"])
 
 

@@ -1,25 +1,23 @@
 """Every mistake is answered with exit code 2, without a traceback, with the nearest valid thing, before torch is imported."""
 
 import os
-import resource
 import subprocess
 import sys
 
 import pytest
 
 WRAPPER = """
-import resource, sys
+import sys
 from myproj.lab.cli import main
 code = main(sys.argv[1:])
 heavy = sorted({"torch", "lightning", "h5py"} & set(sys.modules))
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(f"HEAVY={heavy} CPU={used.ru_utime + used.ru_stime:.2f}")
+print(f"HEAVY={heavy}")
 sys.exit(code)
 """
 
 
 def answer(project, *args, cwd=None):
-    """Exit code, text, heavy modules and CPU seconds of one lab command in a fresh process."""
+    """Exit code, text and heavy modules of one lab command in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-c", WRAPPER, *args],
         cwd=cwd or project,
@@ -30,8 +28,8 @@ def answer(project, *args, cwd=None):
     )
     text = done.stdout + done.stderr
     assert "Traceback" not in text, text
-    heavy, cpu_s = text.split("HEAVY=")[1].split(" CPU=") if "HEAVY=" in text else ("[]", "0")
-    return done.returncode, text, heavy, float(cpu_s.split()[0])
+    heavy = [line.removeprefix("HEAVY=") for line in text.splitlines() if line.startswith("HEAVY=")]
+    return done.returncode, text, heavy[0] if heavy else "[]"
 
 
 TYPED = {
@@ -51,7 +49,7 @@ TYPED = {
     "trial=baseline log.progress.bar=1": "unknown setting",
     "trial=baseline trainer=3 optimizer": "not a setting",
     "experiment=baseline": "did you mean: trial=baseline",
-    "trial=baseline -m seed=1": "lab sweep",
+    "trial=baseline -m seed=1": "lab submit",
     "trial=baseline seed=0,1": "lab submit",
     "trial=baseline model.depth={_target_: torch.nn.Linear": "not a setting",
     "trial=baseline model=resnet": "_target_",
@@ -65,11 +63,10 @@ TYPED = {
 @pytest.mark.parametrize("typed", TYPED)
 def test_a_mistake_on_the_command_line(project, typed):
     args = typed.split(" ") if "{" not in typed else typed.split(" ", 1)
-    code, text, heavy, cpu_s = answer(project, "train", *[word for word in args if word])
+    code, text, heavy = answer(project, "train", *[word for word in args if word])
     assert code == 2
     assert TYPED[typed] in text
     assert heavy == "[]"
-    assert cpu_s < 1.0, text
     assert not (project / "runs").exists(), "a mistake leaves no run behind"
 
 
@@ -106,11 +103,10 @@ def test_a_mistake_in_a_trial(own_project, config):
         if "model:" in config or config[0] == "-"
         else f"{config}model: {{_target_: .model.CNN}}\n"
     )
-    code, text, heavy, cpu_s = answer(own_project, "train", "trial=wrong")
+    code, text, heavy = answer(own_project, "train", "trial=wrong")
     assert code == 2
     assert IN_A_TRIAL[config] in text
     assert heavy == "[]"
-    assert cpu_s < 1.0, text
     assert answer(own_project, "config", "trial=baseline")[0] == 0, "a broken trial breaks no other"
 
 
@@ -137,11 +133,10 @@ COMMANDS = {
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_mistake_in_a_command(project, words):
-    code, text, heavy, cpu_s = answer(project, *words)
+    code, text, heavy = answer(project, *words)
     assert code == 2
     assert COMMANDS[words] in text
     assert heavy == "[]"
-    assert cpu_s < 1.0, text
 
 
 def test_outside_a_project_and_inside_another_one(project, tmp_path):
@@ -158,7 +153,6 @@ def test_outside_a_project_and_inside_another_one(project, tmp_path):
 
 
 def test_train_py_names_the_command(project):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run(
         [sys.executable, project / "src/myproj/train.py"],
         capture_output=True,
@@ -167,7 +161,6 @@ def test_train_py_names_the_command(project):
     )
     assert done.returncode == 2
     assert "lab train trial=" in done.stderr
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1.0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import env
-from ..config.layers import trials
+from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..project import Project
 from ..record.bundle import STORE
@@ -42,7 +42,7 @@ def code_to_compare(
     project: Project, word: str, overrides: list[str], folder: Path
 ) -> tuple[list[str], dict[str, str]]:
     """Settings and environment of one side: a trial; a commit, whose code is written to `folder`; `.`, the code as it is."""
-    known, git = trials(project), Git(project.root)
+    known, git = trial_names(project), Git(project.root)
     if word.partition("/")[0] in known:
         return [*overrides, f"trial={word}"], {}
     found = git.run(

@@ -12,9 +12,9 @@ from omegaconf import OmegaConf
 
 from ..config.batch import batches_per_step
 from ..config.compose import Composition, compose
-from ..config.layers import trials
-from ..config.overrides import parse_overrides
+from ..config.overrides import parse_overrides, typed_value
 from ..config.overrides import sweep_points as points_of
+from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import Project
 from .request import Request, build_request
@@ -49,12 +49,12 @@ def plan_submission(
 ) -> Plan:
     """Composes every point and completes the request; writes nothing."""
     typed = parse_overrides(overrides, one_run=False)
-    if command is not None and typed.trial is None:
+    if command is not None and typed_value(typed, "trial") is None:
         overrides = [f"trial={_any_trial(project)}", *overrides]
     points = [compose(project, point) for point in points_of(overrides)]
     here = (
         site_of_host(project)
-        if "site" not in typed.groups and points[0].config.site.scheduler == "local"
+        if typed_value(typed, "site") is None and points[0].config.site.scheduler == "local"
         else None
     )
     if here:
@@ -104,7 +104,7 @@ def plan_nodes(project: Project, overrides: list[str]) -> Plan:
 
 
 def _any_trial(project: Project) -> str:
-    if not (known := trials(project)):
+    if not (known := trial_names(project)):
         raise LabError(
             "a job needs the settings of some trial, and there is none. Make one: lab trials new NAME"
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.check import check_keys
+from ..config.check import Source, check_keys
 from ..errors import LabError, nearest
 from ..project import LAB, Project, read_yaml
 
@@ -66,7 +66,7 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
     """
     defaults = read_yaml(LAB / "conf" / "lab.yaml")["site"]
     given = _without_nulls(values)
-    check_keys(given, defaults, "", where)
+    check_keys(given, defaults, Source(where))
     profile = {
         key: default | given.get(key, {}) if isinstance(default, dict) else given.get(key, default)
         for key, default in defaults.items()
@@ -77,7 +77,7 @@ def checked(values: dict[str, Any], where: str) -> dict[str, Any]:
                 raise LabError(
                     f"{where}: {key}[{i}] must be a section with {', '.join(default)}, but it is {entry!r}"
                 )
-            check_keys(entry, default, "", where, f"{key}[{i}].")
+            check_keys(entry, default, Source(where), f"{key}[{i}].")
         profile[key] = [default | entry for entry in profile[key]]
     for key, allowed in CHOICES.items():
         if (value := (profile | profile["requeue"])[key]) not in allowed:

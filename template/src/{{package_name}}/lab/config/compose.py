@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,21 @@ from hydra import initialize
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import LabError
 from ..project import LAB, Project, resolve_paths
-from .check import absolute_target, check_keys
-from .layers import GROUPS, Layer, read_layer, read_option, trial_layers, trials
-from .overrides import checked_settings, parse_overrides
+from .check import Source, check_keys
+from .check_target import absolute_target
+from .check_typed import check_typed
+from .layers import GROUPS, Layer, read_layer, read_option, trial_layers
+from .overrides import parse_overrides, typed_value
 from .resolve import load_dotenv, recorded_yaml, resolve
+from .trial_names import trial_names
 
 
-@dataclass
+@dataclass(frozen=True)
 class Composition:
     """A composed configuration: `config` resolved, `yaml` the text to record (values of .env left as ${oc.env:NAME}),
     `origin` the file (or "command line") that set each dotted key."""
@@ -31,8 +34,8 @@ class Composition:
     config: DictConfig
     yaml: str
     trial: str
-    overrides: list[str]
-    origin: dict[str, str]
+    overrides: list[str] = field(default_factory=list)
+    origin: dict[str, str] = field(default_factory=dict)
 
 
 def compose(project: Project, overrides: list[str]) -> Composition:
@@ -43,21 +46,27 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     """
     secrets = load_dotenv(project)
     typed = parse_overrides(overrides)
-    if typed.trial is None:
+    if typed_value(typed, "experiment"):
         raise LabError(
-            f"no trial named; add trial=NAME. Trials: {', '.join(trials(project)) or 'none yet: lab trials new NAME'}"
+            f"unknown setting 'experiment'; did you mean: trial={typed_value(typed, 'experiment')}"
         )
-    trial = typed.trial.partition("/")[0]
+    name = typed_value(typed, "trial")
+    if name is None:
+        valid_names = ", ".join(trial_names(project)) or "none yet: lab trials new NAME"
+        raise LabError(f"no trial named; add trial=NAME. Trials: {valid_names}")
+    trial = name.partition("/")[0]
+    groups = [o for o in typed if o.key_or_group in GROUPS and isinstance(o.value(), str | list)]
+    single = [o for o in typed if o not in groups and o.key_or_group != "trial"]
 
     base = [
         read_layer(LAB / "conf" / "lab.yaml"),
         read_layer(project.source / "conf" / "config.yaml"),
     ]
-    own = trial_layers(project, typed.trial)
+    own = trial_layers(project, name)
     choices: dict[str, Any] = {}
     for layer in (*base, *own):
         choices |= layer.defaults
-    choices |= typed.groups
+    choices |= {o.key_or_group: o.value() for o in groups}
     if "data" not in choices:
         raise LabError(
             f"no data chosen; add `- data: NAME` to the defaults of {base[1].path}, with a conf/data/NAME.yaml."
@@ -68,19 +77,18 @@ def compose(project: Project, overrides: list[str]) -> Composition:
 
     below = merge_layers(layers)
     for layer in own:
-        check_keys(layer.values, below, trial, shown_path(layer.path, project))
+        check_keys(layer.values, below, Source(shown_path(layer.path, project), trial))
         below = merge_layers([Layer(layer.path, below), layer])
     layers += own
-    settings = checked_settings(typed.settings, below, trial)
+    settings = check_typed(single, below, trial)
 
-    config = compose_with_hydra(layers, settings)
-    finish_config(config, project, trial, typed.trial)
+    config = finish_config(compose_with_hydra(layers, settings), project, name)
     return Composition(
         config=resolve(config),
         yaml=recorded_yaml(config, secrets),
-        trial=typed.trial,
+        trial=name,
         overrides=overrides,
-        origin=origin_of_keys(layers, project, typed.settings),
+        origin=origin_of_keys(layers, project, single),
     )
 
 
@@ -112,37 +120,46 @@ def compose_with_hydra(layers: list[Layer], settings: list[str]) -> DictConfig:
         raise LabError(f"{str(error).splitlines()[0]} (settings: {' '.join(settings)})") from error
 
 
-def finish_config(config: DictConfig, project: Project, trial: str, name: str) -> None:
-    """Names the trial, makes its dot-targets absolute, and its paths."""
-    OmegaConf.set_struct(config, False)
-    with open_dict(config):
-        config.trial = name
-    if "model" not in config and str(config.get("task", {}).get("_target_", "")).endswith(
-        ".task.Classifier"
-    ):
+def finish_config(config: DictConfig, project: Project, name: str) -> DictConfig:
+    """A copy with the trial's name, absolute targets and absolute paths.
+
+    Raises:
+        LabError: the project's own task has no model, or a target lies in another trial.
+    """
+    trial = name.partition("/")[0]
+    values = OmegaConf.to_container(config, resolve=False)
+    values["trial"] = name
+    task = values.get("task") or {}
+    if "model" not in values and str(task.get("_target_", "")).endswith(".task.Classifier"):
         raise LabError(
             f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN"
         )
-    _absolute_targets(config, trial)
-    raw = OmegaConf.to_container(resolve(config).paths)
-    for key, value in resolve_paths(raw, project.root).items():
-        config.paths[key] = (
-            [str(p) for p in value] if isinstance(value, list) else value and str(value)
-        )
+    finished = OmegaConf.create(with_absolute_targets(values, trial))
+    paths = OmegaConf.to_container(resolve(finished).paths)
+    return OmegaConf.merge(finished, {"paths": absolute_paths(paths, project)})
 
 
-def _absolute_targets(node: Any, trial: str) -> None:
-    if isinstance(node, DictConfig):
-        raw = OmegaConf.to_container(node, resolve=False)
-        for key, value in raw.items():
-            if key == "_target_" and isinstance(value, str):
-                node[key] = absolute_target(value, trial)
-            elif isinstance(value, dict):
-                _absolute_targets(node[key], trial)
-            elif isinstance(value, list):
-                for i, item in enumerate(value):
-                    if isinstance(item, dict):
-                        _absolute_targets(node[key][i], trial)
+def with_absolute_targets(values: Any, trial: str) -> Any:
+    """A copy in which every `_target_` that begins with a dot names the trial's own directory."""
+    if isinstance(values, list):
+        return [with_absolute_targets(item, trial) for item in values]
+    if not isinstance(values, dict):
+        return values
+    copied = {key: with_absolute_targets(item, trial) for key, item in values.items()}
+    if isinstance(values.get("_target_"), str):
+        copied["_target_"] = absolute_target(values["_target_"], trial)
+    return copied
+
+
+def absolute_paths(paths: dict[str, Any], project: Project) -> dict[str, Any]:
+    """The section `paths` with variables expanded, as text, since the record is YAML."""
+    texts: dict[str, Any] = {}
+    for key, value in resolve_paths(paths, project.root).items():
+        if isinstance(value, list):
+            texts[key] = [str(path) for path in value]
+        else:
+            texts[key] = None if value is None else str(value)
+    return texts
 
 
 def origin_of_keys(layers: list[Layer], project: Project, settings: list) -> dict[str, str]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import LabError, nearest
 from ..project import LAB, Project
+from .trial_names import TRIAL_NAME, trial_names, variant_names
 
-TRIAL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 GROUPS = ("data", "optimizer", "schedule", "trainer", "logger", "profile", "site")
 
 
@@ -74,24 +73,11 @@ def _choices(path: Path, defaults: list[Any]) -> dict[str, Any]:
     return choices
 
 
-def trials(project: Project) -> list[str]:
-    """Names of the trials: the directories of trials/ that hold a config.yaml."""
-    return sorted(path.parent.name for path in (project.source / "trials").glob("*/config.yaml"))
-
-
-def variants(project: Project, trial: str) -> list[str]:
-    return sorted(
-        path.stem
-        for path in (project.source / "trials" / trial).glob("*.yaml")
-        if path.stem != "config"
-    )
-
-
 def trial_layers(project: Project, name: str) -> list[Layer]:
     """The layers of `trial` or `trial/variant`; a LabError names the nearest one when there is none."""
     trial, _, variant = name.partition("/")
-    if trial not in trials(project):
-        known = trials(project)
+    if trial not in trial_names(project):
+        known = trial_names(project)
         there = f"Trials: {', '.join(known)}" if known else "There is none yet: lab trials new NAME"
         raise LabError(f"no trial {trial!r}{nearest(trial, known)}. {there}")
     if not TRIAL_NAME.fullmatch(trial):
@@ -101,8 +87,8 @@ def trial_layers(project: Project, name: str) -> list[Layer]:
     directory = project.source / "trials" / trial
     layers = [read_layer(directory / "config.yaml")]
     if variant:
-        if variant not in variants(project, trial):
-            known = variants(project, trial)
+        if variant not in variant_names(project, trial):
+            known = variant_names(project, trial)
             raise LabError(
                 f"trial {trial!r} has no variant {variant!r}{nearest(variant, known)}. "
                 f"Variants are YAML files beside its config.yaml: {', '.join(known) or 'none yet'}"

@@ -9,8 +9,8 @@ import traceback
 from importlib import import_module
 
 from ..config.compose import compose
-from ..config.layers import trials
 from ..config.overrides import SettingsParser
+from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import PACKAGE, Project
 
@@ -25,7 +25,7 @@ def check_command(project: Project, args: list[str]) -> int:
     chosen = parser.read(args)
     named = any(override.startswith("trial=") for override in chosen.overrides)
     worst = 0
-    for trial in [None] if named else trials(project):
+    for trial in [None] if named else trial_names(project):
         overrides = chosen.overrides if named else [f"trial={trial}", *chosen.overrides]
         try:
             print(check(project, overrides, batch=not chosen.no_batch), flush=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import argparse
 import keyword
-import re
 import shutil
 from pathlib import Path
 
+from ..config.trial_names import TRIAL_NAME, trial_names
 from ..errors import LabError, nearest
 from ..project import Project
 
-NAME = re.compile(r"[a-z][a-z0-9_]*")
 README = """# {name}
 
 **Parent.** [{parent}](../{parent}/README.md)
@@ -60,7 +59,7 @@ def new_trial(project: Project, name: str, parent: str) -> Path:
     """
     folder = project.source / "trials"
     known = trial_names(project)
-    if not NAME.fullmatch(name) or keyword.iskeyword(name):
+    if not TRIAL_NAME.fullmatch(name) or keyword.iskeyword(name):
         raise LabError(
             f"trial name {name!r} must be lower-case letters, digits and _, beginning with a letter, and no Python word."
         )
@@ -80,7 +79,3 @@ def new_trial(project: Project, name: str, parent: str) -> Path:
     )
     aside.rename(folder / name)
     return folder / name
-
-
-def trial_names(project: Project) -> list[str]:
-    return sorted(path.parent.name for path in (project.source / "trials").glob("*/config.yaml"))

@@ -7,9 +7,9 @@ import argparse
 import re
 from pathlib import Path
 
+from ..config.trial_names import trial_names
 from ..project import Project
 from ..record.index import ranked, rows
-from .new import trial_names
 
 PARENT = re.compile(r"^\*\*Parent\.\*\* \[([a-z][a-z0-9_]*)\]", re.MULTILINE)
 
