@@ -49,8 +49,12 @@ TYPED = {
     "trial=baseline log.progress.bar=1": "unknown setting",
     "trial=baseline trainer=3 optimizer": "not a setting",
     "experiment=baseline": "did you mean: trial=baseline",
-    "trial=baseline -m seed=1": "lab submit",
     "trial=baseline seed=0,1": "lab submit",
+    "trial=baseline -m seed=0,1 model.widht=8": "did you mean: width",
+    "trial=baseline --cfg job seed=1": "lab config trial=baseline seed=1",
+    "trial=baseline --info defaults": "lab config trial=baseline --defaults",
+    "trial=baseline +seeed=1": "did you mean: seed",
+    "trial=baseline ~optimizer.lrr": "did you mean: optimizer.lr",
     "trial=baseline model.depth={_target_: torch.nn.Linear": "not a setting",
     "trial=baseline model=resnet": "_target_",
     "trial=baseline logger.wandb.project=x": "It comes with logger=wandb",
@@ -84,9 +88,12 @@ IN_A_TRIAL = {
     "- seed\n": "must hold `key: value` lines",
     "site:\n  paths:\n    rums: x\n": "site.paths.runs",
     "logger:\n  wandb:\n    project: x\n": "It comes with logger=wandb",
-    "defaults:\n  - schedule: constant\nschedule:\n  warmup_steps: 3\n": "It comes with schedule=cosine",
-    "defaults:\n  - optimiser: sgd\n": "did you mean: optimizer",
-    "defaults:\n  - optimizer: sgdd\n": "did you mean: sgd",
+    "defaults:\n  - override /schedule: constant\nschedule:\n  warmup_steps: 3\n": "It comes with schedule=cosine",
+    "defaults:\n  - optimiser: sgd\n": "- override /optimizer: sgd",
+    "defaults:\n  - optimizer: sgd\n": "- override /optimizer: sgd",
+    "defaults:\n  - override /optimiser: sgd\n": "did you mean: optimizer",
+    "defaults:\n  - override /optimizer: sgdd\n": "did you mean: sgd",
+    "defaults:\n  - /optimiser: sgd\n": "did you mean: optimizer",
     "model:\n  _target_: myproj.trials.baseline.model.CNN\n": "another trial",
     "task:\n  _target_: nowhere.Task\n": "no module 'nowhere'",
     "seed: ${sed}\n": "seed: Interpolation key 'sed' not found",
@@ -108,6 +115,42 @@ def test_a_mistake_in_a_trial(own_project, config):
     assert IN_A_TRIAL[config] in text
     assert heavy == "[]"
     assert answer(own_project, "config", "trial=baseline")[0] == 0, "a broken trial breaks no other"
+
+
+IN_OTHER_FILES = {
+    "conf/config.yaml": {
+        "trainer:\n  max_epoch: 3\n": "trainer.max_epochs",
+        "trainer:\n  epochs: 3\n": "unknown setting 'trainer.epochs'",
+        "seeed: 3\n": "did you mean: seed",
+        "trianer:\n  max_epochs: 3\n": "did you mean: trainer",
+        "seed: one\n": "must be a whole number",
+        "task:\n  _target_: ${package}.task.Classifer\n": "did you mean: Classifier",
+        "task:\n  _target_: ${package}.task.Classifier\n  optimiser: null\n": "did you mean: optimizer",
+    },
+    "conf/optimizer/adamw.yaml": {
+        "_target_: torch.optim.AdamW\nlrr: 1\n": "did you mean: lr",
+        "defaults:\n  - bases\n": "optimizer/bases",
+        "lr: [\n": "optimizer/adamw.yaml, line 2",
+    },
+    "conf/trainer/auto.yaml": {
+        "max_epoch: 3\n": "did you mean: trainer.max_epochs",
+        "max_epochs: many\n": "must be a whole number",
+    },
+}
+OTHER_CASES = [(file, text) for file, texts in IN_OTHER_FILES.items() for text in texts]
+
+
+@pytest.mark.parametrize(("file", "text"), OTHER_CASES)
+def test_a_mistake_in_a_file_of_the_configuration(own_project, file, text):
+    path = own_project / "src/myproj" / file
+    path.parent.mkdir(exist_ok=True)
+    before = path.read_text().split("task:")[0] if path.exists() else ""
+    path.write_text(before + text)
+    code, answered, heavy = answer(own_project, "train", "trial=baseline")
+    assert code == 2
+    assert IN_OTHER_FILES[file][text] in answered
+    assert f"src/myproj/{file}" in answered
+    assert heavy == "[]"
 
 
 COMMANDS = {

@@ -11,39 +11,28 @@ import torch
 from conftest import call
 from trainings import add_trial, last
 
-LION = "lion:\n  _target_: torch.optim.AdamW\n  _partial_: true\n  lr: 0.5\n"
+LION = "_target_: torch.optim.AdamW\n_partial_: true\nlr: {lr}\n"
 
 
-def test_options_lie_in_one_file_or_in_files_of_their_own(own_project):
-    conf = own_project / "src/myproj/conf"
-    (conf / "optimizer.yaml").write_text(LION)
-    (conf / "optimizer").mkdir()
-    (conf / "optimizer/sgd.yaml").write_text(
-        "_target_: torch.optim.SGD\n_partial_: true\nlr: 0.25\n"
-    )
+def test_options_are_files_and_the_projects_own_come_first(own_project):
+    folder = own_project / "src/myproj/conf/optimizer"
+    folder.mkdir()
+    (folder / "lion.yaml").write_text(LION.format(lr=0.5))
+    (folder / "sgd.yaml").write_text(LION.format(lr=0.25))
 
     def origin(option):
         return call(
             own_project, "lab", "config", "trial=baseline", f"optimizer={option}", "--origin"
         )
 
-    assert "optimizer.lr=0.5  # src/myproj/conf/optimizer.yaml" in origin("lion"), (
-        "beside the template's"
-    )
+    assert "optimizer.lr=0.5  # src/myproj/conf/optimizer/lion.yaml" in origin("lion")
     assert "optimizer.lr=0.25  # src/myproj/conf/optimizer/sgd.yaml" in origin("sgd"), (
         "in place of the template's"
     )
-    assert "optimizer.lr=0.001  # src/myproj/lab/conf/optimizer.yaml" in origin("adam")
+    assert "optimizer.lr=0.001  # src/myproj/lab/conf/optimizer/adam.yaml" in origin("adam")
     assert "momentum" not in origin("sgd")
     said = call(own_project, "lab", "config", "trial=baseline", "optimizer=lyon", rc=2)
     assert "did you mean: lion. Options of optimizer: adam, adamw, lamb, lars, lion, sgd" in said
-
-
-def test_settings_where_options_belong(own_project):
-    (own_project / "src/myproj/conf/optimizer.yaml").write_text("lr: 0.5\n")
-    said = call(own_project, "lab", "config", "trial=baseline", "optimizer=lr", rc=2)
-    assert "must hold the options of optimizer by name" in said
-    assert "conf/optimizer/NAME.yaml" in said
 
 
 LINEAR = """
@@ -102,10 +91,16 @@ def trials(home):
     model = "model:\n  _target_: .model."
     add_trial(home, "linear", config_yaml=f"{model}Linear\n", model_py=LINEAR)
     add_trial(
-        home, "tinted", config_yaml=f"defaults:\n  - data: colour\n{model}Wide\n", model_py=WIDE
+        home,
+        "tinted",
+        config_yaml=f"defaults:\n  - override /data: colour\n{model}Wide\n",
+        model_py=WIDE,
     )
     add_trial(
-        home, "late", config_yaml=f"defaults:\n  - data: slow\n{model}Linear\n", model_py=LINEAR
+        home,
+        "late",
+        config_yaml=f"defaults:\n  - override /data: slow\n{model}Linear\n",
+        model_py=LINEAR,
     )
     return home
 

@@ -85,9 +85,11 @@ class Project:
         trial and command line."""
         config = read_yaml(self.source / "conf" / "config.yaml")
         chosen = [
-            entry["site"]
+            option
             for entry in config.get("defaults", [])
-            if isinstance(entry, dict) and "site" in entry
+            if isinstance(entry, dict)
+            for group, option in entry.items()
+            if group.removeprefix("override ").strip().removeprefix("/") == "site"
         ]
         site = read_yaml(self.site_file(chosen[0] if chosen else "workstation"))
         raw = {"runs": "runs", "checkpoints": None, "data": ["data"], "scratch": None}

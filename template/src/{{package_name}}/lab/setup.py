@@ -48,7 +48,7 @@ def main():
 def environment_path():
     """`paths.environment` of conf/config.yaml, else of the site's profile, else .venv."""
     config = (PACKAGE / "conf" / "config.yaml").read_text(encoding="utf-8")
-    site = re.search(r"^[ \t]*-[ \t]*site:[ \t]*([\w-]+)", config, re.MULTILINE)
+    site = re.search(r"^[ \t]*-[ \t]*(?:override[ \t]+)?/?site:[ \t]*([\w-]+)", config, re.MULTILINE)
     config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     folders = [PACKAGE / "conf" / "site", config_home / "lab" / "site"]
     extra = os.environ.get("LAB_SITE_PATH", "").split(os.pathsep)

@@ -67,7 +67,7 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
     """The plan of composed points, whose site and job sections are alike."""
     config = OmegaConf.to_container(points[0].config)
     job, paths = config["job"], config["paths"]
-    site = load_site(project, Path(points[0].origin["site.scheduler"]).stem, config["site"])
+    site = load_site(project, points[0].choices["site"], config["site"])
     throttle, name = job.pop("throttle"), job.pop("name")
     if command is not None and job["tasks_per_node"] is None:
         job["tasks_per_node"] = 1

@@ -19,9 +19,9 @@ def batches_per_step(config: DictConfig, n_processes: int) -> int:
     decided_otherwise = config.trainer.accumulate_grad_batches != 1 or config.batch.scale_lr
     if samples_per_batch is None or decided_otherwise:
         raise LabError(
-            f"batch.global={global_batch} needs data.batch_size, and sets trainer.accumulate_grad_batches itself. "
-            "Leave trainer.accumulate_grad_batches=1. batch.scale_lr has no meaning with batch.global: "
-            "more processes do not make a larger batch."
+            f"batch.global={global_batch} needs data.batch_size, "
+            "and sets trainer.accumulate_grad_batches itself: leave that at 1. "
+            "batch.scale_lr has no meaning with it: more processes do not make a larger batch."
         )
     smallest = samples_per_batch * n_processes
     if not isinstance(global_batch, int) or global_batch < 1 or global_batch % smallest:

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Checks a section with `_target_`: where its class lies, and the arguments it takes. Imports nothing it names."""
+"""Checks a section with `_target_`: where its class lies, and its arguments. Imports nothing it names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def absolute_target(target: str, trial: str) -> str:
         return own_package + target
     if target.startswith(f"{PACKAGE}.trials.") and not target.startswith(f"{own_package}."):
         raise LabError(
-            f"_target_: {target} is in another trial. Copy it into trials/{trial}/ and write .module.Name instead."
+            f"_target_: {target} is in another trial. "
+            f"Copy it into trials/{trial}/ and write .module.Name instead."
         )
     return target
 
@@ -51,12 +52,16 @@ def check_target(name: str, value: Any, inherited: Any, source: str, trial: str)
     """
     if not isinstance(value, dict):
         raise LabError(
-            f"{source}: {name} must hold `_target_: module.Class` and its arguments, but it is {value!r}."
+            f"{source}: {name} must hold `_target_: module.Class` and its arguments, "
+            f"but it is {value!r}."
         )
     if not isinstance(inherited, dict):
         inherited = {}
     target = _target_of(name, inherited | value, source, trial)
     arguments = argument_names(target, f"{source}: {name}")
+    is_other_class = (
+        is_target(value) and is_target(inherited) and value["_target_"] != inherited["_target_"]
+    )
     for key, item in value.items():
         if key in INSTANTIATE_KEYS:
             continue
@@ -64,9 +69,9 @@ def check_target(name: str, value: Any, inherited: Any, source: str, trial: str)
             check_target(f"{name}.{key}", item, inherited.get(key), source, trial)
         elif key in inherited:
             check_type(f"{name}.{key}", item, inherited[key], source)
-        if key not in inherited or is_target(inherited):
+        if key not in inherited or is_other_class:
             _check_argument(target, key, arguments, source)
-    if is_target(inherited):
+    if is_other_class:
         _check_inherited(name, target, inherited.keys() - value.keys(), arguments, source)
 
 
@@ -88,6 +93,8 @@ def argument_names(target: str, where: str) -> tuple[str, ...] | None:
     Raises:
         LabError: there is no such target; the message begins with `where`.
     """
+    if "${" in target:
+        return None  # an interpolation, resolved later
     try:
         signature = signature_of(target)
     except MissingTarget as error:

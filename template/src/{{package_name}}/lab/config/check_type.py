@@ -18,7 +18,7 @@ TYPE_NAMES = {
 
 
 def check_type(name: str, value: Any, default: Any, source: str) -> None:
-    """Checks a value against the default it replaces; null, auto and interpolations as default accept any.
+    """Checks a value against the default it replaces; null and auto as default accept any.
 
     Args:
         name: the dotted key, for the message.

@@ -28,7 +28,8 @@ def parse_overrides(arguments: list[str], one_run: bool = True) -> list[Override
             override = parser.parse_override(argument)
         except HydraException as error:
             raise LabError(
-                f"{argument!r} is not a setting. Write key=value, for example trial=baseline or optimizer.lr=3e-4."
+                f"{argument!r} is not a setting. "
+                "Write key=value, for example trial=baseline or optimizer.lr=3e-4."
             ) from error
         if override.is_sweep_override() and one_run:
             raise LabError(
@@ -47,10 +48,10 @@ def typed_value(overrides: list[Override], key: str) -> str | None:
 
 
 def sweep_points(arguments: list[str]) -> list[list[str]]:
-    """The overrides of every point: comma lists and range(...) taken apart, in the order they were typed.
+    """The overrides of every point: comma lists and range(...) taken apart, in the order typed.
 
     Raises:
-        LabError: as `parse_overrides`, or a function without a list of values, such as interval(0, 1).
+        LabError: as `parse_overrides`, or no list of values, such as interval(0, 1).
     """
     choices = []
     overrides = parse_overrides(arguments, one_run=False)
@@ -67,8 +68,19 @@ def sweep_points(arguments: list[str]) -> list[list[str]]:
     return [list(point) for point in product(*choices)]
 
 
+# options of a program with @hydra.main, and what does the same here
+HYDRA_OPTIONS = {
+    ("--cfg", "-c"): "lab config {settings}",
+    ("--info", "-i"): "lab config {settings} --defaults",
+    ("--config-name", "-cn"): "trial=NAME; the primary config is always conf/config.yaml",
+    ("--config-dir", "-cd", "--config-path", "-cp"): "hydra.searchpath=[DIRECTORY]",
+    ("--shell-completion", "-sc"): "lab completion bash",
+    ("--multirun", "-m"): "lab train {settings} -m; as one job array: lab submit {settings}",
+}
+
+
 class SettingsParser(argparse.ArgumentParser):
-    """An ArgumentParser whose positional arguments are the settings, in `overrides`, before or after the options."""
+    """An ArgumentParser that collects the settings in `overrides`, before or after the options."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
@@ -85,10 +97,16 @@ class SettingsParser(argparse.ArgumentParser):
         Raises:
             LabError: an option of Hydra's that another command does here.
         """
-        if "-m" in args or "--multirun" in args:
-            raise LabError(
-                "-m starts several runs in Hydra. Here one job array does that: lab submit trial=NAME seed=0,1,2"
-            )
+        own_options = {name for action in self._actions for name in action.option_strings}
+        settings = " ".join(word for word in args if "=" in word and not word.startswith("-"))
+        for names, answer in HYDRA_OPTIONS.items():
+            for word in args:
+                option = word.partition("=")[0]
+                if option in names and option not in own_options:
+                    command = answer.format(settings=settings or "trial=NAME")
+                    raise LabError(
+                        f"{option} is an option of Hydra's own programs. Here: {command}"
+                    )
         return self.parse_intermixed_args(args)
 
 
@@ -100,6 +118,7 @@ def run_and_settings(parser: SettingsParser, words: list[str]) -> tuple[str, lis
     """
     if not words or "=" in words[0]:
         raise LabError(
-            f"name the run first: {parser.prog} RUN [key=value ...]. Runs: lab runs list; the last one is @last"
+            f"name the run first: {parser.prog} RUN [key=value ...]. "
+            "Runs: lab runs list; the last one is @last"
         )
     return words[0], words[1:]

@@ -26,7 +26,7 @@ def read_recorded(path: Path) -> DictConfig:
 
 
 def run_identity(text: str) -> str:
-    """What tells two runs apart: the text of a recorded configuration without where and how it runs."""
+    """What tells two runs apart: a recorded configuration without where and how it runs."""
     config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     settings = {key: value for key, value in config.items() if key not in PLACE}
     identity = json.dumps(settings, sort_keys=True, default=str)
@@ -37,10 +37,10 @@ def run_identity(text: str) -> str:
 def with_changes(
     config: DictConfig, overrides: list[str], may_change: tuple[str, ...], advice: str
 ) -> DictConfig:
-    """A copy of `config` with the settings that were typed; keys must begin with one of `may_change`.
+    """A copy of `config` with what was typed; keys must begin with one of `may_change`.
 
     Raises:
-        LabError: an unknown key, a value of another type, or a key that may not change, with `advice`.
+        LabError: an unknown key, a value of another type, or, with `advice`, a key that may not change.
     """
     changed = config.copy()
     keys = dotted_keys(OmegaConf.to_container(config, resolve=False))

@@ -17,7 +17,7 @@ SHORTEST_SECRET = 4  # characters; shorter values of .env are settings such as 0
 
 
 def load_dotenv(project: Project) -> dict[str, str]:
-    """Reads the project's .env into the environment and returns its values, which are never recorded.
+    """Reads the project's .env into the environment; its values, which are never recorded.
 
     A variable that is set already keeps its value.
     """
@@ -42,14 +42,17 @@ def resolve(config: DictConfig) -> DictConfig:
         return OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     except OmegaConfBaseException as error:
         key = error.full_key or "a setting"
-        raise LabError(f"{key}: {str(error).splitlines()[0]}") from error
+        text = str(error).splitlines()[0]
+        if "HydraConfig was not set" in text:
+            text = "${hydra:...} has no value here: runs have directories of their own, below paths.runs"
+        raise LabError(f"{key}: {text}") from error
 
 
-def recorded_yaml(config: DictConfig, secrets: dict[str, str]) -> str:
-    """The resolved configuration as YAML. A value that holds one of .env stays the ${...} that was written."""
-    resolved = OmegaConf.to_container(resolve(config))
+def recorded_yaml(config: DictConfig, resolved: DictConfig, secrets: dict[str, str]) -> str:
+    """The resolved configuration as YAML; a value that holds one of .env stays the ${...} of `config`."""
+    values = OmegaConf.to_container(resolved)
     written = OmegaConf.to_container(config, resolve=False)
-    return OmegaConf.to_yaml(OmegaConf.create(_hide(resolved, written, secret_values(secrets))))
+    return OmegaConf.to_yaml(OmegaConf.create(_hide(values, written, secret_values(secrets))))
 
 
 def _hide(value: Any, written: Any, secrets: list[str]) -> Any:
@@ -64,5 +67,5 @@ def _hide(value: Any, written: Any, secrets: list[str]) -> Any:
 
 
 def _part(written: Any, key: Any) -> Any:
-    """What was written for a part; for all parts the same ${...} where the whole was one interpolation."""
+    """What was written for a part; where the whole was one ${...}, that."""
     return written[key] if isinstance(written, dict | list) else written

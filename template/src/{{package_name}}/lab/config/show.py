@@ -18,9 +18,16 @@ def config_command(project: Project, args: list[str]) -> int:
     parser.add_argument(
         "--origin", action="store_true", help="a line per key, with the file that set it"
     )
+    parser.add_argument(
+        "--defaults",
+        action="store_true",
+        help="the final defaults list as a tree: which file chose which, in the order of merging",
+    )
     options = parser.read(args)
     composition = compose(project, options.overrides)
-    if options.origin:
+    if options.defaults:
+        print("\n".join(composition.defaults_tree))
+    elif options.origin:
         print("\n".join(origin_lines(composition)))
     else:
         print(composition.yaml, end="")

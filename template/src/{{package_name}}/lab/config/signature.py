@@ -1,7 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Parameter names of a `_target_`, read from its source with `ast`; nothing is imported.
 
-What it cannot see counts as taking any name: compiled code, dataclasses, assignments, and what a decorator adds.
+What it cannot see counts as taking any name: compiled code, dataclasses, assignments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_IMPORTS = 8  # a name is followed through so many files
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameter names of a callable. `takes_any`: any further name may be right too, as with **kwargs."""
+    """Parameter names of a callable; `takes_any`: further names may be right too, as with **kwargs."""
 
     names: tuple[str, ...]
     takes_any: bool
@@ -30,7 +30,7 @@ UNREADABLE = Signature((), takes_any=True)  # it exists, but only an import coul
 
 
 class MissingTarget(Exception):
-    """The target does not exist: the message says which part, `valid_names` holds the names that do."""
+    """A target does not exist; the message says which part, `valid_names` holds the names that do."""
 
     def __init__(self, message: str, valid_names: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ def signature_of(target: str) -> Signature:
     """The signature of a dotted class or function name.
 
     Raises:
-        MissingTarget: a module of this package has no such name, or the top-level package is not installed.
+        MissingTarget: a module of this package has no such name, or a package is not installed.
     """
     parts = target.split(".")
     for n_parts in range(len(parts) - 1, 0, -1):
@@ -54,7 +54,7 @@ def signature_of(target: str) -> Signature:
 
 
 def _signature_in(path: Path, names: list[str], of_this_project: bool) -> Signature:
-    """The signature of the object `names` (an attribute, or a longer path to one) of the module in `path`."""
+    """The signature of the attribute `names`, one or a path of several, of the module in `path`."""
     if len(names) == 1:
         signature = _find(path, names[0], n_imports=0)
         if signature is not None:

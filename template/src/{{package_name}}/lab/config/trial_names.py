@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Names of trials and variants, from their directories. Imports nothing slow: commands that only read records use it."""
+"""Names of trials and variants, from their directories. Imports nothing slow."""
 
 from __future__ import annotations
 

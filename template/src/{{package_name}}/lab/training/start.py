@@ -21,6 +21,7 @@ from ..record.attempt_files import read_attempts
 from ..record.find import find_run
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
+from .multirun import train_points
 
 MAY_CHANGE = (
     "trainer.max_epochs",
@@ -43,9 +44,14 @@ def train_command(project: Project, args: list[str]) -> int:
         "--config", metavar="FILE", help="a composed configuration, instead of composing one"
     )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
+    parser.add_argument(
+        "-m", "--multirun", action="store_true", help="lists of values: their runs, one after the other"
+    )
     chosen = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
+    if chosen.multirun:
+        return train_points(project, chosen)
     made = (
         compose_from_record(project, Path(chosen.config))
         if chosen.config
