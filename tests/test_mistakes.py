@@ -1,25 +1,23 @@
-"""Every mistake is answered with exit code 2, without a traceback, with the nearest valid thing, before torch is imported."""
+"""A mistake is answered with exit code 2, no traceback and the nearest valid thing, before torch is imported."""
 
 import os
-import resource
 import subprocess
 import sys
 
 import pytest
 
 WRAPPER = """
-import resource, sys
+import sys
 from myproj.lab.cli import main
 code = main(sys.argv[1:])
 heavy = sorted({"torch", "lightning", "h5py"} & set(sys.modules))
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(f"HEAVY={heavy} CPU={used.ru_utime + used.ru_stime:.2f}")
+print(f"HEAVY={heavy}")
 sys.exit(code)
 """
 
 
 def answer(project, *args, cwd=None):
-    """Exit code, text, heavy modules and CPU seconds of one lab command in a fresh process."""
+    """Exit code, text and heavy modules of one lab command in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-c", WRAPPER, *args],
         cwd=cwd or project,
@@ -30,8 +28,8 @@ def answer(project, *args, cwd=None):
     )
     text = done.stdout + done.stderr
     assert "Traceback" not in text, text
-    heavy, cpu_s = text.split("HEAVY=")[1].split(" CPU=") if "HEAVY=" in text else ("[]", "0")
-    return done.returncode, text, heavy, float(cpu_s.split()[0])
+    heavy = [line.removeprefix("HEAVY=") for line in text.splitlines() if line.startswith("HEAVY=")]
+    return done.returncode, text, heavy[0] if heavy else "[]"
 
 
 TYPED = {
@@ -51,8 +49,12 @@ TYPED = {
     "trial=baseline log.progress.bar=1": "unknown setting",
     "trial=baseline trainer=3 optimizer": "not a setting",
     "experiment=baseline": "did you mean: trial=baseline",
-    "trial=baseline -m seed=1": "lab sweep",
     "trial=baseline seed=0,1": "lab submit",
+    "trial=baseline -m seed=0,1 model.widht=8": "did you mean: width",
+    "trial=baseline --cfg job seed=1": "lab config trial=baseline seed=1",
+    "trial=baseline --info defaults": "lab config trial=baseline --defaults",
+    "trial=baseline +seeed=1": "did you mean: seed",
+    "trial=baseline ~optimizer.lrr": "did you mean: optimizer.lr",
     "trial=baseline model.depth={_target_: torch.nn.Linear": "not a setting",
     "trial=baseline model=resnet": "_target_",
     "trial=baseline logger.wandb.project=x": "It comes with logger=wandb",
@@ -65,11 +67,10 @@ TYPED = {
 @pytest.mark.parametrize("typed", TYPED)
 def test_a_mistake_on_the_command_line(project, typed):
     args = typed.split(" ") if "{" not in typed else typed.split(" ", 1)
-    code, text, heavy, cpu_s = answer(project, "train", *[word for word in args if word])
+    code, text, heavy = answer(project, "train", *[word for word in args if word])
     assert code == 2
     assert TYPED[typed] in text
     assert heavy == "[]"
-    assert cpu_s < 1.0, text
     assert not (project / "runs").exists(), "a mistake leaves no run behind"
 
 
@@ -87,9 +88,12 @@ IN_A_TRIAL = {
     "- seed\n": "must hold `key: value` lines",
     "site:\n  paths:\n    rums: x\n": "site.paths.runs",
     "logger:\n  wandb:\n    project: x\n": "It comes with logger=wandb",
-    "defaults:\n  - schedule: constant\nschedule:\n  warmup_steps: 3\n": "It comes with schedule=cosine",
-    "defaults:\n  - optimiser: sgd\n": "did you mean: optimizer",
-    "defaults:\n  - optimizer: sgdd\n": "did you mean: sgd",
+    "defaults:\n  - override /schedule: constant\nschedule:\n  warmup_steps: 3\n": "It comes with schedule=cosine",
+    "defaults:\n  - optimiser: sgd\n": "- override /optimizer: sgd",
+    "defaults:\n  - optimizer: sgd\n": "- override /optimizer: sgd",
+    "defaults:\n  - override /optimiser: sgd\n": "did you mean: optimizer",
+    "defaults:\n  - override /optimizer: sgdd\n": "did you mean: sgd",
+    "defaults:\n  - /optimiser: sgd\n": "did you mean: optimizer",
     "model:\n  _target_: myproj.trials.baseline.model.CNN\n": "another trial",
     "task:\n  _target_: nowhere.Task\n": "no module 'nowhere'",
     "seed: ${sed}\n": "seed: Interpolation key 'sed' not found",
@@ -106,12 +110,47 @@ def test_a_mistake_in_a_trial(own_project, config):
         if "model:" in config or config[0] == "-"
         else f"{config}model: {{_target_: .model.CNN}}\n"
     )
-    code, text, heavy, cpu_s = answer(own_project, "train", "trial=wrong")
+    code, text, heavy = answer(own_project, "train", "trial=wrong")
     assert code == 2
     assert IN_A_TRIAL[config] in text
     assert heavy == "[]"
-    assert cpu_s < 1.0, text
     assert answer(own_project, "config", "trial=baseline")[0] == 0, "a broken trial breaks no other"
+
+
+IN_OTHER_FILES = {
+    "conf/config.yaml": {
+        "trainer:\n  max_epoch: 3\n": "trainer.max_epochs",
+        "trainer:\n  epochs: 3\n": "unknown setting 'trainer.epochs'",
+        "seeed: 3\n": "did you mean: seed",
+        "trianer:\n  max_epochs: 3\n": "did you mean: trainer",
+        "seed: one\n": "must be a whole number",
+        "task:\n  _target_: ${package}.task.Classifer\n": "did you mean: Classifier",
+        "task:\n  _target_: ${package}.task.Classifier\n  optimiser: null\n": "did you mean: optimizer",
+    },
+    "conf/optimizer/adamw.yaml": {
+        "_target_: torch.optim.AdamW\nlrr: 1\n": "did you mean: lr",
+        "defaults:\n  - bases\n": "optimizer/bases",
+        "lr: [\n": "optimizer/adamw.yaml, line 2",
+    },
+    "conf/trainer/auto.yaml": {
+        "max_epoch: 3\n": "did you mean: trainer.max_epochs",
+        "max_epochs: many\n": "must be a whole number",
+    },
+}
+OTHER_CASES = [(file, text) for file, texts in IN_OTHER_FILES.items() for text in texts]
+
+
+@pytest.mark.parametrize(("file", "text"), OTHER_CASES)
+def test_a_mistake_in_a_file_of_the_configuration(own_project, file, text):
+    path = own_project / "src/myproj" / file
+    path.parent.mkdir(exist_ok=True)
+    before = path.read_text().split("task:")[0] if path.exists() else ""
+    path.write_text(before + text)
+    code, answered, heavy = answer(own_project, "train", "trial=baseline")
+    assert code == 2
+    assert IN_OTHER_FILES[file][text] in answered
+    assert f"src/myproj/{file}" in answered
+    assert heavy == "[]"
 
 
 COMMANDS = {
@@ -137,11 +176,10 @@ COMMANDS = {
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_mistake_in_a_command(project, words):
-    code, text, heavy, cpu_s = answer(project, *words)
+    code, text, heavy = answer(project, *words)
     assert code == 2
     assert COMMANDS[words] in text
     assert heavy == "[]"
-    assert cpu_s < 1.0, text
 
 
 def test_outside_a_project_and_inside_another_one(project, tmp_path):
@@ -158,7 +196,6 @@ def test_outside_a_project_and_inside_another_one(project, tmp_path):
 
 
 def test_train_py_names_the_command(project):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run(
         [sys.executable, project / "src/myproj/train.py"],
         capture_output=True,
@@ -167,7 +204,6 @@ def test_train_py_names_the_command(project):
     )
     assert done.returncode == 2
     assert "lab train trial=" in done.stderr
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1.0
 
 
 @pytest.mark.parametrize(
@@ -176,7 +212,8 @@ def test_train_py_names_the_command(project):
 def test_commands_that_only_read_import_nothing_heavy(project, command):
     code = (
         "import sys\nfrom myproj.lab.cli import main\nmain(sys.argv[1:])\n"
-        "print(sorted({'torch', 'lightning', 'hydra', 'omegaconf', 'numpy', 'h5py'} & set(sys.modules)), file=sys.stderr)"
+        "slow = {'torch', 'lightning', 'hydra', 'omegaconf', 'numpy', 'h5py'}\n"
+        "print(sorted(slow & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *command],

@@ -30,7 +30,7 @@ from myproj.lab.training.settings import apply_settings, resolve_settings, scale
 from omegaconf import OmegaConf
 from torch import nn
 
-OPTIMIZERS = "lion:\n  _target_: torch.optim.AdamW\n  _partial_: true\n  lr: 0.5\n"
+LION = "_target_: torch.optim.AdamW\n_partial_: true\nlr: {lr}\n"
 ONE_BATCH = "trainer.limit_train_batches=1"
 THREE_BATCHES = "trainer.limit_train_batches=3"
 
@@ -52,36 +52,25 @@ def torch_as_before():
 # ---------------------------------------------------------------- options of a group
 
 
-def test_options_lie_in_one_file_or_in_files_of_their_own(own_project):
-    conf = own_project / "src/myproj/conf"
-    (conf / "optimizer.yaml").write_text(OPTIMIZERS)
-    (conf / "optimizer").mkdir()
-    (conf / "optimizer/sgd.yaml").write_text(
-        "_target_: torch.optim.SGD\n_partial_: true\nlr: 0.25\n"
-    )
+def test_options_are_files_and_the_projects_own_come_first(own_project):
+    folder = own_project / "src/myproj/conf/optimizer"
+    folder.mkdir()
+    (folder / "lion.yaml").write_text(LION.format(lr=0.5))
+    (folder / "sgd.yaml").write_text(LION.format(lr=0.25))
 
     def origin(option):
         return call(
             own_project, "lab", "config", "trial=baseline", f"optimizer={option}", "--origin"
         )
 
-    assert "optimizer.lr=0.5  # src/myproj/conf/optimizer.yaml" in origin("lion"), (
-        "next to the template's"
-    )
+    assert "optimizer.lr=0.5  # src/myproj/conf/optimizer/lion.yaml" in origin("lion")
     assert "optimizer.lr=0.25  # src/myproj/conf/optimizer/sgd.yaml" in origin("sgd"), (
         "in place of the template's"
     )
-    assert "optimizer.lr=0.001  # src/myproj/lab/conf/optimizer.yaml" in origin("adam")
+    assert "optimizer.lr=0.001  # src/myproj/lab/conf/optimizer/adam.yaml" in origin("adam")
     assert "momentum" not in origin("sgd")
     said = call(own_project, "lab", "config", "trial=baseline", "optimizer=lyon", rc=2)
     assert "did you mean: lion. Options of optimizer: adam, adamw, lamb, lars, lion, sgd" in said
-
-
-def test_settings_where_options_belong(own_project):
-    (own_project / "src/myproj/conf/optimizer.yaml").write_text("lr: 0.5\n")
-    said = call(own_project, "lab", "config", "trial=baseline", "optimizer=lr", rc=2)
-    assert "must hold the options of optimizer by name" in said
-    assert "conf/optimizer/NAME.yaml" in said
 
 
 # ---------------------------------------------------------------- resolved for this machine

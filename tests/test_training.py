@@ -196,7 +196,7 @@ def test_any_data_module_and_any_module(home):
     add_trial(
         home,
         "theirs",
-        config_yaml="defaults:\n  - data: theirs\ntask:\n  _target_: ${package}.theirs.Theirs\n",
+        config_yaml="defaults:\n  - override /data: theirs\ntask:\n  _target_: ${package}.theirs.Theirs\n",
     )
     call(home, "lab", "train", "trial=theirs", *SHORT)
     assert last(home)["status"] == "finished"

@@ -119,8 +119,12 @@ class Project:
 def site_of(config: dict[str, Any]) -> str:
     """The site that the `defaults` of a configuration name."""
     for entry in config.get("defaults", []):
-        if isinstance(entry, dict) and "site" in entry:
-            return entry["site"]
+        if not isinstance(entry, dict):
+            continue
+        for group, option in entry.items():
+            name = group.removeprefix("override ").strip().removeprefix("/")
+            if name == "site":
+                return option
     return DEFAULT_SITE
 
 

@@ -69,7 +69,8 @@ def environment_path():
 
 def site_profile(config):
     """The text of the site's profile that `config` names in its defaults, or ""."""
-    site = re.search(r"^[ \t]*-[ \t]*site:[ \t]*([\w-]+)", config, re.MULTILINE)
+    entry = r"^[ \t]*-[ \t]*(?:override[ \t]+)?/?site:[ \t]*([\w-]+)"
+    site = re.search(entry, config, re.MULTILINE)
     if not site:
         return ""
     config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import env
-from ..config.layers import trials
+from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..project import Project
 from ..record.bundle import STORE
@@ -74,8 +74,8 @@ def code_to_compare(
     Raises:
         LabError: there is no such trial or commit, or the commit has no trial=NAME in `overrides`.
     """
-    trial_names = trials(project)
-    if name.partition("/")[0] in trial_names:
+    names = trial_names(project)
+    if name.partition("/")[0] in names:
         return ComparedCode([*overrides, f"trial={name}"])
     git = Git(project.root)
     revision = "HEAD" if name == "." else name
@@ -83,8 +83,8 @@ def code_to_compare(
     has_trial = any(override.startswith("trial=") for override in overrides)
     if not hashes or not has_trial:
         raise LabError(
-            f"--compare: {name!r} is no trial{nearest(name, trial_names)} "
-            f"({', '.join(trial_names)}); for a commit, or . for the code as it is, add trial=NAME"
+            f"--compare: {name!r} is no trial{nearest(name, names)} "
+            f"({', '.join(names)}); for a commit, or . for the code as it is, add trial=NAME"
         )
     if name == ".":
         return ComparedCode(overrides)

@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 
 from ..config.batch import batches_per_step
 from ..config.compose import Composition, compose
-from ..config.layers import trials
-from ..config.overrides import parse_overrides, sweep_points
+from ..config.overrides import parse_overrides, sweep_points, typed_value
+from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import Project
 from .request import Request
@@ -64,10 +64,10 @@ def plan_submission(
         LabError: the settings are wrong, or the site's rules forbid the request.
     """
     typed = parse_overrides(overrides, one_run=False)
-    if command is not None and typed.trial is None:
+    if command is not None and typed_value(typed, "trial") is None:
         overrides = [f"trial={_any_trial(project)}", *overrides]
     points = [compose(project, point) for point in sweep_points(overrides)]
-    if "site" not in typed.groups and points[0].config.site.scheduler == "local":
+    if typed_value(typed, "site") is None and points[0].config.site.scheduler == "local":
         site = site_of_host(project)
         if site:
             print(f"lab: this is a login node of {site}, so site={site}", file=sys.stderr)
@@ -82,8 +82,7 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
         LabError: the site's rules forbid the request.
     """
     config = OmegaConf.to_container(points[0].config)
-    site_name = Path(points[0].origin["site.scheduler"]).stem
-    site = load_site(project, site_name, config["site"])
+    site = load_site(project, points[0].choices["site"], config["site"])
     job = config["job"]
     throttle = job.pop("throttle")
     name = job.pop("name") or _job_name(points[0], command)
@@ -144,7 +143,7 @@ def plan_nodes(project: Project, overrides: list[str]) -> Plan:
 
 def _any_trial(project: Project) -> str:
     """Some trial, for jobs that need the settings of one but train none."""
-    names = trials(project)
+    names = trial_names(project)
     if not names:
         raise LabError(
             "this project has no trial, and a job needs the settings of one."

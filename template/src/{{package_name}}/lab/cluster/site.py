@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..config.check import check_keys
+from ..config.check import Source, check_keys
 from ..errors import LabError, nearest
 from ..project import LAB, Project, read_yaml
 
@@ -114,7 +114,7 @@ def check_profile(values: dict[str, Any], file: str) -> dict[str, Any]:
     """
     values = _without_nulls(values)
     defaults = read_yaml(LAB / "conf" / "lab.yaml")["site"]
-    check_keys(values, defaults, "", file)
+    check_keys(values, defaults, Source(file))
     profile = _with_defaults(values, defaults)
     for key, entry_type in (("resources", Resource), ("queues", Queue)):
         _check_entries(profile[key], key, asdict(entry_type()), file)
@@ -147,7 +147,7 @@ def _check_entries(entries: list[Any], key: str, defaults: dict[str, Any], file:
                 f"{file}: {key}[{i}] is {entry!r},"
                 f" but it must be a section with {', '.join(defaults)}"
             )
-        check_keys(entry, defaults, "", file, f"{key}[{i}].")
+        check_keys(entry, defaults, Source(file), f"{key}[{i}].")
 
 
 def _check_choice(profile: dict[str, Any], key: str, choices: tuple[str, ...], file: str) -> None:

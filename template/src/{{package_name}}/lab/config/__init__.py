@@ -1,6 +1,15 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Configuration: compose it, check every key and target before torch is imported, name the file of each key."""
+"""Configuration: Hydra composes it; every key and target is checked before anything slow is imported."""
 
 COMMANDS = [
-    ("config", "the composed settings (--origin: which file set each)", "show:config_command"),
+    (
+        "config",
+        "the composed settings (--origin: which file set each)",
+        "show:config_command",
+    ),
+    (
+        "completion",
+        "completes trials, groups and keys in your shell: bash, zsh, fish",
+        "completion:completion_command",
+    ),
 ]

@@ -9,19 +9,24 @@ from ..errors import LabError
 
 
 def batches_per_step(config: DictConfig, n_processes: int) -> int:
-    """Batches per optimizer step that make batch.global samples of all processes.
+    """Batches per optimizer step with which all processes together see batch.global samples.
 
     Raises:
-        LabError: no whole number of batches does, or other settings say otherwise.
+        LabError: no whole number of batches does, or another setting says something else.
     """
-    wanted, n_samples = config.batch["global"], config.data.get("batch_size")
-    if n_samples is None or config.trainer.accumulate_grad_batches != 1 or config.batch.scale_lr:
+    global_batch = config.batch["global"]
+    samples_per_batch = config.data.get("batch_size")
+    decided_otherwise = config.trainer.accumulate_grad_batches != 1 or config.batch.scale_lr
+    if samples_per_batch is None or decided_otherwise:
         raise LabError(
-            "batch.global needs data.batch_size, and decides trainer.accumulate_grad_batches (leave it at 1); "
-            "batch.scale_lr has no meaning beside it, as more processes then make no larger batch"
+            f"batch.global={global_batch} needs data.batch_size, "
+            "and sets trainer.accumulate_grad_batches itself: leave that at 1. "
+            "batch.scale_lr has no meaning with it: more processes do not make a larger batch."
         )
-    at_once = n_samples * n_processes
-    if not isinstance(wanted, int) or wanted < 1 or wanted % at_once:
-        how = f"data.batch_size={n_samples} times {n_processes} processes: {at_once}, {2 * at_once}, {3 * at_once} ..."
-        raise LabError(f"batch.global={wanted} is no multiple of {how}")
-    return wanted // at_once
+    smallest = samples_per_batch * n_processes
+    if not isinstance(global_batch, int) or global_batch < 1 or global_batch % smallest:
+        raise LabError(
+            f"batch.global={global_batch} is no multiple of data.batch_size={samples_per_batch} "
+            f"times {n_processes} processes: {smallest}, {2 * smallest}, {3 * smallest} ..."
+        )
+    return global_batch // smallest

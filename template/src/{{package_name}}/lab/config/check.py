@@ -1,144 +1,139 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Checks keys, types and `_target_` arguments of a configuration before torch is imported."""
+"""Checks the keys of one file, or of the command line, against those of the files before it."""
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from ..errors import LabError, nearest
-from ..project import LAB, PACKAGE
-from .layers import GROUPS, read_layer
-from .signature import MissingTarget, signature_of
+from ..project import LAB, read_yaml
+from .check_target import check_target, is_target
+from .check_type import check_type
 
-KINDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-    dict: "a section",
-}
-INSTANTIATE = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")
+OPEN = ("callbacks", "log.bounds")  # sections of the machinery whose keys are the user's names
+SIMILAR = 0.8  # ratio of difflib from which two names count as the same word
 
 
-def absolute_target(target: str, trial: str) -> str:
-    """`.model.CNN` is the trial's own code; a target in another trial is refused, as trials stand alone."""
-    target = target.replace("${package}", PACKAGE)
-    own = f"{PACKAGE}.trials.{trial}"
-    if target.startswith("."):
-        return own + target
-    if target.startswith(f"{PACKAGE}.trials.") and not target.startswith(f"{own}."):
-        raise LabError(
-            f"_target_: {target} is in another trial. Copy it into trials/{trial}/ and write .module.Name instead."
-        )
-    return target
+class NewKeys(Enum):
+    """Which keys a source may add to those of the files before it."""
+
+    NONE = "none"  # a trial, a variant, the command line, the profile of a site
+    OWN = "own"  # config.yaml, +key=value: outside the sections of the machinery, unless misspelt
+    ANY = "any"  # an option of a group: anywhere, unless misspelt
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where settings were written, and what they may do there.
+
+    Attributes:
+        name: a file, or "command line".
+        trial: the one that is composed.
+        lab: the content of the chosen files of lab/conf.
+    """
+
+    name: str
+    trial: str = ""
+    new_keys: NewKeys = NewKeys.NONE
+    lab: dict[str, Any] = field(default_factory=dict)
 
 
 def check_keys(
-    values: dict[str, Any], base: dict[str, Any], trial: str, source: str, prefix: str = ""
+    values: dict[str, Any], base: dict[str, Any], source: Source, prefix: str = ""
 ) -> None:
-    """Refuses keys of `values` that are not legal on top of `base`; `source` (a file) is named in the message."""
+    """Checks `values` against `base`.
+
+    Args:
+        prefix: the section that both belong to, "" or with a dot at its end.
+
+    Raises:
+        LabError: an unknown key, a value of another type, or a wrong `_target_` or argument.
+    """
     for key, value in values.items():
         name = f"{prefix}{key}"
-        old = base.get(key)
-        if name == "model" or (isinstance(value, dict) and "_target_" in value):
-            check_target(value, old if isinstance(old, dict) else {}, trial, source, name)
-        elif isinstance(old, dict) and "_target_" in old:
-            check_target(value, old, trial, source, name)
+        default = base.get(key)
+        if is_target(value) or is_target(default) or _is_model_of_trial(name, default, source):
+            check_target(name, value, default, source.name, source.trial)
         elif key not in base:
-            raise unknown_setting(name, dotted_keys(base, prefix), source)
-        elif isinstance(old, dict) and isinstance(value, dict) and (old or name in GROUPS):
-            check_keys(value, old, trial, source, f"{name}.")
-        else:
-            check_type(name, value, old, source)
+            _check_new_key(str(key), value, base, source, prefix)
+            if isinstance(value, dict):
+                check_keys(value, {}, source, f"{name}.")
+        elif isinstance(value, dict) and isinstance(default, dict):
+            check_keys(value, default, source, f"{name}.")
+        elif not (value is None and source.new_keys is NewKeys.ANY):
+            check_type(name, value, default, source.name)
 
 
-def unknown_setting(name: str, known: list[str], source: str) -> LabError:
-    """For a setting that does not exist: the nearest one that does, or the option of its group that would bring it."""
-    group, *inside = name.split(".")
-    found = {}
-    for conf in (LAB / "conf", LAB.parent / "conf") if group in GROUPS and inside else ():
-        found |= (
-            read_layer(conf / f"{group}.yaml").values if (conf / f"{group}.yaml").is_file() else {}
-        )
-        found |= {file.stem: read_layer(file).values for file in conf.glob(f"{group}/*.yaml")}
-    having = [
-        f"{group}={option}" for option, values in found.items() if values and inside[0] in values
-    ]
-    advice = (
-        f"It comes with {' or '.join(sorted(having))}"
-        if having
-        else "All settings: lab config trial=NAME"
-    )
-    return LabError(f"{source}: unknown setting {name!r}{nearest(name, known)}. {advice}")
+def _is_model_of_trial(name: str, default: Any, source: Source) -> bool:
+    is_free = isinstance(default, dict)  # a group of the user's own has made it a section
+    return name == "model" and source.new_keys is NewKeys.NONE and not is_free
 
 
-def check_target(value: Any, old: dict[str, Any], trial: str, source: str, name: str) -> None:
-    """Checks the arguments of one `_target_` node, and of those inside it."""
-    if not isinstance(value, dict):
-        raise LabError(
-            f"{source}: {name} must hold `_target_: module.Class` and its arguments, but it is {value!r}."
-        )
-    merged = {**old, **value}
-    if "_target_" not in merged:
-        raise LabError(
-            f"{source}: {name} needs a `_target_`, for example `_target_: .model.CNN` for a class of the trial's model.py."
-        )
-    if not isinstance(merged["_target_"], str):
-        raise LabError(
-            f"{source}: {name}._target_ must be a dotted name, but it is {merged['_target_']!r}."
-        )
-    target = absolute_target(merged["_target_"], trial)
-    legal = legal_arguments(target, f"{source}: {name}")
-    for key, item in merged.items():
-        if key in INSTANTIATE:
-            continue
-        if legal is not None and key not in legal:
-            below = f" (it comes from the layer below: choose a group, `defaults: [- {name}: ...]`, instead)"
-            inherited = "" if key in value else below
-            raise LabError(
-                f"{source}: {target} takes no argument {key!r}{nearest(key, legal)}{inherited}. It takes: {', '.join(legal)}"
-            )
-        previous = old.get(key)
-        if isinstance(item, dict) and "_target_" in item:
-            check_target(
-                item, previous if isinstance(previous, dict) else {}, trial, source, f"{name}.{key}"
-            )
-        elif key in value and key in old:
-            check_type(f"{name}.{key}", item, previous, source)
-
-
-def legal_arguments(target: str, where: str) -> tuple[str, ...] | None:
-    """The arguments a target takes, or None when any name may be right or only an import can tell."""
-    try:
-        found = signature_of(target)
-    except MissingTarget as error:
-        raise LabError(
-            f"{where}._target_ is {target!r}, but {error}{nearest(target.split('.')[-1], error.known)}."
-        ) from error
-    return None if found is None or found.open else found.names
-
-
-def check_type(name: str, value: Any, old: Any, source: str) -> None:
-    """Refuses a value of another type than the one it replaces."""
-    if old is None or old == "auto" or _interpolated(old) or _interpolated(value):
+def _check_new_key(key: str, value: Any, base: dict[str, Any], source: Source, prefix: str) -> None:
+    section = prefix.rstrip(".")
+    if source.new_keys is NewKeys.NONE:
+        if not _takes_any_key(section, base):
+            raise unknown_setting(f"{prefix}{key}", dotted_keys(base, prefix), source.name)
         return
-    if value is None:
-        ok = isinstance(old, str | list | dict)
-    elif isinstance(old, bool) or isinstance(value, bool):
-        ok = isinstance(old, bool) and isinstance(value, bool)
-    elif isinstance(old, float):
-        ok = isinstance(value, int | float)
-    else:
-        ok = isinstance(value, type(old))
-    if not ok:
+    lab_section = _section(section, source.lab)
+    if lab_section is None:
+        return
+    is_closed = section != "" and not _takes_any_key(section, lab_section)
+    if source.new_keys is NewKeys.OWN and is_closed:
+        raise unknown_setting(f"{prefix}{key}", dotted_keys(base, prefix), source.name)
+    if word := _meant(key, value, lab_section):
         raise LabError(
-            f"{source}: {name} must be {KINDS[type(old)]} (like {old!r}), but it is {value!r}."
+            f"{source.name}: unknown setting {prefix + key!r}; did you mean: {prefix}{word}\n"
+            f"For a setting of your own, choose a name less like {word!r}."
         )
 
 
-def _interpolated(value: Any) -> bool:
-    return isinstance(value, str) and "${" in value
+def _takes_any_key(section: str, keys: dict[str, Any]) -> bool:
+    """Whether any key is right: in an empty section, unless its keys come with an option."""
+    is_group_of_lab = (LAB / "conf" / section).is_dir()
+    return section in OPEN or not (keys or is_group_of_lab)
+
+
+def _section(name: str, values: dict[str, Any]) -> dict[str, Any] | None:
+    """The section `name` ("" is the root), or None where there is none."""
+    section: Any = values
+    for part in name.split(".") if name else []:
+        section = section.get(part) if isinstance(section, dict) else None
+    return section if isinstance(section, dict) else None
+
+
+def _meant(key: str, value: Any, section: dict[str, Any]) -> str | None:
+    """The key of a section of which `key` is probably a misspelling.
+
+    A section is no misspelling of a value, such as `train: true` of the section `trainer`.
+    """
+    is_section = isinstance(value, dict)
+    names = [str(name) for name in section if isinstance(section[name], dict) == is_section]
+    return next(iter(difflib.get_close_matches(key, names, 1, SIMILAR)), None)
+
+
+def unknown_setting(name: str, valid_names: list[str], source: str) -> LabError:
+    """The error for an unknown setting: the nearest one, or the option of its group that has it."""
+    options = _options_with(name)
+    advice = "All settings: lab config trial=NAME"
+    if options:
+        advice = f"It comes with {' or '.join(options)}"
+    return LabError(f"{source}: unknown setting {name!r}{nearest(name, valid_names)}. {advice}")
+
+
+def _options_with(name: str) -> list[str]:
+    """The options, as `logger=wandb`, that hold the setting `name` of their group."""
+    group, _, key = name.partition(".")
+    first = key.split(".")[0]
+    options = set()
+    for folder in (LAB / "conf" / group, LAB.parent / "conf" / group):
+        for path in folder.glob("*.yaml"):
+            if first in read_yaml(path):
+                options.add(f"{group}={path.stem}")
+    return sorted(options)
 
 
 def dotted_keys(values: dict[str, Any], prefix: str = "") -> list[str]:

@@ -1,166 +1,162 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""From files and the command line to one checked configuration, with Hydra's compose API."""
+"""From files and the command line to one checked configuration. Hydra composes it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from hydra import compose as hydra_compose
-from hydra import initialize
-from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.default_element import GroupDefault
+from hydra.core.override_parser.types import Override
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError
-from ..project import LAB, Project, resolve_paths
-from .check import absolute_target, check_keys
-from .layers import GROUPS, Layer, read_layer, read_option, trial_layers, trials
-from .overrides import checked_settings, parse_overrides
+from ..project import Project, resolve_paths
+from .check import Source
+from .check_files import check_files
+from .check_target import absolute_target
+from .check_typed import check_typed
+from .defaults_list import config_files, origin_of_keys, tree_lines
+from .hydra_errors import hydra_errors
+from .hydra_loader import PRIMARY, project_loader
+from .overrides import SOURCE, parse_overrides, typed_value
 from .resolve import load_dotenv, recorded_yaml, resolve
+from .trial_names import trial_names
+from .trial_nodes import register_trial
+
+# Sections that are empty, instead of missing or null, when no option is chosen
+MAY_BE_EMPTY = ("optimizer", "schedule", "logger", "profile", "callbacks")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Composition:
-    """A composed configuration: `config` resolved, `yaml` the text to record (values of .env left as ${oc.env:NAME}),
-    `origin` the file (or "command line") that set each dotted key."""
+    """A composed configuration.
+
+    Attributes:
+        config: all interpolations resolved.
+        yaml: the text to record, in which values of .env are left as ${oc.env:NAME}.
+        trial: as typed, NAME or NAME/VARIANT.
+        overrides: as typed.
+        origin: the file, or "command line", that set each dotted key.
+        choices: the option of each group.
+        defaults_tree: the final defaults list, a line per element.
+    """
 
     config: DictConfig
     yaml: str
     trial: str
-    overrides: list[str]
-    origin: dict[str, str]
+    overrides: list[str] = field(default_factory=list)
+    origin: dict[str, str] = field(default_factory=dict)
+    choices: dict[str, str] = field(default_factory=dict)
+    defaults_tree: list[str] = field(default_factory=list)
 
 
 def compose(project: Project, overrides: list[str]) -> Composition:
-    """Composes `trial=NAME` with the given overrides; imports neither torch nor anything a `_target_` names.
+    """Composes `trial=NAME` with the given overrides; imports neither torch nor any `_target_`.
 
     Raises:
-        LabError: whatever can be known to be wrong from the text alone, with the nearest valid name.
+        LabError: what is wrong, as far as the text alone shows it, with the nearest valid name.
     """
     secrets = load_dotenv(project)
     typed = parse_overrides(overrides)
-    if typed.trial is None:
-        raise LabError(
-            f"no trial named; add trial=NAME. Trials: {', '.join(trials(project)) or 'none yet: lab trials new NAME'}"
-        )
-    trial = typed.trial.partition("/")[0]
-
-    base = [
-        read_layer(LAB / "conf" / "lab.yaml"),
-        read_layer(project.source / "conf" / "config.yaml"),
-    ]
-    own = trial_layers(project, typed.trial)
-    choices: dict[str, Any] = {}
-    for layer in (*base, *own):
-        choices |= layer.defaults
-    choices |= typed.groups
-    if "data" not in choices:
-        raise LabError(
-            f"no data chosen; add `- data: NAME` to the defaults of {base[1].path}, with a conf/data/NAME.yaml."
-        )
-    layers = base + [
-        layer for group in GROUPS for layer in group_layers(project, group, choices[group])
-    ]
-
-    below = merge_layers(layers)
-    for layer in own:
-        check_keys(layer.values, below, trial, shown_path(layer.path, project))
-        below = merge_layers([Layer(layer.path, below), layer])
-    layers += own
-    settings = checked_settings(typed.settings, below, trial)
-
-    config = compose_with_hydra(layers, settings)
-    finish_config(config, project, trial, typed.trial)
+    with project_loader(project) as loader, hydra_errors(loader, project):
+        name = trial_of(typed, loader, project)
+        register_trial(project, name)
+        lines = [override.input_line for override in typed if override.key_or_group != "trial"]
+        lines.append(f"trial={name}")
+        defaults = loader.compute_defaults_list(PRIMARY, lines, RunMode.RUN)
+        files = config_files(loader, defaults.defaults, project)
+        values = check_files(files, project, trial_directory(name))
+        settings = {override.input_line: override for override in defaults.config_overrides}
+        source = Source(SOURCE, trial_directory(name), lab=values.lab)
+        for i, line in enumerate(lines):
+            if line in settings:
+                lines[i] = check_typed(settings[line], values.all, source)
+        config = loader.load_configuration(PRIMARY, lines, RunMode.RUN, from_shell=False)
+        tree = tree_lines(loader, defaults.defaults_tree, project)
+    config = finish_config(config, project, name)
+    origin = origin_of_keys(files, project)
+    origin |= {override.key_or_group: SOURCE for override in settings.values()}
+    resolved = resolve(config)
     return Composition(
-        config=resolve(config),
-        yaml=recorded_yaml(config, secrets),
-        trial=typed.trial,
+        config=resolved,
+        yaml=recorded_yaml(config, resolved, secrets),
+        trial=name,
         overrides=overrides,
-        origin=origin_of_keys(layers, project, typed.settings),
+        origin=origin,
+        choices=dict(defaults.overrides.known_choices),
+        defaults_tree=tree,
     )
 
 
-def group_layers(project: Project, group: str, choice: Any) -> list[Layer]:
-    """The chosen options of one group, each under the group's key. A list (logger=[files,wandb]) takes several:
-    then each option has a key of its own below the group."""
-    chosen = choice if isinstance(choice, list) else [choice]
-    return [read_option(project, group, str(option)) for option in chosen]
+def trial_of(typed: list[Override], loader: ConfigLoaderImpl, project: Project) -> str:
+    """The trial that was typed, else the one that conf/config.yaml names.
+
+    Raises:
+        LabError: neither names one, or `experiment=NAME` was typed without such a group.
+    """
+    experiment = typed_value(typed, "experiment")
+    if experiment is not None and not loader.repository.group_exists("experiment"):
+        raise LabError(f"there is no group 'experiment'; did you mean: trial={experiment}")
+    name = typed_value(typed, "trial")
+    if name is None:
+        for element in loader.repository.load_config(PRIMARY).defaults_list:
+            if isinstance(element, GroupDefault) and element.group == "trial":
+                name = element.value
+    if name in (None, "???"):
+        valid_names = ", ".join(trial_names(project)) or "none yet: lab trials new NAME"
+        raise LabError(f"no trial named; add trial=NAME. Trials: {valid_names}")
+    return name.strip("/")
 
 
-def merge_layers(layers: list[Layer]) -> dict[str, Any]:
-    return OmegaConf.to_container(
-        OmegaConf.merge(*[OmegaConf.create(layer.values) for layer in layers]), resolve=False
-    )
+def trial_directory(name: str) -> str:
+    """The trial of a name that may have a variant: wide of wide/lowlr."""
+    return name.partition("/")[0]
 
 
-def compose_with_hydra(layers: list[Layer], settings: list[str]) -> DictConfig:
-    """Hydra's compose over the layers as they stand, then the single settings."""
-    store = ConfigStore.instance()
-    names = [f"layer{i}" for i in range(len(layers))]
-    for name, layer in zip(names, layers, strict=True):
-        store.store(name=name, node=layer.values, provider=str(layer.path))
-    store.store(name="root", node={"defaults": [*names, "_self_"]}, provider="lab")
-    GlobalHydra.instance().clear()
-    try:
-        with initialize(config_path=None, version_base="1.3"):
-            return hydra_compose("root", overrides=settings)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise LabError(f"{str(error).splitlines()[0]} (settings: {' '.join(settings)})") from error
+def finish_config(config: DictConfig, project: Project, name: str) -> DictConfig:
+    """A copy with the trial's name, absolute targets and paths, and without Hydra's own section.
 
-
-def finish_config(config: DictConfig, project: Project, trial: str, name: str) -> None:
-    """Names the trial, makes its dot-targets absolute, and its paths."""
-    OmegaConf.set_struct(config, False)
-    with open_dict(config):
-        config.trial = name
-    if "model" not in config and str(config.get("task", {}).get("_target_", "")).endswith(
-        ".task.Classifier"
-    ):
+    Raises:
+        LabError: no data, the project's own task has no model, or a target lies in another trial.
+    """
+    values = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
+    values.pop("hydra", None)
+    values["trial"] = name
+    for section in MAY_BE_EMPTY:
+        values[section] = values.get(section) or {}
+    if "data" not in values:
+        raise LabError("no data chosen. Add `- data: NAME` to the defaults of conf/config.yaml.")
+    task = values.get("task") or {}
+    if "model" not in values and str(task.get("_target_", "")).endswith(".task.Classifier"):
         raise LabError(
             f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN"
         )
-    _absolute_targets(config, trial)
-    raw = OmegaConf.to_container(resolve(config).paths)
-    for key, value in vars(resolve_paths(raw, project.root)).items():
-        config.paths[key] = (
-            [str(p) for p in value] if isinstance(value, list) else value and str(value)
-        )
+    finished = OmegaConf.create(with_absolute_targets(values, trial_directory(name)))
+    paths = OmegaConf.to_container(resolve(finished.paths))
+    return OmegaConf.merge(finished, {"paths": absolute_paths(paths, project)})
 
 
-def _absolute_targets(node: Any, trial: str) -> None:
-    if isinstance(node, DictConfig):
-        raw = OmegaConf.to_container(node, resolve=False)
-        for key, value in raw.items():
-            if key == "_target_" and isinstance(value, str):
-                node[key] = absolute_target(value, trial)
-            elif isinstance(value, dict):
-                _absolute_targets(node[key], trial)
-            elif isinstance(value, list):
-                for i, item in enumerate(value):
-                    if isinstance(item, dict):
-                        _absolute_targets(node[key][i], trial)
+def with_absolute_targets(values: Any, trial: str) -> Any:
+    """A copy in which every `_target_` that begins with a dot names the trial's own directory."""
+    if isinstance(values, list):
+        return [with_absolute_targets(item, trial) for item in values]
+    if not isinstance(values, dict):
+        return values
+    copied = {key: with_absolute_targets(item, trial) for key, item in values.items()}
+    if isinstance(values.get("_target_"), str):
+        copied["_target_"] = absolute_target(values["_target_"], trial)
+    return copied
 
 
-def origin_of_keys(layers: list[Layer], project: Project, settings: list) -> dict[str, str]:
-    """The layer that set each leaf, by dotted key."""
-    found: dict[str, str] = {}
-
-    def visit(values: dict[str, Any], where: str, prefix: str = "") -> None:
-        for key, value in values.items():
-            if isinstance(value, dict) and value:
-                visit(value, where, f"{prefix}{key}.")
-            else:
-                found[f"{prefix}{key}"] = where
-
-    for layer in layers:
-        visit(layer.values, shown_path(layer.path, project))
-    return found | {override.key_or_group: "command line" for override in settings}
-
-
-def shown_path(path: Path, project: Project) -> str:
-    """A file of the project relative to its root; one of frozen code, or of the user's, in full."""
-    return str(path.relative_to(project.root) if path.is_relative_to(project.root) else path)
+def absolute_paths(paths: dict[str, Any], project: Project) -> dict[str, Any]:
+    """The section `paths` with variables expanded, as text, since the record is YAML."""
+    texts: dict[str, Any] = {}
+    for key, value in vars(resolve_paths(paths, project.root)).items():
+        if isinstance(value, list):
+            texts[key] = [str(path) for path in value]
+        else:
+            texts[key] = None if value is None else str(value)
+    return texts

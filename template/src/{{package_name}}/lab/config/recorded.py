@@ -16,7 +16,8 @@ from .compose import Composition
 from .overrides import SOURCE, parse_overrides
 from .resolve import load_dotenv, resolve
 
-PLACE = ("job", "site", "paths")  # sections that say where and how a run runs, not what
+# sections that say where and how a run runs, not what it computes
+PLACE = ("job", "site", "paths")
 
 
 def read_recorded(path: Path) -> DictConfig:
@@ -25,42 +26,38 @@ def read_recorded(path: Path) -> DictConfig:
 
 
 def run_identity(text: str) -> str:
-    """What tells two runs apart: a recorded configuration without the sections that say where and how it runs."""
+    """What tells two runs apart: a recorded configuration without where and how it runs."""
     config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    kept = json.dumps(
-        {key: value for key, value in config.items() if key not in PLACE},
-        sort_keys=True,
-        default=str,
-    )
-    return kept.replace(
-        json.dumps(config["paths"]["data"]), "paths.data"
-    )  # where data is searched for
+    settings = {key: value for key, value in config.items() if key not in PLACE}
+    identity = json.dumps(settings, sort_keys=True, default=str)
+    # the data module repeats the search path, which differs between machines
+    return identity.replace(json.dumps(config["paths"]["data"]), "paths.data")
 
 
 def with_changes(
-    config: DictConfig, overrides: list[str], may_change: tuple[str, ...], otherwise: str
+    config: DictConfig, overrides: list[str], may_change: tuple[str, ...], advice: str
 ) -> DictConfig:
-    """`config` with the settings that were typed; only keys that begin with one of `may_change` are accepted.
+    """A copy of `config` with what was typed; keys must begin with one of `may_change`.
 
     Raises:
-        LabError: an unknown key, a value of another type, or a key that may not change, with `otherwise` as the advice.
+        LabError: an unknown key, a value of another type, or, with `advice`, a key that may not change.
     """
-    known = [
-        key
-        for key in dotted_keys(OmegaConf.to_container(config, resolve=False))
-        if key.startswith(may_change)
-    ]
-    for override in parse_overrides(overrides).settings:
-        key, value = override.key_or_group, override.value()
-        if key not in known:
-            raise LabError(f"{key} cannot be set here{nearest(key, known)}. {otherwise}")
+    changed = config.copy()
+    keys = dotted_keys(OmegaConf.to_container(config, resolve=False))
+    allowed_keys = [key for key in keys if key.startswith(may_change)]
+    for override in parse_overrides(overrides):
+        key = override.key_or_group
+        value = override.value()
+        if key not in allowed_keys:
+            raise LabError(f"{key} cannot be set here{nearest(key, allowed_keys)}. {advice}")
         check_type(key, value, OmegaConf.select(config, key), SOURCE)
-        OmegaConf.update(config, key, value)
-    return config
+        OmegaConf.update(changed, key, value)
+    return changed
 
 
 def compose_from_record(project: Project, path: Path) -> Composition:
     """The configuration in `path`, as another run recorded it."""
     load_dotenv(project)
     config = read_recorded(path)
-    return Composition(resolve(config), path.read_text(encoding="utf-8"), config.trial, [], {})
+    text = path.read_text(encoding="utf-8")
+    return Composition(config=resolve(config), yaml=text, trial=config.trial)

@@ -13,10 +13,14 @@ from omegaconf.errors import OmegaConfBaseException
 from ..errors import LabError
 from ..project import Project
 
+SHORTEST_SECRET = 4  # characters; shorter values of .env are settings such as 0 or true
+
 
 def load_dotenv(project: Project) -> dict[str, str]:
-    """Reads the project's .env into the environment (what is set already wins) and returns its values,
-    which are never recorded."""
+    """Reads the project's .env into the environment; its values, which are never recorded.
+
+    A variable that is set already keeps its value.
+    """
     values = {key: value for key, value in dotenv_values(project.root / ".env").items() if value}
     for key, value in values.items():
         os.environ.setdefault(key, value)
@@ -24,37 +28,44 @@ def load_dotenv(project: Project) -> dict[str, str]:
 
 
 def secret_values(secrets: dict[str, str]) -> list[str]:
-    """The values of .env that are long enough to be secrets rather than a 0 or a true."""
-    return [value for value in secrets.values() if len(value) >= 4]
+    """The values of .env that are long enough to be secrets."""
+    return [value for value in secrets.values() if len(value) >= SHORTEST_SECRET]
 
 
 def resolve(config: DictConfig) -> DictConfig:
+    """A copy without interpolations.
+
+    Raises:
+        LabError: an interpolation names no key, or its resolver fails.
+    """
     try:
         return OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     except OmegaConfBaseException as error:
-        raise LabError(f"{error.full_key or 'a setting'}: {str(error).splitlines()[0]}") from error
+        key = error.full_key or "a setting"
+        text = str(error).splitlines()[0]
+        if "HydraConfig was not set" in text:
+            text = "${hydra:...} has no value here: runs have directories of their own, below paths.runs"
+        raise LabError(f"{key}: {text}") from error
 
 
-def recorded_yaml(config: DictConfig, secrets: dict[str, str]) -> str:
-    """The resolved configuration as YAML; a value that holds one of .env's stays the ${...} that was written."""
-    hidden = secret_values(secrets)
+def recorded_yaml(config: DictConfig, resolved: DictConfig, secrets: dict[str, str]) -> str:
+    """The resolved configuration as YAML; a value that holds one of .env stays the ${...} of `config`."""
+    values = OmegaConf.to_container(resolved)
+    written = OmegaConf.to_container(config, resolve=False)
+    return OmegaConf.to_yaml(OmegaConf.create(_hide(values, written, secret_values(secrets))))
 
-    def clean(value: Any, raw: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                key: clean(item, raw[key] if isinstance(raw, dict) else raw)
-                for key, item in value.items()
-            }
-        if isinstance(value, list):
-            return [
-                clean(item, raw[i] if isinstance(raw, list) else raw)
-                for i, item in enumerate(value)
-            ]
-        return (
-            raw if isinstance(value, str) and any(secret in value for secret in hidden) else value
-        )
 
-    plain = OmegaConf.to_container(resolve(config))
-    return OmegaConf.to_yaml(
-        OmegaConf.create(clean(plain, OmegaConf.to_container(config, resolve=False)))
-    )
+def _hide(value: Any, written: Any, secrets: list[str]) -> Any:
+    """`value` with each text that holds a secret replaced by what was written in its place."""
+    if isinstance(value, dict):
+        return {key: _hide(item, _part(written, key), secrets) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hide(item, _part(written, i), secrets) for i, item in enumerate(value)]
+    if isinstance(value, str) and any(secret in value for secret in secrets):
+        return written
+    return value
+
+
+def _part(written: Any, key: Any) -> Any:
+    """What was written for a part; where the whole was one ${...}, that."""
+    return written[key] if isinstance(written, dict | list) else written

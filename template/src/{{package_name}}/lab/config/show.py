@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from ..project import Project
 from .check import dotted_keys
-from .compose import compose
+from .compose import Composition, compose
 from .overrides import SettingsParser
 
 
@@ -18,14 +18,28 @@ def config_command(project: Project, args: list[str]) -> int:
     parser.add_argument(
         "--origin", action="store_true", help="a line per key, with the file that set it"
     )
-    chosen = parser.read(args)
-    composition = compose(project, chosen.overrides)
-    if not chosen.origin:
+    parser.add_argument(
+        "--defaults",
+        action="store_true",
+        help="the final defaults list as a tree: which file chose which, in the order of merging",
+    )
+    options = parser.read(args)
+    composition = compose(project, options.overrides)
+    if options.defaults:
+        print("\n".join(composition.defaults_tree))
+    elif options.origin:
+        print("\n".join(origin_lines(composition)))
+    else:
         print(composition.yaml, end="")
-        return 0
-    written = OmegaConf.create(composition.yaml)
-    for key in dotted_keys(OmegaConf.to_container(written, resolve=False)):
-        value = OmegaConf.select(written, key, throw_on_resolution_failure=False)
-        if not OmegaConf.is_dict(value):
-            print(f"{key}={value}  # {composition.origin.get(key, 'set by lab')}")
     return 0
+
+
+def origin_lines(composition: Composition) -> list[str]:
+    """`key=value  # file` for each key that is no section; values as the record shows them."""
+    config = OmegaConf.create(composition.yaml)
+    lines = []
+    for key in dotted_keys(OmegaConf.to_container(config, resolve=False)):
+        value = OmegaConf.select(config, key, throw_on_resolution_failure=False)
+        if not OmegaConf.is_dict(value):
+            lines.append(f"{key}={value}  # {composition.origin.get(key, 'set by lab')}")
+    return lines

@@ -1,166 +1,181 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Parameter names of a `_target_`, read from its source with `ast`; nothing is imported."""
+"""Parameter names of a `_target_`, read from its source with `ast`; nothing is imported.
+
+What it cannot see counts as taking any name: compiled code, dataclasses, assignments.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from ..project import LAB, PACKAGE
 
+MAX_IMPORTS = 8  # a name is followed through so many files
+
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameter names of a callable; `open` when it takes **kwargs, so that any name may be right."""
+    """Parameter names of a callable; `takes_any`: further names may be right too, as with **kwargs."""
 
     names: tuple[str, ...]
-    open: bool
+    takes_any: bool
+
+
+UNREADABLE = Signature((), takes_any=True)  # it exists, but only an import could tell
 
 
 class MissingTarget(Exception):
-    """The target does not exist; the message says which part, `known` holds the names that do."""
+    """A target does not exist; the message says which part, `valid_names` holds the names that do."""
 
-    def __init__(self, message: str, known: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, valid_names: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.known = known
+        self.valid_names = valid_names
 
 
-def signature_of(target: str) -> Signature | None:
-    """The signature of a dotted class or function name; None when only an import could tell (compiled or dynamic code).
+def signature_of(target: str) -> Signature:
+    """The signature of a dotted class or function name.
 
     Raises:
-        Missing: a module of this package has no such name, or the top-level package is not installed.
+        MissingTarget: a module of this package has no such name, or a package is not installed.
     """
     parts = target.split(".")
-    for n in range(len(parts) - 1, 0, -1):
-        path = _module_file(".".join(parts[:n]))
+    for n_parts in range(len(parts) - 1, 0, -1):
+        path = _module_file(parts[:n_parts])
         if path is not None:
-            break
-    else:
-        if parts[0] != PACKAGE and importlib.util.find_spec(parts[0]) is not None:
-            return None
+            return _signature_in(path, parts[n_parts:], of_this_project=parts[0] == PACKAGE)
+    if parts[0] == PACKAGE or importlib.util.find_spec(parts[0]) is None:
         raise MissingTarget(f"there is no module {parts[0]!r}")
-    rest = parts[n:]
-    if len(rest) == 1:
-        found = _find(path, rest[0], depth=0)
-        if found is not None:
-            return found if isinstance(found, Signature) else None
-    if parts[0] == PACKAGE:
-        names = (
-            tuple(_names(path))
-            if len(rest) == 1
-            else tuple(p.stem for p in path.parent.glob("*.py"))
-        )
-        raise MissingTarget(f"{path} defines no {rest[0]!r}", names)
+    return UNREADABLE
+
+
+def _signature_in(path: Path, names: list[str], of_this_project: bool) -> Signature:
+    """The signature of the attribute `names`, one or a path of several, of the module in `path`."""
+    if len(names) == 1:
+        signature = _find(path, names[0], n_imports=0)
+        if signature is not None:
+            return signature
+    if not of_this_project:
+        return UNREADABLE
+    if len(names) == 1:
+        valid_names = tuple(_defined_names(path))
+    else:
+        valid_names = tuple(file.stem for file in path.parent.glob("*.py"))
+    raise MissingTarget(f"{path} defines no {names[0]!r}", valid_names)
+
+
+def _module_file(parts: list[str]) -> Path | None:
+    """The .py file of a module, found without importing its parents."""
+    package, *inside = parts
+    if package == PACKAGE:
+        return _python_file(LAB.parent.joinpath(*inside))
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    if spec.submodule_search_locations:
+        return _python_file(Path(spec.origin).parent.joinpath(*inside))
+    is_source = spec.origin.endswith(".py") and not inside
+    return Path(spec.origin) if is_source else None
+
+
+def _python_file(module: Path) -> Path | None:
+    """The file of a module whose path has no ending yet: a package's __init__.py, or module.py."""
+    for path in (module / "__init__.py", module.with_suffix(".py")):
+        if path.is_file():
+            return path
     return None
 
 
-@cache
-def _module_file(module: str) -> Path | None:
-    """The .py file of a module, found without importing its parents."""
-    top, *rest = module.split(".")
-    if top == PACKAGE:
-        directory: Path | None = LAB.parent
-    else:
-        spec = importlib.util.find_spec(top)
-        if spec is None or spec.origin is None:
-            return None
-        directory = Path(spec.origin).parent
-        if not spec.submodule_search_locations:
-            return Path(spec.origin) if not rest and spec.origin.endswith(".py") else None
-    for part in rest[:-1]:
-        directory = directory / part
-    package = directory / rest[-1] if rest else directory
-    candidates = (package / "__init__.py", package.with_suffix(".py"))
-    return next((path for path in candidates if path.is_file()), None)
-
-
-@cache
-def _tree(path: Path) -> ast.Module | None:
+def _parse(path: Path) -> ast.Module | None:
     try:
-        return ast.parse(path.read_text(encoding="utf-8"))
+        return _parse_version(path, path.stat().st_mtime_ns)
     except (SyntaxError, UnicodeDecodeError, OSError):
         return None
 
 
-def _names(path: Path) -> list[str]:
-    tree = _tree(path)
-    return (
-        [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
-        if tree
-        else []
-    )
+@lru_cache(maxsize=64)
+def _parse_version(path: Path, mtime_ns: int) -> ast.Module:
+    """Parsed once for each time the file was written, so that a notebook sees an edited file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _find(path: Path, name: str, depth: int) -> Signature | str | None:
-    """The signature of `name` in a file; "unknown" when it is there but cannot be read; None when it is not there."""
-    tree = _tree(path)
-    if tree is None or depth > 8:
-        return "unknown"
-    star = False
+def _defined_names(path: Path) -> list[str]:
+    tree = _parse(path)
+    if tree is None:
+        return []
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+
+
+def _find(path: Path, name: str, n_imports: int) -> Signature | None:
+    """The signature of `name` in a file, or None where the file does not define or import it."""
+    tree = _parse(path)
+    if tree is None or n_imports > MAX_IMPORTS:
+        return UNREADABLE
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name and node in tree.body:
-            return _parameters(node, skip_first=False)
+            return _parameters(node)
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return _class_signature(path, node, depth)
+            return _class_signature(path, node, n_imports)
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                star = star or alias.name == "*"
-                if (alias.asname or alias.name) == name:
-                    return _follow(path, node, alias.name, depth)
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == name for t in node.targets
-        ):
-            return "unknown"
-    return "unknown" if star else None
+                if name == (alias.asname or alias.name):
+                    return _imported_signature(path, node, alias.name, n_imports)
+        if isinstance(node, ast.Assign) and name in _assigned_names(node):
+            return UNREADABLE
+    return UNREADABLE if _imports_star(tree) else None
 
 
-def _follow(path: Path, node: ast.ImportFrom, name: str, depth: int) -> Signature | str:
-    base = node.module or ""
+def _assigned_names(node: ast.Assign) -> Iterable[str]:
+    return (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _imports_star(tree: ast.Module) -> bool:
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return any(alias.name == "*" for node in imports for alias in node.names)
+
+
+def _imported_signature(path: Path, node: ast.ImportFrom, name: str, n_imports: int) -> Signature:
+    """The signature of a name that `path` imports from another file."""
+    module_parts = node.module.split(".") if node.module else []
     if node.level:
-        directory = path.parent
-        for _ in range(node.level - 1):
-            directory = directory.parent
-        target = directory.joinpath(*base.split(".")) if base else directory
-        files = [target / "__init__.py", target.with_suffix(".py")]
-        file = next((f for f in files if f.is_file()), None)
+        file = _python_file(path.parents[node.level - 1].joinpath(*module_parts))
     else:
-        file = _module_file(base)
+        file = _module_file(module_parts)
     if file is None:
-        return "unknown"
-    return _find(file, name, depth + 1) or "unknown"
+        return UNREADABLE
+    return _find(file, name, n_imports + 1) or UNREADABLE
 
 
-def _class_signature(path: Path, node: ast.ClassDef, depth: int) -> Signature | str:
+def _class_signature(path: Path, node: ast.ClassDef, n_imports: int) -> Signature:
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-            own = _parameters(item, skip_first=True)
-            if not own.open:
-                return own
-            base = _base_signature(path, node, depth)  # **kwargs usually go to the base class
-            return (
-                Signature(own.names + base.names, base.open) if isinstance(base, Signature) else own
-            )
+            signature = _parameters(item, is_method=True)
+            if not signature.takes_any:
+                return signature
+            base = _base_signature(path, node, n_imports)  # **kwargs usually go to the base class
+            return Signature(signature.names + base.names, base.takes_any)
     if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
-        return "unknown"
-    return _base_signature(path, node, depth)
+        return UNREADABLE
+    return _base_signature(path, node, n_imports)
 
 
-def _base_signature(path: Path, node: ast.ClassDef, depth: int) -> Signature | str:
+def _base_signature(path: Path, node: ast.ClassDef, n_imports: int) -> Signature:
+    """The signature of the first base class: object takes nothing."""
     if not node.bases:
-        return Signature((), open=False)
+        return Signature((), takes_any=False)
     base = node.bases[0]
-    return (
-        (_find(path, base.id, depth + 1) or "unknown") if isinstance(base, ast.Name) else "unknown"
-    )
+    if not isinstance(base, ast.Name):
+        return UNREADABLE
+    return _find(path, base.id, n_imports + 1) or UNREADABLE
 
 
-def _parameters(node: ast.FunctionDef, skip_first: bool) -> Signature:
-    arguments = node.args
-    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][skip_first:] + [
-        a.arg for a in arguments.kwonlyargs
-    ]
-    return Signature(tuple(names), open=arguments.kwarg is not None)
+def _parameters(node: ast.FunctionDef, is_method: bool = False) -> Signature:
+    positional = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+    if is_method:
+        positional = positional[1:]
+    keyword_only = [argument.arg for argument in node.args.kwonlyargs]
+    return Signature((*positional, *keyword_only), takes_any=node.args.kwarg is not None)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from omegaconf import OmegaConf
 
 from ..config.compose import Composition, compose
-from ..config.layers import trials
 from ..config.overrides import SettingsParser
+from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import Project
 
@@ -37,7 +37,7 @@ def check_command(project: Project, args: list[str]) -> int:
     if any(override.startswith("trial=") for override in options.overrides):
         return check_and_print(project, options.overrides, batch=not options.no_batch)
     exit_code = 0
-    for trial in trials(project):
+    for trial in trial_names(project):
         overrides = [f"trial={trial}", *options.overrides]
         code = check_and_print(
             project, overrides, batch=not options.no_batch, error_prefix=f"{trial}: "

@@ -64,7 +64,9 @@ class RanksEnvironment(ClusterEnvironment):
         if not ranks.even:
             raise LabError(
                 f"{ranks.world_size} processes on {ranks.n_nodes} nodes, "
-                f"{ranks.local_size} of them here: the nodes are uneven.\nTraining needs the same number on every node: srun --ntasks-per-node=N, or mpirun -npernode N"
+                f"{ranks.local_size} of them here: the nodes are uneven.\n"
+                "Training needs the same number on every node: "
+                "srun --ntasks-per-node=N, or mpirun -npernode N"
             )
         self.ranks = ranks
         self.main_address = ranks.main_address

@@ -22,6 +22,7 @@ from ..record.create import RunRequest, create_run
 from ..record.find import find_run
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
+from .multirun import train_points
 
 # What an attempt may do differently from the run's first.
 MAY_CHANGE = ("trainer.max_epochs", "trainer.max_steps", "job.")
@@ -41,9 +42,17 @@ def train_command(project: Project, args: list[str]) -> int:
         "--config", metavar="FILE", help="a composed configuration, instead of composing one"
     )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
+    parser.add_argument(
+        "-m",
+        "--multirun",
+        action="store_true",
+        help="lists of values: their runs, one after the other",
+    )
     options = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
+    if options.multirun:
+        return train_points(project, options)
     if options.config:
         composition = compose_from_record(project, Path(options.config))
     else:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import argparse
 import keyword
-import re
 import shutil
 from pathlib import Path
 
+from ..config.trial_names import TRIAL_NAME, trial_names
 from ..errors import LabError, nearest
 from ..project import Project
 
-NAME = re.compile(r"[a-z][a-z0-9_]*")
 README = """# {name}
 
 **Parent.** [{parent}](../{parent}/README.md)
@@ -59,7 +58,7 @@ def new_trial(project: Project, name: str, parent: str) -> Path:
     trials = project.source / "trials"
     directory = trials / name
     names = trial_names(project)
-    if not NAME.fullmatch(name) or keyword.iskeyword(name):
+    if not TRIAL_NAME.fullmatch(name) or keyword.iskeyword(name):
         raise LabError(
             f"{name!r} cannot be the name of a trial: use lower-case letters, digits and _, "
             "begin with a letter, and avoid Python's keywords."
@@ -80,8 +79,3 @@ def new_trial(project: Project, name: str, parent: str) -> Path:
     (temporary / "README.md").write_text(readme, encoding="utf-8")
     temporary.rename(directory)
     return directory
-
-
-def trial_names(project: Project) -> list[str]:
-    """The directories of trials/ that hold a config.yaml."""
-    return sorted(path.parent.name for path in (project.source / "trials").glob("*/config.yaml"))

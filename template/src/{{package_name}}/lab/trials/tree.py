@@ -7,10 +7,10 @@ import argparse
 import re
 from pathlib import Path
 
+from ..config.trial_names import trial_names
 from ..project import Project
 from ..record.index import read_rows
 from ..record.ranking import rank_by_metric
-from .new import trial_names
 
 PARENT = re.compile(r"^\*\*Parent\.\*\* \[([a-z][a-z0-9_]*)\]", re.MULTILINE)
 NAME_WIDTH = 28  # columns for the branches and the name

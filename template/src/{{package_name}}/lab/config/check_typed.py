@@ -1,0 +1,76 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Checks the settings that were typed against the composed files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hydra.core.override_parser.types import Override, OverrideType
+from omegaconf import OmegaConf
+
+from .check import NewKeys, Source, check_keys, dotted_keys, unknown_setting
+from .check_target import absolute_target, argument_names, is_target
+
+
+def check_typed(override: Override, values: dict[str, Any], source: Source) -> str:
+    """A single setting, such as `optimizer.lr=3e-4`, as Hydra takes it; key and type are checked.
+
+    An argument that its class is known to take needs no `+` here, although no file holds it.
+
+    Args:
+        values: the composed files.
+
+    Raises:
+        LabError: an unknown key, a value of another type, or an argument that a class does not take.
+    """
+    key = override.key_or_group
+    if key == "hydra" or key.startswith("hydra."):
+        return override.input_line
+    parts = key.split(".")
+    section, rest = _locate(parts, values)
+    is_new = rest[0] not in section
+    if len(rest) > 1 and isinstance(section.get(rest[0]), list):
+        return override.input_line  # an item of a list, as data.fields.0
+    if len(rest) > 1 and not is_new:  # a part of something that has no parts
+        raise unknown_setting(key, dotted_keys(values), source.name)
+    if override.type is OverrideType.DEL:
+        if is_new:
+            raise unknown_setting(key, dotted_keys(values), source.name)
+        return override.input_line
+    if override.type is not OverrideType.CHANGE:
+        source = replace(source, new_keys=NewKeys.OWN)
+    check_keys(_nested(parts, _plain(override.value())), values, source)
+    if is_new and override.type is OverrideType.CHANGE and _needs_no_plus(section, source):
+        return f"++{override.input_line}"
+    return override.input_line
+
+
+def _locate(parts: list[str], values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The innermost section that a key leads into, and the parts of the key inside it (one or more)."""
+    section = values
+    for depth, part in enumerate(parts[:-1]):
+        if not isinstance(section.get(part), dict):
+            return section, parts[depth:]
+        section = section[part]
+    return section, parts[-1:]
+
+
+def _needs_no_plus(section: dict[str, Any], source: Source) -> bool:
+    """Whether a new key is known to be right: its section takes any, or its class has the argument."""
+    if not is_target(section):
+        return True
+    target = absolute_target(section["_target_"], source.trial)
+    return argument_names(target, source.name) is not None
+
+
+def _nested(parts: list[str], value: Any) -> dict[str, Any]:
+    """`a.b=1` as {"a": {"b": 1}}."""
+    for part in reversed(parts):
+        value = {part: value}
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """A parsed value as plain Python: Hydra's quoted strings become str."""
+    return OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=False)["value"]

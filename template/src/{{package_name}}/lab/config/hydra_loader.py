@@ -1,0 +1,135 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""Hydra's loader for this project, kept apart from a notebook's or a script's own Hydra.
+
+Three names of hydra._internal are used, as in hydra-core 1.3.8: ConfigLoaderImpl composes,
+ConfigRepository finds and reads files, create_config_search_path makes the search path.
+pyproject.toml asks for hydra-core below 1.4.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_store import ConfigNode, ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobRuntime, setup_globals
+from hydra.plugins.config_source import ConfigResult
+from hydra.version import VersionBase, setbase
+from omegaconf import OmegaConf
+
+from ..project import LAB, PACKAGE, Project
+
+PRIMARY = "config"  # conf/config.yaml
+# Resolvers and structured configs of the project, where it has any
+REGISTER = LAB.parent / "conf/register.py"
+
+
+class ReadOnce(ConfigRepository):
+    """Finds and reads files for Hydra, each once for both passes: the defaults list and the values."""
+
+    def __init__(self, config_search_path: Any) -> None:
+        super().__init__(config_search_path)
+        self.results: dict[str, ConfigResult | None] = {}
+
+    def __deepcopy__(self, memo: dict) -> ReadOnce:
+        return self  # Hydra copies its repository for each pass
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        if config_path not in self.results:
+            self.results[config_path] = super().load_config(config_path)
+        return self.results[config_path]
+
+
+@contextmanager
+def project_loader(project: Project) -> Iterator[ConfigLoaderImpl]:
+    """A loader that searches conf/, shared directories with site profiles, and lab/conf, in this order.
+
+    Until the block ends, ConfigStore holds what this project registers, and nothing that a notebook
+    or another project of the same process has registered. GlobalHydra is not touched.
+    """
+    with _own_hydra_state(), tempfile.TemporaryDirectory(prefix="lab-sites-") as links:
+        search_path = create_config_search_path(f"file://{project.source / 'conf'}")
+        for folder in _site_roots(project, Path(links)):
+            search_path.prepend("lab", f"file://{folder}", anchor="schema")
+        search_path.prepend("lab", f"file://{LAB / 'conf'}", anchor="schema")
+        loader = ConfigLoaderImpl(search_path)
+        loader.repository = ReadOnce(search_path)
+        yield loader
+
+
+@contextmanager
+def _own_hydra_state() -> Iterator[None]:
+    """Exchanges Hydra's process-wide state (ConfigStore, version, job's name) and puts it back."""
+    Plugins.instance()  # once in a process: finding Hydra's plugins stores their nodes
+    store = ConfigStore.instance()
+    version = VersionBase.instance()
+    job = JobRuntime.instance()
+    process_nodes, process_version, process_job = store.repo, version.version_base, job.conf
+    try:
+        setbase("1.3")
+        job.conf = OmegaConf.create()
+        job.set("name", PACKAGE)
+        setup_globals()
+        store.repo = _visible_nodes(process_nodes)
+        _add_nodes(store.repo, _registered_nodes(store))
+        yield
+    finally:
+        store.repo, version.version_base, job.conf = process_nodes, process_version, process_job
+
+
+def _visible_nodes(nodes: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a ConfigStore: Hydra's own nodes, and structured configs of this package's classes."""
+    visible = {}
+    for name, node in nodes.items():
+        if isinstance(node, ConfigNode):
+            package = OmegaConf.get_type(node.node).__module__.split(".")[0]
+            if node.provider == "hydra" or package in ("hydra", "hydra_plugins", PACKAGE):
+                visible[name] = node
+        elif inside := _visible_nodes(node):
+            visible[name] = inside
+    return visible
+
+
+# What conf/register.py has added: a module is imported once in a process
+_registered: dict[str, Any] = {}
+
+
+def _registered_nodes(store: ConfigStore) -> dict[str, Any]:
+    """The nodes that conf/register.py adds; importing it registers its resolvers too."""
+    module = f"{PACKAGE}.conf.{REGISTER.stem}"
+    if module in sys.modules or not REGISTER.is_file():
+        return _registered
+    before = store.repo
+    store.repo = {}
+    importlib.import_module(module)
+    _add_nodes(_registered, store.repo)
+    store.repo = before
+    return _registered
+
+
+def _add_nodes(nodes: dict[str, Any], more: dict[str, Any]) -> None:
+    for name, node in more.items():
+        if isinstance(node, ConfigNode):
+            nodes[name] = replace(node, provider=node.provider or str(REGISTER))
+        else:
+            _add_nodes(nodes.setdefault(name, {}), node)
+
+
+def _site_roots(project: Project, links: Path) -> Iterator[Path]:
+    """For each shared directory with profiles, a directory that shows it as the group `site`."""
+    shared = [path for path in project.site_directories if not path.is_relative_to(project.source)]
+    for n, directory in enumerate(path for path in shared if path.is_dir()):
+        root = links / str(n)
+        root.mkdir()
+        (root / "site").symlink_to(directory.resolve(), target_is_directory=True)
+        yield root

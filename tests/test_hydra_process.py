@@ -1,0 +1,155 @@
+"""Hydra's habits that need a process of their own: registered configs, two projects, several runs, completion."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import call
+from hydra_tree import MODEL
+
+REGISTER = """
+from dataclasses import dataclass
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
+
+
+@dataclass
+class Augment:
+    p: float = 0.1
+    flip: bool = True
+    name: str = "weak"
+
+
+ConfigStore.instance().store(group="augment", name="typed", node=Augment)
+ConfigStore.instance().store(group="augment", name="plain", node={"p": 0.3})
+OmegaConf.register_new_resolver("double", lambda value: 2 * value, replace=True)
+"""
+
+
+@pytest.fixture
+def registered(own_project):
+    """A project with conf/register.py, and a trial that uses what it registers."""
+    package = own_project / "src/myproj"
+    (package / "conf/register.py").write_text(REGISTER)
+    (package / "trials/typed").mkdir()
+    text = "defaults: [/augment: typed]\naugment: {p: 0.5}\nseed: '${double:21}'\n"
+    (package / "trials/typed/config.yaml").write_text(text + MODEL)
+    return own_project
+
+
+def test_structured_configs_and_resolvers(registered):
+    def lab(*settings, rc=0):
+        return call(registered, "lab", "config", "trial=typed", "--origin", *settings, rc=rc)
+
+    said = lab("augment.flip=false")
+    assert "seed=42  # src/myproj/trials/typed/config.yaml" in said
+    assert "augment.p=0.5  # src/myproj/trials/typed/config.yaml" in said
+    assert "augment.name=weak  # src/myproj/conf/register.py" in said
+    assert "augment.flip=False  # command line" in said
+    assert "did you mean: augment.flip" in lab("augment.flop=false", rc=2)
+    assert "augment.p must be a number" in lab("augment.p=much", rc=2)
+    assert "augment.p=0.3" in call(
+        registered, "lab", "config", "trial=baseline", "+augment=plain", "--origin"
+    )
+
+
+TWO_PROJECTS = """
+import sys
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+
+nodes = ConfigStore.instance().repo
+groups = set(nodes)
+for name in ("myproj", "other"):
+    sys.path.insert(0, f"{sys.argv[1]}/{name}/src")
+from myproj.lab.config.compose import compose as first
+from myproj.lab.project import Project as First
+from other.lab.config.compose import compose as second
+from other.lab.project import Project as Second
+from pathlib import Path
+
+here = First(Path(sys.argv[1]) / "myproj", "myproj")
+there = Second(Path(sys.argv[1]) / "other", "other")
+for _ in range(2):
+    assert first(here, ["trial=typed"]).config.augment.p == 0.5
+    config = second(there, ["trial=baseline"]).config
+    assert config.package == "other" and config.model._target_ == "other.trials.baseline.model.CNN"
+    assert second(there, ["trial=baseline", "+augment=typed"]).config.augment == "typed"
+    try:
+        second(there, ["trial=typed"])
+    except Exception as error:
+        print(type(error).__name__, error)
+assert ConfigStore.instance().repo is nodes
+assert set(nodes) - groups == set(), set(nodes) - groups
+assert not GlobalHydra.instance().is_initialized()
+assert not {"torch", "lightning"} & set(sys.modules)
+"""
+
+
+def test_two_projects_in_one_process(registered, render, tmp_path):
+    render(tmp_path / "other", project_name="Other", package_name="other")
+    said = call(registered, sys.executable, "-c", TWO_PROJECTS, tmp_path)
+    assert said.count("LabError no trial 'typed'. Trials: baseline") == 2
+
+
+TRAIN = "def train(config, run, recording):\n    print('seed', config.seed)\n    assert config.seed != 9\n"
+
+
+def test_points_of_a_list_run_one_after_the_other(own_project):
+    (own_project / "src/myproj/train.py").write_text(TRAIN)
+    train = ("lab", "train", "trial=baseline", "-m")
+    said = call(own_project, *train, "seed=3,4", "--why", "a test")
+    assert said.index("seed 3") < said.index("[2/2]") < said.index("seed 4")
+    assert "lab submit trial=baseline seed=3,4" in said
+    assert call(own_project, "lab", "runs", "list").count("finished") == 2
+    said = call(own_project, *train, "seed=9,5", rc=1)
+    assert "stopped: run 1 of 2" in said
+    assert "seed 5" not in said
+    assert "did you mean: width" in call(own_project, *train, "seed=1,2", "model.widht=3", rc=2)
+    assert call(own_project, "lab", "runs", "list").count("baseline") == 3
+
+
+def test_completion_in_bash(own_project):
+    home = own_project.parent / "data-home"
+    call(own_project, "lab", "completion", "bash", XDG_DATA_HOME=str(home))
+    script = home / "bash-completion/completions/lab"
+    tools = own_project.parent / f"{own_project.name}-bin"
+
+    def complete(line):
+        program = f"""
+            . '{script}'
+            COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=(lab)
+            _lab
+            printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["bash", "-c", program],
+            cwd=own_project,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.split()
+
+    assert complete("lab train trial=ba") == ["baseline"]
+    assert complete("lab train trial=baseline optimizer=ad") == ["adam", "adamw"]
+    assert complete("lab train trial=baseline optimizer.l") == ["optimizer.lr="]
+    assert complete("lab train trial=baseline sched") == ["schedule.", "schedule="]
+    assert complete("lab train +model.wi") == ["+model.width="]
+
+
+@pytest.mark.parametrize(
+    ("shell", "check"), [("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])]
+)
+def test_completion_of_other_shells(own_project, shell, check):
+    homes = {"XDG_DATA_HOME": str(own_project.parent), "XDG_CONFIG_HOME": str(own_project.parent)}
+    said = call(own_project, "lab", "completion", shell, **homes)
+    path = said.splitlines()[0].removeprefix("wrote ")
+    assert "completion query" in Path(path).read_text()
+    if shutil.which(shell):
+        assert subprocess.run([*check, path], check=False).returncode == 0
