@@ -4,7 +4,8 @@
 
 Both train with bf16-mixed precision, channels_last, torch.compile and a fused AdamW on images of
 224 x 224 that are on the device already. One process per contender and round, interleaved; the
-ratio is the median over rounds. `--cpu` runs the same with small images, to try the program itself. Without a GPU it says so and measures nothing.
+ratio is the median over rounds. `--cpu` runs the same with small images,
+to try the program itself. Without a GPU it says so and measures nothing.
 """
 
 import json
