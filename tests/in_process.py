@@ -11,7 +11,6 @@ from myproj.lab.config.compose import compose
 from myproj.lab.project import Project
 from myproj.lab.training.accelerate import accelerate
 from myproj.lab.training.build import build_data, build_task
-from myproj.lab.training.lightning_internals import skip_unused_hooks
 from myproj.lab.training.means import LogMeans
 from myproj.lab.training.settings import apply_settings, resolve_settings
 from myproj.lab.training.trainer import plain_trainer
@@ -115,7 +114,7 @@ def learn(home, *overrides):
             enable_checkpointing=False,
             log_every_n_steps=config.log.every_n_steps,
         )
-        skip_unused_hooks(trainer).fit(task, datamodule=data)
+        trainer.fit(task, datamodule=data)
     return Training(task, trainer, witness, printed.getvalue())
 
 

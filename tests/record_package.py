@@ -6,7 +6,7 @@ import subprocess
 from importlib import import_module
 from pathlib import Path
 
-from myproj.lab.cli import all_commands
+from myproj.lab.cli import list_commands
 from myproj.lab.project import Project
 from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.create import RunRequest, create_run
@@ -187,6 +187,6 @@ def train(project, status="finished", metrics=None, exception=None, **changes):
 
 def call(project, words, *args):
     """Runs a command in this process, as cli.py does, and returns its exit code."""
-    module, function = all_commands()[words][1].split(":")
-    command = getattr(import_module(module, "myproj.lab"), function)
-    return command(project, [str(arg) for arg in args]) or 0
+    (command,) = [command for command in list_commands() if command.words == words]
+    function = getattr(import_module(command.module, "myproj.lab"), command.function)
+    return function(project, [str(arg) for arg in args]) or 0

@@ -37,12 +37,12 @@ def no_settings_of_a_user(monkeypatch, tmp_path):
 
 @pytest.fixture
 def compare(pytestconfig):
-    """compare(file, text): the text is the stored one; with --regenerate it is stored."""
+    """compare(file, text): whether the text is the stored one; with --regenerate it is stored."""
 
     def compare(file, text):
         if pytestconfig.getoption("--regenerate"):
             file.write_text(text, encoding="utf-8")
-        assert text == file.read_text(encoding="utf-8"), READ_THE_DIFFERENCE
+        return text == file.read_text(encoding="utf-8")
 
     return compare
 
@@ -78,13 +78,13 @@ def excerpt(site, shape):
 
 @pytest.mark.parametrize("scheduler", WHOLE)
 def test_the_script_of_each_scheduler_is_the_stored_one(scheduler, compare):
-    compare(GOLDEN / f"{scheduler}.sh", whole_script(scheduler))
+    assert compare(GOLDEN / f"{scheduler}.sh", whole_script(scheduler)), READ_THE_DIFFERENCE
 
 
 @pytest.mark.parametrize("site", SITES)
 def test_every_site_and_shape_differs_from_it_as_stored(site, compare):
     parts = [f"==== {site}, {shape}\n{excerpt(site, shape)}\n" for shape in SHAPES]
-    compare(GOLDEN / f"{site}.txt", "\n".join(parts))
+    assert compare(GOLDEN / f"{site}.txt", "\n".join(parts)), READ_THE_DIFFERENCE
 
 
 @pytest.mark.skipif(

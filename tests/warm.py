@@ -25,7 +25,8 @@ READ_AT_IMPORT = (
     *("CUDA", "GOMP", "HDF5", "KMP", "LANG", "LC_", "LD_", "LIGHTNING", "MALLOC", "MKL", "MPL"),
     *("NUMEXPR", "OMP", "OPENBLAS", "PL_", "PYTHON", "PYTORCH", "TORCH"),
 )
-SET_IN_THE_FORK = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")
+# The first is set by torch itself, in a process of the tests that has imported it.
+SET_IN_THE_FORK = ("KMP_INIT_AT_FORK", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in SET_IN_THE_FORK}
 
 

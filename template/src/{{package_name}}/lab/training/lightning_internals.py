@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
 import lightning
 import lightning.pytorch as L
-from lightning.pytorch.profilers import PassThroughProfiler
 from lightning.pytorch.utilities import CombinedLoader
 from omegaconf import DictConfig
 
@@ -40,16 +39,6 @@ def print_untested() -> None:
         f"a validation. To install a tested release: pip install 'lightning=={TESTED[-1]}.*'",
         flush=True,
     )
-
-
-class NoProfiler(PassThroughProfiler):
-    """`PassThroughProfiler` makes a new context for each of the 30 actions of a step; this one
-    makes none."""
-
-    nothing = nullcontext()
-
-    def profile(self, action_name: str) -> AbstractContextManager:
-        return self.nothing
 
 
 class Internals(L.Callback):
