@@ -24,6 +24,7 @@ import data_audio
 import h5py
 import numpy as np
 import torch
+from data_packing import packing_MB_per_cpu_s
 from data_peers import PEERS, epochs, items
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -227,26 +228,6 @@ def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
         waits.append(time.perf_counter() - started_s)
         time.sleep(step_s)
     return 1000 * statistics.mean(waits[10:])
-
-
-def packing_MB_per_cpu_s(directory: Path) -> float:
-    """`lab data pack --as arrays`: shuffled, hashed and synced, from .npy."""
-    from project.lab.hdf5.split import Splitter
-    from project.lab.hdf5.writer import write_fields
-
-    pixels = np.random.default_rng(0).integers(0, 255, (20000, 12288), np.uint8)
-    np.save(directory / "x.npy", pixels)
-    rates = []
-    # several: memory that a virtual machine touches for the first time costs its guest CPU time
-    for _ in range(9):
-        x = np.load(directory / "x.npy", mmap_mode="r")
-        started_s = time.process_time()
-        packed = Splitter({"train": 1.0}).arrange(len(x))
-        write_fields(
-            directory / "packed.h5", {"x": x}, packed.splits, order=packed.order, provenance={}
-        )
-        rates.append(x.nbytes / 1e6 / (time.process_time() - started_s))
-    return statistics.median(rates)
 
 
 def figure(path: Path, results: dict[str, dict[str, list[float]]]) -> None:

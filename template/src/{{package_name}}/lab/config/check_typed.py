@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +45,17 @@ def check_typed(override: Override, values: dict[str, Any], source: Source) -> s
     if is_new and override.type is OverrideType.CHANGE and _needs_no_plus(section, source):
         return f"++{override.input_line}"
     return override.input_line
+
+
+def without_deleted(override: Override, values: dict[str, Any]) -> dict[str, Any]:
+    """`values` as the settings after this one find them: a copy without the key that `~key` deletes."""
+    if override.type is not OverrideType.DEL:
+        return values
+    remaining = deepcopy(values)
+    section, rest = _locate(override.key_or_group.split("."), remaining)
+    if len(rest) == 1:
+        section.pop(rest[0], None)
+    return remaining
 
 
 def _locate(parts: list[str], values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

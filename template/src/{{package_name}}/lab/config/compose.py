@@ -17,7 +17,7 @@ from ..project import Project, resolve_paths
 from .check import Source
 from .check_files import check_files
 from .check_target import absolute_target
-from .check_typed import check_typed
+from .check_typed import check_typed, without_deleted
 from .defaults_list import config_files, origin_of_keys, tree_lines
 from .hydra_errors import hydra_errors
 from .hydra_loader import PRIMARY, project_loader
@@ -71,9 +71,11 @@ def compose(project: Project, overrides: list[str]) -> Composition:
         values = check_files(files, project, trial_directory(name))
         settings = {override.input_line: override for override in defaults.config_overrides}
         source = Source(SOURCE, trial_directory(name), lab=values.lab)
+        known_values = values.all
         for i, line in enumerate(lines):
             if line in settings:
-                lines[i] = check_typed(settings[line], values.all, source)
+                lines[i] = check_typed(settings[line], known_values, source)
+                known_values = without_deleted(settings[line], known_values)
         config = loader.load_configuration(PRIMARY, lines, RunMode.RUN, from_shell=False)
         tree = tree_lines(loader, defaults.defaults_tree, project)
     config = finish_config(config, project, name)
