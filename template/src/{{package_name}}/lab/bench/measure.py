@@ -157,6 +157,11 @@ def measure(
 
 
 def fit(bench: Bench, samples: CountSamples) -> None:
+    """Trains until the chronometer has its steps.
+
+    Raises:
+        OutOfMemory: with the number of samples that did not fit.
+    """
     try:
         bench.trainer.fit(bench.task, datamodule=bench.data)
     except RuntimeError as error:

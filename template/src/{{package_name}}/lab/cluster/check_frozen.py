@@ -50,7 +50,11 @@ def check_frozen(project: Project, code: dict[str, Any], frozen: Path, point: Co
 def run_check(
     project: Project, code: dict[str, Any], frozen: Path, overrides: list[str]
 ) -> FrozenCheck:
-    """Runs check_program.py of the frozen code."""
+    """Runs check_program.py of the frozen code.
+
+    Raises:
+        Failed: it ended without a result.
+    """
     frozen_variables = env.frozen_environment(frozen, code["prefix"], project.root, code["commit"])
     done = subprocess.run(
         [sys.executable, "-m", f"{project.package}.lab.cluster.check_program", *overrides],

@@ -20,6 +20,11 @@ READ_EVERY_S = 0.5
 
 
 def logs_command(project: Project, args: list[str]) -> int:
+    """Prints what a run's job printed.
+
+    Raises:
+        LabError: no such run, or no log of it.
+    """
     parser = argparse.ArgumentParser(prog="lab logs", description="What a run's job printed.")
     parser.add_argument("run", help="an id or its beginning, a tag, @last")
     parser.add_argument(
@@ -75,7 +80,11 @@ class LogReader:
 
 
 def follow(run: Run, log: LogReader, poll_s: float) -> None:
-    """Prints new lines until the run's job has ended; asks the scheduler every `poll_s` seconds."""
+    """Prints new lines until the run's job has ended; asks the scheduler every `poll_s` seconds.
+
+    Raises:
+        LabError: the job has ended, and there is no log.
+    """
     status = status_of(run.dir, job_state_of())
     if not is_alive(status) and not log.path.exists():
         raise no_log(run)

@@ -89,6 +89,11 @@ def draft_profile() -> str:
 
 
 def installed_scheduler() -> str:
+    """The scheduler whose command is on the path.
+
+    Raises:
+        LabError: there is none.
+    """
     for command, scheduler in SCHEDULERS.items():
         if shutil.which(command):
             return scheduler

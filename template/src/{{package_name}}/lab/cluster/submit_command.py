@@ -41,7 +41,11 @@ def submit_command(project: Project, args: list[str]) -> None:
 
 
 def split_command(args: list[str]) -> tuple[list[str], list[str] | None]:
-    """The arguments before `--`, and the command after it (None without `--`)."""
+    """The arguments before `--`, and the command after it (None without `--`).
+
+    Raises:
+        LabError: `--` is the last word.
+    """
     if "--" not in args:
         return args, None
     place = args.index("--")

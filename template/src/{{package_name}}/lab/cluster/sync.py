@@ -18,8 +18,13 @@ from .job_states import job_state_of
 
 
 def sync_command(project: Project, args: list[str]) -> int:
-    """Uploads offline W&B runs that have ended and were not uploaded before."""
-    parser = argparse.ArgumentParser(prog="lab sync", description=sync_command.__doc__)
+    """Uploads offline W&B runs.
+
+    Raises:
+        LabError: the command `wandb` is not installed.
+    """
+    description = "Uploads offline W&B runs that have ended and were not uploaded before."
+    parser = argparse.ArgumentParser(prog="lab sync", description=description)
     parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
     dry_run = parser.parse_args(args).dry_run
     wandb = find_wandb()

@@ -37,7 +37,11 @@ def publish(temporary: Path, path: Path) -> None:
 
 @contextmanager
 def explain_write_errors(path: Path) -> Iterator[None]:
-    """Turns a full disk, a quota or a missing permission into a DataFileError about `path`."""
+    """Explains a full disk, a quota or a missing permission.
+
+    Raises:
+        DataFileError: the block could not write; with `path` and the reason.
+    """
     try:
         yield
     except (OSError, RuntimeError) as error:  # h5py closes a file on a full disk with RuntimeError

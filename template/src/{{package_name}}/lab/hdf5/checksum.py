@@ -119,6 +119,11 @@ def _sha256_of_hashes(layout: Layout) -> str:
 
 
 def verify_command(project: Project, args: list[str]) -> None:
+    """Checks every byte of a data file.
+
+    Raises:
+        Failed: it is damaged.
+    """
     parser = parser_for_one_file("verify", "checks every byte of a data file")
     parser.add_argument("--json", action="store_true", help='for scripts: {"sha256": ...}')
     options = parser.parse_args(args)

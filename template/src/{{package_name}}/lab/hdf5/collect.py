@@ -72,6 +72,11 @@ class _CollectedField:
         self.lengths: list[int] = []
 
     def append(self, where: str, value: np.ndarray) -> None:
+        """Writes the value of one sample.
+
+        Raises:
+            DataFileError: another type or shape than the first; `where` names the sample.
+        """
         one_dimensional = value.ndim == len(self.shape) == 1
         same_shape = value.shape == self.shape or one_dimensional
         if not same_shape or value.dtype != self.dtype or value.dtype.kind not in "biufc":

@@ -74,6 +74,9 @@ class H5DataModule(L.LightningDataModule):
         """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}.
         Further keys are further fields; "split" puts a sample into that split, "group" keeps all
         samples of one group in one split.
+
+        Raises:
+            LabError: the class has none of its own.
         """
         raise LabError(f"{cls.__name__} has no samples(): write one in data.py, or pack with --as")
 

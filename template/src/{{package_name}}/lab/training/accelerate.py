@@ -160,10 +160,10 @@ def shard(task: L.LightningModule, networks: list[nn.Module]) -> None:
     Raises:
         LabError: parameters that belong to no network, which would differ between the processes.
     """
-    own = [name for name, _ in task.named_parameters(recurse=False)]
-    if own:
+    outside = [name for name, _ in task.named_parameters(recurse=False)]
+    if outside:
         raise LabError(
-            f"speed.fsdp: the task itself has the parameters {own}. Move them into a module."
+            f"speed.fsdp: the task itself has the parameters {outside}. Move them into a module."
         )
     mesh = task.device_mesh["data_parallel"]
     for network in networks:

@@ -73,6 +73,11 @@ def resolve_settings(config: DictConfig, first_attempt: dict[str, Any]) -> Setti
 
 
 def refuse_contradictions(config: DictConfig) -> None:
+    """Looks for settings that exclude each other.
+
+    Raises:
+        LabError: with both settings.
+    """
     if config.record.deterministic and config.speed.cudnn_benchmark is True:
         raise LabError(
             "record.deterministic=true and speed.cudnn_benchmark=true exclude each other: "
