@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE
+from conftest import SOURCE, warm_process
 
 PROGRAM = Path(__file__).parent / "signals_program.py"
 RELEASES = ["", "2.99.0"]  # as installed; one that nobody has tested
@@ -20,8 +20,9 @@ RELEASES = ["", "2.99.0"]  # as installed; one that nobody has tested
 
 @pytest.fixture
 def start(tmp_path):
-    """start(name, world=1, **options) -> one Popen per rank of a run in tmp_path/name; killed at
-    the end of the test."""
+    """start(name, world=1, **options) -> one process per rank of a run in tmp_path/name; killed at
+    the end of the test. With workers of its own a rank starts cold, otherwise as a fork of the warm
+    process."""
     started = []
 
     def start(name, world=1, **options):
@@ -36,14 +37,19 @@ def start(tmp_path):
         for rank in range(world):
             # Lightning starts no processes where it finds LOCAL_RANK.
             of_rank = {"LOCAL_RANK": str(rank)} if world > 1 else {}
-            process = subprocess.Popen(
-                [sys.executable, PROGRAM, run_dir, *words],
-                env=environment | of_rank,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
+            if "workers" in options:
+                process = subprocess.Popen(
+                    [sys.executable, PROGRAM, run_dir, *words],
+                    env=environment | of_rank,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    start_new_session=True,
+                )
+            else:
+                process = warm_process().start(
+                    PROGRAM.stem, [run_dir, *words], PROGRAM.parent, environment | of_rank
+                )
             started.append(process)
         return started[-world:]
 
@@ -51,7 +57,7 @@ def start(tmp_path):
     for process in started:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # its workers too
-        process.communicate()
+        process.wait(timeout=60)
 
 
 @pytest.fixture
