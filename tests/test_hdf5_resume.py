@@ -1,11 +1,13 @@
 """A resumed training sees what an uninterrupted one sees, and ends with its weights."""
 
 import json
+import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
-from hdf5_programs import start
+from conftest import SOURCE, warm_process
 from hdf5_training import BATCH_SIZE, N, make_file, train
 
 N_TRAIN = N - 20
@@ -33,16 +35,21 @@ def train_on_two(directory: Path, **options):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
+    words = ["train", directory, json.dumps({"world": 2, **options})]
+    variables = {
+        "PYTHONPATH": str(SOURCE),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "OMP_NUM_THREADS": "1",
+        "NODE_RANK": "0",
+    }
     ranks = [
-        start(
-            "train",
-            directory,
-            json.dumps({"world": 2, **options}),
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=port,
-            OMP_NUM_THREADS="1",
-            LOCAL_RANK=str(rank),
-            NODE_RANK="0",
+        warm_process().start(
+            "hdf5_programs",
+            words,
+            Path(__file__).parent,
+            os.environ | variables | {"LOCAL_RANK": str(rank)},
+            subprocess.STDOUT,
         )
         for rank in range(2)
     ]
