@@ -5,6 +5,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
 from hydra_tree import make_tree
 from myproj.lab.config.compose import compose
 from myproj.lab.config.recorded import read_recorded, with_changes
@@ -14,6 +15,7 @@ from myproj.lab.errors import LabError
 
 @pytest.mark.parametrize("initialized", [False, True])
 def test_a_notebooks_own_hydra_stays_as_it_was(tmp_path, initialized):
+    Plugins.instance()  # as any compose does: once in a process, it stores Hydra's own nodes
     own = tmp_path / "own"
     own.mkdir()
     (own / "config.yaml").write_text("defaults: [mine, _self_]\nown: 1\n")

@@ -25,9 +25,11 @@ READ_AT_IMPORT = (
     *("CUDA", "GOMP", "HDF5", "KMP", "LANG", "LC_", "LD_", "LIGHTNING", "MALLOC", "MKL", "MPL"),
     *("NUMEXPR", "OMP", "OPENBLAS", "PL_", "PYTHON", "PYTORCH", "TORCH"),
 )
-# The first is set by torch itself, in a process of the tests that has imported it.
-SET_IN_THE_FORK = ("KMP_INIT_AT_FORK", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in SET_IN_THE_FORK}
+SET_IN_THE_FORK = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")
+# torch sets these itself, in a process of the tests that has used it
+SET_BY_TORCH = ("KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR")
+NOT_COMPARED = SET_IN_THE_FORK + SET_BY_TORCH
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in NOT_COMPARED}
 
 
 def same_libraries(environment):
@@ -35,7 +37,7 @@ def same_libraries(environment):
     names = {
         name
         for name in {*environment, *ENVIRONMENT}
-        if name.startswith(READ_AT_IMPORT) and name not in SET_IN_THE_FORK
+        if name.startswith(READ_AT_IMPORT) and name not in NOT_COMPARED
     }
     return all(environment.get(name) == ENVIRONMENT.get(name) for name in names)
 
