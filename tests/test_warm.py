@@ -1,7 +1,6 @@
 """A fork of the warm process sees and does what a cold start of the same command sees and does."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import time
 
 import pytest
 from conftest import call, environment_of, warm_process
-from warm import same_libraries
+from warm import ENVIRONMENT, same_libraries
 
 LOOK = """
 import json, os, random, signal, sys, tempfile, threading
@@ -102,6 +101,6 @@ def test_resume_and_eval_start_cold_too(home):
 
 
 def test_other_libraries_are_started_cold():
-    assert same_libraries(dict(os.environ))
-    assert same_libraries(os.environ | {"PYTHONPATH": "/x", "LAB_RUN_DIR": "/y"})
-    assert not same_libraries(os.environ | {"MKL_NUM_THREADS": "3"})
+    assert same_libraries(ENVIRONMENT)
+    assert same_libraries(ENVIRONMENT | {"PYTHONPATH": "/x", "LAB_RUN_DIR": "/y"})
+    assert not same_libraries(ENVIRONMENT | {"MKL_NUM_THREADS": "3"})
