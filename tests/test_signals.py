@@ -4,7 +4,6 @@ bit for bit."""
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from commands import free_port
 from conftest import SOURCE, warm_process
 
 PROGRAM = Path(__file__).parent / "signals_program.py"
@@ -75,12 +75,6 @@ def train(start):
 def checkpoint(tmp_path):
     """checkpoint(name) -> last.ckpt of the run in tmp_path/name."""
     return lambda name: tmp_path / name / "checkpoints" / "last.ckpt"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def results(processes, code=0):
