@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import subprocess
 from importlib import import_module
 from pathlib import Path
 
@@ -12,33 +11,10 @@ from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.create import RunRequest, create_run
 from myproj.lab.record.metrics_file import MetricsLog
 from myproj.lab.record.snapshot import snapshot
+from repositories import git, write
 
 PACKAGE = "myproj"
 NOBODY = 65534
-
-
-def git(folder, *arguments, stdin=None, check=True, **variables):
-    """What git prints, as the user would call it: with an identity, without this machine's settings."""
-    who = {
-        f"GIT_{role}_{key}": "t@x.org"
-        for role in ("AUTHOR", "COMMITTER")
-        for key in ("NAME", "EMAIL")
-    }
-    own = {
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_ALLOW_PROTOCOL": "file",
-    }
-    done = subprocess.run(
-        ["git", *map(str, arguments)],
-        cwd=folder,
-        env=os.environ | who | own | variables,
-        input=stdin,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0 or not check, f"git {arguments}: {done.stderr}"
-    return done.stdout.rstrip("\n")
 
 
 def repository(folder, **files):
@@ -49,13 +25,6 @@ def repository(folder, **files):
     write(folder, {name.replace("__", "."): text for name, text in files.items()})
     commit(folder, "first")
     return folder
-
-
-def write(folder, files):
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
 
 
 def tree(folder, commit):
