@@ -26,9 +26,12 @@ READ_AT_IMPORT = (
     *("NUMEXPR", "OMP", "OPENBLAS", "PL_", "PYTHON", "PYTORCH", "TORCH"),
 )
 SET_IN_THE_FORK = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")
-# torch sets these itself, in a process of the tests that has used it
-SET_BY_TORCH = ("KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR")
-NOT_COMPARED = SET_IN_THE_FORK + SET_BY_TORCH
+# torch and Lightning set these themselves, in a process of the tests that has used them
+SET_BY_LIBRARIES = (
+    *("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "PL_GLOBAL_SEED", "PL_SEED_WORKERS"),
+    *("PYTORCH_NVML_BASED_CUDA_CHECK", "TORCHINDUCTOR_CACHE_DIR"),
+)
+NOT_COMPARED = SET_IN_THE_FORK + SET_BY_LIBRARIES
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in NOT_COMPARED}
 
 
