@@ -55,13 +55,21 @@ def main(argv: list[str] | None = None) -> int:
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("lab: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:
         # `| head` closed the pipe, which is no error. Python would write to it once more at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        from .machine.disk_errors import explain_disk_error  # rarely needed
+
+        explanation = explain_disk_error(error)
+        if explanation is None:
+            raise
+        print(f"lab: {explanation}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted", file=sys.stderr)
+        return 130
 
 
 def run_command(argv: list[str]) -> int | None:

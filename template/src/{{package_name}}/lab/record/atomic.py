@@ -13,7 +13,11 @@ from typing import Any
 
 
 def write_file(path: Path, text: str) -> None:
-    """Puts `text` at `path` in one step; a crash at any moment leaves the old file or the new one."""
+    """Puts `text` at `path` in one step; a crash at any moment leaves the old file or the new one.
+
+    Raises:
+        OSError: the disk is full or read-only; it names `path`.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -21,9 +25,11 @@ def write_file(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except OSError as error:
+        error.filename = str(path)
         raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

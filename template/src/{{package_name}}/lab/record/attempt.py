@@ -3,58 +3,80 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 import traceback
 from pathlib import Path
 from typing import Any
 
+from ..errors import LabError
 from ..machine.gpu import energy_j, peak_gpu_bytes
 from ..project import LAB
 from .atomic import read_json, sha256, write_json
 from .attempt_files import n_gpus
+from .claim import is_superseded, withdraw_claim
 from .environment import recorded_variables
 from .metrics_file import last_metrics
+from .outcome import remove_needless_weights, set_result_aside
 from .process import process_facts
 from .schema import EndRecord, RaisedError
 from .summary import summarise
 from .torch_facts import torch_facts
 
-EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 130}
+EXIT_CODES = {"finished": 0, "trained": 1, "failed": 1, "interrupted": 130}
 TRACEBACK_CHARACTERS = 10_000  # the end of it that is kept
+# Two files that are deleted before the two last files of an attempt are written: so its end is
+# recorded also when the disk or the quota is full.
+RESERVE = (".reserve-1", ".reserve-2")
+RESERVE_BYTES = 1 << 16  # of each
 
 
 class Attempt:
-    """The attempt that this process runs; `begin_attempt` makes it.
+    """The attempt that this process runs; `prepare_attempt` makes it.
 
-    `n` counts from 1, `dir` is attempts/<n>/.
+    `n` counts from 1, `dir` is attempts/<n>/. It is claimed, and no part of the record before
+    `start`.
     """
 
-    def __init__(self, run_dir: Path, n: int) -> None:
+    def __init__(self, run_dir: Path, n: int, **facts: object) -> None:
         self.run_dir = run_dir
         self.n = n
         self.dir = run_dir / "attempts" / str(n)
-        self.facts: dict[str, Any] = {}  # what start.json says
+        self.facts: dict[str, Any] = dict(facts)  # what start.json says
         self.secrets: list[str] = []  # values that no record may show, not even in an error
-        self.started_unix_s = 0.0
-        self.energy_at_start_j: float | None = None
+        self.started_unix_s = time.time()
+        self.began_s = time.monotonic()  # a clock that nobody sets
+        self.energy_at_start_j = energy_j()
 
     def start(self, **facts: object) -> None:
         """Writes start.json.
 
         The run counts as running while this process lives and touches the heartbeat.
+
+        Raises:
+            LabError: this process was silent for so long that another one has begun an attempt.
+            OSError: the disk is full; the run is as it was before.
         """
-        self.started_unix_s = time.time()
-        self.energy_at_start_j = energy_j()
-        self.note(
-            attempt=self.n,
-            started_unix_s=round(self.started_unix_s, 3),
-            imported_from=LAB.parent,
-            **process_facts(),
-            variables=recorded_variables(),
-            **facts,
-        )
-        self.touch_heartbeat()
+        if is_superseded(self.run_dir, self.n):
+            raise LabError(f"another process has resumed {self.run_dir.name} meanwhile")
+        try:
+            for name in RESERVE:
+                # Random, because some file systems store zeros without room.
+                (self.dir / name).write_bytes(os.urandom(RESERVE_BYTES))
+            set_result_aside(self.run_dir)
+            self.note(
+                attempt=self.n,
+                started_unix_s=round(self.started_unix_s, 3),
+                imported_from=LAB.parent,
+                **process_facts(),
+                variables=recorded_variables(),
+                **facts,
+            )
+            self.touch_heartbeat()
+        except OSError:
+            withdraw_claim(self.run_dir, self.n)
+            raise
 
     def note(self, **facts: object) -> None:
         """Adds to start.json what is known only once torch is imported: device, precision, data."""
@@ -64,8 +86,17 @@ class Attempt:
             self.energy_at_start_j = energy_j()
 
     def touch_heartbeat(self) -> None:
-        """Shows that this attempt lives; to be called about every 30 s."""
-        (self.dir / "heartbeat").touch()
+        """Shows that this attempt lives, and for how long; to be called about every 30 s."""
+        file = os.open(self.dir / "heartbeat", os.O_CREAT | os.O_WRONLY, 0o666)
+        try:
+            # As many bytes as before: on a full disk, too, it needs no room.
+            os.pwrite(file, b"%015.1f" % self.seconds(), 0)
+        finally:
+            os.close(file)
+
+    def seconds(self) -> float:
+        """How long this attempt has run."""
+        return time.monotonic() - self.began_s
 
     def end(
         self,
@@ -78,21 +109,21 @@ class Attempt:
         """Writes end.json and then summary.json, from which alone an ended run is listed.
 
         Args:
-            status: finished, failed or interrupted.
+            status: finished, failed or interrupted; trained if the fit finished and its test did
+                not.
             metrics: final values by name; those not given are the last ones in metrics.jsonl.
             signal: number of the signal that ended it.
             measured: further entries, which also replace those computed here: `exit_code`;
                 `gpu_seconds` (wall time times devices); `energy_j` (of this node's devices);
                 `peak_memory_bytes`, `peak_gpu_bytes`.
         """
-        now_unix_s = time.time()
-        seconds = now_unix_s - self.started_unix_s
+        seconds = self.seconds()
         end: EndRecord = {
             "status": status,
             "exit_code": EXIT_CODES[status],
             "signal": signal,
             "exception": describe_exception(exception, self.secrets) if exception else None,
-            "ended_unix_s": round(now_unix_s, 3),
+            "ended_unix_s": round(time.time(), 3),
             "seconds": round(seconds, 3),
             "gpu_seconds": round(seconds * n_gpus(self.facts), 3),
             "energy_j": self.energy_used_j(),
@@ -102,10 +133,13 @@ class Attempt:
             "files": {path.name: sha256(path) for path in self.run_dir.glob("metrics.jsonl")},
             "checkpoints": checkpoint_hashes((self.run_dir / "checkpoints").resolve()),
         }
+        end_reserve, summary_reserve = (self.dir / name for name in RESERVE)
+        end_reserve.unlink(missing_ok=True)
         write_json(self.dir / "end.json", end | measured)
+        remove_needless_weights(self.run_dir)
         record = read_json(self.run_dir / "run.json") or {}
-        summary = summarise(record, self.run_dir) | {"status": status}
-        write_json(self.run_dir / "summary.json", summary)
+        summary_reserve.unlink(missing_ok=True)
+        write_json(self.run_dir / "summary.json", summarise(record, self.run_dir))
 
     def energy_used_j(self) -> float | None:
         """Joules that the GPUs used since the start; None when they do not report them."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import LabError, nearest
 from .index import read_rows, run_directories
+from .outcome import COUNT_FIRST
 from .ranking import rank_by_metric, require_metric
 from .run import Run
 
@@ -54,7 +55,7 @@ def best_directory(runs: Path, metric: str) -> Path:
     Raises:
         LabError: no finished run has it.
     """
-    finished = [row for row in read_rows(runs) if row["status"] == "finished"]
+    finished = [row for row in read_rows(runs) if row["status"] in COUNT_FIRST]
     require_metric(finished, metric)
     ranked = rank_by_metric(finished, metric)
     if not ranked:

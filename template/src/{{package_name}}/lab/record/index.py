@@ -12,7 +12,7 @@ from .atomic import read_json
 from .json_lines import read_lines
 from .row_cache import read_through_cache
 from .schema import Row
-from .status import JobStateOf, status_of
+from .status import JobStateOf, status_of, was_interrupted
 from .summary import summarise
 
 UNLISTED = ("schema", "code", "config_sha256")  # keys of a summary that a row leaves out
@@ -24,6 +24,7 @@ OPTIONAL = (
     "parent",
     "seed",
     "exception",
+    "attempt_status",
     "device",
     "n_attempts",
     "started_unix_s",
@@ -76,7 +77,7 @@ def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
     folder = Path(directory)
     summary = read_json(folder / "summary.json")
     # The job of an interrupted run may be in the queue again.
-    if summary is None or summary["status"] == "interrupted":
+    if summary is None or was_interrupted(summary):
         record = read_json(folder / "run.json") or {}
         summary = summarise(record, folder)
         summary["status"] = status_of(folder, job_state_of, record)

@@ -21,7 +21,15 @@ from .status import JobStateOf
 PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
 CSV_COLUMNS = ("run_id", "trial", "status", "created", "run_dir", "seed", "who", "seconds")
 FAVOURITES = ("val/loss", "val/acc", "test/loss", "test/acc", "train/loss")
-COLOURS = {"finished": 32, "failed": 31, "lost": 31, "interrupted": 33, "running": 36, "queued": 36}
+COLOURS = {
+    "finished": 32,
+    "trained": 33,
+    "failed": 31,
+    "lost": 31,
+    "interrupted": 33,
+    "running": 36,
+    "queued": 36,
+}
 
 # Widths of the table's columns, in characters.
 GAP = 2

@@ -16,6 +16,7 @@ from .bundle import STORE, checked_out_submodules
 from .filters import FILTERS, parse_filter
 from .git import Git
 from .index import read_rows, run_directories
+from .outcome import COUNT_FIRST
 from .ranking import rank_by_metric
 from .schema import Row
 
@@ -75,7 +76,7 @@ def needed_runs(rows: list[Row], trials: Path, n_best: int, metric: str) -> set[
             needed.add(row["run_id"])
         if row["parent"]:
             needed.add(row["parent"])
-    finished = [row for row in rows if row["status"] == "finished"]
+    finished = [row for row in rows if row["status"] in COUNT_FIRST]
     for trial in {row["trial"] for row in finished}:
         of_trial = [row for row in finished if row["trial"] == trial]
         needed |= {row["run_id"] for row in rank_by_metric(of_trial, metric)[:n_best]}

@@ -125,9 +125,9 @@ class RaisedError(TypedDict):
 class EndRecord(TypedDict, total=False):
     """attempts/<n>/end.json."""
 
-    status: str  # finished, failed or interrupted
+    status: str  # finished, failed or interrupted; trained: the fit finished, its test did not
     exit_code: int
-    signal: int | None
+    signal: int | None  # number of the signal that ended it
     exception: RaisedError | None
     ended_unix_s: float
     seconds: float
@@ -164,6 +164,7 @@ class Summary(TypedDict, total=False):
     energy_j: float | None
     n_attempts: int
     status: str
+    attempt_status: str | None  # how the last attempt ended; a run that finished before stays so
 
 
 class Row(Summary, total=False):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import timedelta
+from signal import Signals
 from typing import Any
 
 from ..project import Project
@@ -15,6 +16,7 @@ from .index import read_row
 from .json_lines import read_lines
 from .list import format_value
 from .metrics_file import read_metrics
+from .outcome import COUNT_FIRST, FINISHED_WEIGHTS, deciding_attempt
 from .run import Run
 from .schema import Row
 from .snapshot import format_code
@@ -60,6 +62,7 @@ def format_run(run: Run, row: Row) -> str:
     facts = [
         *record_facts(run, row),
         *attempt_facts(attempts),
+        ("numbers", format_deciding(run, attempts, row)),
         ("forecast", format_forecast(attempts, row)),
         *((name, format_value(value)) for name, value in row["metrics"].items()),
         ("directory", str(run.dir)),
@@ -109,13 +112,24 @@ def format_attempt(attempt: AttemptFiles) -> str:
     """How an attempt ended, where it ran, and how long it took."""
     text = attempt.end.get("status", "no end")
     if attempt.end.get("signal"):
-        text += f" by signal {attempt.end['signal']}"
+        text += f" by {Signals(attempt.end['signal']).name}"
     host = attempt.start.get("host", "?")
     device = attempt.start.get("device", "device unknown")
     text += f" on {host}, {device}"
     if "seconds" in attempt.end:
         text += f", {format_seconds(attempt.end['seconds'])}"
     return text
+
+
+def format_deciding(run: Run, attempts: list[AttemptFiles], row: Row) -> str | None:
+    """Which attempt the numbers are of, when a later one did not change them."""
+    deciding = deciding_attempt(attempts)
+    if row["status"] not in COUNT_FIRST or deciding is None or deciding.n == attempts[-1].n:
+        return None
+    weights = "last.ckpt"
+    if (run.checkpoints / FINISHED_WEIGHTS).exists():
+        weights = f"{FINISHED_WEIGHTS}; last.ckpt is of attempt {attempts[-1].n}"
+    return f"of attempt {deciding.n}, with the weights {weights}"
 
 
 def format_forecast(attempts: list[AttemptFiles], row: Row) -> str | None:
@@ -145,6 +159,8 @@ def advice(status: str, run: Run) -> str:
     """What one would type next."""
     if status == "finished":
         return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
+    if status == "trained":
+        return f"lab resume {run.id} tests it again"
     if status in ("running", "queued"):
         return f"{run.dir}/metrics.jsonl grows while it runs"
     if any(run.checkpoints.glob("*.ckpt")):

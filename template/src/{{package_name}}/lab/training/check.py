@@ -6,6 +6,8 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from omegaconf import OmegaConf
@@ -24,6 +26,7 @@ class CheckResult:
     trial: str
     n_parameters: int | None = None
     batch_s: float | None = None  # seconds that one batch took
+    test: str | None = None  # what became of the test batch
 
 
 def check_command(project: Project, args: list[str]) -> int:
@@ -64,12 +67,14 @@ def format_result(result: CheckResult) -> str:
         return f"ok  {result.trial}: keys, targets and arguments"
     return (
         f"ok  {result.trial}: {result.n_parameters:,} parameters, "
-        f"one batch in {result.batch_s:.2f} s"
+        f"one batch in {result.batch_s:.2f} s, {result.test}"
     )
 
 
 def check(project: Project, overrides: list[str], batch: bool = True) -> CheckResult:
-    """Composes the settings, builds every part and trains one batch; leaves nothing behind.
+    """Composes the settings, builds every part, trains one batch and tests one.
+
+    It leaves nothing behind.
 
     Args:
         overrides: as after `lab check`, with trial=NAME.
@@ -85,7 +90,7 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> CheckRe
 
 
 def check_batch(project: Project, composition: Composition) -> CheckResult:
-    """Builds the parts as train.py does, and trains one batch on one process.
+    """Builds the parts as train.py does; trains one batch and tests one, on one process.
 
     Raises:
         LabError: what is wrong, with the line of the project where it happened.
@@ -93,6 +98,7 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
+    from .final_test import why_no_test
     from .settings import apply_settings, resolve_settings
     from .trainer import plain_trainer
 
@@ -105,19 +111,40 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
 
     began_s = time.monotonic()
-    try:
+    with batch_errors("one batch fails", project):
         trainer.fit(task, datamodule=data)
+    batch_s = time.monotonic() - began_s
+    why_untested = None if config.trainer.test_after_fit else "trainer.test_after_fit is false"
+    why_untested = why_untested or why_no_test(task, data)
+    if why_untested is None:
+        with batch_errors("one batch of the test split fails", project):
+            trainer.test(task, datamodule=data, verbose=False)
+    return CheckResult(
+        trial=composition.trial,
+        n_parameters=sum(parameter.numel() for parameter in task.parameters()),
+        batch_s=batch_s,
+        test=f"no test: {why_untested}" if why_untested else "one test batch",
+    )
+
+
+@contextmanager
+def batch_errors(what: str, project: Project) -> Iterator[None]:
+    """Turns an error within the block into a LabError with the line of the project behind it.
+
+    Args:
+        what: the beginning of its message.
+
+    Raises:
+        LabError: there was an error.
+    """
+    try:
+        yield
     except LabError:
         raise
     except Exception as error:
         raise LabError(
-            f"one batch fails: {type(error).__name__}: {error}{place_of(error, project)}"
+            f"{what}: {type(error).__name__}: {error}{place_of(error, project)}"
         ) from error
-    return CheckResult(
-        trial=composition.trial,
-        n_parameters=sum(parameter.numel() for parameter in task.parameters()),
-        batch_s=time.monotonic() - began_s,
-    )
 
 
 def place_of(error: Exception, project: Project) -> str:

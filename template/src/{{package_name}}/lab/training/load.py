@@ -15,6 +15,7 @@ from ..project import Project
 from ..record.find import find_run
 from ..record.run import Run
 from .build import build_task
+from .resume_point import refuse_damaged
 
 
 def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
@@ -41,7 +42,7 @@ def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
     """Loads the weights of `run.checkpoints/<checkpoint>.ckpt` into a task, in place.
 
     Raises:
-        LabError: there is no such checkpoint, or it does not fit the task.
+        LabError: there is no such checkpoint, it is damaged, or it does not fit the task.
     """
     file = run.checkpoints / f"{checkpoint}.ckpt"
     if not file.is_file():
@@ -50,6 +51,7 @@ def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
             f"run {run.id} has no checkpoint {checkpoint!r}. "
             f"It has: {', '.join(names) or 'none, because it stopped before its first'}"
         )
+    refuse_damaged(file)
     # Checkpoints hold plain types only, so no code in them can run.
     weights = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
     try:

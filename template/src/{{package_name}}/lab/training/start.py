@@ -23,6 +23,7 @@ from ..record.find import find_run
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
 from .multirun import train_points
+from .resume_point import whole_checkpoint
 
 # What an attempt may do differently from the run's first.
 MAY_CHANGE = ("trainer.max_epochs", "trainer.max_steps", "job.")
@@ -84,14 +85,19 @@ def resume_command(project: Project, args: list[str]) -> int:
         return join_attempt()
     run_name, overrides = run_and_settings(parser, options.overrides)
     run = find_run(project.paths.runs, run_name)
-    return train_attempt(project, run, overrides)
+    # Before seconds go into imports.
+    whole_checkpoint(run.checkpoints)
+    return train_attempt(project, run, overrides, when_built=True)
 
 
-def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
+def train_attempt(
+    project: Project, run: Run, overrides: list[str], *, when_built: bool = False
+) -> int:
     """One attempt of a run in this process.
 
     Args:
         overrides: settings that differ from the recorded ones; only those of MAY_CHANGE.
+        when_built: record the attempt once its parts are built; else from now on.
 
     Raises:
         LabError: a setting cannot change, or a mistake in the settings.
@@ -103,7 +109,12 @@ def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
     config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
     with record_attempt(
-        run, project, env_policy=config.record.env, secrets=secrets, overrides=overrides
+        run,
+        project,
+        env_policy=config.record.env,
+        secrets=secrets,
+        when_built=when_built,
+        overrides=overrides,
     ) as recording:
         if overrides:
             write_file(attempt_config(run, recording.n), OmegaConf.to_yaml(config))
@@ -144,5 +155,7 @@ def print_end(run: Run, metrics: dict[str, float]) -> None:
     test_metrics = [
         f"{name} {value:.4f}" for name, value in metrics.items() if name.startswith("test/")
     ]
-    print("  ".join(["finished", *test_metrics]))
+    # The test follows the fit, so it saw the weights that the fit saved last.
+    weights = ["(weights: last.ckpt)"] if test_metrics else ["(not tested)"]
+    print("  ".join(["finished", *test_metrics, *weights]))
     print(f"look: lab runs show {run.id}")

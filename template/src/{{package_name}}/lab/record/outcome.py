@@ -1,0 +1,80 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""How a run ended, over all its attempts: a run that has finished stays finished.
+
+A later attempt that fails, is interrupted or is killed leaves the run its numbers. The weights of
+these numbers stay too, as checkpoints/finished.ckpt, when that attempt has saved others.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from .attempt_files import AttemptFiles, read_attempts
+
+# Of several attempts the last one with the first of these ends counts: finished; the fit finished
+# and the test did not.
+COUNT_FIRST = ("finished", "trained")
+FINISHED_WEIGHTS = "finished.ckpt"
+
+
+def deciding_attempt(attempts: list[AttemptFiles]) -> AttemptFiles | None:
+    """The attempt whose status and metrics are those of the run; None when there is none."""
+    for status in COUNT_FIRST:
+        for attempt in reversed(attempts):
+            if attempt.end.get("status") == status:
+                return attempt
+    return attempts[-1] if attempts else None
+
+
+def status_at_end(attempts: list[AttemptFiles]) -> str:
+    """The status of a run on which nobody works: how it ended, or lost when it did not write it."""
+    deciding = deciding_attempt(attempts)
+    return deciding.end["status"] if deciding and deciding.end else "lost"
+
+
+def set_result_aside(run_dir: Path) -> None:
+    """Makes room for a further attempt of a run that had ended.
+
+    If it finished, its weights get a second name, which the next checkpoints do not replace. Its
+    summary moves to its last attempt, because the run is running again.
+    """
+    attempts = read_attempts(run_dir)
+    if not attempts:
+        return
+    if status_at_end(attempts) in COUNT_FIRST:
+        link_finished_weights(run_dir / "checkpoints")
+    summary = run_dir / "summary.json"
+    if summary.exists():
+        os.replace(summary, run_dir / "attempts" / str(attempts[-1].n) / "summary.json")
+
+
+def link_finished_weights(checkpoints: Path) -> None:
+    """Makes finished.ckpt from last.ckpt, unless an earlier attempt has left it."""
+    last = checkpoints / "last.ckpt"
+    finished = checkpoints / FINISHED_WEIGHTS
+    if finished.exists() or not last.exists():
+        return
+    try:
+        os.link(last, finished)
+    except OSError:  # a file system without links
+        temporary = checkpoints / f".{FINISHED_WEIGHTS}.tmp"
+        shutil.copyfile(last, temporary)
+        os.replace(temporary, finished)
+
+
+def remove_needless_weights(run_dir: Path) -> None:
+    """Removes finished.ckpt when the run's numbers are those of last.ckpt.
+
+    That is so when its last attempt finished, or saved no checkpoint.
+    """
+    checkpoints = run_dir / "checkpoints"
+    finished = checkpoints / FINISHED_WEIGHTS
+    # A missing file: there is nothing to remove, or nothing that could replace it.
+    with suppress(FileNotFoundError):
+        attempts = read_attempts(run_dir)
+        last_finished = attempts[-1].end.get("status") == "finished"
+        if last_finished or finished.samefile(checkpoints / "last.ckpt"):
+            finished.unlink()
