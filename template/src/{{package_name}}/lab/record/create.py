@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 import secrets
+import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from .atomic import plain_json, sha256, write_file, write_json
 from .bundle import STORE, link_bundles
 from .environment import read_environment
 from .frozen import check_frozen_directory, freeze_code
+from .index import read_rows
+from .order import next_order_unix_ms, order_of
 from .packages import installed_packages
 from .process import process_facts, user
 from .run import SCHEMA, Run
@@ -70,6 +73,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
 
     Raises:
         Refused: the code cannot be recorded whole, or something looks like a token.
+        OSError: the disk is full or read-only; nothing of the run is left.
     """
     check_frozen_directory()
     if not request.allow:
@@ -85,13 +89,23 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     print_code(code)
     packages = installed_packages()
     directory = create_run_dir(runs / request.trial.replace("/", "+"))
-    write_run_files(directory.staging, request, packages)
-    link_bundles(code, runs / STORE, directory.staging)
-    record = build_record(project, request, directory, code, packages)
-    write_json(directory.staging / "run.json", record)
-    create_checkpoint_dir(directory, request.checkpoints)
-    os.rename(directory.staging, directory.final)
+    try:
+        write_run_files(directory.staging, request, packages)
+        link_bundles(code, runs / STORE, directory.staging)
+        record = build_record(project, request, directory, code, packages)
+        record["order_unix_ms"] = next_order_unix_ms(runs, lambda: newest_order_unix_ms(runs))
+        write_json(directory.staging / "run.json", record)
+        create_checkpoint_dir(directory, request.checkpoints)
+        os.rename(directory.staging, directory.final)
+    except BaseException:
+        shutil.rmtree(directory.staging, ignore_errors=True)
+        raise
     return Run(directory.final, plain_json(record), code)
+
+
+def newest_order_unix_ms(runs: Path) -> int:
+    """The place of the newest recorded run in the order of runs; 0 before the first."""
+    return max((order_of(row) for row in read_rows(runs)), default=0)
 
 
 def refuse_tokens_in_request(request: RunRequest) -> None:
@@ -120,10 +134,14 @@ def print_code(code: Code) -> None:
 
 
 def create_run_dir(folder: Path) -> RunDirectory:
-    """Makes a hidden directory for a new run in `folder`. Whoever makes it owns the id."""
+    """Makes a hidden directory for a new run in `folder`. Whoever makes it owns the id.
+
+    The id begins with the time in UTC: hosts of other time zones write into the same `runs`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     while True:
-        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        second = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        run_id = f"{second}-{secrets.token_hex(3)}"
         directory = RunDirectory(run_id, folder / f".{run_id}", folder / run_id)
         try:
             directory.staging.mkdir()

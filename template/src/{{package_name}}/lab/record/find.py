@@ -7,12 +7,15 @@ import argparse
 from pathlib import Path
 
 from ..errors import LabError, nearest
+from .atomic import read_json
 from .index import read_rows, run_directories
+from .order import newest_mark, order_of
 from .outcome import COUNT_FIRST
 from .ranking import rank_by_metric, require_metric
 from .run import Run
 
 BEST = "@best:"
+N_LATEST = 20  # runs among which @last is looked for first
 
 
 def find_run(runs: Path, word: str) -> Run:
@@ -30,7 +33,7 @@ def find_run(runs: Path, word: str) -> Run:
     if not directories:
         raise LabError(f"there are no runs in {runs} yet. Make one with: lab train trial=baseline")
     if word == "@last":
-        return Run.open(newest_directory(directories))
+        return Run.open(newest_directory(runs, directories))
     if word.startswith(BEST):
         return Run.open(best_directory(runs, word.removeprefix(BEST)))
     run_ids = matching_ids(runs, list(directories), word)
@@ -42,11 +45,20 @@ def find_run(runs: Path, word: str) -> Run:
     return Run.open(directories[run_ids[0]])
 
 
-def newest_directory(directories: dict[str, Path]) -> Path:
-    """The directory of the newest run; of several in one second, the one written last."""
-    second = max(directories)[:15]
-    newest = [directory for run_id, directory in directories.items() if run_id[:15] == second]
-    return max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns)
+def newest_directory(runs: Path, directories: dict[str, Path]) -> Path:
+    """The directory of the newest run; `directories` holds all by their ids."""
+    # The newest run has one of the latest ids, unless a clock was set back.
+    latest = [directories[run_id] for run_id in sorted(directories)[-N_LATEST:]]
+    newest = max(latest, key=order_in_record)
+    mark = newest_mark(runs)
+    if mark is not None and order_in_record(newest) >= mark:
+        return newest
+    return Path(read_rows(runs)[0]["run_dir"])
+
+
+def order_in_record(run_dir: Path) -> int:
+    """The place of a run in the order of all."""
+    return order_of(read_json(run_dir / "run.json") or {"run_id": run_dir.name})
 
 
 def best_directory(runs: Path, metric: str) -> Path:

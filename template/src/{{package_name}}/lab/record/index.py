@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .atomic import read_json
 from .json_lines import read_lines
+from .order import order_of
 from .row_cache import read_through_cache
 from .schema import Row
 from .status import JobStateOf, status_of, was_interrupted
@@ -18,6 +19,7 @@ from .summary import summarise
 UNLISTED = ("schema", "code", "config_sha256")  # keys of a summary that a row leaves out
 # Keys that every row has; None where the summary does not say.
 OPTIONAL = (
+    "order_unix_ms",
     "created",
     "who",
     "why",
@@ -68,8 +70,7 @@ def read_rows(runs: Path, job_state_of: JobStateOf | None = None) -> list[Row]:
         rows = [read(directory) for directory in directories]
     else:
         rows = read_through_cache(runs, directories, read)
-    # The end of an id is random: within a second, `created` has the order.
-    return sorted(rows, key=lambda row: (row["run_id"][:15], row["created"] or ""), reverse=True)
+    return sorted(rows, key=order_of, reverse=True)
 
 
 def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:

@@ -84,6 +84,7 @@ class RunRecord(TypedDict, total=False):
     parent: str | None  # id of the run that this one repeats
     why: str | None
     who: str | None
+    order_unix_ms: int  # the place among all runs, see order.py
     created: str | None  # ISO 8601 with time zone
     host: str | None
     process: ProcessFacts
@@ -147,6 +148,7 @@ class Summary(TypedDict, total=False):
     run_id: str
     trial: str
     parent: str | None
+    order_unix_ms: int | None
     created: str | None
     who: str | None
     why: str | None

@@ -112,13 +112,21 @@ def format_attempt(attempt: AttemptFiles) -> str:
     """How an attempt ended, where it ran, and how long it took."""
     text = attempt.end.get("status", "no end")
     if attempt.end.get("signal"):
-        text += f" by {Signals(attempt.end['signal']).name}"
+        text += f" by {signal_name(attempt.end['signal'])}"
     host = attempt.start.get("host", "?")
     device = attempt.start.get("device", "device unknown")
     text += f" on {host}, {device}"
     if "seconds" in attempt.end:
         text += f", {format_seconds(attempt.end['seconds'])}"
     return text
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM for 15; the number for signals without a name."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def format_deciding(run: Run, attempts: list[AttemptFiles], row: Row) -> str | None:

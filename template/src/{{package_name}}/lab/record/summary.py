@@ -10,7 +10,17 @@ from .metrics_file import last_metrics
 from .outcome import deciding_attempt, status_at_end
 from .schema import RunRecord, Summary
 
-OF_RECORD = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
+OF_RECORD = (
+    "run_id",
+    "trial",
+    "parent",
+    "order_unix_ms",
+    "created",
+    "who",
+    "why",
+    "seed",
+    "config_sha256",
+)
 OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
 
 
