@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .disk import filesystem_type
 
+FEW_INODES = 1000
 # The command that shows how much of a quota is used, by the type of the file system.
 QUOTA_COMMANDS = {
     "lustre": "lfs quota -h -u $USER {place}",
@@ -53,10 +54,14 @@ def explain_disk_error(error: OSError, place: Path | str | None = None) -> str |
 
 
 def explain_full_disk(place: str | os.PathLike[str], directory: Path) -> str:
-    """Whether room or the number of files is at its limit."""
+    """Whether room or the number of files is at its limit.
+
+    What could not be written may be gone again, so a few inodes or bytes can be free.
+    """
     disk = os.statvfs(directory)
-    if disk.f_files and not disk.f_favail:
-        found = f"too many files on the disk of {place} ({disk.f_files:,} inodes, none left)"
+    few_inodes = disk.f_files > 0 and disk.f_favail < FEW_INODES
+    if few_inodes and disk.f_favail / disk.f_files < disk.f_bavail / disk.f_blocks:
+        found = f"too many files on the disk of {place} ({disk.f_favail} inodes left)"
         return f"{found}. See: df -i {directory}. Delete files: lab runs prune"
     free_MB = disk.f_bavail * disk.f_frsize / 1e6
     found = f"no space left on the disk of {place} ({free_MB:,.1f} MB free)"
