@@ -17,6 +17,7 @@ from myproj.lab.record.news import LastLook, format_news
 from myproj.lab.record.recording import record_attempt
 from myproj.lab.record.run import Run
 from myproj.lab.record.status import status_of
+from myproj.lab.record.verify import find_problems
 from record_package import call, create, make_project, train
 
 
@@ -92,6 +93,7 @@ def test_a_finished_run_stays_finished(project, ending, capsys):
     resume(run, project).end("finished", {"test/acc": 0.95})
     assert read_row(str(run.dir))["metrics"] == {"test/acc": 0.95}
     assert sorted(os.listdir(run.checkpoints)) == ["last.ckpt"], "the old weights are superseded"
+    assert find_problems(Run.open(run.dir), project.root) == []
 
 
 def test_an_attempt_that_saved_nothing_leaves_the_checkpoints_as_they_were(project, capsys):
@@ -137,12 +139,14 @@ def test_what_cannot_be_built_leaves_the_run_as_it_was(project, capsys):
     before = {path: path.stat().st_mtime_ns for path in run.dir.rglob("*") if path.is_file()}
     again = Run.open(run.dir)
     error = ModuleNotFoundError("No module named 'trials.renamed'")
-    with pytest.raises(LabError, match="is as it was before"):
+    with pytest.raises(LabError, match="ModuleNotFoundError: No module named"):
         attempt_that_raises(error, again, project, when_built=True)
     after = {path: path.stat().st_mtime_ns for path in run.dir.rglob("*") if path.is_file()}
     assert after == before
     assert os.listdir(run.dir / "attempts") == ["1"]
-    assert "renamed" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{run.id} is as it was before" in said
+    assert "recorded in" not in said
     with record_attempt(again, project, "warn", [], when_built=True, overrides=[]) as record:
         record.note(precision="32")
         assert status_of(run.dir) == "finished"

@@ -18,7 +18,7 @@ from .attempt_files import n_gpus
 from .claim import is_superseded, withdraw_claim
 from .environment import recorded_variables
 from .metrics_file import last_metrics
-from .outcome import remove_needless_weights, set_result_aside
+from .outcome import needless_weights, set_result_aside
 from .process import process_facts
 from .schema import EndRecord, RaisedError
 from .summary import summarise
@@ -118,6 +118,7 @@ class Attempt:
                 `peak_memory_bytes`, `peak_gpu_bytes`.
         """
         seconds = self.seconds()
+        needless = needless_weights(self.run_dir, status)
         end: EndRecord = {
             "status": status,
             "exit_code": EXIT_CODES[status],
@@ -131,12 +132,13 @@ class Attempt:
             "peak_gpu_bytes": peak_gpu_bytes(),
             "metrics": last_metrics(self.run_dir) | (metrics or {}),
             "files": {path.name: sha256(path) for path in self.run_dir.glob("metrics.jsonl")},
-            "checkpoints": checkpoint_hashes((self.run_dir / "checkpoints").resolve()),
+            "checkpoints": checkpoint_hashes(self.run_dir / "checkpoints", leave_out=needless),
         }
         end_reserve, summary_reserve = (self.dir / name for name in RESERVE)
         end_reserve.unlink(missing_ok=True)
         write_json(self.dir / "end.json", end | measured)
-        remove_needless_weights(self.run_dir)
+        if needless:
+            needless.unlink()
         record = read_json(self.run_dir / "run.json") or {}
         summary_reserve.unlink(missing_ok=True)
         write_json(self.run_dir / "summary.json", summarise(record, self.run_dir))
@@ -168,7 +170,9 @@ def describe_exception(exception: BaseException, secrets: list[str]) -> RaisedEr
     }
 
 
-def checkpoint_hashes(checkpoints: Path) -> dict[str, dict[str, Any]]:
-    """Size and sha256 of every checkpoint in a directory."""
-    files = sorted(checkpoints.glob("*.ckpt"))
+def checkpoint_hashes(
+    checkpoints: Path, leave_out: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """Size and sha256 of every checkpoint in a directory but `leave_out`."""
+    files = [path for path in sorted(checkpoints.glob("*.ckpt")) if path != leave_out]
     return {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files}

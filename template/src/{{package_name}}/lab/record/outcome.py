@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 from .attempt_files import AttemptFiles, read_attempts
+from .schema import EndRecord
 
 # Of several attempts the last one with the first of these ends counts: finished; the fit finished
 # and the test did not.
@@ -44,18 +44,24 @@ def set_result_aside(run_dir: Path) -> None:
     attempts = read_attempts(run_dir)
     if not attempts:
         return
-    if status_at_end(attempts) in COUNT_FIRST:
-        link_finished_weights(run_dir / "checkpoints")
+    deciding = deciding_attempt(attempts)
+    if deciding.end.get("status") in COUNT_FIRST:
+        link_finished_weights(run_dir / "checkpoints", deciding.end)
     summary = run_dir / "summary.json"
     if summary.exists():
         os.replace(summary, run_dir / "attempts" / str(attempts[-1].n) / "summary.json")
 
 
-def link_finished_weights(checkpoints: Path) -> None:
-    """Makes finished.ckpt from last.ckpt, unless an earlier attempt has left it."""
+def link_finished_weights(checkpoints: Path, end: EndRecord) -> None:
+    """Makes finished.ckpt from last.ckpt, unless an earlier attempt has left it.
+
+    Args:
+        end: end.json of the attempt whose weights they are. A file of another size is damaged.
+    """
     last = checkpoints / "last.ckpt"
     finished = checkpoints / FINISHED_WEIGHTS
-    if finished.exists() or not last.exists():
+    recorded = end.get("checkpoints", {}).get(last.name, {})
+    if finished.exists() or not last.exists() or last.stat().st_size != recorded.get("bytes"):
         return
     try:
         os.link(last, finished)
@@ -65,16 +71,13 @@ def link_finished_weights(checkpoints: Path) -> None:
         os.replace(temporary, finished)
 
 
-def remove_needless_weights(run_dir: Path) -> None:
-    """Removes finished.ckpt when the run's numbers are those of last.ckpt.
+def needless_weights(run_dir: Path, status: str) -> Path | None:
+    """finished.ckpt, when an attempt that ends with `status` makes it needless; else None.
 
-    That is so when its last attempt finished, or saved no checkpoint.
+    That is so when the attempt finished, or saved no checkpoint.
     """
-    checkpoints = run_dir / "checkpoints"
-    finished = checkpoints / FINISHED_WEIGHTS
-    # A missing file: there is nothing to remove, or nothing that could replace it.
-    with suppress(FileNotFoundError):
-        attempts = read_attempts(run_dir)
-        last_finished = attempts[-1].end.get("status") == "finished"
-        if last_finished or finished.samefile(checkpoints / "last.ckpt"):
-            finished.unlink()
+    finished = run_dir / "checkpoints" / FINISHED_WEIGHTS
+    last = run_dir / "checkpoints" / "last.ckpt"
+    if not finished.exists() or not last.exists():
+        return None
+    return finished if status == "finished" or finished.samefile(last) else None

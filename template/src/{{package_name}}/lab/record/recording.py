@@ -123,6 +123,7 @@ def end_badly(run: Run, recording: Recording, error: BaseException) -> None:
     """Records how an attempt ended that `error` ended, and prints how the run continues."""
     if not recording.has_started:
         withdraw_attempt(recording.attempt)
+        print(f"lab: {run.id} is as it was before", file=sys.stderr)
         return
     status = status_for(error)
     exception = None if status == "interrupted" else error
@@ -205,7 +206,5 @@ def error_to_show(error: BaseException, run: Run, recording: Recording) -> BaseE
         return LabError(str(error))
     traceback.print_exception(error)
     first_line = str(error).partition("\n")[0]
-    place = f"recorded in {run.dir}"
-    if not recording.has_started:
-        place = f"{run.id} is as it was before"
-    return Failed(f"{type(error).__name__}: {first_line}; {place}")
+    place = f"; recorded in {run.dir}" if recording.has_started else ""
+    return Failed(f"{type(error).__name__}: {first_line}{place}")
