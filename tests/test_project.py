@@ -25,7 +25,7 @@ def test_readme_commands_run_in_order(own_project):
         line.split("#")[0].split() for block in blocks for line in block.content.split("\n")
     ]
     outputs = {
-        " ".join(words): call(own_project, *words, cold=True)
+        " ".join(words): call(own_project, *words)
         for words in commands
         if words[:1] == ["lab"]
     }
