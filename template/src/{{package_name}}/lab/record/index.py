@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .atomic import read_json
+from .attempt_files import read_attempts
+from .changes import list_changes
 from .json_lines import read_lines
 from .row_cache import read_through_cache
-from .schema import Row
+from .schema import Row, Summary
 from .status import JobStateOf, status_of
 from .summary import summarise
 
-UNLISTED = ("schema", "code", "config_sha256")  # keys of a summary that a row leaves out
+UNLISTED = ("schema", "code", "config_sha256", "sha256")  # keys of a summary that a row leaves out
 # Keys that every row has; None where the summary does not say.
 OPTIONAL = (
     "created",
@@ -82,12 +84,22 @@ def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
         summary["status"] = status_of(folder, job_state_of, record)
     row: Row = dict.fromkeys(OPTIONAL)
     row |= {key: value for key, value in summary.items() if key not in UNLISTED}
+    recorded_id = summary.get("run_id") or folder.name
+    row["renamed_from"] = recorded_id if recorded_id != folder.name else None
     row["run_id"] = folder.name
     row["run_dir"] = directory
     row["tags"] = read_tags(folder)
+    row["changes"] = read_changes(folder, summary)
     row["metrics"] = summary.get("metrics") or {}
     row["trial"] = summary.get("trial") or folder.parent.name.replace("+", "/")
     return row
+
+
+def read_changes(folder: Path, summary: Summary) -> list[str]:
+    """What the attempts of a run had different; the summaries of an older lab do not say it."""
+    if "changes" in summary or (summary.get("n_attempts") or 0) < 2:
+        return summary.get("changes") or []
+    return list_changes(read_json(folder / "run.json") or {}, read_attempts(folder))
 
 
 def read_tags(folder: Path) -> list[str]:

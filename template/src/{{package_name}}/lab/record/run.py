@@ -11,6 +11,7 @@ from ..project import read_yaml
 from .atomic import read_json, write_json
 from .attempt_files import last_attempt
 from .schema import Code, RunRecord, StartRecord
+from .seal import is_sealed, seal
 
 SCHEMA = 1
 # Keys that records of an older schema may lack.
@@ -92,8 +93,14 @@ class Run:
 
     def update(self, **fields: object) -> None:
         """Changes entries of run.json (`job`, once the scheduler has answered)."""
-        self.record = self.record | fields
-        write_json(self.dir / "run.json", self.record)
+        path = self.dir / "run.json"
+        record = read_json(path) or self.record
+        changed = record | fields
+        # A record that was edited by hand must not look right afterwards.
+        if is_sealed(record):
+            changed = seal(changed)
+        write_json(path, changed)
+        self.record = self.record | changed
 
 
 def upgraded(record: dict[str, Any], run_dir: Path) -> RunRecord:
