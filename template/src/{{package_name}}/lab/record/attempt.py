@@ -103,7 +103,9 @@ class Attempt:
             "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "peak_gpu_bytes": peak_gpu_bytes(),
             "metrics": last_metrics(self.run_dir) | (metrics or {}),
-            "files": file_hashes(self.run_dir, [*LOGS, f"{folder}/*.json", f"{folder}/*.yaml"]),
+            "files": file_hashes(
+                self.run_dir, [*LOGS, f"{folder}/*.json", f"{folder}/*.yaml", f"{folder}/*.txt"]
+            ),
             "checkpoints": checkpoint_hashes((self.run_dir / "checkpoints").resolve()),
         }
         write_sealed(self.dir / "end.json", end | measured)

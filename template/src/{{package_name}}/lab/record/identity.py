@@ -9,9 +9,11 @@ from .index import run_directories
 from .run import Run
 
 
-def identity_problems(run: Run) -> list[str]:
-    """Says, a line each, that the directory of a run was renamed, or that there is a copy."""
-    others = [path for path in directories_of(run.runs, run.id) if path != run.dir]
+def identity_problems(run: Run, runs: Path) -> list[str]:
+    """Says, a line each, that the directory of a run was renamed, or that `runs` has a copy."""
+    here = run.dir.resolve()
+    paths = [Path(directory) for directory in run_directories(runs)]
+    others = [path for path in paths if path.name == run.id and path.resolve() != here]
     if run.dir.name == run.id:
         return [f"{run.id} lies also in {other}; one of the two is a copy" for other in others]
     if others:
@@ -21,8 +23,3 @@ def identity_problems(run: Run) -> list[str]:
         f"the directory was renamed: its record is of {run.id}. "
         f"Give it back its name: mv {run.dir} {renamed}"
     ]
-
-
-def directories_of(runs: Path, run_id: str) -> list[Path]:
-    """Every directory below `runs` with the name `run_id`."""
-    return [path for path in map(Path, run_directories(runs)) if path.name == run_id]

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import LabError
 from ..project import read_yaml
 from .atomic import read_json, write_json
-from .attempt_files import last_attempt
+from .attempt_files import last_attempt, read_attempts
 from .schema import Code, RunRecord, StartRecord
 from .seal import is_sealed, seal
 
@@ -88,8 +88,9 @@ class Run:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The fingerprint of the data file that the last attempt read; empty when it has none."""
-        return self.last_start.get("data") or {}
+        """The newest fingerprint of the data that an attempt read; empty when none has one."""
+        fingerprints = [attempt.start.get("data") for attempt in read_attempts(self.dir)]
+        return next((data for data in reversed(fingerprints) if data), {})
 
     def update(self, **fields: object) -> None:
         """Changes entries of run.json (`job`, once the scheduler has answered)."""
