@@ -52,6 +52,8 @@ def compare_results(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
     Raises:
         NotComparable: the runs were not meant to give the same result, or one of them gave none.
     """
+    for note in change_notes(a, b):
+        print(f"note: {note}")
     obstacles = find_obstacles(a, b)
     if obstacles:
         reasons = "; ".join(obstacles[:MAX_REASONS])
@@ -128,13 +130,18 @@ def last_config(run: Run) -> dict[str, Any]:
     return read_yaml(path) if path.exists() else run.config
 
 
+def change_notes(a: Run, b: Run) -> list[str]:
+    """What the attempts of each run had different."""
+    return [
+        f"{run.id}: {change}"
+        for run in (a, b)
+        for change in list_changes(run.record, read_attempts(run.dir))
+    ]
+
+
 def find_explanations(a: Run, b: Run) -> list[str]:
-    """What may explain a difference: several attempts, other code, data, machine or threads."""
-    explanations = []
-    for run in (a, b):
-        changes = list_changes(run.record, read_attempts(run.dir))
-        explanations += [f"{run.id}: {change}" for change in changes]
-    explanations += code_explanations(a, b)
+    """What may explain a difference: other or unknown code and data, machine or threads."""
+    explanations = code_explanations(a, b)
     unknown = [run.id for run in (a, b) if "sha256" not in run.data]
     if unknown:
         explanations.append(f"data are not compared: not recorded in {' and '.join(unknown)}")

@@ -15,11 +15,10 @@ def identity_problems(run: Run, runs: Path) -> list[str]:
     paths = [Path(directory) for directory in run_directories(runs)]
     others = [path for path in paths if path.name == run.id and path.resolve() != here]
     if run.dir.name == run.id:
-        return [f"{run.id} lies also in {other}; one of the two is a copy" for other in others]
+        return [f"one of two is a copy; the other is {other}" for other in others]
     if others:
-        return [f"{run.dir} is a copy of {others[0]}: its record is of {run.id}"]
-    renamed = run.dir.with_name(run.id)
+        return [f"this directory is a copy of {others[0]}"]
     return [
-        f"the directory was renamed: its record is of {run.id}. "
-        f"Give it back its name: mv {run.dir} {renamed}"
+        f"the directory was renamed; it was {run.id}",
+        f"type: mv {run.dir} {run.dir.with_name(run.id)}",
     ]

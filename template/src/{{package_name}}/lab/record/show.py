@@ -61,7 +61,7 @@ def format_run(run: Run, row: Row, warnings: list[str]) -> str:
     """The page of a run: warnings, a line for each fact, then what to type next."""
     attempts = read_attempts(run.dir)
     facts = [
-        *(("WARNING", warning) for warning in warnings),
+        *(("warning", warning) for warning in warnings),
         *record_facts(run, row),
         *attempt_facts(attempts),
         *change_facts(run, row, attempts),

@@ -24,8 +24,8 @@ def check_code(run: Run, root: Path) -> Part:
             continue
         folder = run.dir / "attempts" / str(attempt.n)
         hashes = {run.dir / name: sha for name, sha in attempt.start.get("files", {}).items()}
-        part.problems += file_problems(hashes)
-        part.problems += lost_bundles(attempt, code, folder)
+        part.problems.extend(file_problems(hashes))
+        part.problems.extend(lost_bundles(attempt, code, folder))
         check_frozen(part, code, root, folder, whose=f"attempt {attempt.n}: ")
     return part
 
