@@ -6,6 +6,7 @@ from __future__ import annotations
 from .attempt_files import AttemptFiles
 from .schema import Code, RunRecord
 
+NO_RESULT = "job."  # settings that change no number begin so
 HASH_CHARACTERS = 12  # of a commit or a hash, in a line
 
 
@@ -23,9 +24,10 @@ def list_changes(record: RunRecord, attempts: list[AttemptFiles]) -> list[str]:
     if data:
         lines.append(format_others("data files", data))
     for attempt in attempts:
-        overrides = attempt.start.get("overrides")
-        if overrides:
-            lines.append(f"attempt {attempt.n} has {' '.join(overrides)}")
+        overrides = attempt.start.get("overrides", [])
+        changing = [word for word in overrides if not word.startswith(NO_RESULT)]
+        if changing:
+            lines.append(f"attempt {attempt.n} has {' '.join(changing)}")
     return lines
 
 
