@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ class Protection:
     n_best: int  # finished runs of each trial to keep
     metric: str  # what best means
     job_state_of: JobStateOf | None = None
+    best_values: dict[str, float | None] = field(default_factory=dict)  # by run directory
 
     def is_needed(self, row: Row, by_rows: set[str]) -> bool:
         """Whether a run must stay. `by_rows` is what `needed_by_rows` returned."""
@@ -70,7 +70,7 @@ class Protection:
         word = row["parent"]
         if not word or RUN_ID.fullmatch(word):
             return {word} - {None}
-        earlier = [other for other in self.rows if recorded_id(other) < recorded_id(row)]
+        earlier = self.rows[self.rows.index(row) + 1 :]
         if word == "@last":
             parents = earlier[:1]
         elif word.startswith(BEST):
@@ -86,12 +86,19 @@ class Protection:
 
     def has_best_checkpoint(self, row: Row) -> bool:
         """Whether the best.ckpt of a run is the best of its trial, however the run ended."""
-        own = best_value(row["run_dir"], self.metric)
+        own = self.best_value(row)
         if own is None:
             return False
-        of_trial = [other["run_dir"] for other in self.rows if other["trial"] == row["trial"]]
-        values = [best_value(run_dir, self.metric) for run_dir in of_trial]
+        of_trial = [other for other in self.rows if other["trial"] == row["trial"]]
+        values = [self.best_value(other) for other in of_trial]
         return own == max(value for value in values if value is not None)
+
+    def best_value(self, row: Row) -> float | None:
+        """See the function; a file is read once."""
+        run_dir = row["run_dir"]
+        if run_dir not in self.best_values:
+            self.best_values[run_dir] = best_value(Path(run_dir), self.metric)
+        return self.best_values[run_dir]
 
     def may_start_again(self, row: Row) -> bool:
         """Whether a run that seems lost has a job that its scheduler may start again."""
@@ -119,14 +126,12 @@ def was_tagged(row: Row, word: str) -> bool:
     )
 
 
-@cache
-def best_value(run_dir: str, metric: str) -> float | None:
+def best_value(folder: Path, metric: str) -> float | None:
     """How good the best.ckpt of a run is, more is better; None when it has none.
 
     Args:
         metric: where the configuration does not say what chose it.
     """
-    folder = Path(run_dir)
     if not (folder / "checkpoints/best.ckpt").exists():
         return None
     chosen = checkpoint_settings(folder)
