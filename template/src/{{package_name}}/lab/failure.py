@@ -75,7 +75,9 @@ def places_of(error: BaseException) -> list[Place]:
 
 def is_own(file: str | None) -> bool:
     """Whether a file is code of the project, and neither of lab/ nor of an installed package."""
-    path = os.path.realpath(file or "")
+    if not file or file.startswith("<"):  # <frozen importlib._bootstrap>, <string>
+        return False
+    path = os.path.realpath(file)
     if path.startswith(f"{LAB}/") or "/site-packages/" in path:
         return False
     return path.startswith(f"{ROOT}/")
