@@ -123,7 +123,7 @@ class RaisedError(TypedDict):
 
     type: str
     line: str
-    traceback: str
+    place: str | None  # file:line: code, of the project's own code
 
 
 class EndRecord(TypedDict, total=False):
