@@ -174,10 +174,10 @@ class H5DataModule(L.LightningDataModule):
         return torch.Generator(device).manual_seed(seed)
 
     def fingerprint(self) -> Fingerprint | None:
-        """What the data file is by its content; None on all ranks but the first."""
+        """What the file that is read is by its content; None on all ranks but the first."""
         if rank_zero_only.rank != 0:
             return None
-        return fingerprint(self.file)
+        return fingerprint(self.layout) | {"path": str(self.file.resolve())}
 
     def teardown(self, stage: str) -> None:
         for loader in self.loaders.values():

@@ -72,7 +72,7 @@ def pack_command(project: Project, args: list[str]) -> None:
     target = directory / (config.path if config else f"{options.name}.h5")
     pack(config, target, options)
     layout = read_layout(target)
-    fingerprint(target, layout)  # its bytes were hashed while they were written
+    fingerprint(layout, verified=True)  # its bytes were hashed while they were written
     print_content(layout)
     n_skipped = len(json.loads(layout.attrs.get("skipped", "[]")))
     print(f"  packed in {time.monotonic() - started_s:.1f} s, {n_skipped} damaged samples left out")

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .checksum import version_key
 from .file_errors import DataFileError
+from .version_cache import version_key
 
 
 @dataclass(frozen=True)
