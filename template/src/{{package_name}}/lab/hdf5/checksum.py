@@ -15,6 +15,7 @@ from ..project import Project
 from .file_errors import DataFileError, damaged
 from .file_layout import BLOCK_BYTES, OFFSETS, Array, Layout, read_layout
 from .find import data_file_of, parser_for_one_file
+from .folder_fingerprint import fingerprint_folder
 from .progress import byte_progress
 from .version_cache import keep_hash, read_hash, version_key
 
@@ -129,7 +130,7 @@ def sha256_of_hashes(layout: Layout) -> str:
 
 
 def verify_command(project: Project, args: list[str]) -> None:
-    """Checks every byte of a data file.
+    """Checks every byte of a data file; of a folder it prints the hash of all files.
 
     Raises:
         Failed: it is damaged.
@@ -138,6 +139,9 @@ def verify_command(project: Project, args: list[str]) -> None:
     parser.add_argument("--json", action="store_true", help='for scripts: {"sha256": ...}')
     options = parser.parse_args(args)
     path = data_file_of(project, options.name)
+    if path.is_dir():
+        print_folder(path, options.json)
+        return
     try:
         layout = verify_file(path)
     except DataFileError as error:
@@ -147,3 +151,12 @@ def verify_command(project: Project, args: list[str]) -> None:
         print(json.dumps({"sha256": sha256}))
         return
     print(f"{path}: all {layout.n_samples} samples are as they were written, sha256 {sha256}")
+
+
+def print_folder(folder: Path, as_json: bool) -> None:
+    """Prints the hash of a folder, which says nothing of damage: compare it with a recorded one."""
+    content = fingerprint_folder(folder, cached=False)
+    if as_json:
+        print(json.dumps({"sha256": content["sha256"]}))
+        return
+    print(f"{content['path']}: {content['n']} files, sha256 {content['sha256']}")

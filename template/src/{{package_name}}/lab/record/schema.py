@@ -111,7 +111,7 @@ class StartRecord(ProcessFacts, total=False):
     accelerator: str
     device: str
     world_size: int
-    data: dict[str, Any]  # fingerprint of the data file: path, sha256, size_bytes, mtime_ns, n
+    data: dict[str, Any]  # fingerprint: path, sha256, size_bytes, mtime_ns, n; or not_recorded: why
 
 
 class RaisedError(TypedDict):
