@@ -19,7 +19,7 @@ SAFE = (
 
 
 def code_version(root: Path) -> dict[str, str]:
-    """`git_commit` of the code that runs, and `git_changed`: files below src that differ from it.
+    """`git_commit` of the code that runs, and `git_changed`: Python files that differ from it.
 
     Empty without git. A job runs frozen code, which is a commit of its own.
     """
@@ -29,7 +29,7 @@ def code_version(root: Path) -> dict[str, str]:
     if commit is None:
         return {}
     version = {"git_commit": commit}
-    status = _git(root, "status", "--porcelain", "--no-renames", "--", "src")
+    status = _git(root, "status", "--porcelain", "--no-renames", "--", "src/*.py")
     if status:
         version["git_changed"] = ", ".join(line[3:] for line in status.splitlines())
     return version

@@ -16,6 +16,7 @@ LABEL = "y"
 MAX_CLASSES_SHOWN = 5
 DEFAULT_SIZE = (224, 224)
 LARGEST = {"uint8": 255, "int16": 32768}  # of what images and recordings hold
+RANGES = {"uint8": "0..1", "int16": "-1..1"}  # after the division
 
 TEMPLATE = """\
 # {content}. Written by `lab data pack`, which never changes it: it is yours to edit.
@@ -57,12 +58,8 @@ def yaml_of(project: Project, layout: Layout, options: PackOptions, command: str
     fields = sorted(layout.fields, key=lambda name: (name == LABEL, name != "x"))
     if {"x", LABEL} <= layout.fields.keys():
         fields = ["x", LABEL]
-    scale = _scale(layout, options)
+    scale = scale_of(layout, options)
     shapes = _shapes(layout, options.size)
-    meaning = "nothing is divided: {x: 255} would make float32 0..1 of uint8 0..255"
-    if scale:
-        ranges = [f"{name} / {number}" for name, number in scale.items()]
-        meaning = f"on the device {', '.join(ranges)}, as float32"
     return TEMPLATE.format(
         content=f"{layout.n_samples} samples{_classes(layout)}",
         class_name="".join(part.capitalize() for part in options.name.replace("-", "_").split("_")),
@@ -71,7 +68,7 @@ def yaml_of(project: Project, layout: Layout, options: PackOptions, command: str
         fields=", ".join(fields),
         shapes_in_file="; ".join(f"{name}: {_shape(layout, name)}" for name in layout.fields),
         scale=_inline(scale),
-        scale_meaning=meaning,
+        scale_meaning=scale_meaning(layout, scale),
         shapes=_inline(shapes),
     )
 
@@ -102,7 +99,7 @@ def _shape(layout: Layout, name: str) -> str:
     return f"{array.dtype} {'x'.join(map(str, array.shape[1:]))}".strip()
 
 
-def _scale(layout: Layout, options: PackOptions) -> dict[str, int]:
+def scale_of(layout: Layout, options: PackOptions) -> dict[str, int]:
     """What images and recordings are divided by: the largest number of their type."""
     scale = {}
     for name, array in layout.fields.items():
@@ -110,6 +107,16 @@ def _scale(layout: Layout, options: PackOptions) -> dict[str, int]:
         if is_image or (options.kind == "audio" and name != LABEL):
             scale[name] = LARGEST[array.dtype.name]
     return scale
+
+
+def scale_meaning(layout: Layout, scale: dict[str, int]) -> str:
+    """Such as: on the device x / 255: float32 in 0..1."""
+    if not scale:
+        return "nothing is divided; {x: 255} makes float32 in 0..1 of uint8"
+    parts = []
+    for name, number in scale.items():
+        parts.append(f"{name} / {number}: float32 in {RANGES[layout.fields[name].dtype.name]}")
+    return f"on the device {', '.join(parts)}"
 
 
 def _shapes(layout: Layout, size: Size | None) -> dict[str, list[int]]:

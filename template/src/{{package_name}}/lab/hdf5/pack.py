@@ -18,7 +18,13 @@ from .checksum import fingerprint
 from .code_version import code_version
 from .collect import collect_fields
 from .columns import count_samples
-from .data_yaml import config_directory, pack_command_line, yaml_of
+from .data_yaml import (
+    config_directory,
+    pack_command_line,
+    scale_meaning,
+    scale_of,
+    yaml_of,
+)
 from .file_layout import read_layout
 from .find import DataConfig, config_file_of, read_data_config
 from .info import print_categories, print_content
@@ -57,7 +63,8 @@ def pack_command(project: Project, args: list[str]) -> None:
         return
     config_file.parent.mkdir(parents=True, exist_ok=True)
     config_file.write_text(yaml_of(project, layout, options, command), encoding="utf-8")
-    print(f"  wrote {_shown(config_file)}: look at it")
+    print(f"  wrote {_shown(config_file)}: look at it. Its scale:")
+    print(f"  {scale_meaning(layout, scale_of(layout, options))}")
     print(f"  next: lab check trial=baseline data={options.name}")
 
 
