@@ -109,12 +109,18 @@ def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("p", "pets"), r"--as images, encoded, audio, table, arrays or hdf5\. .* looks like images"),
+        (
+            ("p", "pets"),
+            r"--as images, encoded, audio, table, arrays or hdf5\. .* looks like images",
+        ),
         (("p", "pets", "--as", "audio"), r"has no audio .*looks like images: --as images"),
         (("p", "pets", "--as", "images", "--rate", "3"), r"--rate goes with --as audio"),
         (("p", "pets", "--as", "images", "--fill", "3"), r"--fill goes with --as table"),
         (("p", "train=pets", "pets", "--as", "images"), r"Write all of them so, or none"),
-        (("p", "train=pets", "--as", "images", "--group", "a"), r"leave out --split-file and --gro"),
+        (
+            ("p", "train=pets", "--as", "images", "--group", "a"),
+            r"leave out --split-file and --gro",
+        ),
         (("p", "a.csv", "--as", "arrays"), r"cannot be read as .npy.*looks like table"),
         (("p", "a.csv", "--as", "hdf5"), r"cannot be read as HDF5.*looks like table"),
         (("p", "pets", "--as", "table"), r"cannot be read as a table.*looks like images"),
