@@ -112,7 +112,7 @@ class StartRecord(ProcessFacts, total=False):
     accelerator: str
     device: str
     world_size: int
-    data: dict[str, Any]  # fingerprint of the data file: path, sha256, size_bytes, mtime_ns, n
+    data: dict[str, Any]  # fingerprint: path, sha256, size_bytes, mtime_ns, n; or not_recorded: why
     overrides: list[str]  # settings of this attempt that differ from the run's
     files: dict[str, str]  # sha256 of this attempt's bundles, by the path from the run directory
     sha256: str
