@@ -112,6 +112,8 @@ class StartRecord(ProcessFacts, total=False):
     device: str
     world_size: int
     data: dict[str, Any]  # fingerprint of the data file: path, sha256, size_bytes, mtime_ns, n
+    exact: bool  # of an attempt that resumes: whether it goes on bit for bit
+    inexact_because: list[str]  # why not
 
 
 class RaisedError(TypedDict):
