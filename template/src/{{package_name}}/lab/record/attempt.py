@@ -64,6 +64,8 @@ class Attempt:
     def note(self, **facts: object) -> None:
         """Adds to start.json what is known only once torch is imported: device, precision, data."""
         self.facts |= torch_facts() | facts
+        # With what `note_attempt` wrote.
+        self.facts = (read_json(self.dir / "start.json") or {}) | self.facts
         write_sealed(self.dir / "start.json", self.facts)
         if self.energy_at_start_j is None:
             self.energy_at_start_j = energy_j()
@@ -130,6 +132,12 @@ class Attempt:
         if now_j is None or self.energy_at_start_j is None:
             return None
         return round(now_j - self.energy_at_start_j, 1)
+
+
+def note_attempt(run_dir: Path, n: int, **facts: object) -> None:
+    """Adds to start.json of an attempt what a part of its training finds out; first rank only."""
+    file = run_dir / "attempts" / str(n) / "start.json"
+    write_sealed(file, (read_json(file) or {}) | facts)
 
 
 def write_node(run_dir: Path, n: int, node: int) -> None:
