@@ -20,7 +20,11 @@ INHERITED = (
     "GIT_ASKPASS",
     "GIT_PROXY",
 )
+# They win over the user's: no program of a configuration runs, and no edit stays unseen.
 SETTINGS = (
+    "core.trustCtime=true",
+    "core.checkStat=default",
+    "core.ignoreStat=false",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
     "core.splitIndex=false",
@@ -28,6 +32,8 @@ SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.logAllRefUpdates=false",
     "core.quotePath=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
     "i18n.commitEncoding=UTF-8",
 )
 VARIABLES = {
