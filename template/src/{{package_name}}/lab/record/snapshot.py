@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import Refused
 from ..machine.secrets import find_tokens, has_secret_name, refuse_tokens
 from ..project import Project
-from .git import Git, GitFailed, Repository, locate, remote_url
+from .git import Git, GitFailed, Repository, locate, remote_of
 from .printable import printable
 from .schema import Code, SkippedFile
 
@@ -67,6 +67,7 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
         if tree != repository.head_tree:
             commit = commit_tree(git, tree, repository.head)
     git = Git(repository.top)
+    remote = remote_of(git, repository.branch)
     n_changed, n_new = count_changes(git, repository.head_tree, tree)
     return {
         "commit": commit,
@@ -76,7 +77,8 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
         "head": repository.head,
         "branch": repository.branch,
         "prefix": repository.prefix,
-        "remote": remote_url(git, repository.branch),
+        "remote": remote.url if remote else None,
+        "remote_name": remote.name if remote else None,
         "n_changed": n_changed,
         "n_untracked": n_new,
         "skipped": skipped,
