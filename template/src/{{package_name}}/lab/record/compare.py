@@ -21,7 +21,7 @@ MAX_REASONS = 5  # in the message about runs that are not comparable
 # Sections of the configuration that change no number.
 NO_RESULT = {"paths", "site", "job", "logger", "log", "record", "checkpoint", "profile"}
 # Settings of the data that say where it lies; its hash is compared instead.
-DATA_PLACES = ("search", "stage")
+DATA_PLACES = ("path", "search", "stage")
 RESULTS = ("train/", "val/", "test/")  # metrics that must agree; speed and memory need not
 # What start.json says of the machine that may explain a difference.
 OF_START = (

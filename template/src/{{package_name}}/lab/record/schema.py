@@ -57,6 +57,7 @@ class ProcessFacts(TypedDict, total=False):
     """
 
     host: str
+    cwd: str  # the directory in which it was started
     pid: int
     pid_space: str
     pid_started: str | None  # clock ticks since boot, which differ when a pid is used again

@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from .. import env
-from ..errors import Failed, LabError
-from ..project import LAB, PACKAGE, Project
+from ..errors import Failed, LabError, NotComparable
+from ..project import PACKAGE, Project
 from .atomic import sha256
 from .attempt_files import last_attempt
 from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .frozen import unpack_code
+from .recorded_data import find_recorded_data, verify_data
 from .run import Run
 
 
@@ -91,9 +88,10 @@ def data_problems(run: Run, root: Path) -> list[str]:
     recorded = run.data
     if "sha256" not in recorded:
         return []
-    path = Path(recorded["path"])
-    if not path.exists():
-        return [f"the data file {path} is missing"]
+    try:
+        path = find_recorded_data(Project(root, PACKAGE), run)
+    except NotComparable as error:
+        return [str(error)]
     done = verify_data(path, root)
     if done.returncode:
         message = done.stderr.strip().splitlines()[-1]
@@ -101,13 +99,3 @@ def data_problems(run: Run, root: Path) -> list[str]:
     if json.loads(done.stdout)["sha256"] != recorded["sha256"]:
         return [f"the data in {path} was changed"]
     return []
-
-
-def verify_data(path: Path, root: Path) -> subprocess.CompletedProcess[str]:
-    """`lab data verify PATH --json`, as a process.
-
-    What reads records imports neither HDF5 nor NumPy.
-    """
-    command = [sys.executable, "-m", f"{PACKAGE}.lab", "data", "verify", str(path), "--json"]
-    variables = os.environ | {"PYTHONPATH": str(LAB.parent.parent), env.PROJECT: str(root)}
-    return subprocess.run(command, env=variables, capture_output=True, text=True)

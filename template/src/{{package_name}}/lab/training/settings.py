@@ -17,7 +17,6 @@ import lightning.pytorch as L
 import torch
 from omegaconf import DictConfig
 
-from .. import env
 from ..config.batch import batches_per_step
 from ..errors import LabError
 from ..machine.cpu import cores
@@ -133,8 +132,11 @@ def auto_precision(accelerator: str) -> str:
 
 
 def auto_threads(n_processes: int) -> int:
-    """CPU threads of each process: what the job script exports, else its share of the cores."""
-    if env.JOB in os.environ:
+    """CPU threads of each process: what the user, the job script or a repetition exports.
+
+    Else its share of the cores.
+    """
+    if os.environ.get("OMP_NUM_THREADS", "").isdigit():
         return min(cores(), int(os.environ["OMP_NUM_THREADS"]))
     return max(1, cores() // n_processes)
 

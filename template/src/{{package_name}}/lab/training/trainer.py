@@ -24,6 +24,7 @@ from .means import LogMeans
 from .preemption import PreemptionCallback
 from .profilers import build_profiler
 from .progress import build_progress
+from .stretch import StretchCallback
 
 # Keys of the section `trainer` that Lightning's Trainer does not take.
 NOT_LIGHTNINGS = ("matmul_precision", "threads", "test_after_fit")
@@ -49,6 +50,7 @@ def build_trainer(
     """
     ranks = discover()
     own_callbacks = build_callbacks(config)
+    preemption = PreemptionCallback(run.dir)
     # Lightning calls them in this order.
     callbacks = [
         # First, so that it records what the others do.
@@ -60,8 +62,9 @@ def build_trainer(
         # After a progress bar of the user, above which it prints.
         *build_progress(config.log.progress, own_callbacks),
         NodeFacts(run, attempt),
+        StretchCallback(run.dir, attempt, preemption),
         # After all others have seen the batch. Lightning always calls checkpoints last.
-        PreemptionCallback(run.dir),
+        preemption,
         Checkpoints(
             run.checkpoints,
             every_min=config.checkpoint.every_min,
