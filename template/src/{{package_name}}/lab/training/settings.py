@@ -17,7 +17,6 @@ import lightning.pytorch as L
 import torch
 from omegaconf import DictConfig
 
-from .. import env
 from ..config.batch import batches_per_step
 from ..errors import LabError
 from ..machine.cpu import cores, unused_cores
@@ -134,14 +133,15 @@ def auto_precision(accelerator: str) -> str:
 
 
 def auto_threads(n_processes: int, before: int | None = None) -> int:
-    """CPU threads of each process: what the job script exports; else its share of the cores, or,
-    for a process alone, the cores that nobody uses.
+    """CPU threads of each process: what the user, the job script or a repetition exports.
+
+    Else its share of the cores, or, for a process alone, the cores that nobody uses.
 
     Args:
         before: those of the run's first attempt. Another number would change the last bits of the
             weights, so they are kept where there are as many cores.
     """
-    if env.JOB in os.environ:
+    if os.environ.get("OMP_NUM_THREADS", "").isdigit():
         return min(cores(), int(os.environ["OMP_NUM_THREADS"]))
     if before:
         return min(cores(), before)

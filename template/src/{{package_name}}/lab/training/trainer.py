@@ -28,6 +28,7 @@ from .plain_loaders import PlainLoaders
 from .preemption import PreemptionCallback
 from .profilers import build_profiler
 from .progress import build_progress
+from .stretch import StretchCallback
 
 # Keys of the section `trainer` that Lightning's Trainer does not take.
 NOT_LIGHTNINGS = ("matmul_precision", "threads", "test_after_fit")
@@ -56,6 +57,7 @@ def build_trainer(
     found_batch_size = FoundBatchSize(own_callbacks)
     if last_checkpoint(run.checkpoints):
         own_callbacks = without_finders(own_callbacks)
+    preemption = PreemptionCallback(run.dir)
     # Lightning calls them in this order.
     callbacks = [
         # First, so that it records what the others do.
@@ -71,8 +73,9 @@ def build_trainer(
         NodeFacts(run, attempt),
         PlainLoaders(config.seed),
         Continuation(run.dir, attempt),
+        StretchCallback(run.dir, attempt, preemption),
         # After all others have seen the batch. Lightning always calls checkpoints last.
-        PreemptionCallback(run.dir),
+        preemption,
         Checkpoints(
             run.checkpoints,
             every_min=config.checkpoint.every_min,
