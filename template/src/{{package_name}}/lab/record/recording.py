@@ -7,16 +7,16 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from .. import env
 from ..errors import Failed, LabError
+from ..failure import debugging, describe, is_interruption
 from ..machine.disk_errors import explain_disk_error
 from ..project import Project
-from .attempt import Attempt
+from .attempt import TRACEBACK, Attempt
 from .attempt_files import read_attempts
 from .begin import prepare_attempt, withdraw_attempt
 from .claim import is_superseded
@@ -106,7 +106,7 @@ def record_attempt(
     except BaseException as error:
         end_badly(run, recording, error)
         shown = error_to_show(error, run, recording)
-        if shown is error:
+        if shown is error or debugging():
             raise
         raise shown from error
     else:
@@ -162,8 +162,7 @@ def keep_heartbeat(attempt: Attempt, stop: threading.Event) -> None:
 
 def status_for(error: BaseException) -> str:
     """The status of an attempt that `error` ended: interrupted or failed."""
-    # Lightning turns Ctrl-C into SystemExit.
-    if isinstance(error, KeyboardInterrupt | SystemExit):
+    if is_interruption(error):
         return "interrupted"
     if isinstance(error, LabError) and error.exit_code in (0, 130):
         return "interrupted"
@@ -190,9 +189,9 @@ def how_it_continues(run: Run) -> str:
 def error_to_show(error: BaseException, run: Run, recording: Recording) -> BaseException:
     """The exception that the user sees in place of `error`.
 
-    An error that no user's mistake explains is printed with its traceback.
+    Of an error that no message explains it is the last line of the project's own code, and the error.
     """
-    if isinstance(error, KeyboardInterrupt | SystemExit):
+    if is_interruption(error):
         return KeyboardInterrupt()
     if isinstance(error, LabError):
         return error
@@ -204,7 +203,7 @@ def error_to_show(error: BaseException, run: Run, recording: Recording) -> BaseE
     # Lightning's exception for a mistake of the user.
     if type(error).__name__ == "MisconfigurationException":
         return LabError(str(error))
-    traceback.print_exception(error)
-    first_line = str(error).partition("\n")[0]
-    place = f"; recorded in {run.dir}" if recording.has_started else ""
-    return Failed(f"{type(error).__name__}: {first_line}{place}")
+    if not recording.has_started:
+        return Failed(f"LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}")
+    file = os.path.relpath(recording.attempt.dir / TRACEBACK)
+    return Failed(f"the training failed. Its whole traceback:\n{file}\n{describe(error)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from ..config.compose import Composition, compose
 from ..config.overrides import SettingsParser
 from ..config.trial_names import trial_names
 from ..errors import LabError
+from ..failure import debugging, describe, is_interruption
 from ..project import Project
 
 
@@ -86,19 +86,23 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> CheckRe
     composition = compose(project, overrides)
     if not batch:
         return CheckResult(composition.trial)
-    return check_batch(project, composition)
+    with errors_told("one batch fails"):
+        return check_batch(composition)
 
 
-def check_batch(project: Project, composition: Composition) -> CheckResult:
+def check_batch(composition: Composition) -> CheckResult:
     """Builds the parts as train.py does; trains one batch and tests one, on one process.
 
     Raises:
-        LabError: what is wrong, with the line of the project where it happened.
+        LabError: what is wrong.
+        Exception: what the project's own code raised.
     """
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
     from .final_test import why_no_test
+    from .means import LogMeans
+    from .no_effect import NoEffect
     from .settings import apply_settings, resolve_settings
     from .trainer import plain_trainer
 
@@ -107,17 +111,17 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     apply_settings(config)
     data = build_data(config)
     task = accelerate(build_task(config), config)
-    callbacks = callbacks_without_monitor(config)
+    no_effect = NoEffect(config, composition.overrides)
+    callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect]
     trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
 
     began_s = time.monotonic()
-    with batch_errors("one batch fails", project):
-        trainer.fit(task, datamodule=data)
+    trainer.fit(task, datamodule=data)
     batch_s = time.monotonic() - began_s
     why_untested = None if config.trainer.test_after_fit else "trainer.test_after_fit is false"
     why_untested = why_untested or why_no_test(task, data)
     if why_untested is None:
-        with batch_errors("one batch of the test split fails", project):
+        with errors_told("one batch of the test split fails"):
             trainer.test(task, datamodule=data, verbose=False)
     return CheckResult(
         trial=composition.trial,
@@ -128,11 +132,11 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
 
 
 @contextmanager
-def batch_errors(what: str, project: Project) -> Iterator[None]:
-    """Turns an error within the block into a LabError with the line of the project behind it.
+def errors_told(what: str) -> Iterator[None]:
+    """Turns an error within the block into a message with the project's own line behind it.
 
     Args:
-        what: the beginning of its message.
+        what: the beginning of the message.
 
     Raises:
         LabError: there was an error.
@@ -142,14 +146,6 @@ def batch_errors(what: str, project: Project) -> Iterator[None]:
     except LabError:
         raise
     except Exception as error:
-        raise LabError(
-            f"{what}: {type(error).__name__}: {error}{place_of(error, project)}"
-        ) from error
-
-
-def place_of(error: Exception, project: Project) -> str:
-    """The last line of the project's own code that led to an error, else of any code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own_frames = [frame for frame in frames if str(project.source) in frame.filename]
-    frame = (own_frames or frames)[-1]
-    return f"\n  at {frame.filename}:{frame.lineno}: {frame.line}"
+        if debugging() or is_interruption(error):
+            raise
+        raise LabError(f"{what}:\n{describe(error)}") from error
