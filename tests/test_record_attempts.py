@@ -88,6 +88,7 @@ def test_a_finished_run_stays_finished(project, ending, capsys):
     assert expected.get(ending, "attempt 2   no end") in shown
     assert "of attempt 1, with the weights finished.ckpt; last.ckpt is of attempt 2" in shown
     assert (run.checkpoints / "finished.ckpt").read_bytes().startswith(b"weights of")
+    assert not find_problems(Run.open(run.dir), project.root)
     if ending != "killed":
         assert f"(attempt 2 {ending})" in "\n".join(format_news([row], LastLook()))
     resume(run, project).end("finished", {"test/acc": 0.95})

@@ -150,6 +150,7 @@ def killed(run, project):
     log = MetricsLog(run.dir, attempt.n)
     log.append(30, 1, {"val/loss": 0.1})
     log.close()
+    (run.checkpoints / "last.ckpt").unlink(missing_ok=True)  # a training replaces it, too
     (run.checkpoints / "last.ckpt").write_bytes(b"others")
     attempt.facts["pid_started"] = "0"  # no process lives
     attempt.note()
