@@ -11,8 +11,10 @@ from myproj.lab.record import claim, recording
 from myproj.lab.record.atomic import read_json, write_json
 from myproj.lab.record.attempt_files import read_attempts
 from myproj.lab.record.begin import begin_attempt, prepare_attempt, withdraw_attempt
+from myproj.lab.record.compare import metric_rows
 from myproj.lab.record.find import find_run
 from myproj.lab.record.index import read_row
+from myproj.lab.record.metrics_file import MetricsLog
 from myproj.lab.record.news import LastLook, format_news
 from myproj.lab.record.recording import record_attempt
 from myproj.lab.record.run import Run
@@ -67,11 +69,13 @@ def elsewhere(run, n, silent_s=0):
 @pytest.mark.parametrize("ending", ["failed", "interrupted", "killed"])
 def test_a_finished_run_stays_finished(project, ending, capsys):
     run = train(project, metrics={"test/acc": 0.9})
+    rows = metric_rows(run, set())
 
     def again():
         attempt = resume(run, project)
         (run.checkpoints / "last.ckpt").unlink()
         (run.checkpoints / "last.ckpt").write_bytes(b"other weights")
+        MetricsLog(run.dir, 2).append(30, 1, {"test/acc": 0.2})
         if ending == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         attempt.end(ending, {"test/acc": 0.1}, exception=ValueError("renamed"))
@@ -89,6 +93,7 @@ def test_a_finished_run_stays_finished(project, ending, capsys):
     assert "of attempt 1, with the weights finished.ckpt; last.ckpt is of attempt 2" in shown
     assert (run.checkpoints / "finished.ckpt").read_bytes().startswith(b"weights of")
     assert not find_problems(Run.open(run.dir), project.root)
+    assert metric_rows(Run.open(run.dir), set()) == rows
     if ending != "killed":
         assert f"(attempt 2 {ending})" in "\n".join(format_news([row], LastLook()))
     resume(run, project).end("finished", {"test/acc": 0.95})

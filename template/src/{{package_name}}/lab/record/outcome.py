@@ -71,6 +71,12 @@ def link_finished_weights(checkpoints: Path, end: EndRecord) -> None:
         os.replace(temporary, finished)
 
 
+def final_weights(checkpoints: Path) -> Path:
+    """The checkpoint with the weights of the run's numbers; it may not exist."""
+    finished = checkpoints / FINISHED_WEIGHTS
+    return finished if finished.exists() else checkpoints / "last.ckpt"
+
+
 def needless_weights(run_dir: Path, status: str) -> Path | None:
     """finished.ckpt, when an attempt that ends with `status` makes it needless; else None.
 

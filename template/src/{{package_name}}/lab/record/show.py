@@ -18,7 +18,7 @@ from .index import read_row
 from .json_lines import read_lines
 from .list import format_value
 from .metrics_file import read_metrics
-from .outcome import COUNT_FIRST, FINISHED_WEIGHTS, deciding_attempt
+from .outcome import COUNT_FIRST, deciding_attempt, final_weights
 from .run import Run
 from .schema import Row
 from .snapshot import format_code
@@ -149,10 +149,11 @@ def format_deciding(run: Run, attempts: list[AttemptFiles], row: Row) -> str | N
     deciding = deciding_attempt(attempts)
     if row["status"] not in COUNT_FIRST or deciding is None or deciding.n == attempts[-1].n:
         return None
-    weights = "last.ckpt"
-    if (run.checkpoints / FINISHED_WEIGHTS).exists():
-        weights = f"{FINISHED_WEIGHTS}; last.ckpt is of attempt {attempts[-1].n}"
-    return f"of attempt {deciding.n}, with the weights {weights}"
+    weights = final_weights(run.checkpoints).name
+    text = f"of attempt {deciding.n}, with the weights {weights}"
+    if weights != "last.ckpt":
+        text += f"; last.ckpt is of attempt {attempts[-1].n}"
+    return text
 
 
 def format_forecast(attempts: list[AttemptFiles], row: Row) -> str | None:
