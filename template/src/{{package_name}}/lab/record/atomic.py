@@ -5,11 +5,14 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import time
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
+
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write_file(path: Path, text: str) -> None:
@@ -27,7 +30,13 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_file(path, json.dumps(plain_json(value), indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(plain_json(value), indent=1, ensure_ascii=False)
+    # A file name that is no UTF-8 has lone surrogates; escaped, the file is JSON for every reader.
+    write_file(path, SURROGATE.sub(json_escape, text) + "\n")
+
+
+def json_escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def read_json(path: Path) -> dict | None:
@@ -38,11 +47,11 @@ def read_json(path: Path) -> dict | None:
     """
     for pause_s in (0.05, 0):
         try:
-            value = json.loads(path.read_bytes())
+            value = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             return value if isinstance(value, dict) else None
         except FileNotFoundError:
             return None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             time.sleep(pause_s)
     return None
 

@@ -27,6 +27,7 @@ from .packages import installed_packages
 from .process import process_facts, user
 from .run import SCHEMA, Run
 from .schema import Code, RunRecord
+from .settings import settings_of_yaml
 from .snapshot import format_code
 
 ANSWERS = ".copier-answers.yml"  # its `_commit` is the version of the template
@@ -169,6 +170,7 @@ def build_record(
             "overrides": request.overrides,
         },
         "config_sha256": hashlib.sha256(request.config_yaml.encode()).hexdigest(),
+        "settings": settings_of_yaml(request.config_yaml),
         "env": read_environment(project.root, packages),
         "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
     }

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..project import Project
 from .atomic import read_json, write_json
+from .columns import format_value
 from .index import read_rows
-from .list import format_value
 from .process import user
 from .schema import Row
 from .status import JobStateOf

@@ -13,7 +13,7 @@ from ..project import Project
 from .atomic import read_json
 from .attempt_files import read_attempts
 from .bundle import STORE, checked_out_submodules
-from .filters import FILTERS, parse_filter
+from .filters import FILTERS, filter_rows, parse_filter
 from .git import Git
 from .index import read_rows, run_directories
 from .ranking import rank_by_metric
@@ -47,15 +47,11 @@ def prune_command(project: Project, args: list[str]) -> None:
     )
     parser.add_argument("--metric", default="val/loss", help="what best means (val/loss)")
     parser.add_argument("--yes", action="store_true", help="really delete")
-    options = parser.parse_args(args)
+    options = parser.parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where or [DEFAULT_FILTER]]
     rows = read_rows(project.paths.runs)
     needed = needed_runs(rows, project.source / "trials", options.keep_best, options.metric)
-    unneeded = [
-        row
-        for row in rows
-        if row["run_id"] not in needed and all(wanted.matches(row) for wanted in filters)
-    ]
+    unneeded = [row for row in filter_rows(rows, filters) if row["run_id"] not in needed]
     verb = "deleting" if options.yes else "would delete"
     for row in unneeded:
         print(verb, row["run_id"], row["status"], row["trial"])

@@ -94,6 +94,7 @@ class RunRecord(TypedDict, total=False):
     code: Code
     command: dict[str, Any]  # argv, cwd, overrides
     config_sha256: str | None
+    settings: dict[str, Any]  # config.yaml as data, without the profile of the site
     env: Environment
     files: dict[str, str]  # sha256 by file name
     job: dict[str, Any]  # site, scheduler, id
@@ -163,7 +164,8 @@ class Summary(TypedDict, total=False):
     gpu_seconds: float | None
     energy_j: float | None
     n_attempts: int
-    status: str
+    settings: dict[str, Any]  # of the run, or of the last attempt that had others
+    status: str  # one of STATES
 
 
 class Row(Summary, total=False):

@@ -10,10 +10,10 @@ from typing import Any
 
 from ..project import Project
 from .attempt_files import AttemptFiles, read_attempts
+from .columns import format_value
 from .find import find_run, run_parser
 from .index import read_row
 from .json_lines import read_lines
-from .list import format_value
 from .metrics_file import read_metrics
 from .run import Run
 from .schema import Row

@@ -8,6 +8,7 @@ from pathlib import Path
 from .attempt_files import AttemptFiles, read_attempts
 from .metrics_file import last_metrics
 from .schema import RunRecord, Summary
+from .settings import recorded_settings
 
 OF_RECORD = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
 OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
@@ -38,6 +39,7 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
         "gpu_seconds": total_of(attempts, "gpu_seconds"),
         "energy_j": total_of(attempts, "energy_j"),
         "n_attempts": len(attempts),
+        "settings": recorded_settings(record, run_dir, attempts),
     }
 
 
