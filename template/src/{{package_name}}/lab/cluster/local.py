@@ -11,9 +11,10 @@ from pathlib import Path
 from .. import env
 from ..machine.gpu import least_used_gpus
 from ..record.process import pid_started
+from .job_state import JobState
 from .job_variables import clean_environment
 from .request import Request
-from .scheduler import JobState, Scheduler
+from .scheduler import Scheduler
 
 
 class Local(Scheduler):

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..machine.terminal import printable
@@ -23,12 +24,16 @@ FACTS = ("who", "created", "seconds", "gpu_seconds", "device", "tags", "why", "n
 
 @dataclass(frozen=True)
 class Column:
-    """A title, and a text for each row; on the right of its width."""
+    """A title, and a text for each row, made when it is needed; on the right of its width."""
 
     title: str
-    cells: list[str]
+    texts: Iterable[str]
 
-    @property
+    @cached_property
+    def cells(self) -> list[str]:
+        return list(self.texts)
+
+    @cached_property
     def width(self) -> int:
         """In characters."""
         return max(len(self.title), max(map(len, self.cells), default=0))
@@ -46,7 +51,7 @@ def choose_columns(
         return [named_column(rows, name) for name in names]
     columns = []
     for column in candidates(rows, wanted):
-        if 2 + column.width <= width:
+        if 2 + len(column.title) <= width and 2 + column.width <= width:
             columns.append(column)
             width -= 2 + column.width
     return columns
@@ -64,38 +69,35 @@ def candidates(rows: list[Row], wanted: list[str]) -> Iterator[Column]:
         yield metric_column(rows, metric)
     settings = settings_of_interest(rows)
     titles = short_titles(list(settings))
-    for key, cells in settings.items():
+    for key, texts in settings.items():
         if key not in wanted:
-            yield Column(titles[key], cells)
+            yield Column(titles[key], texts)
     for metric in others[N_FIRST_METRICS:]:
         yield metric_column(rows, metric)
 
 
-def settings_of_interest(rows: list[Row]) -> dict[str, list[str]]:
+def settings_of_interest(rows: list[Row]) -> dict[str, Iterable[str]]:
     """The texts of the settings that differ, at most MAX_SETTINGS.
 
     What somebody varied within a trial comes first, and of that the seed last; then what differs
     between trials.
     """
-    within_trials = {}
-    between_trials = {}
+    within_trials: dict[str, Iterable[str]] = {}
+    between_trials: dict[str, Iterable[str]] = {}
     trials = [row["trial"] for row in rows]
     for key, values in differing_settings([row["settings"] for row in rows]).items():
         texts = {value: format_text(key, value) for value in set(values)}
         if key == "trial" or len(set(texts.values())) == 1:
             continue
-        cells = [texts[value] for value in values]
-        if varies_within(trials, values):
-            within_trials[key] = cells
-        else:
-            between_trials[key] = cells
+        group = within_trials if varies_within(trials, values) else between_trials
+        group[key] = map(texts.get, values)
     if "seed" in within_trials:
         within_trials["seed"] = within_trials.pop("seed")
     both = within_trials | between_trials
     return dict(list(both.items())[:MAX_SETTINGS])
 
 
-def varies_within(groups: list[str], values: tuple[str, ...]) -> bool:
+def varies_within(groups: list[str], values: list[str]) -> bool:
     """Whether two members of one group have different values."""
     pairs = set(zip(groups, values, strict=True))
     return len(pairs) > len(set(groups))
@@ -134,15 +136,15 @@ def require_columns(rows: list[Row], names: list[str]) -> None:
 def named_column(rows: list[Row], name: str) -> Column:
     """The column of a name for which `require_columns` holds."""
     if name in FACTS:
-        return Column(name, [printable(format_fact(row[name])) for row in rows])
+        return Column(name, (printable(format_fact(row[name])) for row in rows))
     if any(name in row["metrics"] for row in rows):
         return metric_column(rows, name)
-    values = [value_of(row["settings"], name) for row in rows]
-    return Column(printable(name), [printable(format_setting(name, value)) for value in values])
+    values = (value_of(row["settings"], name) for row in rows)
+    return Column(printable(name), (printable(format_setting(name, value)) for value in values))
 
 
 def metric_column(rows: list[Row], metric: str) -> Column:
-    return Column(printable(metric), [format_value(row["metrics"].get(metric)) for row in rows])
+    return Column(printable(metric), (format_value(row["metrics"].get(metric)) for row in rows))
 
 
 def format_fact(value: Any) -> str:

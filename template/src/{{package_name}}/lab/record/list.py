@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import shutil
 import sys
@@ -132,6 +131,8 @@ def public_rows(rows: list[Row], names: list[str]) -> list[dict]:
 
 def write_csv(rows: list[Row], names: list[str]) -> None:
     """Prints a line per run; metrics and settings that a run lacks are empty."""
+    import csv  # the table does not need it
+
     differing = differing_settings([row["settings"] for row in rows])
     settings = names or [key for key in differing if key not in CSV_COLUMNS]
     metrics = sorted({metric for row in rows for metric in row["metrics"]})
@@ -155,7 +156,8 @@ def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
         wanted: metrics and settings to show first, when `names` is empty.
     """
     least, most = TRIAL_WIDTHS
-    trials = {row["trial"]: ellipsis(printable(row["trial"]), most) for row in rows}
+    names_of_trials = {row["trial"] for row in rows}
+    trials = {trial: ellipsis(printable(trial), most) for trial in names_of_trials}
     trial_width = max(least, *map(len, trials.values()))
     left = ID_WIDTH + 2 + STATUS_WIDTH + 2 + trial_width
     width = shutil.get_terminal_size((80, 24)).columns - left
@@ -165,13 +167,13 @@ def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
     statuses = {status: format_status(status) for status in COLOURS}
     trials = {trial: f"{text:<{trial_width}}" for trial, text in trials.items()}
     parts = [
-        ["run".ljust(ID_WIDTH), *(row["run_id"].ljust(ID_WIDTH) for row in rows)],
+        ["run".ljust(ID_WIDTH), *(row["run_id"] for row in rows)],
         ["status".ljust(STATUS_WIDTH), *(statuses[row["status"]] for row in rows)],
         ["trial".ljust(trial_width), *(trials[row["trial"]] for row in rows)],
         *map(padded_cells, columns),
     ]
     if remark_width >= REMARK_WIDTH and not names:
-        parts.append(["", *(ellipsis(format_remark(row), remark_width) for row in rows)])
+        parts.append(["", *(format_remark(row, remark_width) for row in rows)])
     return "\n".join("  ".join(cells).rstrip() for cells in zip(*parts, strict=True))
 
 
@@ -187,9 +189,9 @@ def padded_cells(column: Column) -> list[str]:
     return [text.rjust(width) for text in (column.title, *column.cells)]
 
 
-def format_remark(row: Row) -> str:
-    """The tags of a run and what it is for."""
+def format_remark(row: Row, width: int) -> str:
+    """The tags of a run and what it is for, in at most `width` characters."""
     if not row["tags"] and not row["why"]:
         return ""
     tags = [f"#{tag}" for tag in row["tags"]]
-    return printable(" ".join([*tags, row["why"] or ""]).strip())
+    return ellipsis(printable(" ".join([*tags, row["why"] or ""]).strip()), width)

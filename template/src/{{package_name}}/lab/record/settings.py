@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from .atomic import plain_json
 from .attempt_files import AttemptFiles
 from .differences import ABSENT, flatten
 from .schema import RunRecord
@@ -38,7 +39,7 @@ def settings_of_yaml(text: str) -> dict[str, Any]:
         return {}
     if not isinstance(config, dict):
         return {}
-    return {str(key): value for key, value in config.items() if key not in UNLISTED}
+    return plain_json({key: value for key, value in config.items() if key not in UNLISTED})
 
 
 def recorded_settings(
@@ -76,50 +77,45 @@ def value_of(settings: dict[str, Any], key: str) -> Any:
 
 def all_keys(several: list[dict[str, Any]]) -> list[str]:
     """The dotted keys of several runs' settings, each once."""
+    distinct = distinct_objects(several)
     keys: dict[str, None] = {}
-    for name in section_names(several):
-        for part in distinct_parts(several, name).values():
-            keys |= dict.fromkeys(flatten(part))
+    for name in section_names(distinct):
+        for section in distinct_objects([settings.get(name) for settings in distinct]):
+            keys |= dict.fromkeys(flatten({name: section}))
     return list(keys)
 
 
-def differing_settings(several: list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
+def differing_settings(several: list[dict[str, Any]]) -> dict[str, list[str]]:
     """The keys whose values differ between runs, with the value of each run as text.
 
     A run that lacks the key has "". Settings of NO_RESULT are left out. Of keys that differ in the
     same way, such as seed and data.seed, the first with the fewest dots counts.
     """
+    distinct = distinct_objects(several)
     differing = []
-    for name in section_names(several):
-        flat = {part_id: flatten(part) for part_id, part in distinct_parts(several, name).items()}
-        for key in dict.fromkeys(key for leaves in flat.values() for key in leaves):
-            texts = {part_id: as_text(leaves.get(key, ABSENT)) for part_id, leaves in flat.items()}
+    for name in section_names(distinct):
+        sections = [settings.get(name) for settings in distinct]
+        leaves = {id(section): flatten({name: section}) for section in distinct_objects(sections)}
+        for key in dict.fromkeys(key for part in leaves.values() for key in part):
+            texts = {part_id: as_text(part.get(key, ABSENT)) for part_id, part in leaves.items()}
             if len(set(texts.values())) > 1 and not is_without_result(key):
-                differing.append((key, name, texts))
+                differing.append((key, tuple(texts[id(section)] for section in sections)))
     differing.sort(key=lambda entry: entry[0].count("."))
     keys: dict[tuple[str, ...], str] = {}
-    for key, name, texts in differing:
-        values = tuple(texts[id(settings.get(name))] for settings in several)
+    for key, values in differing:
         keys.setdefault(values, key)
-    return {key: values for values, key in keys.items()}
+    place = {id(settings): place for place, settings in enumerate(distinct)}
+    places = [place[id(settings)] for settings in several]
+    return {key: [values[place] for place in places] for values, key in keys.items()}
+
+
+def distinct_objects(objects: list[Any]) -> list[Any]:
+    """Each object once, by its identity: the cache shares equal settings and sections of runs."""
+    return list({id(each): each for each in objects}.values())
 
 
 def section_names(several: list[dict[str, Any]]) -> list[str]:
-    whole = {id(settings): settings for settings in several}
-    return list({name: None for settings in whole.values() for name in settings})
-
-
-def distinct_parts(several: list[dict[str, Any]], name: str) -> dict[int, dict[str, Any]]:
-    """The different objects in a section, each as {section: content}, by their identity.
-
-    The cache shares equal sections between runs, so there are few.
-    """
-    parts = {}
-    for settings in several:
-        content = settings.get(name)
-        if id(content) not in parts:
-            parts[id(content)] = {name: content} if name in settings else {}
-    return parts
+    return list({name: None for settings in several for name in settings})
 
 
 def is_without_result(key: str) -> bool:
