@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from .errors import LabError, nearest
+from .machine.terminal import printable_lines
 from .project import LAB, PACKAGE, Project
 
 FIRST = ("train", "submit", "queue", "logs", "runs", "trials", "data", "doctor")
@@ -53,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return run_command(sys.argv[1:] if argv is None else argv) or 0
     except LabError as error:
-        print(f"lab: {error}", file=sys.stderr)
+        print(f"lab: {printable_lines(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)

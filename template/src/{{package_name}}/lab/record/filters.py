@@ -96,9 +96,10 @@ def equals(value: Any, text: str) -> bool:
         return is_number_text(text) and float(text) == value
     lower = text.lower()
     try:
-        return json.loads("null" if lower == "none" else lower) == value
+        typed = json.loads("null" if lower == "none" else lower)
     except ValueError:
         return False
+    return type(typed) is type(value) and typed == value  # true is not 1
 
 
 def is_number(value: Any) -> bool:
@@ -152,24 +153,24 @@ def require_states(states: list[str]) -> None:
 
 
 def require_keys(rows: list[Row], keys: list[str]) -> None:
-    """Makes sure that each key is one of FIELDS, or a metric or setting of a run.
+    """Makes sure that each key is a metric or setting of a run.
 
     Raises:
         LabError: with the nearest name.
     """
     for key in keys:
-        if key in FIELDS or not rows or any(has_key(row, key) for row in rows):
+        if not rows or any(has_key(row, key) for row in rows):
             continue
         metrics = dict.fromkeys(name for row in rows for name in row["metrics"])
         settings = all_keys([row["settings"] for row in rows])
         inside = [name for name in settings if name.startswith(f"{key}.")]
         if inside:
-            raise LabError(f"{key!r} is a section of settings: {', '.join(inside)}")
+            raise LabError(f"{key!r} is a section. Its settings: {', '.join(inside)}")
         ending = [name for name in settings if name.endswith(f".{key}")]
         advice = f"; did you mean: {ending[0]}" if ending else ""
         names = [*FIELDS, *metrics, *settings]
         raise LabError(
-            f"no run has a metric or setting {key!r}{advice or nearest(key, names)}. "
+            f"no run has a metric or setting {key!r}{advice or nearest(key, names)}.\n"
             f"Metrics: {', '.join(metrics) or 'none'}. Settings: lab config trial=NAME"
         )
 
@@ -184,7 +185,7 @@ def filter_rows(rows: list[Row], filters: list[Filter]) -> list[Row]:
     Raises:
         LabError: a filter names what no run has.
     """
-    require_keys(rows, [wanted.key for wanted in filters])
+    require_keys(rows, [wanted.key for wanted in filters if wanted.key not in FIELDS])
     return [row for row in rows if all(wanted.matches(row) for wanted in filters)]
 
 

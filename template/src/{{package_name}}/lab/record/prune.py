@@ -9,6 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
+from ..machine.terminal import printable
 from ..project import Project
 from .atomic import read_json
 from .attempt_files import read_attempts
@@ -54,7 +55,7 @@ def prune_command(project: Project, args: list[str]) -> None:
     unneeded = [row for row in filter_rows(rows, filters) if row["run_id"] not in needed]
     verb = "deleting" if options.yes else "would delete"
     for row in unneeded:
-        print(verb, row["run_id"], row["status"], row["trial"])
+        print(verb, row["run_id"], row["status"], printable(row["trial"]))
     if options.yes:
         delete_runs([Path(row["run_dir"]) for row in unneeded], project)
     hint = "; to delete them add: --yes" if unneeded and not options.yes else ""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..errors import Refused
 from ..machine.secrets import find_tokens, has_secret_name, refuse_tokens
+from ..machine.terminal import printable
 from ..project import Project
 from .git import Git, GitFailed, Repository, locate, remote_url
 from .schema import Code, SkippedFile
@@ -279,4 +280,4 @@ def format_code(code: Code) -> str:
     skipped = [f"{file['path']} ({file['reason']})" for file in code.get("skipped", [])]
     if skipped:
         text += f"; left out: {', '.join(skipped)}"
-    return text
+    return printable(text)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..config.overrides import SettingsParser, run_and_settings
+from ..config.overrides import SettingsParser
 from ..config.recorded import read_recorded, with_changes
 from ..config.resolve import load_dotenv, resolve
 from ..project import Project
-from ..record.find import find_run
+from ..record.find import RUN_HELP, find_run
 from ..record.run import Run
 
 MAY_CHANGE = ("trainer.", "data.")
@@ -22,15 +22,17 @@ ADVICE = "lab eval takes trainer.* and data.*"
 
 def eval_command(project: Project, args: list[str]) -> int:
     parser = SettingsParser(
-        "lab eval", "Evaluates RUN on the test split; settings of trainer and data may follow."
+        "lab eval",
+        "Evaluates RUN on the test split; settings of trainer and data may follow.",
+        RUN_HELP,
     )
     parser.add_argument(
         "--checkpoint", default="last", metavar="NAME", help="last (default), best or previous"
     )
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     options = parser.read(args)
-    run_name, overrides = run_and_settings(parser, options.overrides)
-    run = find_run(project.paths.runs, run_name)
+    overrides = options.overrides
+    run = find_run(project.paths.runs, options.run)
     load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = resolve(with_changes(recorded, overrides, MAY_CHANGE, ADVICE))

@@ -12,14 +12,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from .. import env
 from ..config.compose import compose
-from ..config.overrides import SettingsParser, run_and_settings
+from ..config.overrides import SettingsParser
 from ..config.recorded import compose_from_record, read_recorded, with_changes
 from ..config.resolve import load_dotenv, resolve, secret_values
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
 from ..record.attempt_files import read_attempts
 from ..record.create import RunRequest, create_run
-from ..record.find import find_run
+from ..record.find import RUN_HELP, find_run
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
 from .multirun import train_points
@@ -77,14 +77,13 @@ def train_command(project: Project, args: list[str]) -> int:
 
 def resume_command(project: Project, args: list[str]) -> int:
     parser = SettingsParser(
-        "lab resume", "Continues RUN from its last checkpoint, in the same directory."
+        "lab resume", "Continues RUN from its last checkpoint, in the same directory.", RUN_HELP
     )
     options = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
-    run_name, overrides = run_and_settings(parser, options.overrides)
-    run = find_run(project.paths.runs, run_name)
-    return train_attempt(project, run, overrides)
+    run = find_run(project.paths.runs, options.run)
+    return train_attempt(project, run, options.overrides)
 
 
 def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
