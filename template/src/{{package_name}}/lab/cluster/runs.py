@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs list`, `lab runs show` and `lab` alone, with the states that schedulers give."""
+"""`lab runs list`, `show`, `prune` and `lab` alone, with the states that schedulers give."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ def show_command(project: Project, args: list[str]) -> None:
     from ..record.show import show_command as show_recorded
 
     show_recorded(project, args, job_state_of())
+
+
+def prune_command(project: Project, args: list[str]) -> None:
+    from ..record.prune import prune_command as prune_recorded
+
+    prune_recorded(project, args, job_state_of())
 
 
 def news_command(project: Project, args: list[str]) -> None:

@@ -4,13 +4,10 @@
 import json
 import math
 import os
-import re
 import time
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
-
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write_file(path: Path, text: str) -> None:
@@ -28,13 +25,12 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    text = json.dumps(plain_json(value), indent=1, ensure_ascii=False)
-    # A file name that is no UTF-8 has lone surrogates; escaped, the file is JSON for every reader.
-    write_file(path, SURROGATE.sub(json_escape, text) + "\n")
+    """Puts `value` at `path` in one step.
 
-
-def json_escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
+    A file name that is not UTF-8 holds halves of characters, which become \\udcff: valid JSON.
+    """
+    text = json.dumps(plain_json(value), indent=1, ensure_ascii=False) + "\n"
+    write_file(path, text.encode("utf-8", errors="backslashreplace").decode("utf-8"))
 
 
 def read_json(path: Path) -> dict | None:
@@ -45,6 +41,7 @@ def read_json(path: Path) -> dict | None:
     """
     for pause_s in (0.05, 0):
         try:
+            # Older records hold bytes that are not UTF-8, from file names.
             value = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             return value if isinstance(value, dict) else None
         except FileNotFoundError:

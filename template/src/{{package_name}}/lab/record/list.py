@@ -20,6 +20,7 @@ from .columns import (
 from .differences import ABSENT
 from .filters import FIELDS, FILTERS, filter_rows, parse_filter, sort_rows
 from .index import read_rows
+from .marks import format_legend, status_with_mark
 from .schema import Row
 from .settings import differing_settings, value_of
 from .status import JobStateOf
@@ -39,7 +40,7 @@ COLOURS = {
 
 # Widths of the table's columns, in characters.
 ID_WIDTH = 22
-STATUS_WIDTH = 11
+STATUS_WIDTH = 11  # least
 TRIAL_WIDTHS = (5, 18)  # least and most
 REMARK_WIDTH = 6  # least
 MAX_DAMAGED = 5  # lines about runs whose record cannot be read
@@ -152,6 +153,8 @@ def write_csv(rows: list[Row], names: list[str]) -> None:
 def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
     """Id, status, trial; the columns `names`, or those that fit; then tags and the reason.
 
+    Below are the meanings of the marks at the statuses.
+
     Args:
         wanted: metrics and settings to show first, when `names` is empty.
     """
@@ -159,28 +162,34 @@ def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
     names_of_trials = {row["trial"] for row in rows}
     trials = {trial: ellipsis(printable(trial), most) for trial in names_of_trials}
     trial_width = max(least, *map(len, trials.values()))
-    left = ID_WIDTH + 2 + STATUS_WIDTH + 2 + trial_width
+    status_width = max(STATUS_WIDTH, *(len(status_with_mark(row)) for row in rows))
+    left = ID_WIDTH + 2 + status_width + 2 + trial_width
     width = shutil.get_terminal_size((80, 24)).columns - left
     columns = choose_columns(rows, names, wanted, width)
     remark_width = width - sum(2 + column.width for column in columns) - 2
 
-    statuses = {status: format_status(status) for status in COLOURS}
     trials = {trial: f"{text:<{trial_width}}" for trial, text in trials.items()}
     parts = [
-        ["run".ljust(ID_WIDTH), *(row["run_id"] for row in rows)],
-        ["status".ljust(STATUS_WIDTH), *(statuses[row["status"]] for row in rows)],
+        ["run".ljust(ID_WIDTH), *(printable(row["run_id"]).ljust(ID_WIDTH) for row in rows)],
+        ["status".ljust(status_width), *padded_statuses(rows, status_width)],
         ["trial".ljust(trial_width), *(trials[row["trial"]] for row in rows)],
         *map(padded_cells, columns),
     ]
     if remark_width >= REMARK_WIDTH and not names:
         parts.append(["", *(format_remark(row, remark_width) for row in rows)])
-    return "\n".join("  ".join(cells).rstrip() for cells in zip(*parts, strict=True))
+    lines = ["  ".join(cells).rstrip() for cells in zip(*parts, strict=True)]
+    return "\n".join([*lines, *format_legend(rows)])
 
 
-def format_status(status: str) -> str:
-    """A status in its width; in its colour on a terminal."""
-    text = status.ljust(STATUS_WIDTH)
-    return f"\033[{COLOURS[status]}m{text}\033[0m" if sys.stdout.isatty() else text
+def padded_statuses(rows: list[Row], width: int) -> list[str]:
+    """Each status with its mark, in `width` characters; in its colour on a terminal."""
+    texts = [status_with_mark(row).ljust(width) for row in rows]
+    if not sys.stdout.isatty():
+        return texts
+    return [
+        f"\033[{COLOURS[row['status']]}m{text}\033[0m"
+        for row, text in zip(rows, texts, strict=True)
+    ]
 
 
 def padded_cells(column: Column) -> list[str]:
