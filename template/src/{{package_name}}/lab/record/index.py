@@ -45,6 +45,7 @@ TYPES: dict[str, Any] = {  # of the values that lists sort, add or format
     "why": str | None,
     "parent": str | None,
     "exception": str | None,
+    "renamed_from": str | None,
     "seconds": int | float | None,
     "gpu_seconds": int | float | None,
     "energy_j": int | float | None,
@@ -90,11 +91,17 @@ def read_rows(runs: Path, job_state_of: JobStateOf | None = None) -> list[Row]:
         rows = [read(directory) for directory in directories]
     else:
         rows = read_through_cache(runs, directories, read)
-    n_directories = Counter(recorded_id(row) for row in rows)
-    for row in rows:
-        row["is_copied"] = n_directories[recorded_id(row)] > 1
+    mark_copies(rows)
     # The end of an id is random: within a second, `created` has the order.
     return sorted(rows, key=lambda row: (recorded_id(row)[:15], row["created"] or ""), reverse=True)
+
+
+def mark_copies(rows: list[Row]) -> None:
+    """Sets `is_copied` where two directories have the same recorded id."""
+    n_directories = Counter(map(recorded_id, rows))
+    if len(n_directories) < len(rows):
+        for row in rows:
+            row["is_copied"] = n_directories[recorded_id(row)] > 1
 
 
 def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
@@ -137,6 +144,7 @@ def build_row(folder: Path, summary: Summary) -> Row:
     row["renamed_from"] = summary["run_id"] if is_renamed else None
     row["run_id"] = folder.name
     row["run_dir"] = str(folder)
+    row["is_copied"] = False  # until all runs are known
     row["tags"] = []
     row["changes"] = []
     row["metrics"] = summary.get("metrics") or {}

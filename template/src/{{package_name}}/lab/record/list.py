@@ -162,7 +162,8 @@ def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
     names_of_trials = {row["trial"] for row in rows}
     trials = {trial: ellipsis(printable(trial), most) for trial in names_of_trials}
     trial_width = max(least, *map(len, trials.values()))
-    status_width = max(STATUS_WIDTH, *(len(status_with_mark(row)) for row in rows))
+    statuses = [status_with_mark(row) for row in rows]
+    status_width = max(STATUS_WIDTH, *map(len, statuses))
     left = ID_WIDTH + 2 + status_width + 2 + trial_width
     width = shutil.get_terminal_size((80, 24)).columns - left
     columns = choose_columns(rows, names, wanted, width)
@@ -171,7 +172,7 @@ def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
     trials = {trial: f"{text:<{trial_width}}" for trial, text in trials.items()}
     parts = [
         ["run".ljust(ID_WIDTH), *(printable(row["run_id"]).ljust(ID_WIDTH) for row in rows)],
-        ["status".ljust(status_width), *padded_statuses(rows, status_width)],
+        ["status".ljust(status_width), *padded_statuses(statuses, status_width)],
         ["trial".ljust(trial_width), *(trials[row["trial"]] for row in rows)],
         *map(padded_cells, columns),
     ]
@@ -181,15 +182,12 @@ def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
     return "\n".join([*lines, *format_legend(rows)])
 
 
-def padded_statuses(rows: list[Row], width: int) -> list[str]:
+def padded_statuses(statuses: list[str], width: int) -> list[str]:
     """Each status with its mark, in `width` characters; in its colour on a terminal."""
-    texts = [status_with_mark(row).ljust(width) for row in rows]
+    texts = [status.ljust(width) for status in statuses]
     if not sys.stdout.isatty():
         return texts
-    return [
-        f"\033[{COLOURS[row['status']]}m{text}\033[0m"
-        for row, text in zip(rows, texts, strict=True)
-    ]
+    return [f"\033[{COLOURS[text.split()[0]]}m{text}\033[0m" for text in texts]
 
 
 def padded_cells(column: Column) -> list[str]:
