@@ -144,7 +144,10 @@ def named_column(rows: list[Row], name: str) -> Column:
 
 
 def metric_column(rows: list[Row], metric: str) -> Column:
-    return Column(printable(metric), (format_value(row["metrics"].get(metric)) for row in rows))
+    values = [row["metrics"].get(metric) for row in rows]
+    # A call for each of 10,000 numbers would take longer than formatting them
+    texts = (f"{value:.4g}" if type(value) is float else format_value(value) for value in values)
+    return Column(printable(metric), texts)
 
 
 def format_fact(value: Any) -> str:
