@@ -12,11 +12,12 @@ import platform
 import secrets
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ..machine.known_secrets import hide_secrets
 from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project, read_yaml
 from .atomic import sha256, write_file
@@ -73,6 +74,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
         Refused: the code cannot be recorded whole, or something looks like a token.
     """
     check_frozen_directory()
+    request = hide_in_request(request)
     if not request.allow:
         refuse_tokens_in_request(request)
     code = request.code or freeze_code(
@@ -95,6 +97,17 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     return Run(directory.final, record, code)
 
 
+def hide_in_request(request: RunRequest) -> RunRequest:
+    """The request with `${oc.env:NAME}` where a known secret was typed or composed."""
+    return replace(
+        request,
+        config_yaml=hide_secrets(request.config_yaml),
+        overrides=[hide_secrets(line) for line in request.overrides],
+        argv=[hide_secrets(word) for word in request.argv],
+        why=hide_secrets(request.why) if request.why else request.why,
+    )
+
+
 def refuse_tokens_in_request(request: RunRequest) -> None:
     """Looks for tokens in what the record will show.
 
@@ -105,6 +118,7 @@ def refuse_tokens_in_request(request: RunRequest) -> None:
         "command line": " ".join(request.argv),
         "overrides": "\n".join(request.overrides),
         "configuration": request.config_yaml,
+        "--why": request.why or "",
     }
     tokens = []
     for place, text in texts.items():

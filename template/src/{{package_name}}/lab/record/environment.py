@@ -8,6 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
+from ..machine.known_secrets import says_secret
 from ..machine.secrets import find_tokens
 from .atomic import sha256
 from .differences import list_differences
@@ -73,7 +74,7 @@ def recorded_variables() -> dict[str, str]:
     """The environment variables that a record may hold, without those that look like a token."""
     variables = {}
     for name, value in sorted(os.environ.items()):
-        listed = name.startswith(PREFIXES) or name in NAMES
+        listed = (name.startswith(PREFIXES) or name in NAMES) and not says_secret(name)
         if listed and not find_tokens(value.encode(errors="replace"), name):
             variables[name] = value
     return variables

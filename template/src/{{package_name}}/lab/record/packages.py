@@ -7,6 +7,8 @@ import json
 import re
 from importlib.metadata import Distribution, distributions
 
+from ..machine.secrets import without_credentials
+
 HEADER = re.compile(r"^(Name|Version): *(.+)$", re.MULTILINE)
 
 
@@ -45,7 +47,7 @@ def origin_of(distribution: Distribution) -> str:
         direct = json.loads(distribution.read_text("direct_url.json") or "{}")
     except ValueError:
         return ""
-    return f" @ {direct['url']}" if "url" in direct else ""
+    return f" @ {without_credentials(direct['url'])}" if "url" in direct else ""
 
 
 def versions_by_name(lines: list[str]) -> dict[str, str]:

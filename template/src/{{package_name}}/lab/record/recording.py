@@ -46,13 +46,12 @@ class Recording:
 
 @contextmanager
 def record_attempt(
-    run: Run, project: Project, env_policy: str, secrets: list[str], **facts: Any
+    run: Run, project: Project, env_policy: str, **facts: Any
 ) -> Iterator[Recording]:
     """Begins an attempt and ends it: finished, interrupted or failed, with the reason.
 
     Args:
         env_policy: see `begin_attempt`.
-        secrets: values that no file of the record may hold.
         facts: for start.json.
 
     Raises:
@@ -61,7 +60,6 @@ def record_attempt(
         KeyboardInterrupt: the training was interrupted.
     """
     attempt = begin_attempt(run, project, env_policy, **facts)
-    attempt.secrets = secrets
     os.environ[env.RUN_DIR] = str(run.dir)
     os.environ[env.ATTEMPT] = str(attempt.n)
     recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0].start)

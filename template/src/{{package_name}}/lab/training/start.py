@@ -14,7 +14,7 @@ from .. import env
 from ..config.compose import compose
 from ..config.overrides import SettingsParser, run_and_settings
 from ..config.recorded import compose_from_record, read_recorded, with_changes
-from ..config.resolve import load_dotenv, resolve, secret_values
+from ..config.resolve import load_dotenv, resolve
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
 from ..record.attempt_files import read_attempts
@@ -111,12 +111,12 @@ def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
         Failed: the training failed; the record says why.
         Stopped: a signal ended it, after a checkpoint.
     """
-    secrets = secret_values(load_dotenv(project))
+    load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
     with record_attempt(
-        run, project, env_policy=config.record.env, secrets=secrets, overrides=overrides
+        run, project, env_policy=config.record.env, overrides=overrides
     ) as recording:
         if overrides:
             write_file(attempt_config(run, recording.n), OmegaConf.to_yaml(config))
