@@ -25,6 +25,8 @@ ATTEMPT = (
     "LAB_ATTEMPT"  # number of its attempt, set by the process that began it for those it starts
 )
 NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script is about to begin
+STOP_STEP = "LAB_STOP_STEP"  # optimizer steps after which this attempt saves and ends: that of the
+# run that it repeats ended there
 
 # Which job this process belongs to
 JOB = "LAB_JOB"  # the scheduler's id of the job

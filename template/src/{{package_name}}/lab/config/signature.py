@@ -137,7 +137,7 @@ def _find(path: Path, name: str, n_imports: int) -> Signature | None:
                     return _imported_signature(path, node, alias.name, n_imports)
         if isinstance(node, ast.Assign) and name in _assigned_names(node):
             return UNREADABLE
-    return UNREADABLE if _imports_star(tree) else None
+    return UNREADABLE if _imports_star(tree) or _makes_names(tree) else None
 
 
 def _assigned_names(node: ast.Assign) -> Iterable[str]:
@@ -147,6 +147,13 @@ def _assigned_names(node: ast.Assign) -> Iterable[str]:
 def _imports_star(tree: ast.Module) -> bool:
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     return any(alias.name == "*" for node in imports for alias in node.names)
+
+
+def _makes_names(tree: ast.Module) -> bool:
+    """Whether a module makes names when they are asked for (PEP 562)."""
+    return any(
+        isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body
+    )
 
 
 def _imported_signature(path: Path, node: ast.ImportFrom, name: str, n_imports: int) -> Signature:

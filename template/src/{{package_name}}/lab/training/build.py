@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
@@ -93,13 +94,23 @@ def build_data(config: DictConfig) -> L.LightningDataModule:
     return data
 
 
-def build_callbacks(config: DictConfig) -> list[L.Callback]:
+def build_callbacks(config: DictConfig, checkpoints: Path | None = None) -> list[L.Callback]:
     """The user's callbacks, in the order of the section `callbacks`.
+
+    Args:
+        checkpoints: where a ModelCheckpoint without `dirpath` gets a directory of its name in that
+            section; None: nowhere.
 
     Raises:
         LabError: one cannot be built.
     """
-    return [build(config.callbacks, name) for name in config.callbacks]
+    callbacks = {name: build(config.callbacks, name) for name in config.callbacks}
+    for name, callback in callbacks.items():
+        is_checkpoint = isinstance(callback, L.callbacks.ModelCheckpoint)
+        if is_checkpoint and checkpoints and callback.dirpath is None:
+            # Not the directory itself: last.ckpt there is what a resumed run continues from.
+            callback.dirpath = str(checkpoints / name)
+    return list(callbacks.values())
 
 
 def callbacks_without_monitor(config: DictConfig) -> list[L.Callback]:

@@ -101,6 +101,8 @@ def check_batch(composition: Composition) -> CheckResult:
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
+    from .means import LogMeans
+    from .no_effect import NoEffect
     from .settings import apply_settings, resolve_settings
     from .trainer import plain_trainer
 
@@ -109,7 +111,8 @@ def check_batch(composition: Composition) -> CheckResult:
     apply_settings(config)
     data = build_data(config)
     task = accelerate(build_task(config), config)
-    callbacks = callbacks_without_monitor(config)
+    no_effect = NoEffect(config, composition.overrides)
+    callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect]
     trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
 
     began_s = time.monotonic()
