@@ -89,6 +89,16 @@ def test_resolving_gives_a_new_configuration(home):
     assert settings.chosen.samples_per_step == 2 * 64
 
 
+def test_threads_follow_what_was_exported(home, monkeypatch):
+    config = composed(home, *BASELINE, "trainer.threads=auto")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert resolve_auto(config, {}).trainer.threads == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "1000")
+    assert resolve_auto(config, {}).trainer.threads == cores()
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert resolve_auto(config, {}).trainer.threads == cores()
+
+
 def test_seed_threads_and_kernels_are_set_for_the_process(home):
     def first_number(*overrides):
         apply_settings(composed(home, *BASELINE, *overrides))
