@@ -10,6 +10,7 @@ from pathlib import Path
 
 # Set by the user
 SITE_PATH = "LAB_SITE_PATH"  # further directories with site profiles, separated by ":"
+DEBUG = "LAB_DEBUG"  # 1: errors end the command with their traceback, and reach a debugger
 
 # Which code runs, and for which project
 PROJECT = (

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .atomic import read_json, write_json
+from .atomic import read_json
 from .attempt_files import AttemptFiles, read_attempts
 from .run import Run
 from .schema import Code
+from .seal import write_sealed
 
 BEGINNING = "beginning.json"  # in attempts/<n>/: the step at which the training of it began
 
@@ -32,7 +33,7 @@ class Stretch:
 
 def note_beginning(run_dir: Path, n: int, step: int) -> None:
     """Writes at which step (optimizer steps done) the training of attempt `n` begins."""
-    write_json(run_dir / "attempts" / str(n) / BEGINNING, {"step": step})
+    write_sealed(run_dir / "attempts" / str(n) / BEGINNING, {"step": step})
 
 
 def stretches_of(run: Run) -> list[Stretch]:
