@@ -83,7 +83,8 @@ def run_again(project: Project, original: Run) -> Run:
     repeated = None
     for stretch in stretches:
         if len(stretches) > 1:
-            print(f"attempt {stretch.attempt.n} of {original.id}: {where_it_ends(stretch)}")
+            line = f"attempt {stretch.attempt.n} of {original.id}: {where_it_ends(stretch)}"
+            print(line, flush=True)
         repeated = run_stretch(project, original, stretch, repeated)
         require_end(original, stretch, repeated)
     refuse_other_data(original, repeated)
