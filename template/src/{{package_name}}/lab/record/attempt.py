@@ -6,12 +6,14 @@ from __future__ import annotations
 import resource
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..failure import message_of, place_of
 from ..machine.gpu import energy_j, peak_gpu_bytes
 from ..project import LAB
-from .atomic import read_json, sha256
+from .atomic import read_json, sha256, write_file
 from .attempt_files import n_gpus
 from .environment import recorded_variables
 from .metrics_file import last_metrics
@@ -23,7 +25,7 @@ from .torch_facts import torch_facts
 
 LOGS = ("metrics.jsonl", "speed.jsonl")  # files that every attempt of a run appends to
 EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 130}
-TRACEBACK_CHARACTERS = 10_000  # the end of it that is kept
+TRACEBACK = "traceback.txt"  # in the directory of an attempt that failed
 
 
 class Attempt:
@@ -62,6 +64,8 @@ class Attempt:
     def note(self, **facts: object) -> None:
         """Adds to start.json what is known only once torch is imported: device, precision, data."""
         self.facts |= torch_facts() | facts
+        # With what `note_attempt` wrote.
+        self.facts = (read_json(self.dir / "start.json") or {}) | self.facts
         write_sealed(self.dir / "start.json", self.facts)
         if self.energy_at_start_j is None:
             self.energy_at_start_j = energy_j()
@@ -88,6 +92,8 @@ class Attempt:
                 `gpu_seconds` (wall time times devices); `energy_j` (of this node's devices);
                 `peak_memory_bytes`, `peak_gpu_bytes`.
         """
+        if exception:
+            self.write_traceback(exception)
         now_unix_s = time.time()
         seconds = now_unix_s - self.started_unix_s
         folder = f"attempts/{self.n}"
@@ -113,12 +119,25 @@ class Attempt:
         summary = summarise(record, self.run_dir) | {"status": status}
         write_sealed(self.run_dir / "summary.json", summary)
 
+    def write_traceback(self, exception: BaseException) -> None:
+        """Writes the whole traceback to traceback.txt, without the secrets."""
+        text = "".join(traceback.format_exception(exception))
+        # On a full disk end.json matters more.
+        with suppress(OSError):
+            write_file(self.dir / TRACEBACK, without_secrets(text, self.secrets))
+
     def energy_used_j(self) -> float | None:
         """Joules that the GPUs used since the start; None when they do not report them."""
         now_j = energy_j()
         if now_j is None or self.energy_at_start_j is None:
             return None
         return round(now_j - self.energy_at_start_j, 1)
+
+
+def note_attempt(run_dir: Path, n: int, **facts: object) -> None:
+    """Adds to start.json of an attempt what a part of its training finds out; first rank only."""
+    file = run_dir / "attempts" / str(n) / "start.json"
+    write_sealed(file, (read_json(file) or {}) | facts)
 
 
 def write_node(run_dir: Path, n: int, node: int) -> None:
@@ -128,16 +147,12 @@ def write_node(run_dir: Path, n: int, node: int) -> None:
 
 
 def describe_exception(exception: BaseException, secrets: list[str]) -> RaisedError:
-    """An exception as one line and as its traceback, without the secrets."""
-    line = traceback.format_exception_only(exception)[-1].strip().partition("\n")[0]
-    text = "".join(traceback.format_exception(exception))
-    for secret in secrets:
-        line = line.replace(secret, "***")
-        text = text.replace(secret, "***")
+    """An exception as one line, and the line of the project's own code that led to it."""
+    place = place_of(exception)
     return {
         "type": type(exception).__name__,
-        "line": line,
-        "traceback": text[-TRACEBACK_CHARACTERS:],
+        "line": without_secrets(message_of(exception).partition("\n")[0], secrets),
+        "place": without_secrets(str(place), secrets) if place else None,
     }
 
 
@@ -145,6 +160,12 @@ def file_hashes(run_dir: Path, patterns: list[str]) -> dict[str, str]:
     """The sha256 of the files that match, by their path from the run directory."""
     paths = [path for pattern in patterns for path in sorted(run_dir.glob(pattern))]
     return {str(path.relative_to(run_dir)): sha256(path) for path in paths}
+
+
+def without_secrets(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
 
 
 def checkpoint_hashes(checkpoints: Path) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,7 @@ MAX_REASONS = 5  # in the message about runs that are not comparable
 # Sections of the configuration that change no number.
 NO_RESULT = {"paths", "site", "job", "logger", "log", "record", "checkpoint", "profile", "budget"}
 # Settings of the data that say where it lies; its hash is compared instead.
-DATA_PLACES = ("search", "stage")
+DATA_PLACES = ("path", "search", "stage", "pack")
 # Metrics that no repetition has again: ours, and those of Lightning's monitors of speed.
 SPEED = re.compile(r"speed/|DeviceStatsMonitor|.*[|/]time$|.*per_sec")
 # What start.json says of the machine that may explain a difference.

@@ -106,6 +106,7 @@ def attempt_facts(attempts: list[AttemptFiles]) -> list[tuple[str, str]]:
         facts += [("", f"environment {change}") for change in changes[:MAX_CHANGES]]
         exception = attempt.end.get("exception")
         if exception:
+            facts.append(("", exception.get("place")))
             facts.append(("", exception["line"]))
     return facts
 

@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from .. import env
-from ..errors import Failed
-from ..project import LAB, PACKAGE, Project
+from ..errors import Failed, NotComparable
+from ..project import PACKAGE, Project
 from .attempt_files import read_attempts
 from .changes import list_changes
 from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .identity import identity_problems
+from .recorded_data import find_recorded_data, verify_data
 from .run import Run
 from .verify_code import check_code
 from .verify_files import Part, check_record, check_settings
@@ -94,9 +91,10 @@ def check_data(run: Run, root: Path) -> Part:
 def data_problems(run: Run, root: Path) -> list[str]:
     """Whether every byte of the data file is as recorded."""
     recorded = run.data
-    path = Path(recorded["path"])
-    if not path.exists():
-        return [f"the data file {path} is missing"]
+    try:
+        path = find_recorded_data(Project(root, PACKAGE), run)
+    except NotComparable as error:
+        return [str(error)]
     done = verify_data(path, root)
     if done.returncode:
         message = done.stderr.strip().splitlines()[-1]
@@ -104,13 +102,3 @@ def data_problems(run: Run, root: Path) -> list[str]:
     if json.loads(done.stdout)["sha256"] != recorded["sha256"]:
         return [f"the data in {path} was changed"]
     return []
-
-
-def verify_data(path: Path, root: Path) -> subprocess.CompletedProcess[str]:
-    """`lab data verify PATH --json`, as a process.
-
-    What reads records imports neither HDF5 nor NumPy.
-    """
-    command = [sys.executable, "-m", f"{PACKAGE}.lab", "data", "verify", str(path), "--json"]
-    variables = os.environ | {"PYTHONPATH": str(LAB.parent.parent), env.PROJECT: str(root)}
-    return subprocess.run(command, env=variables, capture_output=True, text=True)
