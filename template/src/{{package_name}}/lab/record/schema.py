@@ -183,5 +183,5 @@ class Row(Summary, total=False):
 
     run_dir: str
     renamed_from: str | None  # the recorded id, when the directory has another name
-    is_copied: bool  # in a list of all runs: another directory has the same recorded id
+    is_copied: NotRequired[bool]  # another directory in the list has the same recorded id
     tags: list[str]
