@@ -120,6 +120,15 @@ class H5DataModule(L.LightningDataModule):
             return read_layout(stage(self.file, self.stage, owner=self))
         return read_layout(self.file)
 
+    @property
+    def n_classes(self) -> int | None:
+        """One more than the largest label y; None when y is no class, or not read."""
+        label = self.layout.fields.get("y")
+        is_class = label is not None and label.dtype.kind in "iu" and len(label.shape) == 1
+        if not is_class or "y" not in self.fields:
+            return None
+        return int(self.layout.map(label).max()) + 1
+
     def prepare_data(self) -> None:
         """Once per node: a missing or damaged file ends the job here; a cold one is read."""
         read_layout(self.file)

@@ -93,6 +93,7 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
+    from .check_classes import check_classes
     from .settings import apply_settings, resolve_settings
     from .trainer import plain_trainer
 
@@ -100,6 +101,7 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     config = resolve_settings(one_process, first_attempt={}).config
     apply_settings(config)
     data = build_data(config)
+    check_classes(config, data)
     task = accelerate(build_task(config), config)
     callbacks = callbacks_without_monitor(config)
     trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
