@@ -22,6 +22,7 @@ from .find import find_data_file
 from .loader import Loader
 from .order import Order
 from .page_cache import read_into_cache
+from .raw_sources import KINDS
 from .stage import stage
 
 
@@ -93,7 +94,10 @@ class H5DataModule(L.LightningDataModule):
         Raises:
             LabError: the class has none of its own.
         """
-        raise LabError(f"{cls.__name__} has no samples(): write one in data.py, or pack with --as")
+        raise LabError(
+            f"{cls.__name__} has no samples(): write one in data.py, or say what the source holds: "
+            f"--as {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+        )
 
     transform: Transform | None = None
     """Called as transform(batch, rng) on whole training batches, in the reading thread or worker;
