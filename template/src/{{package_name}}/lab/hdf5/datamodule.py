@@ -104,7 +104,9 @@ class H5DataModule(L.LightningDataModule):
     draw from `rng` only."""
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """On the device: divides the fields of `scale`. Override it to normalise or augment."""
+        """On the device: divides the fields of `scale`. Override it to normalise or augment, and
+        call super() first to keep the division.
+        """
         if not self.scale:
             return batch
         scaled = []
