@@ -54,8 +54,10 @@ def build_trainer(
     ranks = discover()
     own_callbacks = build_callbacks(config, run.checkpoints)
     found_batch_size = FoundBatchSize(own_callbacks)
+    resumed = []
     if last_checkpoint(run.checkpoints):
         own_callbacks = without_finders(own_callbacks)
+        resumed = [Continuation(run.dir, attempt)]
     # Lightning calls them in this order.
     callbacks = [
         # First, so that it records what the others do.
@@ -70,7 +72,7 @@ def build_trainer(
         found_batch_size,
         NodeFacts(run, attempt),
         PlainLoaders(config.seed),
-        Continuation(run.dir, attempt),
+        *resumed,
         # After all others have seen the batch. Lightning always calls checkpoints last.
         PreemptionCallback(run.dir),
         Checkpoints(
