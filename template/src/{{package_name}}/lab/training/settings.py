@@ -11,17 +11,16 @@ from __future__ import annotations
 import copy
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
 import torch
 from omegaconf import DictConfig
 
-from .. import env
 from ..config.batch import batches_per_step
 from ..errors import LabError
 from ..machine.cpu import cores, unused_cores
+from ..machine.gpu import cuda_of_driver, nvidia_driver
 from ..machine.ranks import discover
 from .profilers import enable_line_marks, require_profiler
 
@@ -134,14 +133,15 @@ def auto_precision(accelerator: str) -> str:
 
 
 def auto_threads(n_processes: int, before: int | None = None) -> int:
-    """CPU threads of each process: what the job script exports; else its share of the cores, or,
-    for a process alone, the cores that nobody uses.
+    """CPU threads of each process: what the user, the job script or a repetition exports.
+
+    Else its share of the cores, or, for a process alone, the cores that nobody uses.
 
     Args:
         before: those of the run's first attempt. Another number would change the last bits of the
             weights, so they are kept where there are as many cores.
     """
-    if env.JOB in os.environ:
+    if os.environ.get("OMP_NUM_THREADS", "").isdigit():
         return min(cores(), int(os.environ["OMP_NUM_THREADS"]))
     if before:
         return min(cores(), before)
@@ -243,17 +243,18 @@ def make_deterministic() -> None:
 
 def no_gpu_message(reason: str) -> str:
     """What is known of driver and torch, and what to do next."""
-    driver_file = Path("/proc/driver/nvidia/version")
-    if driver_file.exists():
-        driver = driver_file.read_text().splitlines()[0]
-    else:
-        driver = "no NVIDIA driver is loaded on this machine"
+    driver = nvidia_driver() or "no NVIDIA driver is loaded on this machine"
+    build = "CPU only"
+    remedy = "Install a CUDA build of torch: TORCH=cu126 make setup"
     if torch.version.cuda:
         build = f"CUDA {torch.version.cuda}"
-        remedy = "Ask the scheduler for a GPU, or install a torch build that fits the driver."
-    else:
-        build = "CPU only"
-        remedy = "Install a CUDA build of torch: TORCH=cu126 make setup"
+        remedy = "Ask the scheduler for a GPU."
+        newest = cuda_of_driver()
+        if newest and newest[0] < int(torch.version.cuda.partition(".")[0]):
+            remedy = (
+                f"The driver is too old for this torch: it runs CUDA {newest[0]}.{newest[1]} "
+                "at most. Ask for a newer driver, or install a torch build for that version."
+            )
     return (
         f"{reason}, but torch sees no GPU.\n"
         f"  driver: {driver}\n"

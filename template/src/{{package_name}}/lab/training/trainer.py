@@ -28,6 +28,7 @@ from .plain_loaders import PlainLoaders
 from .preemption import PreemptionCallback
 from .profilers import build_profiler
 from .progress import build_progress
+from .stretch import StretchCallback
 
 # Keys of the section `trainer` that Lightning's Trainer does not take.
 NOT_LIGHTNINGS = ("matmul_precision", "threads", "test_after_fit")
@@ -58,6 +59,7 @@ def build_trainer(
     if last_checkpoint(run.checkpoints):
         own_callbacks = without_finders(own_callbacks)
         resumed = [Continuation(run.dir, attempt)]
+    preemption = PreemptionCallback(run.dir)
     # Lightning calls them in this order.
     callbacks = [
         # First, so that it records what the others do.
@@ -73,8 +75,9 @@ def build_trainer(
         NodeFacts(run, attempt),
         PlainLoaders(config.seed),
         *resumed,
+        StretchCallback(run.dir, attempt, preemption),
         # After all others have seen the batch. Lightning always calls checkpoints last.
-        PreemptionCallback(run.dir),
+        preemption,
         Checkpoints(
             run.checkpoints,
             every_min=config.checkpoint.every_min,
