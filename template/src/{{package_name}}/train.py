@@ -40,6 +40,7 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     data = build_data(config)
     task = accelerate(build_task(config), config)
     trainer = build_trainer(config, run, recording.n, data, task)
+    recording.check_code()  # the code that runs is the code that was frozen
     fingerprint = data.fingerprint() if hasattr(data, "fingerprint") else None
     print_data_change(run.dir, fingerprint)
     recording.note(world_size=trainer.world_size, data=fingerprint)

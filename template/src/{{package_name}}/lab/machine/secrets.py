@@ -12,6 +12,7 @@ SECRET_NAMES = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "id_rsa*", "id_ed25519*", "id_ecdsa*",
     ".netrc", "*credentials*", ".huggingface_token",
 )  # fmt: skip
+SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "JWT")  # in names of variables
 EXAMPLE_NAMES = (".env.example", ".env.template", ".env.sample", "*.pub", "*credentials*.py")
 SECRETS = {
     "a private key": rb"-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----",
@@ -34,6 +35,11 @@ def has_secret_name(path: str) -> bool:
     if any(fnmatch(name, pattern) for pattern in EXAMPLE_NAMES):
         return False
     return any(fnmatch(name, pattern) for pattern in SECRET_NAMES)
+
+
+def has_secret_variable_name(name: str) -> bool:
+    """Whether an environment variable's name says that its value is a secret."""
+    return any(word in name.upper() for word in SECRET_WORDS)
 
 
 def find_tokens(content: bytes, where: str) -> list[str]:

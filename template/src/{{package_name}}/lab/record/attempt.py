@@ -13,7 +13,6 @@ from ..machine.gpu import energy_j, peak_gpu_bytes
 from ..project import LAB
 from .atomic import read_json, sha256, write_json
 from .attempt_files import n_gpus
-from .environment import recorded_variables
 from .metrics_file import last_metrics
 from .process import process_facts
 from .schema import EndRecord, RaisedError
@@ -51,7 +50,6 @@ class Attempt:
             started_unix_s=round(self.started_unix_s, 3),
             imported_from=LAB.parent,
             **process_facts(),
-            variables=recorded_variables(),
             **facts,
         )
         self.touch_heartbeat()

@@ -15,7 +15,7 @@ from ..project import Project
 from .attempt import Attempt
 from .attempt_files import last_attempt
 from .bundle import STORE, link_bundles
-from .environment import environment_differences
+from .environment import environment_differences, recorded_variables
 from .frozen import check_frozen_directory, freeze_code
 from .run import Run
 from .schema import Code
@@ -55,7 +55,8 @@ def begin_attempt(run: Run, project: Project, env_policy: str = "warn", **facts:
     code = record_code(run, attempt, code)
     if previous:
         move_summary(run.dir, previous.n)
-    attempt.start(code=code, environment_differences=differences, **facts)
+    variables = recorded_variables(project.root, run.record["env"].get("env_vars") or ())
+    attempt.start(code=code, environment_differences=differences, variables=variables, **facts)
     return attempt
 
 

@@ -18,6 +18,7 @@ from .attempt_files import last_attempt
 from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .frozen import unpack_code
+from .incomplete import changed_code, lacking_code
 from .run import Run
 
 
@@ -43,7 +44,11 @@ def verify_command(project: Project, args: list[str]) -> int:
     problems = find_problems(run, project.root)
     if problems:
         raise Failed("\n  ".join([f"{run.id} is not as recorded:", *problems]))
-    print(f"{run.id}: code, settings, metrics, checkpoints and data are as recorded")
+    lacking = lacking_code(run)
+    parts = "settings" if lacking else "code, settings"
+    print(f"{run.id}: {parts}, metrics, checkpoints and data are as recorded")
+    for line in lacking:
+        print(f"  code: {line}")
     return 0
 
 
@@ -83,7 +88,7 @@ def code_problems(run: Run, root: Path) -> list[str]:
             unpack_code(run.record["code"], root, run.dir, Path(temporary, "code"))
         except LabError as error:
             return [f"code: {error}"]
-    return []
+    return changed_code(run, root)
 
 
 def data_problems(run: Run, root: Path) -> list[str]:
