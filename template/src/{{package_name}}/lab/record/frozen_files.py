@@ -74,7 +74,7 @@ def filtered_hashes(git: Git, names: list[str]) -> dict[str, str]:
     """The hashes by which git would store files: its filters may change line ends.
 
     Args:
-        names: of existing files, relative to `git.directory`.
+        names: of existing files, absolute or relative to `git.directory`.
     """
     lines = "".join(f"{name}\n" for name in names)
     hashes = git("hash-object", "--stdin-paths", stdin=lines).splitlines() if names else []

@@ -52,7 +52,7 @@ class ImportedCode:
                 differing += self.describe_outside(path)
             elif name not in recorded:
                 differing.append(self.describe_left_out(path))
-            elif not self.is_as_recorded(path, name, recorded[name]):
+            elif not self.is_as_recorded(path, recorded[name]):
                 reason = "changed after the code was frozen"
                 differing.append(unfrozen(self.shown(path), "changed", reason, path))
         return differing
@@ -78,13 +78,12 @@ class ImportedCode:
             return frozen_hashes(self.code, self.unpacked, names, unpacked=True)
         return frozen_hashes(self.code, self.top, names)
 
-    def is_as_recorded(self, path: str, name: str, recorded: str) -> bool:
+    def is_as_recorded(self, path: str, recorded: str) -> bool:
         """Whether the file at `path` has the recorded content, perhaps with other line ends."""
         try:
             if git_hash(Path(path).read_bytes(), recorded) == recorded:
                 return True
-            directory = self.unpacked or self.top
-            return filtered_hashes(Git(directory), [name]) == {name: recorded}
+            return filtered_hashes(Git(self.top), [path])[path] == recorded
         except (OSError, GitFailed):
             return False
 

@@ -33,12 +33,14 @@ def lacking_lines(attempt: AttemptFiles) -> list[str]:
 
 def changed_code(run: Run, root: Path) -> list[str]:
     """The files outside of the record that are no longer as they ran. `root` is the project's."""
-    lines = []
-    for attempt in read_attempts(run.dir):
-        for file in (attempt.start.get("code") or {}).get("not_frozen", []):
-            if file["kind"] != "changed" and not is_as_it_ran(file, root):
-                lines.append(f"code: {file['path']}, which is not recorded, changed since it ran")
-    return list(dict.fromkeys(lines))
+    codes = [attempt.start.get("code") or {} for attempt in read_attempts(run.dir)]
+    files = [file for code in codes for file in code.get("not_frozen", [])]
+    changed = [
+        file["path"] for file in files if file["kind"] != "changed" and not is_as_it_ran(file, root)
+    ]
+    return [
+        f"code: {path}, which is not recorded, changed since" for path in dict.fromkeys(changed)
+    ]
 
 
 def is_as_it_ran(file: UnfrozenFile, root: Path) -> bool:

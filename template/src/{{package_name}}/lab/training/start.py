@@ -20,6 +20,7 @@ from ..record.atomic import write_file
 from ..record.attempt_files import read_attempt, read_attempts
 from ..record.create import RunRequest, create_run
 from ..record.find import find_run
+from ..record.frozen import frozen_directory
 from ..record.ran import RanCode, code_of_process
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
@@ -88,7 +89,7 @@ def resume_command(project: Project, args: list[str]) -> int:
         return join_attempt()
     run_name, overrides = run_and_settings(parser, options.overrides)
     run = find_run(project.paths.runs, run_name)
-    if not has_trial(project, run.trial):
+    if not has_trial(project, run.trial) and not frozen_directory():
         print(
             f"lab: this project has no trial {run.trial!r} any more; continues with the code of "
             f"{run.id}",
