@@ -156,6 +156,17 @@ def test_ignored_code_may_be_left_out_and_is_named(own):
     )
 
 
+def test_variables_that_the_code_read_are_named(own):
+    reads = "import os\nos.environ['MY_P'], os.environ['HOME'], os.environ.get('PYTHONHASHSEED')\n"
+    write(own, {"src/myproj/reads.py": reads})
+    variables = {"MY_P": "0.3", "PYTHONHASHSEED": "3"}
+    output = run_program(own, modules="myproj.reads", **variables)
+    assert start_of(own)["variables_read"] == ["HOME", "MY_P"]
+    assert "the code read MY_P, which the record does not hold" in output
+    assert "record.env_vars=[MY_P]" in output
+    assert "0.3" not in json.dumps(start_of(own))
+
+
 def test_an_unknown_policy_is_told(own):
     assert "record.code=yes: it is one of refuse, warn" in run_program(own, policy="yes", rc=2)
 

@@ -36,7 +36,9 @@ def begin_attempt(run: Run, project: Project, env_policy: str = "warn", **facts:
         Refused: the environment differs and the policy is "refuse", or the code cannot be recorded.
     """
     check_frozen_directory()
-    differences = environment_differences(run.record["env"], run.packages, project.root)
+    differences = []
+    if not run.code_now:  # else this process has just recorded its own environment
+        differences = environment_differences(run.record["env"], run.packages, project.root)
     report_environment(differences, env_policy)
     previous = last_attempt(run.dir)
     if previous and not previous.end and alive(previous.start):

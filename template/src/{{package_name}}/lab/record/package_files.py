@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
-from functools import cache
 from importlib.metadata import Distribution
 from pathlib import Path
 
@@ -30,7 +29,6 @@ def edited_state(distribution: Distribution) -> str:
     return f" (edited {', '.join(names[:MAX_NAMES])}{more}: {digest})"
 
 
-@cache
 def edited_files(directory: Path, record: str) -> list[str]:
     """`HASH NAME` for every file of `directory` that has another hash than its RECORD says.
 
