@@ -11,7 +11,7 @@ from ..errors import LabError, Refused
 from ..project import Project
 from .atomic import sha256
 from .editable import editable_repositories, nearest_repository
-from .frozen import frozen_directory, repository_top
+from .frozen import frozen_code, frozen_directory, repository_top
 from .frozen_files import filtered_hashes, frozen_hashes, git_hash, left_out_reason
 from .git import Git, GitFailed
 from .own_files import own_files
@@ -33,7 +33,8 @@ class ImportedCode:
         self.root = project.root
         self.code = code
         self.top = repository_top(project.root, code)
-        self.unpacked = frozen_directory()  # where the frozen code lies if it is what runs
+        self.unpacked = frozen_directory()  # where frozen code lies if it is what runs
+        self.has_list = bool(self.unpacked) and frozen_code()["commit"] == code["commit"]
         self.compared: set[str] = set()
 
     def compare(self) -> list[UnfrozenFile]:
@@ -74,7 +75,7 @@ class ImportedCode:
 
     def recorded_hashes(self, names: list[str]) -> dict[str, str]:
         """Git's hashes of the files in the frozen code."""
-        if self.unpacked:
+        if self.unpacked and self.has_list:
             return frozen_hashes(self.code, self.unpacked, names, unpacked=True)
         return frozen_hashes(self.code, self.top, names)
 

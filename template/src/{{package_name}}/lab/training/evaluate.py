@@ -20,8 +20,9 @@ from ..record.frozen import freeze_code
 from ..record.git import GitFailed
 from ..record.ran import RanCode
 from ..record.run import Run
-from ..record.run_frozen import files_that_differ, format_names, run_with_frozen_code
+from ..record.run_frozen import run_with_frozen_code
 from ..record.schema import Code
+from ..record.today import files_that_differ, format_names
 
 MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab eval takes trainer.* and data.*"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import lightning.pytorch as L
@@ -14,10 +13,8 @@ from torch import nn
 from ..errors import LabError
 from ..project import Project
 from ..record.find import find_run
-from ..record.git import GitFailed
-from ..record.imported import ImportedCode
 from ..record.run import Run
-from ..record.run_frozen import format_names, has_trial
+from ..record.today import print_difference, require_trial
 from .build import build_task
 
 
@@ -43,38 +40,6 @@ def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
     load_weights(task, source, checkpoint)
     model = getattr(task, "model", task)
     return model.eval()
-
-
-def require_trial(run: Run, project: Project) -> None:
-    """Makes sure that the project still has the trial of a run.
-
-    Raises:
-        LabError: it does not; the message says how to get its code.
-    """
-    if not has_trial(project, run.trial):
-        raise LabError(
-            f"this project has no trial {run.trial!r} any more. Get its code:\n"
-            f"  lab runs code {run.id} DIRECTORY\n"
-            f"and start Python there with PYTHONPATH=src: load({str(run.dir)!r})"
-        )
-
-
-def print_difference(run: Run, project: Project) -> None:
-    """One line when an imported file is not as it was in the code of a run."""
-    code = run.record["code"]
-    if not code.get("commit"):
-        return
-    try:
-        imported = ImportedCode(project, code).compare()
-    except GitFailed as error:
-        print(f"lab: cannot compare with the code of {run.id}: {error}", file=sys.stderr)
-        return
-    names = [file["path"] for file in imported if file["kind"] == "changed"]
-    if names:
-        print(
-            f"lab: {format_names(names)} from the code of {run.id}: lab runs code {run.id}",
-            file=sys.stderr,
-        )
 
 
 def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:

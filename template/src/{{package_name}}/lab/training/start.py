@@ -24,7 +24,8 @@ from ..record.frozen import frozen_directory
 from ..record.ran import RanCode, code_of_process
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
-from ..record.run_frozen import has_trial, run_with_frozen_code
+from ..record.run_frozen import run_with_frozen_code
+from ..record.today import has_trial
 from .multirun import train_points
 
 # What an attempt may do differently from the run's first.
