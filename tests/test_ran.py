@@ -141,6 +141,13 @@ def test_code_that_git_ignores_is_refused_with_the_rule(own, module, tmp_path):
     assert "the record lacks" not in run_program(own, modules=module, **settings)
 
 
+def test_code_in_a_repository_of_its_own_is_refused(own):
+    write(own, {"src/myproj/inner/tools.py": "VALUE = 1\n"})
+    commit(own / "src/myproj/inner", "first")
+    output = run_program(own, modules="myproj.inner.tools", rc=4)
+    assert "src/myproj/inner/tools.py: in a repository of its own" in output
+
+
 def test_ignored_code_may_be_left_out_and_is_named(own):
     write(own, {"src/myproj/made.py": "VALUE = 1\n", ".gitignore": "/runs\nmade.py\n"})
     commit(own, "Ignore what is made")

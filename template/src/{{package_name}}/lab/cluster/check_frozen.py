@@ -109,7 +109,8 @@ def refuse_missing_files(
     if missing:
         unknown = "it lies outside what the snapshot holds"
         reasons = [left_out_reason(project.root, code, name) or unknown for name in missing]
-        lines = [f"\n  {name}: {reason}" for name, reason in zip(missing, reasons, strict=True)]
+        lines = [f"  {name}: {reason}\n" for name, reason in zip(missing, reasons, strict=True)]
         raise Refused(
-            "the snapshot lacks files that the job needs. Nothing was submitted." + "".join(lines)
+            "the snapshot lacks files that the job needs. Nothing was submitted.\n"
+            f"{''.join(lines)}To record such a file: git add -f {missing[0]}"
         )

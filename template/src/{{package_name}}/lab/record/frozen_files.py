@@ -13,6 +13,13 @@ from .schema import Code
 # Lies with the files of a run's code: what `git ls-tree` says of them, since a node may lack git.
 FILE_LIST = ".lab-snapshot.files"
 
+# Why a snapshot skips a file, in words.
+REASONS = {
+    "size": "larger than record.max_file_mb",
+    "secret-name": "named like a secret",
+    "nested-repository": "in a repository of its own",
+}
+
 
 def write_file_list(git: Git, commit: str, directory: Path) -> None:
     """Writes the list of the files of `commit` into `directory`, the unpacked copy of it."""
@@ -92,10 +99,10 @@ def left_out_reason(root: Path, code: Code, name: str) -> str | None:
         if path == entry["path"] or (
             entry["path"].endswith("/") and path.startswith(entry["path"])
         ):
-            return entry["reason"]
+            return REASONS[entry["reason"]]
     answer = Git(root).run("check-ignore", "--verbose", "--no-index", name).stdout
     rule = answer.partition("\t")[0]
     if not rule:
         return None
     file, line, pattern = rule.split(":", 2)
-    return f"ignored by {pattern!r} in {file}:{line}; type: git add -f {name}"
+    return f"ignored by {pattern!r} in {file}:{line}"

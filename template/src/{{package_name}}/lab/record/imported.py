@@ -111,7 +111,7 @@ class ImportedCode:
                 return []
             reason = f"not committed in its repository, {repository}"
         elif shown != path:
-            reason = "in a repository of its own; make it a submodule, or install it"
+            reason = "in a repository of its own, which is no submodule"
             return [unfrozen(shown, "left out", reason, path)]
         else:
             reason = "outside of the repository"
@@ -175,6 +175,7 @@ def refuse_unfrozen(files: list[UnfrozenFile], policy: str) -> None:
     if left_out and policy == "refuse":
         raise Refused(
             f"the recorded code lacks files that this run imports.\n{format_files(left_out)}\n"
+            f"To record such a file: git add -f {left_out[0]['path']}\n"
             "To run with an incomplete record: record.code=warn"
         )
 

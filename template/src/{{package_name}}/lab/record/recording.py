@@ -112,7 +112,9 @@ def record_attempt(
             try:
                 yield recording
             finally:
-                recording.note_ran(ran.check_late())
+                # On a full disk, the end of the attempt reports it.
+                with suppress(OSError):
+                    recording.note_ran(ran.check_late())
     except BaseException as error:
         shown = error_to_show(error, run)
         status = status_for(error)
