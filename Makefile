@@ -1,4 +1,5 @@
-# demo: a project in build/myproj, set up, trained, shown    test: the whole suite    test-cluster: jobs on real schedulers (root)    bench: the measurements
+# demo: a project in build/myproj, set up, trained, shown    test: the whole suite    test-cluster: jobs on real schedulers (root)
+# test-gpu: what only a GPU can show, on a machine that has one    bench: the measurements
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
 PYTHON ?= python3
 UV := $(shell command -v uv)
@@ -19,7 +20,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-cluster bench
+.PHONY: demo test test-cluster test-gpu bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -41,6 +42,11 @@ test: .venv/ready
 test-cluster: .venv/ready
 	@if [ "$$(id -u)" = 0 ]; then .venv/bin/python -m pytest -m cluster; \
 	else echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; fi
+
+test-gpu: .venv/ready
+	@rm -f build/gpu-figures.txt
+	@.venv/bin/python -m pytest tests/gpu -rs
+	@if [ -e build/gpu-figures.txt ]; then echo "== figures of this GPU"; cat build/gpu-figures.txt; fi
 
 bench: .venv/ready
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; .venv/bin/python "$$file"; done

@@ -1,31 +1,13 @@
+# ruff: noqa: F811 (fixtures are imported by name)
 """What NVML answers becomes figures of each GPU; what a GPU does not support is None, and no driver is no GPU."""
 
-import json
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from myproj.lab.errors import Refused
 from myproj.lab.machine import gpu as gpu_module
-from myproj.lab.machine.gpu import Gpu, energy_j, gpus, least_used_gpus
-
-STAND_INS = Path(__file__).parent / "stand_ins"
-
-
-@pytest.fixture
-def show_gpus(monkeypatch):
-    """show_gpus({...}, …): the node has these GPUs."""
-    monkeypatch.syspath_prepend(STAND_INS)
-    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
-    gpu_module.load_nvml.cache_clear()
-
-    def show_gpus(*devices):
-        monkeypatch.setenv("STAND_IN_GPUS", json.dumps(devices))
-
-    yield show_gpus
-    gpu_module.load_nvml.cache_clear()
-    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+from myproj.lab.machine.gpu import Gpu, energy_j, gpus, least_used_gpus, utilization_percent
+from stand_in_gpus import show_gpus  # noqa: F401
 
 
 def test_every_figure_is_read(show_gpus):
@@ -90,3 +72,15 @@ def test_energy_is_the_sum_over_the_gpus_of_this_process(show_gpus, monkeypatch)
     assert energy_j() is None
     monkeypatch.setattr(gpu_module, "cuda_in_use", lambda: None)
     assert energy_j() is None
+
+
+def test_a_part_of_a_gpu_reports_neither_use_nor_energy(show_gpus, monkeypatch):
+    part = SimpleNamespace(uuid="MIG-5")
+    cuda = SimpleNamespace(device_count=lambda: 1, get_device_properties=lambda n: part)
+    monkeypatch.setattr(gpu_module, "cuda_in_use", lambda: cuda)
+    show_gpus({"total_MB": 1, "used_MB": 0, "energy_mj": 1500, "utilization_percent": 7})
+    assert energy_j() is None
+    assert utilization_percent(0) is None
+    part.uuid = 0
+    assert energy_j() == 1.5
+    assert utilization_percent(0) == 7

@@ -223,15 +223,6 @@ def test_a_file_that_is_being_written_in_place_says_so(path):
     assert read_layout(path).n_samples == 20
 
 
-def test_a_file_replaced_meanwhile_is_noticed_and_not_misread(path):
-    dataset, opened = H5Dataset(path, "train"), H5Dataset(path, "train")
-    opened[0]
-    write_data_file(path, {"x": X + 1, "y": Y, "z": X}, {"train": range(3)})
-    with pytest.raises(DataFileError, match="another file now"):
-        dataset[0]
-    np.testing.assert_array_equal(opened[3][0], X[3])  # a map that was made keeps the old file
-
-
 def test_an_index_out_of_range_is_an_index_error(path):
     dataset = H5Dataset(path, "train")
     np.testing.assert_array_equal(dataset[-1][0], X[14])
@@ -250,7 +241,7 @@ def test_nothing_is_a_view_of_the_file(path):
 
 def test_an_error_in_a_worker_is_the_message_and_no_traceback(path):
     dataset = H5Dataset(path, "train")
-    write_data_file(path, {"x": X, "y": Y, "z": X}, {"train": range(3)})
+    os.truncate(path, 3000)
     loader = DataLoader(dataset, batch_size=5, num_workers=1)
-    with pytest.raises(DataFileError, match="another file now"):
+    with pytest.raises(DataFileError, match="was cut short while it was read"):
         next(iter(loader))

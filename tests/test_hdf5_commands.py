@@ -110,7 +110,7 @@ def test_the_documented_commands_run(project, tmp_path, monkeypatch, capsys):
 def test_the_documented_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = code_blocks("python")
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names = {}
     for block in blocks:
         exec(block, names)
@@ -120,3 +120,4 @@ def test_the_documented_code_runs(tmp_path, monkeypatch):
         np.arange(4.0).tofile(tmp_path / "raw" / f"{name}.dat")
     samples = list(names["Spectra"].samples(tmp_path / "raw"))
     assert [(sample["group"], int(sample["y"])) for sample in samples] == [("anna", 1), ("ben", 0)]
+    assert names["Photos"](tmp_path / "raw").fingerprint()["n"] == 2

@@ -65,7 +65,7 @@ def test_encoded_images_are_kept_and_decoded_when_read(tmp_path, pack):
     dataset = H5Dataset(layout, "train", shapes={"x": (16, 24)})
     x, _ = dataset.__getitems__(range(len(dataset)))
     assert x.shape == (len(dataset), 3, 16, 24)
-    with pytest.raises(DataFileError, match="height, width"):
+    with pytest.raises(DataFileError, match=r"height and width: data\.shapes\.x=\[224,224\]"):
         H5Dataset(layout, "train")
 
 

@@ -128,10 +128,13 @@ def test_a_table_with_a_hole_names_row_and_column(tmp_path, pack, value, column)
     rows[6][1 if column == "b" else 3] = value
     source = table(tmp_path / "raw/t.csv", rows)
     words = (source, "--as", "table", "--label", "label", "--group", "patient")
-    with pytest.raises(DataFileError, match=rf"row 7, column '{column}'"):
+    with pytest.raises(DataFileError, match=rf"{column}: 1 of 10 rows, first in row 7") as error:
         pack("t", *words)
-    layout = pack("t", *words, "--skip-damaged")
-    assert (layout.n_samples, json.loads(layout.attrs["skipped"])) == (9, ["6"])
+    assert "--drop-rows" in str(error.value)
+    assert ("--fill" in str(error.value)) == (column == "b")
+    for option in ("--drop-rows", "--skip-damaged"):
+        layout = pack("t", *words, option)
+        assert (layout.n_samples, json.loads(layout.attrs["skipped"])) == (9, ["6"])
 
 
 def test_a_table_without_rows_or_with_another_column(tmp_path, pack):

@@ -25,9 +25,7 @@ def test_readme_commands_run_in_order(own_project):
         line.split("#")[0].split() for block in blocks for line in block.content.split("\n")
     ]
     outputs = {
-        " ".join(words): call(own_project, *words, cold=True)
-        for words in commands
-        if words[:1] == ["lab"]
+        " ".join(words): call(own_project, *words) for words in commands if words[:1] == ["lab"]
     }
     assert len(outputs) >= 10
     assert "finished" in outputs["lab runs list"]

@@ -23,6 +23,10 @@ def nvmlInit():
         raise NVMLError("NVML Shared Library Not Found")
 
 
+def nvmlSystemGetCudaDriverVersion():
+    return int(os.environ["STAND_IN_CUDA"])
+
+
 def nvmlDeviceGetCount():
     return len(json.loads(os.environ["STAND_IN_GPUS"]))
 

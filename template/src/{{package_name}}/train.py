@@ -6,7 +6,7 @@ schedule.step; after each epoch task.validation_step for each batch of the val s
 that it calls between them are listed in lab/training/trainer.py.
 """
 
-if not __package__:
+if __name__ == "__main__":
     import sys
 
     sys.stderr.write("train.py is the map, not the command. Type: lab train trial=baseline\n")
@@ -22,7 +22,7 @@ from .lab.record.run import Run
 from .lab.training.accelerate import accelerate
 from .lab.training.build import build_data, build_task
 from .lab.training.checkpoint import last_checkpoint
-from .lab.training.data_change import print_data_change
+from .lab.training.data_change import data_record, print_data_change
 from .lab.training.settings import apply_settings, resolve_settings
 from .lab.training.trainer import build_trainer
 
@@ -41,7 +41,7 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     task = accelerate(build_task(config), config)
     trainer = build_trainer(config, run, recording.n, data, task)
     recording.check_code()  # the code that runs is the code that was frozen
-    fingerprint = data.fingerprint() if hasattr(data, "fingerprint") else None
+    fingerprint = data_record(data)
     print_data_change(run.dir, fingerprint)
     recording.note(world_size=trainer.world_size, data=fingerprint)
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+MIG_SLICES = 7  # a GPU is divided into so many; a name such as "MIG 2g.10gb" says how many are ours
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,13 @@ PEAKS = {  # from NVIDIA's data sheets
 
 
 def peak_tflops(gpu: str, precision: str, matmul_precision: str = "high") -> float | None:
-    """The peak of a GPU in the precision of a training; None when the table does not have it.
+    """The peak of a GPU, or of its part, in the precision of a training.
+
+    None when the table does not have the GPU.
 
     Args:
-        gpu: name as CUDA gives it, such as "NVIDIA A100-SXM4-40GB".
+        gpu: name as CUDA gives it, such as "NVIDIA A100-SXM4-40GB" or, of a part of one,
+            "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
         precision: `trainer.precision`, resolved.
         matmul_precision: `trainer.matmul_precision`; "highest" keeps products in float32.
     """
@@ -44,8 +50,10 @@ def peak_tflops(gpu: str, precision: str, matmul_precision: str = "high") -> flo
     if not names:
         return None
     peak = PEAKS[max(names, key=len)]  # "H100 PCIe" before "H100"
+    part = re.search(r"MIG (\d)g", gpu)
+    share = int(part[1]) / MIG_SLICES if part else 1.0
     if "16" in precision:
-        return peak.half
+        return peak.half * share
     if matmul_precision == "highest":
-        return peak.float32
-    return peak.tf32
+        return peak.float32 * share
+    return peak.tf32 * share

@@ -33,6 +33,9 @@ def check_typed(override: Override, values: dict[str, Any], source: Source) -> s
     is_new = rest[0] not in section
     if len(rest) > 1 and isinstance(section.get(rest[0]), list):
         return override.input_line  # an item of a list, as data.fields.0
+    is_empty_argument = is_target(section) and not is_new and section[rest[0]] is None
+    if len(rest) > 1 and is_empty_argument and override.type is OverrideType.CHANGE:
+        return f"++{override.input_line}"  # null becomes a section, as data.shapes.x=[64,64]
     if len(rest) > 1 and not is_new:  # a part of something that has no parts
         raise unknown_setting(key, dotted_keys(values), source.name)
     if override.type is OverrideType.DEL:

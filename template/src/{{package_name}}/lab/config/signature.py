@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ..errors import LabError
+from ..failure import describe, is_own
 from ..project import LAB, PACKAGE
 
 MAX_IMPORTS = 8  # a name is followed through so many files
@@ -91,16 +93,25 @@ def _python_file(module: Path) -> Path | None:
 
 
 def _parse(path: Path) -> ast.Module | None:
+    """The syntax tree of a file; None when it cannot be read.
+
+    Raises:
+        LabError: a file of the project that is no valid Python, with its line.
+    """
     try:
         return _parse_version(path, path.stat().st_mtime_ns)
-    except (SyntaxError, UnicodeDecodeError, OSError):
+    except SyntaxError as error:
+        if is_own(str(path)):
+            raise LabError(describe(error)) from error
+        return None
+    except (UnicodeDecodeError, OSError):
         return None
 
 
 @lru_cache(maxsize=64)
 def _parse_version(path: Path, mtime_ns: int) -> ast.Module:
     """Parsed once for each time the file was written, so that a notebook sees an edited file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
 def _defined_names(path: Path) -> list[str]:
@@ -126,7 +137,7 @@ def _find(path: Path, name: str, n_imports: int) -> Signature | None:
                     return _imported_signature(path, node, alias.name, n_imports)
         if isinstance(node, ast.Assign) and name in _assigned_names(node):
             return UNREADABLE
-    return UNREADABLE if _imports_star(tree) else None
+    return UNREADABLE if _imports_star(tree) or _makes_names(tree) else None
 
 
 def _assigned_names(node: ast.Assign) -> Iterable[str]:
@@ -136,6 +147,13 @@ def _assigned_names(node: ast.Assign) -> Iterable[str]:
 def _imports_star(tree: ast.Module) -> bool:
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     return any(alias.name == "*" for node in imports for alias in node.names)
+
+
+def _makes_names(tree: ast.Module) -> bool:
+    """Whether a module makes names when they are asked for (PEP 562)."""
+    return any(
+        isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body
+    )
 
 
 def _imported_signature(path: Path, node: ast.ImportFrom, name: str, n_imports: int) -> Signature:

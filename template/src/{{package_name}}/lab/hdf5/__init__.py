@@ -7,7 +7,16 @@ function's place.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for editors, and for the check of a _target_, which reads this file only
+    from .checksum import fingerprint, verify_file
+    from .datamodule import H5DataModule
+    from .dataset import H5Dataset, as_is
+    from .file_errors import DataFileError
+    from .file_layout import read_layout
+    from .folder_fingerprint import FolderFingerprint, fingerprint_folder
+    from .writer import write_data_file
 
 COMMANDS = [
     ("data pack", "pack raw data into one .h5 file", "pack:pack_command"),
@@ -18,20 +27,24 @@ COMMANDS = [
 ]
 FILE_OF_NAME = {
     "DataFileError": "file_errors",
+    "FolderFingerprint": "folder_fingerprint",
     "H5DataModule": "datamodule",
     "H5Dataset": "dataset",
     "as_is": "dataset",
     "fingerprint": "checksum",
+    "fingerprint_folder": "folder_fingerprint",
     "read_layout": "file_layout",
     "verify_file": "checksum",
     "write_data_file": "writer",
 }
 __all__ = [
     "DataFileError",
+    "FolderFingerprint",
     "H5DataModule",
     "H5Dataset",
     "as_is",
     "fingerprint",
+    "fingerprint_folder",
     "read_layout",
     "verify_file",
     "write_data_file",

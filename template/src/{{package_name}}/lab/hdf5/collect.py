@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .atomic_file import explain_write_errors
-from .columns import Field, RaggedField
+from .columns import Field, RaggedField, check_name
 from .file_errors import DataFileError
 from .file_layout import BLOCK_BYTES
 
@@ -48,6 +48,7 @@ def collect_fields(
             with explain_write_errors(path):
                 if i == 0:
                     for name, value in values.items():
+                        check_name(f"{where}: field {name!r}", name)  # it becomes a file's name
                         file = stack.enter_context(open(directory / name, "wb", BLOCK_BYTES))
                         collected[name] = _CollectedField(file, value)
                 if values.keys() != collected.keys():
@@ -77,14 +78,15 @@ class _CollectedField:
         Raises:
             DataFileError: another type or shape than the first; `where` names the sample.
         """
+        found = f"{where} is {value.dtype} {list(value.shape)}"
+        expected = f"{self.dtype} {list(self.shape)} as the first"
+        if value.dtype.kind not in "biufc":
+            raise DataFileError(f"{found}. Convert it to numbers.")
+        if value.dtype != self.dtype:
+            raise DataFileError(f"{found}, expected {expected}. Convert all to one type.")
         one_dimensional = value.ndim == len(self.shape) == 1
-        same_shape = value.shape == self.shape or one_dimensional
-        if not same_shape or value.dtype != self.dtype or value.dtype.kind not in "biufc":
-            raise DataFileError(
-                f"{where} is of type {value.dtype} {list(value.shape)}, "
-                f"expected {self.dtype} {list(self.shape)}. Convert it to numbers. "
-                "Only 1-D fields may vary in length; give images a target --size."
-            )
+        if value.shape != self.shape and not one_dimensional:
+            raise DataFileError(f"{found}, expected {expected}. {_advice(value)}")
         self.lengths.append(value.size)
         self.file.write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
 
@@ -99,3 +101,13 @@ class _CollectedField:
         return RaggedField(
             self.dtype, lengths, lambda row: values[ends[row] - lengths[row] : ends[row]]
         )
+
+
+def _advice(value: np.ndarray) -> str:
+    """What to do about a sample of another shape."""
+    if value.dtype == np.uint8 and value.ndim == 3:
+        return (
+            "Give all images one size: --size HEIGHT WIDTH. "
+            "Or keep them as they are, to be sized when they are read: --as encoded"
+        )
+    return "Only fields of one dimension may vary in length: give all samples one shape."

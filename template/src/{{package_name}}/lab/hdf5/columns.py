@@ -58,9 +58,17 @@ def count_samples(path: Path, fields: Mapping[str, Field]) -> int:
     return next(iter(lengths.values()))
 
 
-def _check_field(where: str, name: str, field: Field, fields: Mapping[str, Field]) -> None:
+def check_name(where: str, name: str) -> None:
+    """Raises DataFileError unless `name` can be the name of a field: no slashes, for example."""
     if not name.isidentifier():
-        raise DataFileError(f"{where}: a name has letters, digits and _ only.")
+        raise DataFileError(
+            f"{where}: a field's name has letters, digits and _ only, and no digit in front. "
+            "Rename it."
+        )
+
+
+def _check_field(where: str, name: str, field: Field, fields: Mapping[str, Field]) -> None:
+    check_name(where, name)
     base = name.removesuffix(OFFSETS)
     if base != name and base in fields:
         raise DataFileError(f"{where}: this is the name of the offsets of {base!r}. Use another.")

@@ -43,6 +43,12 @@ class H5DataModule(L.LightningDataModule):
         stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null:
             read it once.
         drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
+        scale: field -> the number that it is divided by on the device, which gives float32: {x: 255}
+            makes 0..1 of uint8 images.
+        pack: the command that makes the file, for the message when it is missing.
+
+    Raises:
+        LabError: no samples per step, or a scale of something that is not read.
     """
 
     def __init__(
@@ -56,8 +62,12 @@ class H5DataModule(L.LightningDataModule):
         num_workers: int | str = "auto",
         stage: str | None = None,
         drop_last: bool = False,
+        scale: Mapping[str, float] | None = None,
+        pack: str | None = None,
     ) -> None:
         super().__init__()
+        if batch_size < 1:
+            raise LabError(f"data.batch_size is {batch_size}, expected at least 1.")
         self.path = path
         self.search = [search] if isinstance(search, str) else list(search)
         self.batch_size = batch_size
@@ -67,6 +77,11 @@ class H5DataModule(L.LightningDataModule):
         self.num_workers = num_workers
         self.stage = stage
         self.drop_last = drop_last
+        self.scale = dict(scale or {})
+        self.pack = pack
+        unread = sorted(self.scale.keys() - set(self.fields))
+        if unread:
+            raise LabError(f"data.scale names {unread}, expected some of data.fields: {fields}.")
         self.loaders: dict[str, Loader] = {}
 
     @classmethod
@@ -84,10 +99,19 @@ class H5DataModule(L.LightningDataModule):
     """Called as transform(batch, rng) on whole training batches, in the reading thread or worker;
     draw from `rng` only."""
 
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """On the device: divides the fields of `scale`. Override it to normalise or augment."""
+        if not self.scale:
+            return batch
+        scaled = []
+        for name, tensor in zip(self.fields, batch, strict=True):
+            scaled.append(tensor.float() / self.scale[name] if name in self.scale else tensor)
+        return tuple(scaled)
+
     @property
     def file(self) -> Path:
         """The data file, found along `search`."""
-        return find_data_file(self.path, self.search)
+        return find_data_file(self.path, self.search, self.pack)
 
     @cached_property
     def layout(self) -> Layout:
@@ -174,10 +198,10 @@ class H5DataModule(L.LightningDataModule):
         return torch.Generator(device).manual_seed(seed)
 
     def fingerprint(self) -> Fingerprint | None:
-        """What the data file is by its content; None on all ranks but the first."""
+        """What the file that is read is by its content; None on all ranks but the first."""
         if rank_zero_only.rank != 0:
             return None
-        return fingerprint(self.file)
+        return fingerprint(self.layout) | {"path": str(self.file.resolve())}
 
     def teardown(self, stage: str) -> None:
         for loader in self.loaders.values():

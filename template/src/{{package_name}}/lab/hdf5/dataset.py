@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from .checksum import verify_if_written_to
 from .field_readers import PickledWithoutMaps, Shape, build_reader
 from .file_errors import DataFileError
 from .file_layout import Layout, read_layout
@@ -84,6 +85,8 @@ class H5Dataset(PickledWithoutMaps, Dataset):
     def __getitems__(self, indices: Batch | Sequence[int] | np.ndarray) -> Tensors:
         """One tensor (B, ...) per field. `indices` count within the split and may repeat."""
         batch = indices if isinstance(indices, Batch) else Batch(np.asarray(indices, np.int64))
+        verify_if_written_to(self.layout)  # before: to read past the end would be SIGBUS
         rows = self.rows[batch.indices]
         tensors = tuple(torch.from_numpy(reader.read(rows, batch)) for reader in self.readers)
+        verify_if_written_to(self.layout)  # after: what was read is what the file held
         return self.transform(tensors, batch.rng) if self.transform else tensors

@@ -159,8 +159,8 @@ def is_encoded(array: Array) -> bool:
 def _size(layout: Layout, name: str, shape: Shape | None) -> Size:
     if not isinstance(shape, Sequence) or len(shape) != 2:
         raise DataFileError(
-            f"{layout.path}: field {name!r} holds encoded images; "
-            f"give their size: shapes={{{name!r}: (height, width)}}"
+            f"{layout.path}: field {name!r} holds encoded images; give their height and width: "
+            f"data.shapes.{name}=[224,224], in Python shapes={{{name!r}: (224, 224)}}"
         )
     height, width = shape
     return int(height), int(width)

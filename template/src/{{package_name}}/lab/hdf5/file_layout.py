@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import nearest
 from .file_errors import DataFileError, damaged, unreadable
+from .open_file import OpenFile
 
 FORMAT = "lab-hdf5"
 VERSION = 1
@@ -42,31 +43,22 @@ class Array:
 
 
 @dataclass(frozen=True)
-class FileIdentity:
-    """Tells one file from another under the same name.
-
-    The time of change is left out: `touch`, against the purge of a scratch disk, does not make
-    another file.
-    """
-
-    size_bytes: int
-    inode: int
-
-
-@dataclass(frozen=True)
 class Layout:
     """A checked data file. `arrays` are its fields and their offsets."""
 
-    path: Path
-    identity: FileIdentity
+    file: OpenFile
     n_samples: int
     arrays: dict[str, Array]
     splits: dict[str, Array]
     attrs: dict[str, Any]
 
     @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
     def size_bytes(self) -> int:
-        return self.identity.size_bytes
+        return self.file.identity.size_bytes
 
     @property
     def fields(self) -> dict[str, Array]:
@@ -108,36 +100,14 @@ class Layout:
         return f"{self.path} has no {kind} {name!r}{nearest(name, names)}. It has: {listed}"
 
     def map(self, array: Array) -> np.ndarray:
-        """A read-only memory map, as a plain ndarray, which indexes twice as fast as np.memmap.
+        """A read-only memory map of `array`, see `OpenFile.map`.
 
         Raises:
-            DataFileError: another file has taken the name of the one that was checked.
+            DataFileError: the file was cut short since it was checked.
         """
         if array.n_bytes == 0:
             return np.empty(array.shape, array.dtype)
-        identity = identity_of(self.path)
-        if identity != self.identity:
-            raise DataFileError(
-                f"{self.path} is another file now: {identity.size_bytes} bytes, "
-                f"{self.size_bytes} when it was opened. Start again to read the new one."
-            )
-        return np.asarray(np.memmap(self.path, array.dtype, "r", array.offset, array.shape))
-
-
-def identity_of(path: Path) -> FileIdentity:
-    """Size and inode of a file.
-
-    Raises:
-        DataFileError: there is no such file, or it may not be read.
-    """
-    remedy = f"Expected a data file; make it with: lab data pack {path.stem}"
-    try:
-        stat = os.stat(path)
-    except OSError as error:
-        raise DataFileError(f"{path}: {error.strerror}. {remedy}") from error
-    if not os.path.isfile(path):
-        raise DataFileError(f"{path} is not a file. {remedy}")
-    return FileIdentity(stat.st_size, stat.st_ino)
+        return self.file.map(array.dtype, array.offset, array.shape)
 
 
 def check_type(where: str, dtype: np.dtype) -> None:
@@ -158,27 +128,28 @@ def read_layout(path: str | Path) -> Layout:
     """
     import h5py  # here, so that a mistyped command is answered without it
 
-    path = Path(path)
-    identity = identity_of(path)
+    opened = OpenFile(Path(path))
     try:
         with h5py.File(path, "r", locking=False) as file:
-            layout = _read_open_file(path, identity, file)
+            layout = _read_open_file(opened, file)
         _check_fields(layout)
         _check_splits(layout)
+        # h5py opened the path by itself
+        if os.stat(path).st_ino != opened.identity.inode:
+            raise opened.replaced()
     except (OSError, KeyError, IndexError, RuntimeError, AttributeError, TypeError) as error:
-        raise unreadable(path, identity.size_bytes, error) from error
+        raise unreadable(opened.path, opened.identity.size_bytes, error) from error
     return layout
 
 
-def _read_open_file(path: Path, identity: FileIdentity, file: Any) -> Layout:
+def _read_open_file(opened: OpenFile, file: Any) -> Layout:
     attrs = _plain_values(file.attrs)
-    _check_attrs(path, attrs)
+    _check_attrs(opened.path, attrs)
     return Layout(
-        path,
-        identity,
+        opened,
         n_samples=int(attrs["n"]),
-        arrays=_read_group(path, file["data"], identity.size_bytes),
-        splits=_read_group(path, file["splits"], identity.size_bytes),
+        arrays=_read_group(opened, file["data"]),
+        splits=_read_group(opened, file["splits"]),
         attrs=attrs,
     )
 
@@ -205,11 +176,11 @@ def _check_attrs(path: Path, attrs: dict[str, Any]) -> None:
         raise damaged(path, "it was never finished (complete is not 1)")
 
 
-def _read_group(path: Path, group: Mapping[str, Any], file_bytes: int) -> dict[str, Array]:
+def _read_group(opened: OpenFile, group: Mapping[str, Any]) -> dict[str, Array]:
     arrays = {}
     for name in sorted(group):
         dataset = group[name]  # by name: items() gives None for a damaged object
-        arrays[name] = _read_array(path, name, dataset, file_bytes)
+        arrays[name] = _read_array(opened.path, name, dataset, opened.identity.size_bytes)
     return arrays
 
 

@@ -19,6 +19,7 @@ class DataConfig:
 
     target: str
     path: str
+    pack: str | None  # the command that makes the file
 
 
 def config_file_of(project: Project, name: str) -> Path:
@@ -41,17 +42,26 @@ def read_data_config(project: Project, name: str) -> DataConfig:
     for key, example in examples.items():
         if not isinstance(config.get(key), str):
             raise LabError(f"{file} has no line for {key}. Add one such as: {key}: {example}")
-    return DataConfig(config["_target_"].replace("${package}", project.package), config["path"])
+    target = config["_target_"].replace("${package}", project.package)
+    return DataConfig(target, config["path"], config.get("pack"))
 
 
-def find_data_file(path: str | Path, search: Sequence[str | Path]) -> Path:
+def find_data_file(
+    path: str | Path, search: Sequence[str | Path], command: str | None = None
+) -> Path:
     """`path` in the first directory of `search` that has it; an absolute path is taken as it is.
+
+    Args:
+        command: what makes the file, for the message when it is missing.
 
     Raises:
         DataFileError: no directory has it; lists them and the nearest name there is.
     """
     path = Path(os.path.expandvars(path)).expanduser()
+    command = command or f"lab data pack {path.stem}"
     if path.is_absolute():
+        if not path.exists():
+            raise DataFileError(f"{path}: No such file. Make it with: {command}")
         return path
     directories = _resolve_search(search)
     for directory in directories:
@@ -60,8 +70,7 @@ def find_data_file(path: str | Path, search: Sequence[str | Path]) -> Path:
     names = [file.name for directory in directories for file in directory.glob("*.h5")]
     listed = ", ".join(map(str, directories)) or "an empty search path"
     raise DataFileError(
-        f"no data file {path} in {listed}{nearest(path.name, names)}. "
-        f"Make it with: lab data pack {path.stem}"
+        f"no data file {path} in {listed}{nearest(path.name, names)}. Make it with: {command}"
     )
 
 
@@ -90,4 +99,5 @@ def data_file_of(project: Project, name: str) -> Path:
     """
     if Path(name).exists() or Path(name).suffix:
         return Path(name)
-    return find_data_file(read_data_config(project, name).path, project.paths.data)
+    config = read_data_config(project, name)
+    return find_data_file(config.path, project.paths.data, config.pack)

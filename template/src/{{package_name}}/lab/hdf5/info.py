@@ -14,6 +14,7 @@ from .find import data_file_of, parser_for_one_file
 
 MAX_CLASSES_SHOWN = 20
 USABLE_SHARE = 0.8  # of the free memory, that a file may take
+LISTED_BELOW = ("classes", "categories")
 ATTRS_SHOWN_ELSEWHERE = ("format", "n", "complete")
 
 
@@ -24,6 +25,7 @@ def info_command(project: Project, args: list[str]) -> None:
     layout = read_layout(data_file_of(project, options.name))
     print_content(layout)
     print_classes(layout)
+    print_categories(layout)
     for key, value in layout.attrs.items():
         if key not in ATTRS_SHOWN_ELSEWHERE:
             print(f"  {key}: {value}")
@@ -42,7 +44,9 @@ def print_content(layout: Layout) -> None:
         shape = "x".join(map(str, array.shape[1:])) or "one number"
         if layout.is_ragged(name):
             shape = "ragged"
-        attrs = [f", {key} {value}" for key, value in array.attrs.items() if key != "classes"]
+        attrs = [
+            f", {key} {value}" for key, value in array.attrs.items() if key not in LISTED_BELOW
+        ]
         array_MB = array.n_bytes / 1e6
         print(
             f"  field {name:<10} {array.dtype!s:<8} {shape:<13} {array_MB:9.1f} MB{''.join(attrs)}"
@@ -65,6 +69,16 @@ def print_classes(layout: Layout) -> None:
     if len(classes) > len(shown):
         shown.append("…")
     print(f"  {len(classes)} classes: {', '.join(shown)}")
+
+
+def print_categories(layout: Layout) -> None:
+    """Prints the numbers that stand for the texts of a table."""
+    x = layout.fields.get("x")
+    categories = json.loads(x.attrs.get("categories", "{}")) if x else {}
+    for column, texts in categories.items():
+        shown = [f"{code} {text or '(gap)'}" for code, text in enumerate(texts[:MAX_CLASSES_SHOWN])]
+        more = ", …" if len(texts) > len(shown) else ""
+        print(f"  column {column} of x, {len(texts)} categories: {', '.join(shown)}{more}")
 
 
 def print_places(size_bytes: int) -> None:

@@ -3,7 +3,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,69 +12,99 @@ import numpy as np
 from .file_errors import DataFileError
 from .parallel import map_in_order
 from .raw_samples import DamagedSamples, UnchangedFiles
+from .raw_sources import Source, hint
 
 
 @dataclass(frozen=True)
-class ClassFolder:
-    """The files below `root`; `classes` is empty when there are no sub-directories."""
+class RawFile:
+    """One sample: a file, its `key` (the path below its source), class and split, if it has them."""
 
-    root: Path
-    files: list[Path]
+    path: Path
+    key: str
+    label: str | None
+    split: str | None
+
+
+@dataclass(frozen=True)
+class RawFiles:
+    """All samples; `classes` is empty when there are no sub-directories."""
+
+    files: list[RawFile]
     classes: list[str]
 
 
-def open_class_folder(root: Path, kind: str, suffixes: Sequence[str]) -> ClassFolder:
-    """The files of a kind, such as images, that lie in `root`.
+def open_class_folders(sources: Sequence[Source], kind: str, suffixes: Sequence[str]) -> RawFiles:
+    """The files of a kind, such as images, that lie in the sources; their classes are numbered
+    together.
 
     Raises:
         DataFileError: no directory, no files, a file outside the classes, or an empty class.
     """
+    files = []
+    for source in sources:
+        found = _open_class_folder(source, kind, suffixes)
+        if len(sources) > 1:
+            found = [replace(file, key=f"{source.path.name}/{file.key}") for file in found]
+        files += found
+    classes = sorted({file.label for file in files if file.label is not None})
+    without_class = [file for file in files if file.label is None]
+    if classes and without_class:
+        raise DataFileError(
+            f"{without_class[0].path} is in no sub-directory, but other files are: "
+            "expected one sub-directory per class."
+        )
+    return RawFiles(files, classes)
+
+
+def _open_class_folder(source: Source, kind: str, suffixes: Sequence[str]) -> list[RawFile]:
+    root = source.path
     if not root.is_dir():
         raise DataFileError(
             f"{root} is not a directory; expected one with {kind} in a sub-directory per class."
+            f"{hint(root, kind)}"
         )
-    files = sorted(
+    paths = sorted(
         path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in suffixes
     )
-    if not files:
-        raise DataFileError(f"{root} has no {kind} ({', '.join(suffixes)}) in it.")
-    classes = sorted({file.parts[0] for file in files if len(file.parts) > 1})
-    loose_files = [file for file in files if len(file.parts) == 1]
-    if classes and loose_files:
+    if not paths:
         raise DataFileError(
-            f"{root / loose_files[0]} is in no sub-directory, but other files are: "
-            "expected one sub-directory per class."
+            f"{root} has no {kind} ({', '.join(suffixes)}) in it.{hint(root, kind)}"
         )
+    files = []
+    for path in paths:
+        label = path.parts[0] if len(path.parts) > 1 else None
+        files.append(RawFile(root / path, path.as_posix(), label, source.split))
     directories = {path.name for path in root.iterdir() if path.is_dir()}
-    empty = sorted(directories - set(classes))
+    empty = sorted(directories - {file.label for file in files})
     if empty:
         raise DataFileError(
             f"{root} has classes without {kind}: {', '.join(empty)}. Remove them, or fill them."
         )
-    return ClassFolder(root, files, classes)
+    return files
 
 
-def read_class_folder(
-    folder: ClassFolder, field: str, read: Callable[[Path], np.ndarray], damaged: DamagedSamples
+def read_class_folders(
+    raw: RawFiles, field: str, read: Callable[[Path], np.ndarray], damaged: DamagedSamples
 ) -> Iterator[dict[str, Any]]:
     """Samples {`field`: what `read` returns, "y": class}, read ahead in threads."""
-    class_numbers = {name: np.int64(number) for number, name in enumerate(folder.classes)}
+    class_numbers = {name: np.int64(number) for number, name in enumerate(raw.classes)}
 
-    def read_sample(file: Path) -> dict[str, Any] | None:
-        path = folder.root / file
-        source = UnchangedFiles([path])
+    def read_sample(file: RawFile) -> dict[str, Any] | None:
+        source = UnchangedFiles([file.path])
         value = None
-        with damaged.handle(f"{path} cannot be read: ", file.as_posix()):
-            value = read(path)
+        with damaged.handle(f"{file.path} cannot be read: ", file.key):
+            value = read(file.path)
         source.check()
         if value is None:
             return None
-        sample = {"key": file.as_posix(), field: value}
-        if folder.classes:
-            sample["y"] = class_numbers[file.parts[0]]
+        sample = {"key": file.key, field: value}
+        if file.label is not None:
+            sample["y"] = class_numbers[file.label]
+        if file.split is not None:
+            sample["split"] = file.split
         return sample
 
-    for sample in map_in_order(read_sample, folder.files):
+    for sample in map_in_order(read_sample, raw.files):
         if sample is not None:
             yield sample
 

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .checksum import version_key
 from .file_errors import DataFileError
+from .version_cache import version_key
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,14 @@ class UnchangedFiles:
         return [version_key(file) for file in self.files]
 
 
-def require_package(module: str, package: str, work: str) -> None:
-    """Raises DataFileError, with the command to type, when an optional package is missing."""
+def require_package(module: str, extra: str, work: str) -> None:
+    """Raises DataFileError, with the command to type, when an optional package is missing.
+
+    Args:
+        extra: the project's extra, in pyproject.toml, that brings it.
+    """
     if find_spec(module) is None:
-        raise DataFileError(f"{work} needs {package}: pip install {package}")
+        raise DataFileError(
+            f"{work} needs packages that are not installed. In the project's directory: "
+            f"pip install -e '.[{extra}]'  (with uv: uv pip install -e '.[{extra}]')"
+        )

@@ -1,151 +1,119 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Reads tables (CSV, TSV, Parquet): some columns become x, one becomes the label y."""
 
-import csv
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .file_errors import DataFileError
+from .pack_options import PackOptions
 from .raw_folders import class_attrs
-from .raw_samples import DamagedSamples, RawSamples, require_package
-
-MAX_CLASSES = 65536
-ROWS_AT_ONCE = 8192
-HOLES = ("", "None", "nan", "NaN")
-
-Row = Mapping[str, Any]
+from .raw_samples import DamagedSamples, RawSamples
+from .table_columns import MAX_CLASSES, MAX_TEXTS, Column, is_gap, look_at_columns
+from .table_rows import Row, table_rows
 
 
-def read_table(
-    path: Path,
-    *,
-    label: str | None,
-    group: str | None,
-    columns: Sequence[str],
-    damaged: DamagedSamples,
-) -> RawSamples:
+def read_table(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     """Samples {"x": float32 (number of columns,), "y": the label, "group": the group}.
 
-    Args:
-        label: column that becomes y. Whole numbers become int64, other numbers float32, names the
-            number of the class in the order of their names.
-        group: column that keeps rows in one split.
-        columns: of x; empty: all but label and group.
+    Texts become the numbers of their categories, in the order of their names; the attributes of the
+    field hold the names. A label of whole numbers becomes int64, of other numbers float32.
 
     Raises:
-        DataFileError: no rows, or no such column.
+        DataFileError: no rows, no such column, too many different texts, or gaps that the options
+            do not say what to do about.
     """
-    first_row = next(_rows(path), None)
+    sources = options.sources
+    first_row = next(table_rows(sources), None)
     if first_row is None:
-        raise DataFileError(f"{path} has no rows.")
-    names = [name for name in (label, group, *columns) if name is not None]
-    unknown = [name for name in names if name not in first_row]
-    if unknown:
-        listed = ", ".join(map(str, first_row))
-        raise DataFileError(f"{path} has no column {unknown}. It has: {listed}")
-    x_columns = list(columns) or [name for name in first_row if name not in (label, group)]
-    label_column = _read_label_column(path, label) if label else None
-
-    def read_sample(number: int, row: Row) -> dict[str, Any]:
-        x = np.array([_parse_number(row, name) for name in x_columns], np.float32)
-        sample = {"key": str(number), "x": x}
-        if label_column:
-            sample["y"] = label_column.value(row)
-        if group:
-            sample["group"] = row[group]
-        return sample
+        raise DataFileError(f"{sources[0].path} has no rows.")
+    x_names = _x_names(first_row, options)
+    columns = {name: Column(name, MAX_TEXTS) for name in x_names}
+    if options.label:
+        columns[options.label] = Column(options.label, MAX_CLASSES)
+    if options.group:
+        columns.setdefault(options.group, Column(options.group, MAX_CLASSES, mixes=True))
+    n_rows = look_at_columns(table_rows(sources), columns)
+    for name in (*x_names, options.label):
+        if name:
+            columns[name].decide(code_for_gaps=options.fill is not None and name in x_names)
+    drops = options.drop_rows or options.skip_damaged
+    if not drops:
+        _check_gaps(columns, n_rows, options, x_names)
+    x_columns = [columns[name] for name in x_names]
 
     def samples() -> Iterator[dict[str, Any]]:
-        for number, row in enumerate(_rows(path)):
-            sample = None
-            with damaged.handle(f"{path}: row {number + 1}, ", str(number)):
-                sample = read_sample(number, row)
-            if sample is not None:
+        for row in table_rows(sources):
+            sample = _sample(row, x_columns, columns.get(options.label), options)
+            if sample is None:
+                damaged.skipped_keys.append(_key(row, options))
+            else:
                 yield sample
 
-    x_attrs = {"columns": json.dumps(x_columns, ensure_ascii=False)}
-    classes = list(label_column.class_numbers) if label_column else []
+    categories = {column.name: column.texts for column in x_columns if column.has_texts}
+    x_attrs = {"columns": json.dumps(x_names, ensure_ascii=False)}
+    if categories:
+        x_attrs["categories"] = json.dumps(categories, ensure_ascii=False)
+    classes = columns[options.label].texts if options.label else []
     return RawSamples(samples(), {"x": x_attrs} | class_attrs(classes))
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    read = _parquet_rows if path.suffix in (".parquet", ".pq") else _csv_rows
-    try:
-        yield from read(path)
-    except (OSError, ValueError, csv.Error) as error:  # ValueError: damaged Parquet, or no UTF-8
-        raise DataFileError(
-            f"{path} cannot be read as a table with a head line: {error}"
-        ) from error
+def _x_names(first_row: Row, options: PackOptions) -> list[str]:
+    names = [name for name in (options.label, options.group, *options.columns) if name is not None]
+    unknown = [name for name in names if name not in first_row.values]
+    if unknown:
+        listed = ", ".join(map(str, first_row.values))
+        raise DataFileError(f"{first_row.source.path} has no column {unknown}. It has: {listed}")
+    others = [name for name in first_row.values if name not in (options.label, options.group)]
+    return options.columns or others
 
 
-def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    require_package("pyarrow", "pyarrow", "reading Parquet")
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(path) as file:
-        for batch in file.iter_batches(ROWS_AT_ONCE):
-            yield from batch.to_pylist()
-
-
-def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
-    delimiter = "\t" if path.suffix == ".tsv" else ","
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        yield from csv.DictReader(file, delimiter=delimiter)
-
-
-def _parse_number(row: Row, name: str) -> float:
-    try:
-        value = float(row[name])
-    except (ValueError, TypeError, KeyError):
-        value = math.nan
-    if math.isnan(value):
-        raise DataFileError(
-            f"column {name!r}: {row.get(name)!r} is not a number; "
-            "correct it, or choose other --columns"
+def _check_gaps(
+    columns: dict[str, Column], n_rows: int, options: PackOptions, x_names: list[str]
+) -> None:
+    filled = x_names if options.fill is not None else []
+    gaps = [column for column in columns.values() if column.n_gaps and column.name not in filled]
+    if not gaps:
+        return
+    lines = [f"{options.sources[0].path} has gaps in these columns:"]
+    lines += [f"  {column.describe_gaps(n_rows)}" for column in gaps]
+    lines.append("--drop-rows leaves these rows out.")
+    if any(column.name in x_names for column in gaps):
+        lines.append(
+            "--fill NUMBER puts that there; a gap among texts becomes a category of its own."
         )
-    return value
+        lines.append("--columns NAME,NAME takes others. Or correct the table.")
+    raise DataFileError("\n".join(lines))
 
 
-@dataclass(frozen=True)
-class LabelColumn:
-    """The column that becomes y, of `dtype`. `class_numbers` is empty when it holds numbers."""
+def _sample(
+    row: Row, x_columns: Sequence[Column], label: Column | None, options: PackOptions
+) -> dict[str, Any] | None:
+    """The sample of a row; None when it has a gap that nothing fills."""
+    numbers = [column.number_in(row) for column in x_columns]
+    if options.fill is not None:
+        numbers = [options.fill if number is None else number for number in numbers]
+    if None in numbers:
+        return None
+    sample = {"key": _key(row, options), "x": np.array(numbers, np.float32)}
+    if label:
+        number = label.number_in(row)
+        if number is None:
+            return None
+        whole = label.has_texts or label.is_whole
+        sample["y"] = np.int64(number) if whole else np.float32(number)
+    if options.group:
+        if is_gap(row.values[options.group]):
+            return None
+        sample["group"] = row.values[options.group]
+    if row.source.split:
+        sample["split"] = row.source.split
+    return sample
 
-    name: str
-    class_numbers: dict[str, int]
-    dtype: type[np.number]
 
-    def value(self, row: Row) -> np.number:
-        text = row[self.name]
-        if text in self.class_numbers:
-            return self.dtype(self.class_numbers[text])
-        return self.dtype(_parse_number(row, self.name))
-
-
-def _read_label_column(path: Path, name: str) -> LabelColumn:
-    """Reads the column once to see whether it holds whole numbers, numbers or names. Holes are
-    reported later, with their rows.
-    """
-
-    def filled_rows() -> Iterator[Row]:
-        return (row for row in _rows(path) if str(row[name]) not in HOLES)
-
-    try:
-        dtype = np.int64
-        for row in filled_rows():
-            if not _parse_number(row, name).is_integer():
-                dtype = np.float32
-        return LabelColumn(name, {}, dtype)
-    except DataFileError:  # not a number
-        classes = sorted({row[name] for row in filled_rows()}, key=str)
-    if len(classes) > MAX_CLASSES:
-        raise DataFileError(
-            f"{path}: column {name!r} has {len(classes)} different texts; a label may have at most "
-            f"{MAX_CLASSES}. Choose another, or leave it out."
-        )
-    return LabelColumn(name, {text: number for number, text in enumerate(classes)}, np.int64)
+def _key(row: Row, options: PackOptions) -> str:
+    """The number of the row, counted from 0; with several tables the name of its own in front."""
+    number = str(row.number - 1)
+    return number if len(options.sources) == 1 else f"{row.source.path.name}:{number}"

@@ -1,13 +1,17 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Copies a data file to node-local memory or disk, once for a node, verified.
 
-Whoever uses a copy holds a shared lock on it. Its last user removes it, and so does the next job
-when the last user was killed; a kept copy, which is read-only, stays until `lab data stage
---remove`.
+A copy is named by its content, belongs to the user alone, and is verified before it is used: all of
+it once, and again when its file was changed since. Whoever uses a copy holds a shared lock on it. Its
+last user removes it, and so does the next job when the last user was killed; a kept copy, which is
+read-only, stays until `lab data stage --remove`.
 """
 
+import errno
 import fcntl
 import glob
+import hashlib
+import json
 import os
 import shutil
 import sys
@@ -19,12 +23,15 @@ from typing import Any
 
 from ..machine.disk import node_local_directory, require_free_space
 from ..project import Project
-from .checksum import verify_file, version_key
+from .checksum import fingerprint, sha256_of_hashes
 from .file_errors import DataFileError
+from .file_layout import Layout, read_layout
 from .find import data_file_of, parser_for_one_file
 
 KEPT = 0o400  # mode of a copy that stays without a user
 REMOVABLE = 0o600
+OTHERS_MAY_WRITE = 0o022
+KEY_LENGTH = 32  # hexadecimal digits of the hash in a copy's name
 
 
 def stage_directory(place: str) -> Path:
@@ -59,14 +66,13 @@ def stage(path: Path, place: str, owner: Any, keep: bool = False) -> Path:
         DataFileError: the copy does not match its hashes, or there is no such place.
     """
     directory = stage_directory(place)
-    copy = directory / version_key(path)
+    original = read_layout(path)
+    copy = directory / f"{_content_key(original)}-{path.name}"
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
         with _locked(directory):
             _remove_unused(*directory.iterdir())
-            handle = _open_copy(copy, path)
-            if keep:
-                copy.chmod(KEPT)
+            handle = _open_verified(copy, path, keep)
     except OSError as error:
         reason = error.strerror or error
         print(f"lab: not staged to {place}: {reason}. Reading {path} where it is.", file=sys.stderr)
@@ -76,49 +82,119 @@ def stage(path: Path, place: str, owner: Any, keep: bool = False) -> Path:
 
 
 def unstage(directory: Path, path: Path) -> None:
-    """Removes copies without a user: the kept ones of `path`, and those that dead jobs left."""
+    """Removes copies without a user: the kept ones of `path`, and those that dead jobs left.
+
+    Raises:
+        DataFileError: `directory` is not this user's alone.
+    """
     if not directory.exists():
         return
-    with _locked(directory):
-        for copy in directory.glob(f"*-{glob.escape(path.name)}"):
-            copy.chmod(REMOVABLE)
-        _remove_unused(*directory.iterdir())
+    try:
+        with _locked(directory):
+            for copy in directory.glob(f"*-{glob.escape(path.name)}"):
+                copy.chmod(REMOVABLE)
+            _remove_unused(*directory.iterdir())
+    except OSError as error:
+        raise DataFileError(f"nothing was removed: {error.strerror or error}") from error
+
+
+def _content_key(layout: Layout) -> str:
+    """Names a data file by all that it says: the hashes of its arrays, and its attributes."""
+    attrs = {name: array.attrs for name, array in layout.arrays_by_path.items()}
+    content = json.dumps([sha256_of_hashes(layout), layout.attrs, attrs], default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:KEY_LENGTH]
 
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
     """Only one process at a time makes or removes copies in `directory`."""
-    handle = os.open(directory, os.O_RDONLY)
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        _check_private(handle, directory)
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
 
 
-def _open_copy(copy: Path, path: Path) -> int:
-    """Makes `copy` if it is not there, and opens it with a shared lock."""
-    while True:
+def _check_private(handle: int, path: Path) -> None:
+    """Refuses what somebody else has made, or may change: /dev/shm is open to all users of a node.
+
+    Raises:
+        OSError: EPERM, with the reason.
+    """
+    stat = os.fstat(handle)
+    if stat.st_uid != os.getuid():
+        raise OSError(errno.EPERM, f"{path} belongs to another user (uid {stat.st_uid})")
+    if stat.st_mode & OTHERS_MAY_WRITE:
+        raise OSError(errno.EPERM, f"others may write to {path}; remove it, or: chmod go-w {path}")
+
+
+def _open_verified(copy: Path, path: Path, keep: bool) -> int:
+    """Opens `copy`, with a shared lock, when all of it is what `path` holds; makes it otherwise."""
+    handle = _open_copy(copy)
+    if handle is not None:
+        keep = keep or os.fstat(handle).st_mode & 0o777 == KEPT
         try:
-            handle = os.open(copy, os.O_RDONLY)
-        except FileNotFoundError:
-            _copy(path, copy)
-            continue
-        fcntl.flock(handle, fcntl.LOCK_SH)
-        if os.fstat(handle).st_nlink:  # else its last user removed it between opening and locking
-            return handle
+            return _verified(handle, copy, keep)
+        except DataFileError as error:
+            print(f"lab: the staged copy is made anew: {error}", file=sys.stderr)
+    handle = None
+    while handle is None:  # the last user of the copy before may remove this one
+        _copy(path, copy)
+        handle = _open_copy(copy)
+    try:
+        return _verified(handle, copy, keep)
+    except DataFileError as error:
+        raise DataFileError(f"{path} was copied, but the copy is damaged: {error}") from error
+
+
+def _open_copy(copy: Path) -> int | None:
+    """The copy with a shared lock; None without one, or when its last user just removed it."""
+    try:
+        handle = os.open(copy, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    if os.fstat(handle).st_nlink == 0:
         os.close(handle)
+        return None
+    return handle
+
+
+def _verified(handle: int, copy: Path, keep: bool) -> int:
+    """The same handle.
+
+    Raises:
+        OSError: the file is not this user's alone.
+        DataFileError: the content is not what its name says; the file is removed.
+    """
+    try:
+        _check_private(handle, copy)
+        if keep and os.fstat(handle).st_mode & 0o777 != KEPT:
+            os.fchmod(handle, KEPT)
+        layout = read_layout(copy)
+        fingerprint(layout)  # reads all of it, unless this version of the file was verified before
+        if not copy.name.startswith(_content_key(layout)):
+            raise DataFileError(f"{copy} holds something else than its name says.")
+    except DataFileError:
+        copy.unlink()
+        os.close(handle)
+        raise
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _copy(path: Path, copy: Path) -> None:
     require_free_space(copy.parent, path.stat().st_size)
     temporary = copy.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
     try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, REMOVABLE))
         shutil.copyfile(path, temporary)
-        verify_file(temporary)
         os.replace(temporary, copy)
-    except DataFileError as error:
-        raise DataFileError(f"{path} was copied, but the copy is damaged: {error}") from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -91,7 +91,7 @@ def write_fields(
         byte_progress(f"writing {path.name}", n_bytes) as bar,
     ):
         require_free_space(path.parent, n_bytes)
-        temporary = Path(directory) / path.name
+        temporary = directory / path.name
         create_striped(temporary)
         with h5py.File(
             temporary,

@@ -141,6 +141,15 @@ def nvidia_driver() -> str | None:
     return version[0] if version else None
 
 
+def cuda_of_driver() -> tuple[int, int] | None:
+    """The newest version of CUDA that the driver runs, such as (12, 4); None without a driver."""
+    nvml = load_nvml()
+    version = None if nvml is None else ask(nvml, nvml.nvmlSystemGetCudaDriverVersion)
+    if version is None:
+        return None
+    return version // 1000, version % 1000 // 10
+
+
 def cuda_in_use() -> Any:
     """torch.cuda when this process uses GPUs, else None. Never imports torch."""
     torch = sys.modules.get("torch")
@@ -157,6 +166,28 @@ def peak_gpu_bytes() -> int | None:
     return max(cuda.max_memory_reserved(n) for n in range(cuda.device_count()))
 
 
+def utilization_percent(index: int) -> int | None:
+    """Share of the last second in which a kernel ran on this process's GPU `index`.
+
+    None where the driver does not report it, as for a part of a GPU (MIG).
+    """
+    cuda = cuda_in_use()
+    nvml = load_nvml()
+    if cuda is None or nvml is None:
+        return None
+    handle = handle_of(nvml, cuda, index)
+    if handle is None:
+        return None
+    rates = ask(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
+    return None if rates is None else rates.gpu
+
+
+def handle_of(nvml: Any, cuda: Any, index: int) -> Any:
+    """NVML's handle of this process's GPU `index`; None for a part of a GPU (MIG)."""
+    uuid = f"GPU-{cuda.get_device_properties(index).uuid}"
+    return ask(nvml, nvml.nvmlDeviceGetHandleByUUID, uuid)
+
+
 def energy_j() -> float | None:
     """Joules that this process's GPUs have used since the driver was loaded; None when one does not report it."""
     cuda = cuda_in_use()
@@ -167,8 +198,7 @@ def energy_j() -> float | None:
         return None
     total_mj = 0
     for n in range(cuda.device_count()):
-        uuid = f"GPU-{cuda.get_device_properties(n).uuid}"
-        handle = ask(nvml, nvml.nvmlDeviceGetHandleByUUID, uuid)
+        handle = handle_of(nvml, cuda, n)
         if handle is None:
             return None
         energy_mj = ask(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, handle)

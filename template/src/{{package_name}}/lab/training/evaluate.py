@@ -22,6 +22,7 @@ from ..record.ran import RanCode
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.schema import Code
+from ..record.seal import append_sealed
 from ..record.today import files_that_differ, format_names
 
 MAY_CHANGE = ("trainer.", "data.")
@@ -150,5 +151,4 @@ def append_evaluation(
         "metrics": metrics,
         "code": code,
     }
-    with open(run_dir / "evaluations.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+    append_sealed(run_dir / "evaluations.jsonl", row)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from omegaconf import DictConfig
 
 from ..errors import Failed
-from ..machine.gpu import energy_j
+from ..machine.gpu import energy_j, utilization_percent
 from .lightning_internals import fetches_watched
 from .means import batch_size_of
 from .steps import is_logging_step, steps_done
@@ -120,8 +120,9 @@ class Health(L.Callback):
         if self.measures_wait:
             speed["speed/data_wait"] = self.wait_s / seconds
         if device.type == "cuda":
-            with suppress(ModuleNotFoundError, RuntimeError):  # NVML does not answer
-                speed["speed/gpu_use"] = torch.cuda.utilization(device)
+            gpu_use = utilization_percent(device.index)
+            if gpu_use is not None:
+                speed["speed/gpu_use"] = gpu_use
         if self.began_j is not None:
             speed["speed/power_w"] = (energy_j() - self.began_j) / seconds
         return {name: round(value, 4) for name, value in speed.items()}

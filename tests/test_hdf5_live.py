@@ -1,0 +1,116 @@
+"""A data file that is replaced, touched, written to or cut short while it is read."""
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import time
+
+import numpy as np
+import pytest
+from myproj.lab.hdf5 import (
+    DataFileError,
+    H5DataModule,
+    H5Dataset,
+    fingerprint,
+    verify_file,
+    write_data_file,
+)
+
+X, Y = np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20)
+SPLITS = {"train": range(15), "test": range(15, 20)}
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return write_data_file(tmp_path / "data" / "a.h5", {"x": X, "y": Y}, SPLITS)
+
+
+def pack_anew(path):
+    write_data_file(path, {"x": X + 1, "y": Y, "z": X}, {"train": range(3)})
+
+
+def write_in_place(path, offset, content):
+    time.sleep(0.01)  # longer than a tick of the clock that files are stamped with
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+@pytest.mark.parametrize("act", [pack_anew, os.remove])
+def test_packing_anew_leaves_whoever_reads_unharmed(path, act):
+    dataset = H5Dataset(path, "train")
+    act(path)
+    np.testing.assert_array_equal(dataset[3][0], X[3])
+    assert len(H5Dataset(dataset.layout, "test")) == 5
+
+
+def read_one(pickled, queue):
+    queue.put(pickle.loads(pickled)[3][0].numpy())
+
+
+def test_a_worker_process_reads_the_file_that_was_opened_too(path):
+    dataset = H5Dataset(path, "train")
+    pickled = pickle.dumps(dataset)
+    pack_anew(path)
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    process = context.Process(target=read_one, args=(pickled, queue))
+    process.start()
+    np.testing.assert_array_equal(queue.get(), X[3])
+    process.join(timeout=60)
+    del dataset
+    with pytest.raises(DataFileError, match="another file now"):
+        pickle.loads(pickled)
+
+
+def test_the_hash_is_of_the_file_that_is_read(path):
+    recorded = fingerprint(path)["sha256"]
+    data = H5DataModule(str(path))
+    next(iter(data.train_dataloader()))
+    pack_anew(path)
+    assert data.fingerprint()["sha256"] == recorded
+    assert data.fingerprint()["path"] == str(path)
+    assert H5DataModule(str(path)).fingerprint()["sha256"] != recorded
+
+
+def test_a_file_cut_short_in_place_is_a_sentence(path):
+    dataset = H5Dataset(path, "train")
+    dataset[0]  # the map is made
+    os.truncate(path, 3000)
+    with pytest.raises(DataFileError, match="was cut short while it was read: 3000 bytes"):
+        dataset[0]
+    os.truncate(path, 0)
+    with pytest.raises(DataFileError, match="was cut short"):
+        dataset.layout.map(dataset.layout.field("x"))
+
+
+def test_values_written_in_place_are_never_trained_on(path):
+    dataset = H5Dataset(path, "train")
+    dataset[0]
+    write_in_place(path, dataset.layout.field("x").offset, b"\x01\x02\x03")
+    with pytest.raises(DataFileError, match="data/x is damaged"):
+        dataset[0]
+
+
+def test_a_touch_against_a_purge_is_checked_once_and_then_right(path, capfd):
+    dataset = H5Dataset(path, "train")
+    os.utime(path, (1, 1))
+    for _ in range(2):
+        np.testing.assert_array_equal(dataset[3][0], X[3])
+    assert capfd.readouterr().err.count("Checking its content") == 1
+
+
+def test_another_file_of_the_same_size_and_time_has_its_own_hash(path, tmp_path):
+    first = fingerprint(path)["sha256"]
+    stat = os.stat(path)
+    other = write_data_file(tmp_path / "other" / "a.h5", {"x": X[::-1].copy(), "y": Y}, SPLITS)
+    assert other.stat().st_size == stat.st_size
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    second = fingerprint(other)["sha256"]
+    assert second != first
+    shutil.copyfile(other, path)  # in place: the inode stays
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert fingerprint(path)["sha256"] == second
+    assert verify_file(path).n_samples == 20
