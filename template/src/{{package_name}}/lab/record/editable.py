@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from .git import Git, GitFailed, Repository, locate, remote_url
+from .git import Git, GitFailed, Repository, locate, remote_of
 from .own_files import is_package_directory
 
 
@@ -72,8 +72,8 @@ def describe_repository(repository: Repository) -> str:
     git = Git(repository.top)
     changes = uncommitted_changes(git)
     state = f"changed {hashlib.sha256(changes).hexdigest()[:8]}" if changes else "unchanged"
-    remote = remote_url(git, repository.branch)
-    of_remote = f" of {remote}" if remote else ""
+    remote = remote_of(git, repository.branch)
+    of_remote = f" of {remote.url}" if remote else ""
     return f"commit {repository.head[:12]}{of_remote}, {state}"
 
 

@@ -23,14 +23,13 @@ class RanCode:
     """The own code that a process imported while it worked on a run.
 
     Args:
-        code: the frozen code of the attempt; its commit is None when it was not recorded.
+        imported: that code next to the frozen one; None when the code was not recorded.
         policy: what to do about files that the freeze left out: record.code.
     """
 
-    def __init__(self, project: Project, code: Code, policy: str) -> None:
-        self.code = code
+    def __init__(self, imported: ImportedCode | None = None, policy: str = "refuse") -> None:
+        self.imported = imported
         self.policy = policy
-        self.imported = ImportedCode(project, code) if code.get("commit") else None
         self.not_frozen: list[UnfrozenFile] = []
 
     def check(self) -> dict[str, Any]:
@@ -67,6 +66,11 @@ def print_unfrozen(files: list[UnfrozenFile]) -> None:
     if files:
         lines = format_files(files)
         print(f"lab: the record lacks code that runs here:\n{lines}", file=sys.stderr)
+
+
+def imported_code(project: Project, code: Code) -> ImportedCode | None:
+    """What this process imports, next to `code`; None when that was not recorded."""
+    return ImportedCode(project, code) if code.get("commit") else None
 
 
 def code_of_attempt(run: Run, start: StartRecord) -> Code:

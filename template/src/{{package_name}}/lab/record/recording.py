@@ -19,7 +19,7 @@ from .attempt import TRACEBACK, Attempt
 from .attempt_files import read_attempts
 from .begin import begin_attempt
 from .imported import require_policy
-from .ran import RanCode, code_of_attempt, print_unrecorded, unrecorded_names
+from .ran import RanCode, code_of_attempt, imported_code, print_unrecorded, unrecorded_names
 from .read_variables import VariablesRead, variables_watched
 from .run import Run
 from .schema import StartRecord
@@ -40,14 +40,13 @@ class Recording:
         attempt: Attempt | None,
         n: int,
         earlier: StartRecord,
-        ran: RanCode,
-        variables_read: VariablesRead | None = None,
+        ran: RanCode | None = None,
     ) -> None:
         self.attempt = attempt
         self.n = n
         self.earlier = earlier
-        self.ran = ran
-        self.variables_read = variables_read
+        self.ran = ran or RanCode()
+        self.variables_read = VariablesRead()
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
 
@@ -72,8 +71,8 @@ class Recording:
         """Adds to start.json what was imported, and the variables that were read."""
         if self.attempt:
             facts = self.attempt.facts
-            names = unrecorded_names(self.variables_read, facts["variables"])
-            self.note(code=facts["code"] | code_facts, variables_read=names)
+            names = unrecorded_names(self.variables_read, facts.get("variables", {}))
+            self.note(code=facts.get("code", {}) | code_facts, variables_read=names)
 
 
 @contextmanager
@@ -103,7 +102,7 @@ def record_attempt(
     attempt.secrets = secrets
     os.environ[env.RUN_DIR] = str(run.dir)
     os.environ[env.ATTEMPT] = str(attempt.n)
-    ran = RanCode(project, code_of_attempt(run, attempt.facts), code_policy)
+    ran = RanCode(imported_code(project, code_of_attempt(run, attempt.facts)), code_policy)
     recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0].start, ran)
     stop = threading.Event()
     threading.Thread(target=keep_heartbeat, args=(attempt, stop), daemon=True).start()

@@ -18,7 +18,7 @@ from ..project import Project
 from ..record.find import find_run
 from ..record.frozen import freeze_code
 from ..record.git import GitFailed
-from ..record.ran import RanCode
+from ..record.ran import RanCode, imported_code
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.schema import Code
@@ -52,7 +52,7 @@ def eval_command(project: Project, args: list[str]) -> int:
     if difference:
         print(f"lab: evaluates with the code of today; {difference}", file=sys.stderr)
         code = freeze_today(run, project)
-    ran = RanCode(project, code, policy="warn")
+    ran = RanCode(imported_code(project, code))
     load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = resolve(with_changes(recorded, overrides, MAY_CHANGE, ADVICE))

@@ -21,7 +21,7 @@ from ..record.attempt_files import read_attempt, read_attempts
 from ..record.create import RunRequest, create_run
 from ..record.find import find_run
 from ..record.frozen import frozen_directory
-from ..record.ran import RanCode, code_of_process
+from ..record.ran import RanCode, code_of_process, imported_code
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
@@ -157,7 +157,7 @@ def join_attempt() -> int:
     first_attempt = attempts[0].start if attempts else {}
     # Only the first rank writes the record.
     code = code_of_process(run, read_attempt(run.dir, attempt).start)
-    ran = RanCode(project, code, config.record.get("code", "refuse"))
+    ran = RanCode(imported_code(project, code), config.record.get("code", "refuse"))
     call_train(config, run, Recording(None, attempt, first_attempt, ran))
     return 0
 
