@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 from conftest import call, environment_of
+from myproj.lab import env
 from myproj.lab.errors import LabError
 from myproj.lab.project import Project
 from myproj.lab.record.run import Run
@@ -97,6 +99,15 @@ def test_commands_run_with_the_frozen_code(home, tmp_path, capfd):
     assert f"{run.id}  finished" in capfd.readouterr().out
     assert run_with_frozen_code(run, Project(own, PACKAGE), ["runs", "show", "nothing"]) == 2
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_modules_of_the_user_stay_importable(project, tmp_path, monkeypatch):
+    inside = [str(project.root / "src"), str(project.root / "libs")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*inside, str(tmp_path / "mine"), ""]))
+    outside = env.paths_outside(project.root)
+    assert outside == [str(tmp_path / "mine")]
+    frozen = env.frozen_environment(tmp_path / "code", "sub/", project.root, "c0ffee", outside)
+    assert frozen["PYTHONPATH"] == f"{tmp_path}/code/sub/src{os.pathsep}{tmp_path}/mine"
 
 
 def test_a_signal_reaches_the_frozen_code(home, tmp_path):

@@ -33,7 +33,13 @@ def run_with_frozen_code(run: Run, project: Project, words: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="lab-frozen-") as temporary:
         directory = Path(temporary).resolve() / "code"
         unpack_code(code, project.root, run.dir, directory)
-        frozen = env.frozen_environment(directory, code["prefix"], project.root, code["commit"])
+        frozen = env.frozen_environment(
+            directory,
+            code["prefix"],
+            project.root,
+            code["commit"],
+            env.paths_outside(project.root),
+        )
         command = [sys.executable, "-m", f"{project.package}.lab", *words]
         process = subprocess.Popen(command, env=os.environ | frozen)
         with process, signals_passed_on(process):
