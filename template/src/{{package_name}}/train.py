@@ -42,6 +42,7 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     check_classes(config, data)
     task = accelerate(build_task(config), config)
     trainer = build_trainer(config, run, recording.n, data, task)
+    recording.check_code()  # the code that runs is the code that was frozen
     fingerprint = data_record(data)
     print_data_change(run.dir, fingerprint)
     recording.note(world_size=trainer.world_size, data=fingerprint)

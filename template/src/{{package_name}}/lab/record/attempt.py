@@ -16,7 +16,6 @@ from ..machine.secrets import hide_tokens
 from ..project import LAB
 from .atomic import read_json, sha256, write_file
 from .attempt_files import n_gpus
-from .environment import recorded_variables
 from .metrics_file import last_metrics
 from .process import process_facts
 from .schema import EndRecord, RaisedError
@@ -55,7 +54,6 @@ class Attempt:
             started_unix_s=round(self.started_unix_s, 3),
             imported_from=LAB.parent,
             **process_facts(),
-            variables=recorded_variables(),
             files=file_hashes(self.run_dir, [f"attempts/{self.n}/*.bundle"]),
             **facts,
         )
