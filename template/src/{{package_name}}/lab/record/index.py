@@ -97,11 +97,13 @@ def read_rows(runs: Path, job_state_of: JobStateOf | None = None) -> list[Row]:
 
 
 def mark_copies(rows: list[Row]) -> None:
-    """Sets `is_copied` where two directories have the same recorded id."""
-    n_directories = Counter(map(recorded_id, rows))
-    if len(n_directories) < len(rows):
-        for row in rows:
-            row["is_copied"] = n_directories[recorded_id(row)] > 1
+    """Sets `is_copied` where two directories have one recorded id."""
+    ids = [row["renamed_from"] or row["run_id"] for row in rows]
+    if len(set(ids)) == len(ids):
+        return
+    n_directories = Counter(ids)
+    for row, run_id in zip(rows, ids, strict=True):
+        row["is_copied"] = n_directories[run_id] > 1
 
 
 def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:

@@ -20,7 +20,7 @@ from .columns import (
 from .differences import ABSENT
 from .filters import FIELDS, FILTERS, filter_rows, parse_filter, sort_rows
 from .index import read_rows
-from .marks import format_legend, status_with_mark
+from .marks import format_legend, marks_of
 from .schema import Row
 from .settings import differing_settings, value_of
 from .status import JobStateOf
@@ -40,7 +40,8 @@ COLOURS = {
 
 # Widths of the table's columns, in characters.
 ID_WIDTH = 22
-STATUS_WIDTH = 11  # least
+STATUS_WIDTH = 11
+MARK_WIDTH = 2  # behind the status, when a run has a mark
 TRIAL_WIDTHS = (5, 18)  # least and most
 REMARK_WIDTH = 6  # least
 MAX_DAMAGED = 5  # lines about runs whose record cannot be read
@@ -162,8 +163,8 @@ def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
     names_of_trials = {row["trial"] for row in rows}
     trials = {trial: ellipsis(printable(trial), most) for trial in names_of_trials}
     trial_width = max(least, *map(len, trials.values()))
-    statuses = [status_with_mark(row) for row in rows]
-    status_width = max(STATUS_WIDTH, *map(len, statuses))
+    marks = marks_of(rows)
+    status_width = STATUS_WIDTH + MARK_WIDTH if marks else STATUS_WIDTH
     left = ID_WIDTH + 2 + status_width + 2 + trial_width
     width = shutil.get_terminal_size((80, 24)).columns - left
     columns = choose_columns(rows, names, wanted, width)
@@ -172,22 +173,28 @@ def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
     trials = {trial: f"{text:<{trial_width}}" for trial, text in trials.items()}
     parts = [
         ["run".ljust(ID_WIDTH), *(printable(row["run_id"]).ljust(ID_WIDTH) for row in rows)],
-        ["status".ljust(status_width), *padded_statuses(statuses, status_width)],
+        ["status".ljust(status_width), *padded_statuses(rows, marks, status_width)],
         ["trial".ljust(trial_width), *(trials[row["trial"]] for row in rows)],
         *map(padded_cells, columns),
     ]
     if remark_width >= REMARK_WIDTH and not names:
         parts.append(["", *(format_remark(row, remark_width) for row in rows)])
     lines = ["  ".join(cells).rstrip() for cells in zip(*parts, strict=True)]
-    return "\n".join([*lines, *format_legend(rows)])
+    return "\n".join([*lines, *format_legend(marks)])
 
 
-def padded_statuses(statuses: list[str], width: int) -> list[str]:
+def padded_statuses(rows: list[Row], marks: dict[str, str], width: int) -> list[str]:
     """Each status with its mark, in `width` characters; in its colour on a terminal."""
-    texts = [status.ljust(width) for status in statuses]
+    texts = []
+    for row in rows:
+        text = row["status"].ljust(STATUS_WIDTH)
+        if marks:
+            text = f"{text} {marks.get(row['run_dir'], '')}".ljust(width)
+        texts.append(text)
     if not sys.stdout.isatty():
         return texts
-    return [f"\033[{COLOURS[text.split()[0]]}m{text}\033[0m" for text in texts]
+    colours = [COLOURS[row["status"]] for row in rows]
+    return [f"\033[{colour}m{text}\033[0m" for colour, text in zip(colours, texts, strict=True)]
 
 
 def padded_cells(column: Column) -> list[str]:

@@ -15,6 +15,7 @@ from .changes import other_codes
 from .columns import format_value
 from .find import find_run, run_parser
 from .identity import identity_problems
+from .incomplete import lacking_lines
 from .index import read_row
 from .json_lines import read_lines
 from .metrics_file import read_metrics
@@ -106,6 +107,7 @@ def attempt_facts(attempts: list[AttemptFiles]) -> list[tuple[str, str]]:
         facts.append((f"attempt {attempt.n}", format_attempt(attempt)))
         overrides = " ".join(attempt.start.get("overrides", []))
         facts.append(("", overrides and f"settings {overrides}"))
+        facts += [("", f"code {line}") for line in lacking_lines(attempt)]
         changes = attempt.start.get("environment_differences", [])
         facts += [("", f"environment {change}") for change in changes[:MAX_CHANGES]]
         exception = attempt.end.get("exception")
