@@ -150,6 +150,7 @@ def killed(run, project):
     log = MetricsLog(run.dir, attempt.n)
     log.append(30, 1, {"val/loss": 0.1})
     log.close()
+    (run.checkpoints / "last.ckpt").unlink(missing_ok=True)
     (run.checkpoints / "last.ckpt").write_bytes(b"others")
     attempt.facts["pid_started"] = "0"  # no process lives
     attempt.note()
@@ -170,8 +171,10 @@ def test_of_an_extended_run_that_was_killed_the_first_part_is_checked(own, capsy
     run = only_run(own)
     (run.checkpoints / "best.ckpt").write_bytes(b"best")
     begin_attempt(run, own).end("finished")
+    (run.checkpoints / "finished.ckpt").hardlink_to(run.checkpoints / "last.ckpt")
     killed(run, own)
     said = verified(own, capsys, run.id)
+    assert "finished.ckpt" not in said  # its content was recorded as that of last.ckpt
     assert "the last rows of metrics.jsonl have no hash: attempt 3" in said
     assert "no hash of last.ckpt: attempt 3" in said
     assert "note: attempt 3 has trainer.max_epochs=4" in said
@@ -195,8 +198,11 @@ def test_a_best_checkpoint_that_a_later_attempt_lost_is_found(own):
 def test_data_is_checked_where_it_was_recorded(own, capsys, monkeypatch):
     run = create(own)
     begin_attempt(run, own, data={"path": "a.h5", "sha256": "ab"}).end("finished")
-    with pytest.raises(Failed, match=r"the data file a\.h5 is missing"):
+    with pytest.raises(Failed, match=r"the data of .* is missing"):
         call(own, "runs verify", run.id)
+    other = create(own)
+    begin_attempt(other, own, data={"sha256": "ab"}).end("finished")
+    assert "data: not checked, its fingerprint names no file" in verified(own, capsys, other.id)
     monkeypatch.setattr(verify, "data_problems", lambda *_: [])
     assert "data: " not in verified(own, capsys, run.id)
 
