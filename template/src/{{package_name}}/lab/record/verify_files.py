@@ -55,8 +55,9 @@ def check_record(run: Run) -> Part:
 
 def json_files(run: Run) -> list[Path]:
     """The JSON files of the record; others in the directory may be the user's."""
-    own = [run.dir / "run.json", run.dir / "summary.json", *run.dir.glob("attempts/*/*.json")]
-    return [path for path in sorted(own) if path.exists()]
+    of_run = [run.dir / "run.json", run.dir / "summary.json"]
+    of_attempts = sorted(run.dir.glob("attempts/*/*.json"))
+    return [path for path in [*of_run, *of_attempts] if path.exists()]
 
 
 def recorded_files(run: Run, *endings: str) -> dict[Path, str]:
