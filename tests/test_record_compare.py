@@ -145,14 +145,6 @@ def test_what_attempts_had_different_is_told(make, capsys):
     assert compare_results(a, b) == 0
 
 
-def test_the_weights_of_the_final_metrics_are_compared(make, capsys):
-    a, b = make(), make()
-    (a.checkpoints / "last.ckpt").rename(a.checkpoints / "finished.ckpt")
-    torch.save({"state_dict": {}}, a.checkpoints / "last.ckpt")  # of a later attempt
-    assert compare_results(a, b) == 0
-    assert "and so are the weights" in capsys.readouterr().out
-
-
 def test_metrics_alone_when_weights_are_gone(make, capsys):
     a, b = make(), make(weight=7.0)
     (b.checkpoints / "last.ckpt").unlink()

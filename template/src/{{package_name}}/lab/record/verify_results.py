@@ -64,11 +64,11 @@ def check_checkpoints(run: Run) -> Part:
     unknown = []
     for name in sorted(existing):
         path = run.checkpoints / name
-        path_hash = sha256(path)
+        if name in recorded and sha256(path) == recorded[name]["sha256"]:
+            continue
         if name in recorded and not later:
-            if path_hash != recorded[name]["sha256"]:
-                part.problems.append(f"{path} was changed")
-        elif path_hash not in all_hashes(ended):  # a later attempt gave files other names
+            part.problems.append(f"{path} was changed")
+        else:
             unknown.append(name)
     if unknown:
         reason = f": {no_end(later)}" if later else ""
@@ -92,12 +92,6 @@ def lost_checkpoints(ended: list[AttemptFiles], existing: set[str], was_killed: 
         newest_is_there = bool(existing & set(SAVED))
         recorded = set() if newest_is_there else recorded & {SAVED[-1]}
     return sorted((recorded | best) - existing)
-
-
-def all_hashes(ended: list[AttemptFiles]) -> set[str]:
-    """The sha256 of every checkpoint that an attempt recorded."""
-    checkpoints = [attempt.end.get("checkpoints", {}) for attempt in ended]
-    return {facts["sha256"] for recorded in checkpoints for facts in recorded.values()}
 
 
 def attempts_after(attempt: AttemptFiles, attempts: list[AttemptFiles]) -> list[AttemptFiles]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .run import Run
@@ -22,8 +21,8 @@ class WeightsVerdict:
 
 
 def compare_weights(a: Run, b: Run) -> WeightsVerdict:
-    """Compares the final `state_dict` of both byte by byte."""
-    paths = [final_checkpoint(run) for run in (a, b)]
+    """Compares the `state_dict` of both last.ckpt byte by byte."""
+    paths = [run.checkpoints / "last.ckpt" for run in (a, b)]
     if not all(path.exists() for path in paths):
         return WeightsVerdict(None, "weights are not compared, a final checkpoint is missing")
     import torch  # slow, and nothing else here needs it
@@ -38,15 +37,6 @@ def compare_weights(a: Run, b: Run) -> WeightsVerdict:
         return WeightsVerdict(True, "the weights are identical")
     largest = max(largest_difference(left[name], right[name]) for name in left)
     return WeightsVerdict(False, f"the weights differ, by {largest:.2g} at most")
-
-
-def final_checkpoint(run: Run) -> Path:
-    """The weights that belong to the final metrics.
-
-    When a run finished and a later attempt saved others, they are kept as finished.ckpt.
-    """
-    finished = run.checkpoints / "finished.ckpt"
-    return finished if finished.exists() else run.checkpoints / "last.ckpt"
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
