@@ -181,7 +181,7 @@ def main():
     if options.version:
         lightning.__version__ = options.version
     torch.set_num_threads(1)
-    iterate = DataLoader.__iter__
+    get_iterator = DataLoader._get_iterator
     model, saving, watch = Model(options, rank), Saving(run_dir), Watch()
     trainer = L.Trainer(
         accelerator="cpu",
@@ -210,8 +210,8 @@ def main():
     replaced = []
     if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         replaced.append("the handler of SIGTERM")
-    if DataLoader.__iter__ is not iterate:
-        replaced.append("DataLoader.__iter__")
+    if DataLoader._get_iterator is not get_iterator:
+        replaced.append("DataLoader._get_iterator")
     result = Result(
         weights=model.layer.weight.flatten().tolist(),
         step=trainer.global_step,

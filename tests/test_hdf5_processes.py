@@ -59,7 +59,7 @@ def expected(path):
     return bytes_of(one), bytes_of(one)
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
 def test_workers_give_what_the_thread_gives(path, expected, start_method, monkeypatch):
     here = Path(__file__).parent
     monkeypatch.setenv("PYTHONPATH", f"{here}:{SOURCE}")  # spawned workers import this file

@@ -57,6 +57,12 @@ TYPED = {
     "trial=baseline ~optimizer.lrr": "did you mean: optimizer.lr",
     "trial=baseline model.depth={_target_: torch.nn.Linear": "not a setting",
     "trial=baseline model=resnet": "_target_",
+    "baseline": "Did you mean: trial=baseline",
+    "trial=baseline --lr 0.1": "Settings are written without dashes: optimizer.lr=0.1",
+    "trial=baseline --max-epochs=3": "without dashes: trainer.max_epochs=3",
+    "trial=baseline --wy": "did you mean: --why",
+    "trial=baseline optimizer.learning_rate=1": "did you mean: lr",
+    "trial=baseline trainer.epochs=1": "did you mean: trainer.max_epochs",
     "trial=baseline logger.wandb.project=x": "It comes with logger=wandb",
     "trial=baseline +logger.wandb.project=x": "It comes with logger=wandb",
     "trial=baseline logger=tensorboard logger.wandb.project=x": "It comes with logger=wandb",
@@ -81,6 +87,8 @@ IN_A_TRIAL = {
     "model:\n  _target_: .model.CMN\n": "did you mean: CNN",
     "model:\n  _target_: .modle.CNN\n": "modle",
     "model:\n  width: 3\n": "needs a `_target_`",
+    "optimizer: sgd\n": "defaults:\n  - override /optimizer: sgd",
+    "schedule: constant\n": "defaults:\n  - override /schedule: constant",
     "model: CNN\n": "must hold `_target_",
     "seed: [\n": "not valid YAML",
     "seed: one\n": "must be a whole number",
@@ -121,6 +129,7 @@ IN_OTHER_FILES = {
     "conf/config.yaml": {
         "trainer:\n  max_epoch: 3\n": "trainer.max_epochs",
         "trainer:\n  epochs: 3\n": "unknown setting 'trainer.epochs'",
+        "optimizer: sgd\n": "defaults:\n  - optimizer: sgd",
         "seeed: 3\n": "did you mean: seed",
         "trianer:\n  max_epochs: 3\n": "did you mean: trainer",
         "seed: one\n": "must be a whole number",
@@ -193,17 +202,6 @@ def test_outside_a_project_and_inside_another_one(project, tmp_path):
     assert code == 2
     assert "inside project" in text
     assert answer(project, "--help", cwd=tmp_path)[0] == 0
-
-
-def test_train_py_names_the_command(project):
-    done = subprocess.run(
-        [sys.executable, project / "src/myproj/train.py"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "lab train trial=" in done.stderr
 
 
 @pytest.mark.parametrize(

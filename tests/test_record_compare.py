@@ -24,12 +24,19 @@ def make(tmp_path):
         status="finished",
         data=DATA,
         names=(),
+        quality=1.0,
+        every=5,
+        **facts,
     ):
         project = Project(tmp_path, PACKAGE)
+        config += f"log: {{every_n_steps: {every}}}\n"
         run = create_run(project, tmp_path / "runs", request(config_yaml=config))
-        attempt = begin_attempt(run, project, data=data, device="cpu", threads=2)
+        attempt = begin_attempt(run, project, data=data, device="cpu", threads=2, **facts)
         log = MetricsLog(run.dir, attempt.n)
-        log.append(10, 0, {"train/loss": 2 * loss, "speed/samples_per_s": float(torch.rand(()))})
+        speed = {"speed/samples_per_s": float(torch.rand(())), "train|time": float(torch.rand(()))}
+        for step in range(every, 10, every):
+            log.append(step, 0, {"train/loss": 2 * loss + every})
+        log.append(10, 0, {"train/loss": 2 * loss, "quality": quality} | speed)
         log.append(10, 0, {"val/loss": loss})
         log.close()
         state = {
@@ -84,6 +91,58 @@ def test_differs(make, capsys, other):
     assert "differs:" in capsys.readouterr().out
     if other == {"loss": 0.26}:
         assert compare_results(make(), make(**other), tolerance=0.1) == 0
+
+
+def test_a_metric_of_any_name_counts(make, capsys):
+    assert compare_results(make(), make(quality=2.0)) == 1
+    said = capsys.readouterr().out
+    assert "differs: quality 1 and 2, relative difference 0.5" in said
+    assert "metrics are identical" not in said
+
+
+def test_another_rhythm_of_logging_makes_no_difference(make, capsys):
+    assert compare_results(make(every=5), make(every=2)) == 0
+    said = capsys.readouterr().out
+    assert "note: not compared: train/loss (log.every_n_steps 5 and 2)" in said
+    assert "bitwise: metrics are identical and so are the weights" in said
+    assert compare_results(make(every=5), make(0.3, every=2)) == 1
+    assert "differs: val/loss" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"),
+    [
+        ({"loss": 0.2500001}, "the weights are identical"),
+        ({"loss": 0.2500001, "weight": 1.5}, "the weights differ, by 0.5 at most"),
+        ({"weight": 1.5}, "the final metrics are identical; the weights differ, by 0.5 at most"),
+        ({"loss": 0.9}, "the weights are identical"),
+    ],
+)
+def test_the_verdict_on_the_weights_is_always_told(make, capsys, other, verdict):
+    compare_results(make(), make(**other), tolerance=100 if other.get("loss") == 0.9 else 1e-3)
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1].startswith("within tolerance")
+    assert verdict in said
+
+
+def test_unknown_code_and_data_are_told(make, capsys):
+    a, b = make(data=None), make()
+    assert compare_results(a, b) == 0
+    said = capsys.readouterr().out
+    assert f"note: data are not compared: not recorded in {a.id}\n" in said
+    assert f"note: code is not compared: not recorded in {a.id} and {b.id}" in said
+    compare_results(b, make())
+    assert "data are" not in capsys.readouterr().out
+
+
+def test_what_attempts_had_different_is_told(make, capsys):
+    a, b = make(overrides=["trainer.max_epochs=4"]), make()
+    (a.dir / "attempts/1/config.yaml").write_text("seed: 0\ntrainer: {max_epochs: 4}\n")
+    with pytest.raises(NotComparable, match=r"setting trainer\.max_epochs: 4 -> absent"):
+        compare_results(a, b)
+    assert f"note: {a.id}: attempt 1 has trainer.max_epochs=4" in capsys.readouterr().out
+    (b.dir / "attempts/1/config.yaml").write_text("seed: 0\ntrainer: {max_epochs: 4}\n")
+    assert compare_results(a, b) == 0
 
 
 def test_metrics_alone_when_weights_are_gone(make, capsys):

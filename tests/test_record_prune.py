@@ -1,9 +1,13 @@
 """Runs that nobody needs are deleted, with their code; what all runs cost is counted."""
 
 import os
+import time
 
 import pytest
 from myproj.lab.record.begin import begin_attempt
+from myproj.lab.record.index import read_rows
+from myproj.lab.record.needed import Protection
+from myproj.lab.record.run import Run
 from record_package import PACKAGE, call, create, git, make_project, train
 
 
@@ -70,3 +74,84 @@ def test_cost_counts_failed_runs_too(own, capsys):
     assert ["baseline", "2", "1.00", "2.00", "0.200"] in lines
     assert ["wide", "1", "1.00", "2.00", "0.000"] in lines
     assert ["all", "3", "2.00", "4.00", "0.200"] in lines
+
+
+def pruned(project, capsys, *args):
+    """The ids that would be deleted."""
+    capsys.readouterr()
+    call(project, "runs prune", *args)
+    lines = capsys.readouterr().out.splitlines()
+    return {line.split()[2] for line in lines if line.startswith("would delete")}
+
+
+def test_a_run_that_finished_once_stays(own, capsys):
+    run = train(own)
+    begin_attempt(Run.open(run.dir), own).end("failed", exception=ValueError("boom"))
+    never = train(own, "failed")
+    (run.dir / "summary.json").unlink()  # whatever its status is called then
+    assert pruned(own, capsys) == {never.id}
+
+
+def test_the_best_checkpoint_of_a_trial_stays_however_its_run_ended(own, capsys):
+    config = "seed: 0\ncheckpoint: {monitor: val/acc, mode: max}\n"
+    ends = [("finished", 0.5), ("interrupted", 0.9), ("failed", 0.7), ("failed", float("nan"))]
+    runs = []
+    for status, accuracy in ends:
+        metrics = {"val/acc": accuracy, "val/loss": accuracy}
+        runs.append(train(own, status, metrics, config_yaml=config))
+    for run in runs:
+        (run.checkpoints / "best.ckpt").write_bytes(b"best")
+    other = train(own, "failed", {"val/acc": 0.1}, trial="wide", config_yaml=config)
+    (other.checkpoints / "best.ckpt").write_bytes(b"best")
+    assert pruned(own, capsys) == {runs[2].id, runs[3].id}
+    (runs[1].checkpoints / "best.ckpt").unlink()
+    assert pruned(own, capsys) == {runs[1].id, runs[3].id}
+
+
+def test_parents_that_an_older_lab_recorded_as_typed_stay(own, capsys):
+    first, second, third, best = (train(own, "failed") for _ in range(4))
+    ids = ["20250101-000000-aaaaa0", "20250102-000000-aaaaa1", "20250103-000000-aaaaa2"]
+    best.dir = best.dir.rename(best.dir.with_name("20250104-000000-aaaaa3"))
+    for run, run_id in zip((first, second, third), ids, strict=True):
+        run.dir = run.dir.rename(run.dir.with_name(run_id))
+    for run in (first, second, third, best):
+        for name in ("run.json", "summary.json"):
+            path = run.dir / name
+            path.write_text(path.read_text().replace(run.id, run.dir.name))
+    call(own, "runs tag", ids[0], "base")
+    call(own, "runs tag", ids[0], "base", "--remove")
+    assert len(pruned(own, capsys)) == 4
+    train(own, parent="base")
+    assert pruned(own, capsys) == {*ids[1:], best.dir.name}
+    train(own, parent="20250102")
+    assert pruned(own, capsys) == {ids[2], best.dir.name}
+    train(own, parent=ids[2])
+    assert pruned(own, capsys) == {best.dir.name}
+
+
+def test_the_last_run_before_a_child_is_what_its_parent_meant(own, capsys):
+    train(own, "failed")
+    parent, child = train(own, "failed"), create(own, parent="@last")
+    create(own)
+    rows = read_rows(own.root / "runs")
+    (row,) = [row for row in rows if row["run_id"] == child.id]
+    assert Protection(rows, own.root, 3, "val/loss").parents_of(row) == {parent.id}
+
+
+def test_a_job_that_the_scheduler_starts_again_stays(own, capsys, monkeypatch):
+    run, over = create(own), create(own)
+    for n, each in enumerate((run, over)):
+        each.update(job={"id": str(n), "scheduler": "slurm"})
+        attempt = begin_attempt(each, own)
+        attempt.facts["pid_started"] = "0"  # the node died
+        attempt.note()
+    answers = {"0": "queued", "1": None}
+    answer = lambda: lambda record: answers[record["job"]["id"]]  # noqa: E731
+    monkeypatch.setattr(f"{PACKAGE}.lab.cluster.runs.job_state_of", answer)
+    assert pruned(own, capsys) == {over.id}
+    answers["0"] = "unknown"  # the scheduler does not answer, so the job may be in its queue
+    assert pruned(own, capsys) == {over.id}
+    month_ago = time.time() - 31 * 86400
+    for path in (run.dir / "attempts/1").iterdir():
+        os.utime(path, (month_ago, month_ago))
+    assert pruned(own, capsys) == {run.id, over.id}

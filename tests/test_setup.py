@@ -1,77 +1,16 @@
 """`make setup` gives an environment with `lab`, a git repository and its hooks; again, it is done at once."""
 
 import os
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 
-import pytest
 from conftest import ROOT
+from setup_projects import INDEX_ONLY, UV, fresh, light, logging_uv, output_of, packages, setup  # noqa: F401
 
-UV = Path(sys.prefix) / "bin/uv"
 NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_SYSTEM": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
 }
-LIGHT = ["pyyaml", "pre-commit", "pre-commit-hooks"]  # all that `lab --help` and the hooks need
-
-
-@pytest.fixture
-def fresh(project, tmp_path):
-    return shutil.copytree(project, tmp_path / "myproj")
-
-
-@pytest.fixture
-def light(fresh):
-    """A project without its heavy packages, where only the path through setup.py is of interest."""
-    path = fresh / "pyproject.toml"
-    text = path.read_text()
-    for start, names in (("lab = [", LIGHT), ("dev = [", LIGHT), ('    "scikit-learn', [])):
-        begin = text.index(start)
-        end = text.index("]", begin)
-        text = text[:begin] + (f"{start}{str(names)[1:-1]}" if names else "") + text[end:]
-    path.write_text(text)
-    return fresh
-
-
-def setup(folder, uv=None, rc=0, **variables):
-    """`make setup`, with and without uv on PATH, and its output. The pins are those of `make demo`."""
-    tools = folder.parent / "tools"
-    shutil.rmtree(tools, ignore_errors=True)
-    tools.mkdir()
-    for name in ("git", "make", "sh"):
-        (tools / name).symlink_to(shutil.which(name))
-    if uv:
-        (tools / "uv").symlink_to(uv)
-    pins = str(ROOT / "constraints.txt")
-    environment = os.environ | {
-        "PIP_CONSTRAINT": pins,
-        "UV_CONSTRAINT": pins,
-        "TORCH": "",
-        "VIRTUAL_ENV": "",
-    }
-    environment |= {
-        "PATH": str(tools),
-        "PYTHON": str(Path(sys.base_prefix) / "bin/python3"),
-    } | variables
-    done = subprocess.run(
-        ["make", "setup"],
-        cwd=folder,
-        env={name: value for name, value in environment.items() if value},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def output_of(folder, *command):
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 def set_environment(folder, value):
@@ -81,27 +20,10 @@ def set_environment(folder, value):
     )
 
 
-def packages(folder):
-    """When each installed package was written, in nanoseconds."""
-    folders = (folder / ".venv/lib").glob("python3*/site-packages/*.dist-info")
-    return {path.name: path.stat().st_mtime_ns for path in folders}
-
-
-def logging_uv(folder, *, without=""):
-    """A uv that writes what it is called with to a file, and fails when called with the word `without`."""
-    log = folder / "uv-calls"
-    uv = folder / "logging-uv"
-    refuse = f'case "$*" in *{without}*) exit 1;; esac\n' if without else ""
-    uv.write_text(f'#!/bin/sh\necho "$@" >> {log}\n{refuse}exec {UV} "$@"\n')
-    uv.chmod(0o755)
-    return uv, log
-
-
-def test_with_pip_alone(light):
+def test_with_pip_alone(light):  # noqa: F811
     """With all its packages, `make demo` of .ci/run shows it."""
     output = setup(light)
     assert ". .venv/bin/activate" in output
-    assert "uv run" not in output
     assert "PyYAML==" in (light / "env-freeze.txt").read_text()
     assert not (light / "uv.lock").exists()
     assert "lab train" in output_of(light, ".venv/bin/lab", "--help")
@@ -113,9 +35,8 @@ def test_with_pip_alone(light):
     assert packages(light) == installed, "nothing was installed again"
 
 
-def test_with_uv_from_the_index(light, tmp_path):
-    output = setup(light, UV, PIP_FIND_LINKS="", UV_FIND_LINKS="")
-    assert "uv run lab" in output
+def test_with_uv_from_the_index(light, tmp_path):  # noqa: F811
+    setup(light, UV, **INDEX_ONLY)
     assert not (light / "env-freeze.txt").exists()
     pinned = next(
         line
@@ -127,20 +48,19 @@ def test_with_uv_from_the_index(light, tmp_path):
     assert "uv.lock" in output_of(light, "git", "ls-files")
     assert "lab train" in output_of(light, ".venv/bin/lab", "--help")
     fake, log = logging_uv(tmp_path)
-    assert "up to date (uv.lock)" in setup(light, fake, PIP_FIND_LINKS="", UV_FIND_LINKS="")
+    assert "up to date (uv.lock)" in setup(light, fake, **INDEX_ONLY)
     assert not log.exists(), "uv was not called"
 
 
-def test_with_uv_and_a_folder_of_wheels(light, tmp_path):
+def test_with_uv_and_a_folder_of_wheels(light, tmp_path):  # noqa: F811
     (tmp_path / "wheels").mkdir()
-    output = setup(light, UV, PIP_FIND_LINKS=str(tmp_path / "wheels"), UV_FIND_LINKS="")
-    assert "uv run" not in output
+    setup(light, UV, PIP_FIND_LINKS=str(tmp_path / "wheels"), UV_FIND_LINKS="")
     assert not (light / "uv.lock").exists(), "a lock file of local wheels fits no other machine"
     assert "pyyaml==" in (light / "env-freeze.txt").read_text().lower()
     assert "lab train" in output_of(light, ".venv/bin/lab", "--help")
 
 
-def test_a_changed_dependency_is_installed(light):
+def test_a_changed_dependency_is_installed(light):  # noqa: F811
     setup(light, UV)
     path = light / "pyproject.toml"
     path.write_text(path.read_text().replace('[lab]",\n', '[lab]",\n    "iniconfig",\n'))
@@ -148,7 +68,7 @@ def test_a_changed_dependency_is_installed(light):
     assert output_of(light, ".venv/bin/python", "-c", "import iniconfig; print('here')") == "here"
 
 
-def test_the_hooks_of_a_new_project_stop_what_does_not_belong_in_git(light, tmp_path):
+def test_the_hooks_of_a_new_project_stop_what_does_not_belong_in_git(light, tmp_path):  # noqa: F811
     setup(light, UV)
     assert commit_in(light, tmp_path).returncode == 0
     (light / "scan.bin").write_bytes(bytes(1_100_000))
@@ -176,7 +96,7 @@ def commit_in(folder, home):
     )
 
 
-def test_without_a_git_identity(light):
+def test_without_a_git_identity(light):  # noqa: F811
     only_config = {
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "user.useConfigOnly",
@@ -187,14 +107,14 @@ def test_without_a_git_identity(light):
     assert output_of(light, "git", "log", "--format=%an %s") == "nobody Start from the template"
 
 
-def test_inside_a_larger_repository_git_is_left_alone(light, tmp_path):
+def test_inside_a_larger_repository_git_is_left_alone(light, tmp_path):  # noqa: F811
     subprocess.run("git init -q && git add myproj", shell=True, cwd=tmp_path, check=True)
     assert "part of a larger git repository" in setup(light, UV)
     assert not (light / ".git").exists()
     assert not (tmp_path / ".git/hooks/pre-commit").exists()
 
 
-def test_environment_elsewhere(light, tmp_path):
+def test_environment_elsewhere(light, tmp_path):  # noqa: F811
     set_environment(light, "$PLACE/env-${package}")
     setup(light, UV, PLACE=str(tmp_path / "scratch"))
     assert (light / ".venv").readlink() == tmp_path / "scratch/env-myproj"
@@ -202,7 +122,7 @@ def test_environment_elsewhere(light, tmp_path):
     assert output_of(light, "git", "status", "--porcelain") == ""
 
 
-def test_environment_of_the_site(light, tmp_path):
+def test_environment_of_the_site(light, tmp_path):  # noqa: F811
     site = next(light.glob("src/*/lab/conf/site/workstation.yaml"))
     site.write_text(
         site.read_text().replace("environment: .venv", f"environment: {tmp_path}/of-site")
@@ -211,7 +131,7 @@ def test_environment_of_the_site(light, tmp_path):
     assert (light / ".venv").readlink() == tmp_path / "of-site"
 
 
-def test_an_environment_behind_an_unset_variable_is_named(light):
+def test_an_environment_behind_an_unset_variable_is_named(light):  # noqa: F811
     set_environment(light, "$NOWHERE/env")
     assert "paths.environment is $NOWHERE/env, but that variable is not set here" in setup(
         light, UV
@@ -219,7 +139,7 @@ def test_an_environment_behind_an_unset_variable_is_named(light):
     assert (light / ".venv/bin/lab").exists()
 
 
-def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):
+def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):  # noqa: F811
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter1.tex").write_text("years of work")
     set_environment(light, tmp_path / "thesis")
@@ -230,7 +150,7 @@ def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):
     assert (tmp_path / "thesis/chapter1.tex").read_text() == "years of work"
 
 
-def test_two_environments_are_refused(light, tmp_path):
+def test_two_environments_are_refused(light, tmp_path):  # noqa: F811
     (light / ".venv").mkdir()
     set_environment(light, tmp_path / "env")
     output = setup(light, UV, rc=2)
@@ -238,7 +158,7 @@ def test_two_environments_are_refused(light, tmp_path):
     assert "rm " not in output
 
 
-def test_a_failing_installation_says_what_failed(light, tmp_path):
+def test_a_failing_installation_says_what_failed(light, tmp_path):  # noqa: F811
     (tmp_path / "pins.txt").write_text("pyyaml==0.0.0\n")
     output = setup(
         light, UV, rc=2, UV_CONSTRAINT=str(tmp_path / "pins.txt"), UV_FIND_LINKS=str(tmp_path)
@@ -247,10 +167,3 @@ def test_a_failing_installation_says_what_failed(light, tmp_path):
     assert "make setup" in output
     assert "Traceback" not in output
     assert not (light / ".git").exists()
-
-
-def test_the_build_of_torch_is_chosen_by_one_variable(light, tmp_path):
-    fake, log = logging_uv(tmp_path, without="--torch-backend")
-    assert "--torch-backend cpu" in setup(light, fake, rc=2, TORCH="cpu")
-    assert "pip install" in log.read_text()
-    assert " sync" not in log.read_text()

@@ -224,4 +224,4 @@ def test_five_thousand_files_need_few_processes(repo, monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: calls.append(a) or real(*a, **k))
     found = snapshot(repo)
     assert git(repo, "diff", "--name-only", "HEAD", found["commit"]) == "d7/f7.txt"
-    assert len(calls) <= 13
+    assert len(calls) <= 14

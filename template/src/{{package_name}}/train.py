@@ -6,7 +6,7 @@ schedule.step; after each epoch task.validation_step for each batch of the val s
 that it calls between them are listed in lab/training/trainer.py.
 """
 
-if not __package__:
+if __name__ == "__main__":
     import sys
 
     sys.stderr.write("train.py is the map, not the command. Type: lab train trial=baseline\n")

@@ -13,7 +13,9 @@ import textwrap
 from dataclasses import dataclass
 from importlib import import_module
 
+from . import env
 from .errors import LabError, nearest
+from .failure import debugging, describe, is_interruption, place_of
 from .project import LAB, PACKAGE, Project
 
 FIRST = ("train", "submit", "queue", "logs", "runs", "trials", "data", "doctor")
@@ -53,6 +55,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return run_command(sys.argv[1:] if argv is None else argv) or 0
     except LabError as error:
+        if debugging():
+            raise
         print(f"lab: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
@@ -62,6 +66,21 @@ def main(argv: list[str] | None = None) -> int:
         # `| head` closed the pipe, which is no error. Python would write to it once more at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        return report_error(error)
+
+
+def report_error(error: Exception) -> int:
+    """Prints an error of the project's own code in two lines; any other one goes on as it is."""
+    if is_interruption(error):
+        print("lab: interrupted", file=sys.stderr)
+        return 130
+    # Only the first rank writes its traceback into the record.
+    is_other_rank = env.ATTEMPT in os.environ
+    if debugging() or is_other_rank or not place_of(error):
+        raise error
+    print(f"lab: LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}", file=sys.stderr)
+    return 1
 
 
 def run_command(argv: list[str]) -> int | None:

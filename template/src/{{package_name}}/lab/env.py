@@ -10,6 +10,7 @@ from pathlib import Path
 
 # Set by the user
 SITE_PATH = "LAB_SITE_PATH"  # further directories with site profiles, separated by ":"
+DEBUG = "LAB_DEBUG"  # 1: errors end the command with their traceback, and reach a debugger
 
 # Which code runs, and for which project
 PROJECT = (
@@ -24,6 +25,8 @@ ATTEMPT = (
     "LAB_ATTEMPT"  # number of its attempt, set by the process that began it for those it starts
 )
 NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script is about to begin
+STOP_STEP = "LAB_STOP_STEP"  # optimizer steps after which this attempt saves and ends: that of the
+# run that it repeats ended there
 
 # Which job this process belongs to
 JOB = "LAB_JOB"  # the scheduler's id of the job

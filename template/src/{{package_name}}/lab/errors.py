@@ -6,6 +6,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# What users of other libraries type, and the name here
+SYNONYMS = {
+    "batchsize": "batch_size",
+    "bs": "batch_size",
+    "epochs": "max_epochs",
+    "gpus": "devices",
+    "learning_rate": "lr",
+    "num_classes": "n_classes",
+    "num_epochs": "max_epochs",
+    "wd": "weight_decay",
+}
+
 
 class LabError(Exception):
     """The user's mistake: the command prints the message without a traceback, and exits."""
@@ -36,5 +48,9 @@ def nearest(word: str, names: Iterable[str]) -> str:
 
     It is empty when none is near.
     """
-    matches = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
-    return f"; did you mean: {matches[0]}" if matches else ""
+    names = list(names)
+    section, dot, last = word.rpartition(".")
+    synonym = section + dot + SYNONYMS.get(last, "")
+    matches = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    match = synonym if synonym in names else "".join(matches)
+    return f"; did you mean: {match}" if match else ""

@@ -37,6 +37,8 @@ def find_limit(measured: Measurement, config: DictConfig) -> Finding:
     keys = ("trainer.devices", "speed.compile")
     if on_gpu(measured):
         keys += ("trainer.precision", "speed.channels_last")
+    else:
+        keys += ("trainer.threads",)
     return Finding("compute-bound", "the step is spent in the model", with_values(config, *keys))
 
 
@@ -64,7 +66,10 @@ def find_warnings(measured: Measurement, config: DictConfig) -> list[Finding]:
     spread = measured.step_s.spread / measured.step_s.median
     if spread > UNSTEADY:
         why = f"the middle half of the steps spreads over {spread:.0%}; is the machine quiet?"
-        warnings.append(Finding("unsteady", why, ""))
+        settings = ""
+        if not on_gpu(measured) and measured.threads > 1:
+            settings = f"trainer.threads=1 (now {measured.threads})"
+        warnings.append(Finding("unsteady", why, settings))
     return warnings
 
 

@@ -18,6 +18,7 @@ COMMANDS = [
         "run a run again, from its frozen code; site=NAME: as a job",
         "reproduce:reproduce_command",
     ),
+    ("runs prune", "delete runs that nobody needs", "runs:prune_command"),
     ("", "what finished, failed or continued since you last looked", "runs:news_command"),
     ("rank", "one process of a job (started by job scripts)", "rank:rank_command"),
     ("doctor", "what is wrong with this machine (--nodes: these nodes)", "doctor:doctor_command"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LabError
+from ..record.atomic import sha256
 from ..record.run import Run
 from .dialect import load_dialect
 from .local import scheduler_of
@@ -58,6 +59,8 @@ def write_script(plan: Plan, runs: list[Run], archive: CodeArchive) -> Path:
     script.write_text(render_script(plan, run_dirs, archive), encoding="utf-8")
     script.chmod(0o755)
     (script.parent / "site.yaml").write_text(plan.site.text, encoding="utf-8")
+    written = {name: sha256(script.parent / name) for name in ("job.sh", "site.yaml")}
+    runs[0].update(files=runs[0].record["files"] | written)
     return script
 
 

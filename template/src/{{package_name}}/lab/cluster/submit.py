@@ -21,6 +21,7 @@ from ..record.bundle import STORE
 from ..record.create import RunRequest, create_run
 from ..record.frozen import freeze_code, unpack_code
 from ..record.run import Run
+from ..record.stretches import Stretch
 from .check_frozen import check_frozen, refuse_missing_files
 from .existing_runs import points_to_submit
 from .plan import Plan, plan_submission
@@ -89,15 +90,20 @@ def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
     return send_runs(plan, runs, archive)
 
 
-def submit_repetition(plan: Plan, options: SubmitOptions, original: Run) -> list[Submitted]:
+def submit_repetition(
+    plan: Plan, options: SubmitOptions, original: Run, stretch: Stretch
+) -> list[Submitted]:
     """Sends the only point of a plan with the recorded code of `original`, unchecked.
+
+    Args:
+        stretch: what of `original` is repeated.
 
     Raises:
         LabError: the code is gone, or the scheduler refuses.
     """
-    code = original.record["code"]
+    code = stretch.code
     check_hours(plan, code, allow=True)  # they are known from the original
-    with unpacked(plan, code, original.dir) as frozen:
+    with unpacked(plan, code, stretch.bundles) as frozen:
         archive = pack_code(plan.runs, code, frozen)
     run = record_run(plan, plan.points[0], code, options, parent=original.id)
     return send_runs(plan, [run], archive)

@@ -55,6 +55,7 @@ def check_keys(
     for key, value in values.items():
         name = f"{prefix}{key}"
         default = base.get(key)
+        _refuse_option(name, value, default, source)
         if is_target(value) or is_target(default) or _is_model_of_trial(name, default, source):
             check_target(name, value, default, source.name, source.trial)
         elif key not in base:
@@ -65,6 +66,18 @@ def check_keys(
             check_keys(value, default, source, f"{name}.")
         elif not (value is None and source.new_keys is NewKeys.ANY):
             check_type(name, value, default, source.name)
+
+
+def _refuse_option(name: str, value: Any, default: Any, source: Source) -> None:
+    """Refuses `optimizer: sgd`, which would replace the section by a text."""
+    is_group = any((conf / name).is_dir() for conf in (LAB / "conf", LAB.parent / "conf"))
+    if isinstance(value, str) and isinstance(default, dict) and is_group:
+        override = "override /" if source.new_keys is NewKeys.NONE else ""
+        raise LabError(
+            f"{source.name}: {name} is a section, but here it is {value!r}.\n"
+            "To choose an option of the group, write at the top of the file:\n"
+            f"defaults:\n  - {override}{name}: {value}"
+        )
 
 
 def _is_model_of_trial(name: str, default: Any, source: Source) -> bool:

@@ -11,6 +11,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from ..errors import LabError
+from .typed_advice import advice_for_option, advice_for_word
 
 SOURCE = "command line"
 
@@ -27,10 +28,7 @@ def parse_overrides(arguments: list[str], one_run: bool = True) -> list[Override
         try:
             override = parser.parse_override(argument)
         except HydraException as error:
-            raise LabError(
-                f"{argument!r} is not a setting. "
-                "Write key=value, for example trial=baseline or optimizer.lr=3e-4."
-            ) from error
+            raise LabError(f"{argument!r} is not a setting. {advice_for_word(argument)}") from error
         if override.is_sweep_override() and one_run:
             raise LabError(
                 f"{argument!r} asks for several runs, but this command makes one. "
@@ -95,9 +93,9 @@ class SettingsParser(argparse.ArgumentParser):
         """Parses `args`.
 
         Raises:
-            LabError: an option of Hydra's that another command does here.
+            LabError: an unknown option, or one of Hydra's that another command does here.
         """
-        own_options = {name for action in self._actions for name in action.option_strings}
+        own_options = [name for action in self._actions for name in action.option_strings]
         settings = " ".join(word for word in args if "=" in word and not word.startswith("-"))
         for names, answer in HYDRA_OPTIONS.items():
             for word in args:
@@ -107,6 +105,11 @@ class SettingsParser(argparse.ArgumentParser):
                     raise LabError(
                         f"{option} is an option of Hydra's own programs. Here: {command}"
                     )
+        for n, word in enumerate(args):
+            option = word.partition("=")[0]
+            if option.startswith("--") and option not in own_options:
+                advice = advice_for_option(args[n : n + 2], own_options)
+                raise LabError(f"there is no option {option}{advice}")
         return self.parse_intermixed_args(args)
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ..errors import LabError
+from ..failure import describe, is_own
 from ..project import LAB, PACKAGE
 
 MAX_IMPORTS = 8  # a name is followed through so many files
@@ -91,16 +93,25 @@ def _python_file(module: Path) -> Path | None:
 
 
 def _parse(path: Path) -> ast.Module | None:
+    """The syntax tree of a file; None when it cannot be read.
+
+    Raises:
+        LabError: a file of the project that is no valid Python, with its line.
+    """
     try:
         return _parse_version(path, path.stat().st_mtime_ns)
-    except (SyntaxError, UnicodeDecodeError, OSError):
+    except SyntaxError as error:
+        if is_own(str(path)):
+            raise LabError(describe(error)) from error
+        return None
+    except (UnicodeDecodeError, OSError):
         return None
 
 
 @lru_cache(maxsize=64)
 def _parse_version(path: Path, mtime_ns: int) -> ast.Module:
     """Parsed once for each time the file was written, so that a notebook sees an edited file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
 def _defined_names(path: Path) -> list[str]:

@@ -1,7 +1,6 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Loads batches ahead of the training step, and knows its position in an epoch to the sample."""
 
-import multiprocessing
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,10 +11,11 @@ from typing import TypedDict
 from torch.utils.data import DataLoader
 
 from ..errors import LabError
-from .dataset import H5Dataset, Tensors, as_is
+from .dataset import H5Dataset, Tensors
 from .file_errors import DataFileError
 from .order import Batch, Order
 from .parallel import map_in_order
+from .workers import start_workers
 
 AHEAD = 4  # turns of the reading thread before their batches are asked for
 # Handing over a batch of at most SMALL_BYTES takes longer than reading it,
@@ -79,6 +79,7 @@ class Loader:
     current_epoch: Callable[[], int] | None = None
     on_resume_with_other_steps: Callable[[int], None] | None = None
 
+    inexact_because: list[str] = field(default_factory=list, init=False)  # since the last resume
     epoch: int = field(default=0, init=False)
     position: int = field(default=0, init=False)  # samples of all ranks delivered in this epoch
     _resumes: bool = field(default=False, init=False)  # a state was loaded and not yet iterated
@@ -146,26 +147,14 @@ class Loader:
 
     def _read_in_workers(self) -> Iterator[Tensors]:
         if self._workers is None:
-            self._workers = self._start_workers()
+            self._workers = start_workers(
+                self.dataset, _Plan(self), self.num_workers, self.pin_memory
+            )
         try:
             yield from self._workers
         except DataFileError as error:  # torch puts the worker's traceback in front of the message
             message = str(error).rsplit("DataFileError: ", 1)[-1].strip()
             raise DataFileError(message) from None
-
-    def _start_workers(self) -> DataLoader:
-        multiprocessing.set_forkserver_preload([__name__])  # imports torch once for all of them
-        # Python 3.11 hangs in a fork while another thread, such as one of DDP's, begins or ends
-        start_method = multiprocessing.get_start_method(allow_none=True) or "forkserver"
-        return DataLoader(
-            self.dataset,
-            batch_sampler=_Plan(self),
-            collate_fn=as_is,
-            num_workers=self.num_workers,
-            persistent_workers=True,
-            pin_memory=self.pin_memory,
-            multiprocessing_context=start_method,
-        )
 
     def close(self) -> None:
         """Ends the worker processes."""
@@ -199,6 +188,9 @@ class Loader:
         self._resumes = True
         n_steps_left = len(self.order.starts(self.position))
         if (state["step"], state["seed"]) != (self.order.step, self.order.seed):
+            self.inexact_because = [
+                f"{state['step']} samples per step before, {self.order.step} now"
+            ]
             self._print_other_steps(state)
             if self.on_resume_with_other_steps:
                 self.on_resume_with_other_steps(len(self) - n_steps_left)

@@ -9,9 +9,9 @@ from contextlib import suppress
 from ..errors import LabError
 from ..project import Project
 from .find import find_run, run_parser
-from .json_lines import JsonLines
 from .process import user
 from .run import Run
+from .seal import append_sealed
 
 TAG = re.compile(r"[A-Za-z][\w.-]*")
 
@@ -48,9 +48,8 @@ def tag_command(project: Project, args: list[str]) -> None:
 
 def annotate(run: Run, **entry: str) -> None:
     """Adds a line to notes.jsonl: `note`, `tag` or `untag`, with the time and the user."""
-    lines = JsonLines(run.dir / "notes.jsonl")
-    lines.add({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry})
-    lines.close()
+    line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry}
+    append_sealed(run.dir / "notes.jsonl", line)
     # The cache of rows sees the new note by the new time of summary.json.
     with suppress(FileNotFoundError):
         os.utime(run.dir / "summary.json")

@@ -27,7 +27,12 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_file(path, json.dumps(plain_json(value), indent=1, ensure_ascii=False) + "\n")
+    """Puts `value` at `path` in one step.
+
+    A file name that is not UTF-8 holds halves of characters, which become \\udcff: valid JSON.
+    """
+    text = json.dumps(plain_json(value), indent=1, ensure_ascii=False) + "\n"
+    write_file(path, text.encode("utf-8", errors="backslashreplace").decode("utf-8"))
 
 
 def read_json(path: Path) -> dict | None:
@@ -38,7 +43,8 @@ def read_json(path: Path) -> dict | None:
     """
     for pause_s in (0.05, 0):
         try:
-            value = json.loads(path.read_bytes())
+            # Older records hold bytes that are not UTF-8, from file names.
+            value = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             return value if isinstance(value, dict) else None
         except FileNotFoundError:
             return None

@@ -6,22 +6,26 @@ from __future__ import annotations
 import resource
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..failure import message_of, place_of
 from ..machine.gpu import energy_j, peak_gpu_bytes
 from ..project import LAB
-from .atomic import read_json, sha256, write_json
+from .atomic import read_json, sha256, write_file
 from .attempt_files import n_gpus
 from .environment import recorded_variables
 from .metrics_file import last_metrics
 from .process import process_facts
 from .schema import EndRecord, RaisedError
+from .seal import write_sealed
 from .summary import summarise
 from .torch_facts import torch_facts
 
+LOGS = ("metrics.jsonl", "speed.jsonl")  # files that every attempt of a run appends to
 EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 130}
-TRACEBACK_CHARACTERS = 10_000  # the end of it that is kept
+TRACEBACK = "traceback.txt"  # in the directory of an attempt that failed
 
 
 class Attempt:
@@ -52,6 +56,7 @@ class Attempt:
             imported_from=LAB.parent,
             **process_facts(),
             variables=recorded_variables(),
+            files=file_hashes(self.run_dir, [f"attempts/{self.n}/*.bundle"]),
             **facts,
         )
         self.touch_heartbeat()
@@ -59,7 +64,9 @@ class Attempt:
     def note(self, **facts: object) -> None:
         """Adds to start.json what is known only once torch is imported: device, precision, data."""
         self.facts |= torch_facts() | facts
-        write_json(self.dir / "start.json", self.facts)
+        # With what `note_attempt` wrote.
+        self.facts = (read_json(self.dir / "start.json") or {}) | self.facts
+        write_sealed(self.dir / "start.json", self.facts)
         if self.energy_at_start_j is None:
             self.energy_at_start_j = energy_j()
 
@@ -85,8 +92,11 @@ class Attempt:
                 `gpu_seconds` (wall time times devices); `energy_j` (of this node's devices);
                 `peak_memory_bytes`, `peak_gpu_bytes`.
         """
+        if exception:
+            self.write_traceback(exception)
         now_unix_s = time.time()
         seconds = now_unix_s - self.started_unix_s
+        folder = f"attempts/{self.n}"
         end: EndRecord = {
             "status": status,
             "exit_code": EXIT_CODES[status],
@@ -99,13 +109,22 @@ class Attempt:
             "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "peak_gpu_bytes": peak_gpu_bytes(),
             "metrics": last_metrics(self.run_dir) | (metrics or {}),
-            "files": {path.name: sha256(path) for path in self.run_dir.glob("metrics.jsonl")},
+            "files": file_hashes(
+                self.run_dir, [*LOGS, f"{folder}/*.json", f"{folder}/*.yaml", f"{folder}/*.txt"]
+            ),
             "checkpoints": checkpoint_hashes((self.run_dir / "checkpoints").resolve()),
         }
-        write_json(self.dir / "end.json", end | measured)
+        write_sealed(self.dir / "end.json", end | measured)
         record = read_json(self.run_dir / "run.json") or {}
         summary = summarise(record, self.run_dir) | {"status": status}
-        write_json(self.run_dir / "summary.json", summary)
+        write_sealed(self.run_dir / "summary.json", summary)
+
+    def write_traceback(self, exception: BaseException) -> None:
+        """Writes the whole traceback to traceback.txt, without the secrets."""
+        text = "".join(traceback.format_exception(exception))
+        # On a full disk end.json matters more.
+        with suppress(OSError):
+            write_file(self.dir / TRACEBACK, without_secrets(text, self.secrets))
 
     def energy_used_j(self) -> float | None:
         """Joules that the GPUs used since the start; None when they do not report them."""
@@ -115,23 +134,38 @@ class Attempt:
         return round(now_j - self.energy_at_start_j, 1)
 
 
+def note_attempt(run_dir: Path, n: int, **facts: object) -> None:
+    """Adds to start.json of an attempt what a part of its training finds out; first rank only."""
+    file = run_dir / "attempts" / str(n) / "start.json"
+    write_sealed(file, (read_json(file) or {}) | facts)
+
+
 def write_node(run_dir: Path, n: int, node: int) -> None:
     """Writes another node's host and devices to attempts/<n>/node-<node>.json."""
-    write_json(run_dir / "attempts" / str(n) / f"node-{node}.json", process_facts() | torch_facts())
+    path = run_dir / "attempts" / str(n) / f"node-{node}.json"
+    write_sealed(path, process_facts() | torch_facts())
 
 
 def describe_exception(exception: BaseException, secrets: list[str]) -> RaisedError:
-    """An exception as one line and as its traceback, without the secrets."""
-    line = traceback.format_exception_only(exception)[-1].strip().partition("\n")[0]
-    text = "".join(traceback.format_exception(exception))
-    for secret in secrets:
-        line = line.replace(secret, "***")
-        text = text.replace(secret, "***")
+    """An exception as one line, and the line of the project's own code that led to it."""
+    place = place_of(exception)
     return {
         "type": type(exception).__name__,
-        "line": line,
-        "traceback": text[-TRACEBACK_CHARACTERS:],
+        "line": without_secrets(message_of(exception).partition("\n")[0], secrets),
+        "place": without_secrets(str(place), secrets) if place else None,
     }
+
+
+def file_hashes(run_dir: Path, patterns: list[str]) -> dict[str, str]:
+    """The sha256 of the files that match, by their path from the run directory."""
+    paths = [path for pattern in patterns for path in sorted(run_dir.glob(pattern))]
+    return {str(path.relative_to(run_dir)): sha256(path) for path in paths}
+
+
+def without_secrets(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
 
 
 def checkpoint_hashes(checkpoints: Path) -> dict[str, dict[str, Any]]:

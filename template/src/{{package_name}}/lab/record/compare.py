@@ -4,25 +4,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+import re
+from typing import Any
 
 from ..errors import NotComparable
+from ..project import read_yaml
 from .atomic import number
+from .attempt_files import attempt_numbers, read_attempts
+from .changes import list_changes
 from .differences import list_differences
 from .index import read_row
 from .metrics_file import ROW_KEYS, read_metrics
 from .run import Run
-
-if TYPE_CHECKING:
-    import torch
+from .weights import WeightsVerdict, compare_weights
 
 TOLERANCE = 1e-3  # relative; what another number of threads or another GPU may change
 MAX_REASONS = 5  # in the message about runs that are not comparable
 # Sections of the configuration that change no number.
-NO_RESULT = {"paths", "site", "job", "logger", "log", "record", "checkpoint", "profile"}
+NO_RESULT = {"paths", "site", "job", "logger", "log", "record", "checkpoint", "profile", "budget"}
 # Settings of the data that say where it lies; its hash is compared instead.
-DATA_PLACES = ("search", "stage", "pack")
-RESULTS = ("train/", "val/", "test/")  # metrics that must agree; speed and memory need not
+DATA_PLACES = ("path", "search", "stage", "pack")
+# Metrics that no repetition has again: ours, and those of Lightning's monitors of speed.
+SPEED = re.compile(r"speed/|DeviceStatsMonitor|.*[|/]time$|.*per_sec")
 # What start.json says of the machine that may explain a difference.
 OF_START = (
     "accelerator",
@@ -49,26 +52,32 @@ def compare_results(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
     Raises:
         NotComparable: the runs were not meant to give the same result, or one of them gave none.
     """
+    for note in change_notes(a, b):
+        print(f"note: {note}")
     obstacles = find_obstacles(a, b)
     if obstacles:
         reasons = "; ".join(obstacles[:MAX_REASONS])
         raise NotComparable(f"{a.id} and {b.id} are not comparable: {reasons}")
-    for explanation in find_explanations(a, b):
-        print(f"note: {explanation}")
-    weights_agree = same_weights(a, b)
-    if weights_agree is None:
-        print("note: a final checkpoint is missing, so weights are not compared")
+    left_out = metrics_of_other_steps(a, b)
+    for note in [*find_explanations(a, b), *format_left_out(a, b, left_out)]:
+        print(f"note: {note}")
+    weights = compare_weights(a, b)
+    if weights.agree is None:
+        print(f"note: {weights.text}")
     # As text, where NaN equals itself and -0.0 differs from 0.0.
-    metrics_agree = repr(metric_rows(a)) == repr(metric_rows(b))
-    if metrics_agree and weights_agree is not False:
-        print(
-            "bitwise: metrics are identical" + (" and so are the weights" if weights_agree else "")
-        )
+    metrics_agree = repr(metric_rows(a, left_out)) == repr(metric_rows(b, left_out))
+    if metrics_agree and weights.agree is not False:
+        also = " and so are the weights" if weights.agree else ""
+        print(f"bitwise: metrics are identical{also}")
         return 0
-    return compare_final_metrics(final_metrics(a), final_metrics(b), tolerance)
+    return compare_final_metrics(
+        final_metrics(a, left_out), final_metrics(b, left_out), tolerance, weights
+    )
 
 
-def compare_final_metrics(left: dict[str, float], right: dict[str, float], tolerance: float) -> int:
+def compare_final_metrics(
+    left: dict[str, float], right: dict[str, float], tolerance: float, weights: WeightsVerdict
+) -> int:
     """Prints the metric that differs most; 0: all agree within `tolerance`, 1: they differ."""
     distances = {name: distance(left[name], right[name]) for name in left.keys() & right.keys()}
     worst = max(distances, key=distances.get)
@@ -76,11 +85,13 @@ def compare_final_metrics(left: dict[str, float], right: dict[str, float], toler
         f"{worst} {left[worst]:.6g} and {right[worst]:.6g}, "
         f"relative difference {distances[worst]:.2g}"
     )
-    unpaired = left.keys() ^ right.keys()
+    unpaired = sorted(left.keys() ^ right.keys())
     if not unpaired and distances[worst] <= tolerance:
-        print(f"within tolerance {tolerance:g}: {figures} at most")
+        most = f"{figures} at most" if distances[worst] else "the final metrics are identical"
+        print(f"within tolerance {tolerance:g}: {most}; {weights.text}")
         return 0
-    print(f"differs: {figures}" + "".join(f"; only one has {name}" for name in unpaired))
+    only_one = "".join(f"; only one has {name}" for name in unpaired)
+    print(f"differs: {figures}{only_one}; {weights.text}")
     return 1
 
 
@@ -95,27 +106,45 @@ def find_obstacles(a: Run, b: Run) -> list[str]:
     obstacles += [f"setting {line}" for line in differences]
     hash_a = a.data.get("sha256")
     hash_b = b.data.get("sha256")
-    if hash_a != hash_b:
+    if hash_a and hash_b and hash_a != hash_b:
         obstacles.append(f"the data differs: {hash_a} -> {hash_b}")
-    if not obstacles and not final_metrics(a).keys() & final_metrics(b).keys():
+    left_out = metrics_of_other_steps(a, b)
+    if not obstacles and not final_metrics(a, left_out).keys() & final_metrics(b, left_out).keys():
         obstacles.append("they have no metric in common")
     return obstacles
 
 
 def result_settings(run: Run) -> dict[str, Any]:
     """The settings that may change a number."""
-    settings = {key: value for key, value in run.config.items() if key not in NO_RESULT}
+    settings = {key: value for key, value in last_config(run).items() if key not in NO_RESULT}
     data = settings.get("data", {})
     return settings | {
         "data": {key: value for key, value in data.items() if key not in DATA_PLACES}
     }
 
 
+def last_config(run: Run) -> dict[str, Any]:
+    """The configuration of the last attempt, which may have extended the run."""
+    numbers = attempt_numbers(run.dir)
+    path = run.dir / "attempts" / str(numbers[-1] if numbers else 0) / "config.yaml"
+    return read_yaml(path) if path.exists() else run.config
+
+
+def change_notes(a: Run, b: Run) -> list[str]:
+    """What the attempts of each run had different."""
+    return [
+        f"{run.id}: {change}"
+        for run in (a, b)
+        for change in list_changes(run.record, read_attempts(run.dir))
+    ]
+
+
 def find_explanations(a: Run, b: Run) -> list[str]:
-    """What may explain a difference: other code, machine or threads."""
-    explanations = []
-    if code_identity(a) != code_identity(b):
-        explanations.append("the code differs; see: lab runs diff")
+    """What may explain a difference: other or unknown code and data, machine or threads."""
+    explanations = code_explanations(a, b)
+    unknown = [run.id for run in (a, b) if "sha256" not in run.data]
+    if unknown:
+        explanations.append(f"data are not compared: not recorded in {' and '.join(unknown)}")
     start_a = a.last_start
     start_b = b.last_start
     return explanations + list_differences(
@@ -123,29 +152,72 @@ def find_explanations(a: Run, b: Run) -> list[str]:
     )
 
 
-def code_identity(run: Run) -> tuple[str | None, str | None]:
-    code = run.record["code"]
-    return code.get("package_tree"), code.get("commit")
+def code_explanations(a: Run, b: Run) -> list[str]:
+    """Whether the code differs, or is unknown."""
+    unknown = [run.id for run in (a, b) if not run.record["code"].get("commit")]
+    if unknown:
+        return [f"code is not compared: not recorded in {' and '.join(unknown)}"]
+    if a.record["code"].get("tree") != b.record["code"].get("tree"):
+        return ["the code differs; see: lab runs diff"]
+    return []
 
 
-def metric_rows(run: Run) -> list[dict[str, Any]]:
-    """The logged results by step, without times; the last row is the final result."""
+def metrics_of_other_steps(a: Run, b: Run) -> set[str]:
+    """The metrics that cannot be compared, because another log.every_n_steps logged other steps.
+
+    They are means over the steps since the last row.
+    """
+    if steps_per_row(a) == steps_per_row(b):
+        return set()
+    left = steps_by_metric(a)
+    right = steps_by_metric(b)
+    return {name for name in left.keys() | right.keys() if left.get(name) != right.get(name)}
+
+
+def steps_per_row(run: Run) -> int | None:
+    return (last_config(run).get("log") or {}).get("every_n_steps")
+
+
+def steps_by_metric(run: Run) -> dict[str, list[int]]:
+    """The steps at which each metric was logged."""
+    steps: dict[str, list[int]] = {}
+    for row in metric_rows(run, set())[:-1]:
+        for name in row.keys() - ROW_KEYS:
+            steps.setdefault(name, []).append(row["step"])
+    return steps
+
+
+def format_left_out(a: Run, b: Run, left_out: set[str]) -> list[str]:
+    """A line about the metrics that are not compared, if there are any."""
+    if not left_out:
+        return []
+    names = ", ".join(sorted(left_out))
+    return [f"not compared: {names} (log.every_n_steps {steps_per_row(a)} and {steps_per_row(b)})"]
+
+
+def metric_rows(run: Run, left_out: set[str]) -> list[dict[str, Any]]:
+    """The logged results by step, without times and speed; the last row is the final result."""
     rows = []
     for line in read_metrics(run.dir):
         row = {
             key: value
             for key, value in line.items()
-            if key in ("step", "epoch") or key.startswith(RESULTS)
+            if key in ("step", "epoch") or is_result(key, left_out)
         }
         if row.keys() - ROW_KEYS:
             rows.append(row)
-    return [*rows, final_metrics(run)]
+    return [*rows, final_metrics(run, left_out)]
 
 
-def final_metrics(run: Run) -> dict[str, float]:
+def final_metrics(run: Run, left_out: set[str]) -> dict[str, float]:
     """The final results, without speed and memory."""
     metrics = read_row(str(run.dir))["metrics"]
-    return {name: number(value) for name, value in metrics.items() if name.startswith(RESULTS)}
+    return {name: number(value) for name, value in metrics.items() if is_result(name, left_out)}
+
+
+def is_result(name: str, left_out: set[str]) -> bool:
+    """Whether a key of a row is a metric that a repetition must have again."""
+    return name not in ROW_KEYS and name not in left_out and not SPEED.match(name)
 
 
 def distance(a: float, b: float) -> float:
@@ -155,28 +227,3 @@ def distance(a: float, b: float) -> float:
     if math.isfinite(a) and math.isfinite(b):
         return abs(a - b) / max(abs(a), abs(b))
     return math.inf
-
-
-def same_weights(a: Run, b: Run) -> bool | None:
-    """Whether the final weights are the same bytes; None when a run has no final checkpoint."""
-    paths = [run.checkpoints / "last.ckpt" for run in (a, b)]
-    if not all(path.exists() for path in paths):
-        return None
-    import torch  # slow, and nothing else here needs it
-
-    left, right = (
-        torch.load(path, map_location="cpu", weights_only=True)["state_dict"] for path in paths
-    )
-    if left.keys() != right.keys():
-        return False
-    return all(same_bytes(left[name], right[name]) for name in left)
-
-
-def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors have the same type, shape and bytes, so that NaN equals itself."""
-    import torch
-
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    bytes_a, bytes_b = (tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (a, b))
-    return torch.equal(bytes_a, bytes_b)

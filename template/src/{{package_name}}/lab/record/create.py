@@ -19,7 +19,7 @@ from typing import Any
 
 from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project, read_yaml
-from .atomic import plain_json, sha256, write_file, write_json
+from .atomic import sha256, write_file
 from .bundle import STORE, link_bundles
 from .environment import read_environment
 from .frozen import check_frozen_directory, freeze_code
@@ -27,6 +27,7 @@ from .packages import installed_packages
 from .process import process_facts, user
 from .run import SCHEMA, Run
 from .schema import Code, RunRecord
+from .seal import write_sealed
 from .snapshot import format_code
 
 ANSWERS = ".copier-answers.yml"  # its `_commit` is the version of the template
@@ -88,10 +89,10 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     write_run_files(directory.staging, request, packages)
     link_bundles(code, runs / STORE, directory.staging)
     record = build_record(project, request, directory, code, packages)
-    write_json(directory.staging / "run.json", record)
+    record = write_sealed(directory.staging / "run.json", record)
     create_checkpoint_dir(directory, request.checkpoints)
     os.rename(directory.staging, directory.final)
-    return Run(directory.final, plain_json(record), code)
+    return Run(directory.final, record, code)
 
 
 def refuse_tokens_in_request(request: RunRequest) -> None:

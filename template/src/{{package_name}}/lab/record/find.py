@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import LabError, nearest
-from .index import read_rows, run_directories
+from .index import RUN_ID, read_rows, run_directories
 from .ranking import rank_by_metric, require_metric
 from .run import Run
 
@@ -25,7 +25,8 @@ def find_run(runs: Path, word: str) -> Run:
     """
     if "/" in word and not word.startswith("@") and Path(word).is_dir():
         return Run.open(Path(word).resolve())
-    directories = {Path(directory).name: Path(directory) for directory in run_directories(runs)}
+    paths = [Path(directory) for directory in run_directories(runs)]
+    directories = {path.name: path for path in paths}
     if not directories:
         raise LabError(f"there are no runs in {runs} yet. Make one with: lab train trial=baseline")
     if word == "@last":
@@ -38,12 +39,19 @@ def find_run(runs: Path, word: str) -> Run:
     if len(run_ids) > 1:
         listed = ", ".join(sorted(run_ids)[:5])
         raise LabError(f"{word!r} means {len(run_ids)} runs: {listed}. Give more of the id.")
+    copies = [path for path in paths if path.name == run_ids[0]]
+    if len(copies) > 1:
+        raise LabError(
+            f"{run_ids[0]} lies in {len(copies)} directories, so one is a copy:\n"
+            + "".join(f"  {path}\n" for path in copies)
+            + "Move the copy elsewhere, or type the directory in place of the id."
+        )
     return Run.open(directories[run_ids[0]])
 
 
 def newest_directory(directories: dict[str, Path]) -> Path:
     """The directory of the newest run; of several in one second, the one written last."""
-    second = max(directories)[:15]
+    second = max(filter(RUN_ID.fullmatch, directories), default=max(directories))[:15]
     newest = [directory for run_id, directory in directories.items() if run_id[:15] == second]
     return max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns)
 
@@ -63,11 +71,17 @@ def best_directory(runs: Path, metric: str) -> Path:
 
 
 def matching_ids(runs: Path, run_ids: list[str], word: str) -> list[str]:
-    """The ids that `word` is or begins; if there is none, those of the runs with the tag `word`."""
+    """The names of the directories that `word` is or begins.
+
+    If there is none, those of the runs with the tag `word`, or whose directory was renamed from it.
+    """
     if word in run_ids:
         return [word]
     matches = [run_id for run_id in run_ids if run_id.startswith(word)]
-    return matches or [row["run_id"] for row in read_rows(runs) if word in row["tags"]]
+    if matches:
+        return matches
+    rows = read_rows(runs)
+    return [row["run_id"] for row in rows if word in row["tags"] or word == row["renamed_from"]]
 
 
 def run_parser(command: str, description: str) -> argparse.ArgumentParser:

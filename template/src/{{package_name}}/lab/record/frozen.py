@@ -10,8 +10,9 @@ from pathlib import Path
 from .. import env
 from ..errors import Failed, LabError, Refused
 from ..project import LAB, PACKAGE, Project
-from .atomic import read_json, write_json
+from .atomic import read_json, write_file, write_json
 from .bundle import STORE, checked_out_submodules, folder_name, write_bundles
+from .bundle_file import unpack_bundle
 from .git import Git, NoRepository
 from .schema import Code
 from .snapshot import snapshot
@@ -132,7 +133,7 @@ def repository_with(code: Code, top: Path, bundles: list[Path], new_git_dir: Pat
     """A git directory that has the recorded commit with all its files.
 
     It is the one of `top` when that has them. Else `new_git_dir` is created and filled from the
-    bundles; a thin bundle can be read only after its base was fetched.
+    bundles; the base of a thin one comes from `top`, or else from the remote.
 
     Raises:
         Failed: none of these places has the commit.
@@ -141,19 +142,38 @@ def repository_with(code: Code, top: Path, bundles: list[Path], new_git_dir: Pat
     if local and contains_commit(local, code):
         return local
     new_git_dir.mkdir()
-    git = Git(new_git_dir)
-    git("init", "-q", "--bare")
-    for base in (None, local, code.get("remote")):
-        sources = [base, *bundles] if base else bundles
-        for source in sources:
-            git.run("fetch", "-q", str(source), "+refs/*:refs/base/*")
+    git = Git(new_git_dir, {"GIT_DIR": str(new_git_dir)})
+    git("init", "-q", "--bare", "--template=", f"--object-format={object_format(code)}")
+    if local:
+        objects = Git(top)("rev-parse", "--path-format=absolute", "--git-path", "objects")
+        write_file(new_git_dir / "objects/info/alternates", f"{objects}\n")
+    for source in (None, code.get("remote")):
+        if source:
+            # A shallow clone beside it would have git fetch too little.
+            (new_git_dir / "objects/info/alternates").unlink(missing_ok=True)
+            git.run("fetch", "-q", source, "+refs/*:refs/base/*")
+        for bundle in bundles:
+            unpack_bundle(git, bundle)
         if contains_commit(new_git_dir, code):
             return new_git_dir
-    raise Failed(
-        f"the commit {code['commit']} is neither in {top}, nor whole in {bundles[-1]}, "
-        f"nor at the remote {code.get('remote')}. "
-        f"Fetch its base {code.get('head')} with: git fetch"
+    raise Failed(missing_commit(code, top, bundles[-1]))
+
+
+def missing_commit(code: Code, top: Path, bundle: Path) -> str:
+    """Where a commit was searched, and what brings it."""
+    text = f"the commit {code['commit']} is neither in {top}, nor whole in {bundle}"
+    if not code.get("remote"):
+        return f"{text}. Copy the whole directory of the run again."
+    needed = code.get("remote_base") or code["commit"]
+    return (
+        f"{text}, nor at the remote {code['remote']}.\n"
+        f"In a clone that has {needed[:12]} this works; git fetch may bring it."
     )
+
+
+def object_format(code: Code) -> str:
+    """The hash that the repository of a commit uses."""
+    return "sha1" if len(code["commit"]) == 40 else "sha256"
 
 
 def git_dir_of(top: Path) -> Path | None:
@@ -167,7 +187,7 @@ def git_dir_of(top: Path) -> Path | None:
 def contains_commit(git_dir: Path, code: Code) -> bool:
     """Whether a repository holds the commit and every file of its tree."""
     git = Git(git_dir, {"GIT_DIR": str(git_dir)})
-    return git.run("rev-list", "--objects", "-n", "1", code["commit"]).returncode == 0
+    return git.run("rev-list", "--objects", "--no-walk", code["commit"]).returncode == 0
 
 
 def frozen_directory() -> Path | None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from ..errors import Refused
 from ..machine.secrets import without_credentials
@@ -20,7 +22,11 @@ INHERITED = (
     "GIT_ASKPASS",
     "GIT_PROXY",
 )
+# They win over the user's: no program of a configuration runs, and no edit stays unseen.
 SETTINGS = (
+    "core.trustCtime=true",
+    "core.checkStat=default",
+    "core.ignoreStat=false",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
     "core.splitIndex=false",
@@ -28,6 +34,8 @@ SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.logAllRefUpdates=false",
     "core.quotePath=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
     "i18n.commitEncoding=UTF-8",
 )
 VARIABLES = {
@@ -60,22 +68,28 @@ class Git:
     directory: Path
     variables: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, stdin: str = "", file: FileIO | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Runs git; the caller looks at `returncode`.
+
+        Args:
+            file: what git reads in place of `stdin`, from where it stands.
 
         Raises:
             GitFailed: git is not installed.
         """
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
+        source: dict[str, Any] = {"stdin": file} if file else {"input": stdin}
         try:
             return subprocess.run(
                 ["git", *settings, *arguments],
                 cwd=self.directory,
                 env=inherited_environment() | VARIABLES | self.variables,
-                input=stdin,
                 capture_output=True,
                 encoding="utf-8",
                 errors="surrogateescape",
+                **source,
             )
         except FileNotFoundError as error:
             raise GitFailed("git is not installed here, so the code cannot be recorded") from error
@@ -159,18 +173,29 @@ def ownership_message(directory: Path, stderr: str) -> str:
     )
 
 
-def remote_url(git: Git, branch: str | None) -> str | None:
-    """The URL, without credentials, of the branch's remote, else of origin, else of the first."""
+@dataclass(frozen=True)
+class Remote:
+    """A remote of a repository; its URL has no credentials."""
+
+    name: str
+    url: str
+
+
+def remote_of(git: Git, branch: str | None) -> Remote | None:
+    """The remote of a branch, else origin, else the first; None when there is none."""
     pattern = r"^(remote\..*\.url|branch\..*\.remote)$"
     lines = git.run("config", "--get-regexp", pattern).stdout.splitlines()
-    settings = dict(line.split(" ", 1) for line in lines if " " in line)
-    urls = {}
-    for key, value in settings.items():
-        if key.startswith("remote."):
-            name = key.removeprefix("remote.").removesuffix(".url")
-            urls[name] = value
-    if not urls:
-        return None
-    remote = settings.get(f"branch.{branch}.remote", "origin")
-    first_url = next(iter(urls.values()))
-    return without_credentials(urls.get(remote) or first_url)
+    urls: dict[str, str] = {}
+    remotes_of_branches = {}
+    for line in lines:
+        key, _, value = line.partition(" ")
+        kind, _, rest = key.partition(".")
+        name = rest.rpartition(".")[0]
+        if kind == "branch":
+            remotes_of_branches[name] = value
+        else:
+            urls.setdefault(name, value)  # git fetches from the first of several
+    for name in (remotes_of_branches.get(branch), "origin", *urls):
+        if name in urls:
+            return Remote(name, without_credentials(urls[name]))
+    return None

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from .atomic import read_json
+from .attempt_files import read_attempts
+from .changes import list_changes
 from .json_lines import read_lines
 from .row_cache import read_through_cache
-from .schema import Row
+from .schema import Row, Summary
 from .status import JobStateOf, status_of
 from .summary import summarise
 
-UNLISTED = ("schema", "code", "config_sha256")  # keys of a summary that a row leaves out
+UNLISTED = ("schema", "code", "config_sha256", "sha256")  # keys of a summary that a row leaves out
 # Keys that every row has; None where the summary does not say.
 OPTIONAL = (
     "created",
@@ -38,11 +41,12 @@ MANY = 300  # runs, from which on the cache saves more time than it costs
 
 
 def run_directories(runs: Path) -> Iterator[str]:
-    """Every run directory: runs/<trial>/<run_id>."""
+    """Every run directory: runs/<trial>/<run_id>, also under the name that it was renamed to."""
     for trial in subdirectories(str(runs)):
         for name in subdirectories(f"{runs}/{trial}"):
-            if RUN_ID.fullmatch(name):
-                yield f"{runs}/{trial}/{name}"
+            directory = f"{runs}/{trial}/{name}"
+            if RUN_ID.fullmatch(name) or os.path.exists(f"{directory}/run.json"):
+                yield directory
 
 
 def subdirectories(directory: str) -> list[str]:
@@ -67,8 +71,11 @@ def read_rows(runs: Path, job_state_of: JobStateOf | None = None) -> list[Row]:
         rows = [read(directory) for directory in directories]
     else:
         rows = read_through_cache(runs, directories, read)
+    n_directories = Counter(recorded_id(row) for row in rows)
+    for row in rows:
+        row["is_copied"] = n_directories[recorded_id(row)] > 1
     # The end of an id is random: within a second, `created` has the order.
-    return sorted(rows, key=lambda row: (row["run_id"][:15], row["created"] or ""), reverse=True)
+    return sorted(rows, key=lambda row: (recorded_id(row)[:15], row["created"] or ""), reverse=True)
 
 
 def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
@@ -82,12 +89,27 @@ def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
         summary["status"] = status_of(folder, job_state_of, record)
     row: Row = dict.fromkeys(OPTIONAL)
     row |= {key: value for key, value in summary.items() if key not in UNLISTED}
+    is_renamed = summary.get("run_id") not in (None, folder.name)
+    row["renamed_from"] = summary["run_id"] if is_renamed else None
     row["run_id"] = folder.name
     row["run_dir"] = directory
     row["tags"] = read_tags(folder)
+    row["changes"] = read_changes(folder, summary)
     row["metrics"] = summary.get("metrics") or {}
     row["trial"] = summary.get("trial") or folder.parent.name.replace("+", "/")
     return row
+
+
+def recorded_id(row: Row) -> str:
+    """The id of a run, also when its directory was renamed."""
+    return row["renamed_from"] or row["run_id"]
+
+
+def read_changes(folder: Path, summary: Summary) -> list[str]:
+    """What the attempts of a run had different; the summaries of an older lab do not say it."""
+    if "changes" in summary or (summary.get("n_attempts") or 0) < 2:
+        return summary.get("changes") or []
+    return list_changes(read_json(folder / "run.json") or {}, read_attempts(folder))
 
 
 def read_tags(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from ..project import Project
 from .filters import FILTERS, parse_filter, sort_rows
 from .index import read_rows
+from .marks import format_legend, status_with_mark
 from .ranking import require_metric
 from .schema import Row
 from .status import JobStateOf
@@ -26,7 +27,7 @@ COLOURS = {"finished": 32, "failed": 31, "lost": 31, "interrupted": 33, "running
 # Widths of the table's columns, in characters.
 GAP = 2
 ID_WIDTH = 22
-STATUS_WIDTH = 11
+STATUS_WIDTH = 11  # least
 TRIAL_WIDTHS = (5, 18)  # least and most
 METRIC_WIDTH = 8  # least
 REMARK_WIDTH = 6  # least
@@ -88,6 +89,7 @@ def write_csv(rows: list[Row]) -> None:
 class TableLayout:
     """The widths of a table's columns, in characters; `metric_widths` is by metric, in order."""
 
+    status_width: int
     trial_width: int
     metric_widths: dict[str, int]
     remark_width: int  # less than REMARK_WIDTH: no room for remarks
@@ -96,15 +98,20 @@ class TableLayout:
 def format_table(rows: list[Row], metrics: list[str], width: int, colour: bool) -> str:
     """Id, status, trial, then as many metrics as fit, then tags and the reason for the run.
 
+    Below are the meanings of the marks at the statuses.
+
     Args:
         metrics: those to show first.
         width: of the table, in characters.
     """
     layout = plan_layout(rows, metrics, width)
-    head = f"{'run':<{ID_WIDTH}}  {'status':<{STATUS_WIDTH}}  {'trial':<{layout.trial_width}}"
+    head = (
+        f"{'run':<{ID_WIDTH}}  {'status':<{layout.status_width}}  {'trial':<{layout.trial_width}}"
+    )
     for metric, metric_width in layout.metric_widths.items():
         head += f"  {metric:>{metric_width}}"
-    return "\n".join([head, *(format_row(row, layout, colour) for row in rows)])
+    lines = [format_row(row, layout, colour) for row in rows]
+    return "\n".join([head, *lines, *format_legend(rows)])
 
 
 def plan_layout(rows: list[Row], metrics: list[str], width: int) -> TableLayout:
@@ -112,7 +119,8 @@ def plan_layout(rows: list[Row], metrics: list[str], width: int) -> TableLayout:
     least, most = TRIAL_WIDTHS
     longest_trial = max(len(row["trial"]) for row in rows)
     trial_width = min(most, max(least, longest_trial))
-    used = ID_WIDTH + GAP + STATUS_WIDTH + GAP + trial_width
+    status_width = max(STATUS_WIDTH, *(len(status_with_mark(row)) for row in rows))
+    used = ID_WIDTH + GAP + status_width + GAP + trial_width
     existing = {metric: None for row in rows for metric in row["metrics"]}
     metric_widths = {}
     for metric in dict.fromkeys([*metrics, *FAVOURITES, *existing]):
@@ -120,12 +128,12 @@ def plan_layout(rows: list[Row], metrics: list[str], width: int) -> TableLayout:
         if metric in existing and used + GAP + metric_width <= width:
             metric_widths[metric] = metric_width
             used += GAP + metric_width
-    return TableLayout(trial_width, metric_widths, remark_width=width - used - GAP)
+    return TableLayout(status_width, trial_width, metric_widths, remark_width=width - used - GAP)
 
 
 def format_row(row: Row, layout: TableLayout, colour: bool) -> str:
     """One line of the table."""
-    status = f"{row['status']:<{STATUS_WIDTH}}"
+    status = f"{status_with_mark(row):<{layout.status_width}}"
     if colour:
         status = f"\033[{COLOURS[row['status']]}m{status}\033[0m"
     trial = ellipsis(row["trial"], layout.trial_width)

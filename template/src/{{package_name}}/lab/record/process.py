@@ -21,6 +21,7 @@ def process_facts() -> ProcessFacts:
     """The facts of this process."""
     return {
         "host": platform.node(),
+        "cwd": os.getcwd(),
         "pid": os.getpid(),
         "pid_space": pid_space(),
         "pid_started": pid_started(os.getpid()),

@@ -16,19 +16,22 @@ from .bundle import STORE, checked_out_submodules
 from .filters import FILTERS, parse_filter
 from .git import Git
 from .index import read_rows, run_directories
-from .ranking import rank_by_metric
-from .schema import Row
+from .needed import Protection
+from .status import JobStateOf
 
 DESCRIPTION = (
     "Deletes runs; without --yes it only says which. It never deletes a run that is queued or "
-    "running, has a tag, is the parent of another, is named in a trial's README or is among the "
-    "best of its trial."
+    "running, has a tag, is the parent of another, is named in a trial's README, is among the "
+    "best of its trial, has the best checkpoint of its trial, or finished before a later attempt "
+    "failed."
 )
 DEFAULT_FILTER = "status=failed,interrupted,lost"
 DAY_S = 86400
 
 
-def prune_command(project: Project, args: list[str]) -> None:
+def prune_command(
+    project: Project, args: list[str], job_state_of: JobStateOf | None = None
+) -> None:
     """`lab runs prune`.
 
     Raises:
@@ -49,13 +52,12 @@ def prune_command(project: Project, args: list[str]) -> None:
     parser.add_argument("--yes", action="store_true", help="really delete")
     options = parser.parse_args(args)
     filters = [parse_filter(text) for text in options.where or [DEFAULT_FILTER]]
-    rows = read_rows(project.paths.runs)
-    needed = needed_runs(rows, project.source / "trials", options.keep_best, options.metric)
-    unneeded = [
-        row
-        for row in rows
-        if row["run_id"] not in needed and all(wanted.matches(row) for wanted in filters)
-    ]
+    rows = read_rows(project.paths.runs, job_state_of)
+    trials = project.source / "trials"
+    protection = Protection(rows, trials, options.keep_best, options.metric, job_state_of)
+    by_rows = protection.needed_by_rows()
+    wanted = [row for row in rows if all(condition.matches(row) for condition in filters)]
+    unneeded = [row for row in wanted if not protection.is_needed(row, by_rows)]
     verb = "deleting" if options.yes else "would delete"
     for row in unneeded:
         print(verb, row["run_id"], row["status"], row["trial"])
@@ -63,23 +65,6 @@ def prune_command(project: Project, args: list[str]) -> None:
         delete_runs([Path(row["run_dir"]) for row in unneeded], project)
     hint = "; to delete them add: --yes" if unneeded and not options.yes else ""
     print(f"{len(unneeded)} of {len(rows)} runs{hint}")
-
-
-def needed_runs(rows: list[Row], trials: Path, n_best: int, metric: str) -> set[str]:
-    """Ids of the runs that are never deleted; DESCRIPTION says which."""
-    pages = [path.read_text(encoding="utf-8", errors="replace") for path in trials.glob("*/*.md")]
-    text = "\n".join(pages)
-    needed = set()
-    for row in rows:
-        if row["tags"] or row["status"] in ("queued", "running") or row["run_id"] in text:
-            needed.add(row["run_id"])
-        if row["parent"]:
-            needed.add(row["parent"])
-    finished = [row for row in rows if row["status"] == "finished"]
-    for trial in {row["trial"] for row in finished}:
-        of_trial = [row for row in finished if row["trial"] == trial]
-        needed |= {row["run_id"] for row in rank_by_metric(of_trial, metric)[:n_best]}
-    return needed
 
 
 def delete_runs(directories: list[Path], project: Project) -> None:

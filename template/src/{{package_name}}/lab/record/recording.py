@@ -7,15 +7,15 @@ import errno
 import os
 import shutil
 import threading
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from .. import env
 from ..errors import Failed, LabError
+from ..failure import debugging, describe, is_interruption
 from ..project import Project
-from .attempt import Attempt
+from .attempt import TRACEBACK, Attempt
 from .attempt_files import read_attempts
 from .begin import begin_attempt
 from .run import Run
@@ -70,14 +70,14 @@ def record_attempt(
     try:
         yield recording
     except BaseException as error:
-        shown = error_to_show(error, run)
+        shown = error_to_show(error, run, attempt)
         status = status_for(error)
         if status == "interrupted":
             attempt.end(status, recording.metrics, **recording.measured)
             print(f"interrupted; {how_it_continues(run)}")
         else:
             attempt.end(status, recording.metrics, exception=error, **recording.measured)
-        if shown is error:
+        if shown is error or debugging():
             raise
         raise shown from error
     else:
@@ -98,8 +98,7 @@ def keep_heartbeat(attempt: Attempt, stop: threading.Event) -> None:
 
 def status_for(error: BaseException) -> str:
     """The status of an attempt that `error` ended: interrupted or failed."""
-    # Lightning turns Ctrl-C into SystemExit.
-    if isinstance(error, KeyboardInterrupt | SystemExit):
+    if is_interruption(error):
         return "interrupted"
     if isinstance(error, LabError) and error.exit_code in (0, 130):
         return "interrupted"
@@ -115,12 +114,12 @@ def how_it_continues(run: Run) -> str:
     return f"continue with: lab resume {run.id}"
 
 
-def error_to_show(error: BaseException, run: Run) -> BaseException:
+def error_to_show(error: BaseException, run: Run, attempt: Attempt) -> BaseException:
     """The exception that the user sees in place of `error`.
 
-    An error that no user's mistake explains is printed with its traceback.
+    Of an error that no message explains it is the last line of the project's own code, and the error.
     """
-    if isinstance(error, KeyboardInterrupt | SystemExit):
+    if is_interruption(error):
         return KeyboardInterrupt()
     if isinstance(error, LabError):
         return error
@@ -129,9 +128,8 @@ def error_to_show(error: BaseException, run: Run) -> BaseException:
     # Lightning's exception for a mistake of the user.
     if type(error).__name__ == "MisconfigurationException":
         return LabError(str(error))
-    traceback.print_exception(error)
-    first_line = str(error).partition("\n")[0]
-    return Failed(f"{type(error).__name__}: {first_line}; recorded in {run.dir}")
+    file = os.path.relpath(attempt.dir / TRACEBACK)
+    return Failed(f"the training failed. Its whole traceback:\n{file}\n{describe(error)}")
 
 
 def full_disk(error: OSError, run: Run) -> Failed:

@@ -22,7 +22,7 @@ from .schema import Row
 if TYPE_CHECKING:
     import sqlite3
 
-FORMAT = 1  # of the rows in the cache; an older cache is thrown away
+FORMAT = 2  # of the rows in the cache; an older cache is thrown away
 LOCK_TIMEOUT_S = 1
 NOT_STORED = ("queued", "running")  # these rows change while summary.json does not
 

@@ -9,8 +9,9 @@ from typing import Any
 from ..errors import LabError
 from ..project import read_yaml
 from .atomic import read_json, write_json
-from .attempt_files import last_attempt
+from .attempt_files import last_attempt, read_attempts
 from .schema import Code, RunRecord, StartRecord
+from .seal import is_sealed, seal
 
 SCHEMA = 1
 # Keys that records of an older schema may lack.
@@ -87,13 +88,20 @@ class Run:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The fingerprint of the data file that the last attempt read; empty when it has none."""
-        return self.last_start.get("data") or {}
+        """The newest fingerprint of the data that an attempt read; empty when none has one."""
+        fingerprints = [attempt.start.get("data") for attempt in read_attempts(self.dir)]
+        return next((data for data in reversed(fingerprints) if data), {})
 
     def update(self, **fields: object) -> None:
         """Changes entries of run.json (`job`, once the scheduler has answered)."""
-        self.record = self.record | fields
-        write_json(self.dir / "run.json", self.record)
+        path = self.dir / "run.json"
+        record = read_json(path) or self.record
+        changed = record | fields
+        # A record that was edited by hand must not look right afterwards.
+        if is_sealed(record):
+            changed = seal(changed)
+        write_json(path, changed)
+        self.record = self.record | changed
 
 
 def upgraded(record: dict[str, Any], run_dir: Path) -> RunRecord:

@@ -33,13 +33,15 @@ class Code(TypedDict, total=False):
     branch: str | None  # None when HEAD is detached
     prefix: str  # of the project in its repository: "" or with a slash at the end
     remote: str | None  # URL without credentials
-    n_changed: int
-    n_untracked: int
+    remote_name: str | None  # such as origin
+    n_changed: int  # files of HEAD that are changed or deleted
+    n_untracked: int  # files that HEAD has not
     skipped: list[SkippedFile]
     submodules: list[Code]
     package_tree: str  # git's hash of src/<package>
     trial_tree: str | None  # git's hash of the trial's directory
-    base: str | None  # commit of the whole bundle that the thin one needs
+    base: str | None  # commit of the whole bundle that the other one needs
+    remote_base: str | None  # commit at the remote, which the bundles leave out
     bundle: str  # thin, full or pushed; see write_bundles
     complete: bool  # whether the code was recorded
     reason: str  # why not
@@ -55,6 +57,7 @@ class ProcessFacts(TypedDict, total=False):
     """
 
     host: str
+    cwd: str  # the directory in which it was started
     pid: int
     pid_space: str
     pid_started: str | None  # clock ticks since boot, which differ when a pid is used again
@@ -97,6 +100,7 @@ class RunRecord(TypedDict, total=False):
     env: Environment
     files: dict[str, str]  # sha256 by file name
     job: dict[str, Any]  # site, scheduler, id
+    sha256: str  # of all other entries; so in every JSON file of the record, see seal.py
 
 
 class StartRecord(ProcessFacts, total=False):
@@ -112,6 +116,11 @@ class StartRecord(ProcessFacts, total=False):
     device: str
     world_size: int
     data: dict[str, Any]  # fingerprint: path, sha256, size_bytes, mtime_ns, n; or not_recorded: why
+    exact: bool  # of an attempt that resumes: whether it goes on bit for bit
+    inexact_because: list[str]  # why not
+    overrides: list[str]  # settings of this attempt that differ from the run's
+    files: dict[str, str]  # sha256 of this attempt's bundles, by the path from the run directory
+    sha256: str
 
 
 class RaisedError(TypedDict):
@@ -119,7 +128,7 @@ class RaisedError(TypedDict):
 
     type: str
     line: str
-    traceback: str
+    place: str | None  # file:line: code, of the project's own code
 
 
 class EndRecord(TypedDict, total=False):
@@ -136,8 +145,9 @@ class EndRecord(TypedDict, total=False):
     peak_memory_bytes: int
     peak_gpu_bytes: int | None
     metrics: dict[str, float]
-    files: dict[str, str]  # sha256 by file name
+    files: dict[str, str]  # sha256 by the path from the run directory
     checkpoints: dict[str, dict[str, Any]]  # bytes and sha256 by file name
+    sha256: str
 
 
 class Summary(TypedDict, total=False):
@@ -163,11 +173,15 @@ class Summary(TypedDict, total=False):
     gpu_seconds: float | None
     energy_j: float | None
     n_attempts: int
+    changes: list[str]  # what attempts had different, a line each; see changes.py
     status: str
+    sha256: str
 
 
 class Row(Summary, total=False):
     """A run in a list of runs: its summary, its tags and where it is."""
 
     run_dir: str
+    renamed_from: str | None  # the recorded id, when the directory has another name
+    is_copied: bool  # in a list of all runs: another directory has the same recorded id
     tags: list[str]

@@ -10,7 +10,9 @@ from typing import Any
 
 from ..project import Project
 from .attempt_files import AttemptFiles, read_attempts
+from .changes import other_codes
 from .find import find_run, run_parser
+from .identity import identity_problems
 from .index import read_row
 from .json_lines import read_lines
 from .list import format_value
@@ -27,6 +29,7 @@ OF_ROW = (
     "metrics",
     "tags",
     "n_attempts",
+    "changes",
     "seconds",
     "gpu_seconds",
     "energy_j",
@@ -45,7 +48,7 @@ def show_command(project: Project, args: list[str], job_state_of: JobStateOf | N
     if options.json:
         print(json.dumps(as_dict(run, row), indent=1))
     else:
-        print(format_run(run, row))
+        print(format_run(run, row, identity_problems(run, project.paths.runs)))
 
 
 def as_dict(run: Run, row: Row) -> dict[str, Any]:
@@ -54,12 +57,14 @@ def as_dict(run: Run, row: Row) -> dict[str, Any]:
     return run.record | {key: row[key] for key in OF_ROW} | {"attempts": attempts}
 
 
-def format_run(run: Run, row: Row) -> str:
-    """The page of a run: a line for each fact, then what to type next."""
+def format_run(run: Run, row: Row, warnings: list[str]) -> str:
+    """The page of a run: warnings, a line for each fact, then what to type next."""
     attempts = read_attempts(run.dir)
     facts = [
+        *(("warning", warning) for warning in warnings),
         *record_facts(run, row),
         *attempt_facts(attempts),
+        *change_facts(run, row, attempts),
         ("forecast", format_forecast(attempts, row)),
         *((name, format_value(value)) for name, value in row["metrics"].items()),
         ("directory", str(run.dir)),
@@ -101,8 +106,18 @@ def attempt_facts(attempts: list[AttemptFiles]) -> list[tuple[str, str]]:
         facts += [("", f"environment {change}") for change in changes[:MAX_CHANGES]]
         exception = attempt.end.get("exception")
         if exception:
+            facts.append(("", exception.get("place")))
             facts.append(("", exception["line"]))
     return facts
+
+
+def change_facts(run: Run, row: Row, attempts: list[AttemptFiles]) -> list[tuple[str, str]]:
+    """What the attempts had different, and how to see their code."""
+    codes = other_codes(run.record["code"], attempts)
+    return [
+        *(("changed", change) for change in row["changes"]),
+        *(("", f"lab runs code {run.id} --attempt {n}") for n in codes),
+    ]
 
 
 def format_attempt(attempt: AttemptFiles) -> str:

@@ -10,13 +10,13 @@ import shutil
 import stat
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import Refused
 from ..machine.secrets import find_tokens, has_secret_name, refuse_tokens
 from ..project import Project
-from .git import Git, GitFailed, Repository, locate, remote_url
+from .git import Git, GitFailed, Repository, locate, remote_of
+from .printable import printable
 from .schema import Code, SkippedFile
 
 ROUNDS = 3  # how often the tree is read again when it changes while it is read
@@ -41,15 +41,6 @@ def snapshot_command(project: Project, args: list[str]) -> None:
         print(f"{code['commit']} {code['ref']}\n{format_code(code)}")
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What a snapshot has that HEAD has not."""
-
-    n_changed: int
-    n_untracked: int
-    skipped: list[SkippedFile]
-
-
 def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -> Code:
     """Freezes the work tree around `directory`.
 
@@ -70,12 +61,14 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
         git = Git(repository.top, {"GIT_INDEX_FILE": str(index)})
         gitlinks = unhide_files(git)
         submodules = freeze_submodules(git, gitlinks, max_file_mb, allow)
-        changes = add_changes(git, max_file_mb * 1e6, allow)
+        skipped = add_changes(git, max_file_mb * 1e6, allow)
         tree = git("write-tree")
         commit = repository.head
         if tree != repository.head_tree:
             commit = commit_tree(git, tree, repository.head)
     git = Git(repository.top)
+    remote = remote_of(git, repository.branch)
+    n_changed, n_new = count_changes(git, repository.head_tree, tree)
     return {
         "commit": commit,
         "tree": tree,
@@ -84,10 +77,11 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
         "head": repository.head,
         "branch": repository.branch,
         "prefix": repository.prefix,
-        "remote": remote_url(git, repository.branch),
-        "n_changed": changes.n_changed,
-        "n_untracked": changes.n_untracked,
-        "skipped": changes.skipped,
+        "remote": remote.url if remote else None,
+        "remote_name": remote.name if remote else None,
+        "n_changed": n_changed,
+        "n_untracked": n_new,
+        "skipped": skipped,
         "submodules": submodules,
     }
 
@@ -142,29 +136,29 @@ def freeze_submodules(git: Git, paths: list[str], max_file_mb: float, allow: boo
     return submodules
 
 
-def add_changes(git: Git, max_bytes: float, allow: bool) -> Changes:
+def add_changes(git: Git, max_bytes: float, allow: bool) -> list[SkippedFile]:
     """Adds every change to the copied index, until git sees no difference any more.
+
+    Returns:
+        The new files that were left out.
 
     Raises:
         Refused: the tree keeps changing, or a token was found.
     """
-    all_changed: set[str] = set()
-    all_untracked: set[str] = set()
     for _ in range(ROUNDS + 1):
         changed = git.paths("diff-files", "--name-only", "--ignore-submodules=all", "-z")
         listed = git.paths("ls-files", "-o", "--exclude-standard", "-z")
         untracked, skipped = select_untracked(git.directory, listed, max_bytes)
         if not changed and not untracked:
-            return Changes(len(all_changed), len(all_untracked), skipped)
+            return skipped
         paths = list(dict.fromkeys([*changed, *untracked]))
         if not allow:
             refuse_tokens_in_files(git.directory, paths)
-        all_changed |= set(changed) - all_untracked
-        all_untracked |= set(untracked)
         names = "".join(f"{path}\0" for path in paths)
         git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
+    names = ", ".join(map(printable, paths[:3]))
     raise Refused(
-        f"these files keep changing while they are recorded: {', '.join(paths[:3])}. "
+        f"these files keep changing while they are recorded: {names}. "
         "Stop what writes them, or have git ignore them."
     )
 
@@ -197,7 +191,7 @@ def select_untracked(
     if total_bytes > TOTAL_FACTOR * max_bytes:
         raise Refused(
             f"{len(selected)} files ({total_bytes / 1e9:.1f} GB) are neither tracked nor ignored "
-            f"by git, for example {selected[0]}. Name those that are not code in .gitignore."
+            f"by git, for example {printable(selected[0])}. Name those that are not code in .gitignore."
         )
     return selected, skipped
 
@@ -212,12 +206,13 @@ def refuse_tokens_in_files(top: Path, paths: list[str]) -> None:
     for path in paths:
         try:
             if stat.S_ISREG(os.lstat(top / path).st_mode):
-                tokens += find_tokens((top / path).read_bytes(), path)
+                tokens += find_tokens((top / path).read_bytes(), printable(path))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise Refused(
-                f"cannot read {top / path} ({error.strerror}), so the code cannot be recorded"
+                f"cannot read {printable(top / path)} ({error.strerror}), "
+                "so the code cannot be recorded"
             ) from error
     refuse_tokens(tokens)
 
@@ -227,7 +222,8 @@ def commit_tree(git: Git, tree: str, head: str | None) -> str:
     date = "0 +0000"
     parents = []
     if head:
-        date = git("show", "-s", "--format=%ct +0000", head)
+        # Not `git show`, which would run programs that the user's configuration names.
+        date = git("rev-list", "--no-walk", "--timestamp", head).split()[0] + " +0000"
         parents = ["-p", head]
     identity = {}
     for role in ("AUTHOR", "COMMITTER"):
@@ -237,6 +233,21 @@ def commit_tree(git: Git, tree: str, head: str | None) -> str:
     message = "The working tree as it was run"
     as_lab = Git(git.directory, git.variables | identity)
     return as_lab("commit-tree", "--no-gpg-sign", *parents, "-m", message, tree)
+
+
+def count_changes(git: Git, before: str | None, after: str) -> tuple[int, int]:
+    """How many files of a tree are changed or deleted in another one, and how many are new there.
+
+    Args:
+        before: None stands for a tree without files.
+    """
+    if before == after:
+        return 0, 0
+    if before is None:
+        return 0, len(git.paths("ls-tree", "-r", "-z", "--name-only", after))
+    states = git.paths("diff-tree", "-r", "-z", "--no-renames", "--name-status", before, after)[::2]
+    n_new = states.count("A")
+    return len(states) - n_new, n_new
 
 
 def create_ref(git: Git, commit: str) -> str:
@@ -271,12 +282,12 @@ def format_code(code: Code) -> str:
     """
     if not code.get("commit"):
         return f"not recorded: {code.get('reason', 'unknown')}"
-    branch = code.get("branch") or "no branch"
+    branch = printable(code.get("branch") or "no branch")
     head = code.get("head") or ""
     text = f"{code['commit'][:12]} = {branch} {head[:12]}"
     if code.get("dirty"):
         text += f" + {code['n_changed']} changed and {code['n_untracked']} new files"
-    skipped = [f"{file['path']} ({file['reason']})" for file in code.get("skipped", [])]
+    skipped = [f"{printable(file['path'])} ({file['reason']})" for file in code.get("skipped", [])]
     if skipped:
         text += f"; left out: {', '.join(skipped)}"
     return text

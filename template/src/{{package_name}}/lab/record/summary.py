@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .attempt_files import AttemptFiles, read_attempts
+from .changes import list_changes
 from .metrics_file import last_metrics
 from .schema import RunRecord, Summary
 
@@ -38,6 +39,7 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
         "gpu_seconds": total_of(attempts, "gpu_seconds"),
         "energy_j": total_of(attempts, "energy_j"),
         "n_attempts": len(attempts),
+        "changes": list_changes(record, attempts),
     }
 
 

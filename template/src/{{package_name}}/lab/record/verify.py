@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
-from .. import env
-from ..errors import Failed, LabError
-from ..project import LAB, PACKAGE, Project
-from .atomic import sha256
-from .attempt_files import last_attempt
+from ..errors import Failed, NotComparable
+from ..project import PACKAGE, Project
+from .attempt_files import read_attempts
+from .changes import list_changes
 from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
-from .frozen import unpack_code
+from .identity import identity_problems
+from .recorded_data import find_recorded_data, verify_data
 from .run import Run
+from .verify_code import check_code
+from .verify_files import Part, check_record, check_settings
+from .verify_results import check_checkpoints, check_metrics
 
 
 def verify_command(project: Project, args: list[str]) -> int:
@@ -40,60 +39,62 @@ def verify_command(project: Project, args: list[str]) -> int:
     if options.other:
         other = find_run(project.paths.runs, options.other)
         return compare_results(run, other, options.tolerance)
-    problems = find_problems(run, project.root)
+    parts = check_parts(run, project.root)
+    problems = identity_problems(run, project.paths.runs) + list_problems(parts)
+    remarks = [f"{part.name}: {line}" for part in parts for line in part.unchecked]
+    remarks += [f"note: {change}" for change in list_changes(run.record, read_attempts(run.dir))]
     if problems:
-        raise Failed("\n  ".join([f"{run.id} is not as recorded:", *problems]))
-    print(f"{run.id}: code, settings, metrics, checkpoints and data are as recorded")
+        raise Failed("\n  ".join([f"{run.id} is not as recorded:", *problems, *remarks]))
+    whole = [part.name for part in parts if not part.unchecked]
+    print("\n  ".join([f"{run.id}: {join_names(whole)} as recorded", *remarks]))
     return 0
 
 
 def find_problems(run: Run, root: Path) -> list[str]:
     """What of a run is no longer as recorded, a line each. `root` is the project's."""
-    return file_problems(run) + code_problems(run, root) + data_problems(run, root)
+    return list_problems(check_parts(run, root))
 
 
-def file_problems(run: Run) -> list[str]:
-    """The files of the record and the checkpoints that are missing or have another hash."""
-    missing = []
-    changed = []
-    for path, expected in recorded_hashes(run).items():
-        if not path.exists():
-            missing.append(f"{path} is missing")
-        elif sha256(path) != expected:
-            changed.append(f"{path} was changed")
-    return missing + changed
+def check_parts(run: Run, root: Path) -> list[Part]:
+    """Every part of a run, compared with its record."""
+    return [
+        check_code(run, root),
+        check_settings(run),
+        check_record(run),
+        check_metrics(run),
+        check_checkpoints(run),
+        check_data(run, root),
+    ]
 
 
-def recorded_hashes(run: Run) -> dict[Path, str]:
-    """The sha256 of every file that the record and its last attempt name."""
-    attempt = last_attempt(run.dir)
-    end = attempt.end if attempt else {}
-    hashes = {}
-    for name, recorded in (run.record["files"] | end.get("files", {})).items():
-        hashes[run.dir / name] = recorded
-    for name, checkpoint in end.get("checkpoints", {}).items():
-        hashes[run.checkpoints / name] = checkpoint["sha256"]
-    return hashes
+def list_problems(parts: list[Part]) -> list[str]:
+    """The problems of all parts; a file that two parts name is told once."""
+    return list(dict.fromkeys(problem for part in parts for problem in part.problems))
 
 
-def code_problems(run: Run, root: Path) -> list[str]:
-    """Whether the frozen code can be written out."""
-    with tempfile.TemporaryDirectory(prefix="lab-verify-") as temporary:
-        try:
-            unpack_code(run.record["code"], root, run.dir, Path(temporary, "code"))
-        except LabError as error:
-            return [f"code: {error}"]
-    return []
+def join_names(names: list[str]) -> str:
+    """The subject and verb of a sentence about these parts."""
+    if not names:
+        return "nothing can be shown to be"
+    if len(names) == 1:
+        return f"{names[0]} is"
+    return f"{', '.join(names[:-1])} and {names[-1]} are"
+
+
+def check_data(run: Run, root: Path) -> Part:
+    """Whether the data is what the newest attempt that recorded it read."""
+    if "sha256" not in run.data:
+        return Part("data", unchecked=["not recorded"])
+    return Part("data", data_problems(run, root))
 
 
 def data_problems(run: Run, root: Path) -> list[str]:
     """Whether every byte of the data file is as recorded."""
     recorded = run.data
-    if "sha256" not in recorded:
-        return []
-    path = Path(recorded["path"])
-    if not path.exists():
-        return [f"the data file {path} is missing"]
+    try:
+        path = find_recorded_data(Project(root, PACKAGE), run)
+    except NotComparable as error:
+        return [str(error)]
     done = verify_data(path, root)
     if done.returncode:
         message = done.stderr.strip().splitlines()[-1]
@@ -101,13 +102,3 @@ def data_problems(run: Run, root: Path) -> list[str]:
     if json.loads(done.stdout)["sha256"] != recorded["sha256"]:
         return [f"the data in {path} was changed"]
     return []
-
-
-def verify_data(path: Path, root: Path) -> subprocess.CompletedProcess[str]:
-    """`lab data verify PATH --json`, as a process.
-
-    What reads records imports neither HDF5 nor NumPy.
-    """
-    command = [sys.executable, "-m", f"{PACKAGE}.lab", "data", "verify", str(path), "--json"]
-    variables = os.environ | {"PYTHONPATH": str(LAB.parent.parent), env.PROJECT: str(root)}
-    return subprocess.run(command, env=variables, capture_output=True, text=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
@@ -12,6 +13,7 @@ from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig
 
 from ..errors import LabError
+from ..failure import message_of, place_of
 
 
 def build(config: DictConfig, key: str, **arguments: Any) -> Any:
@@ -19,18 +21,32 @@ def build(config: DictConfig, key: str, **arguments: Any) -> Any:
 
     Raises:
         LabError: the target does not exist, or does not take an argument.
+        Exception: what the project's own code raised; its line is in the traceback.
     """
     try:
         return instantiate(config[key], **arguments)
     except InstantiationException as error:
-        cause = error.__cause__
-        if isinstance(cause, LabError):
-            raise cause from None
-        if cause is None or isinstance(cause, TypeError | ImportError | AttributeError):
-            target = config[key].get("_target_")
-            reason = str(cause or error).strip().splitlines()[0]
-            raise LabError(f"{key}: cannot build {target}: {reason}") from error
-        raise
+        shown = error_to_show(error, key, config[key].get("_target_"))
+    raise shown
+
+
+def error_to_show(error: Exception, key: str, target: str) -> Exception:
+    """What to raise in place of an error of Hydra's: its cause in the project's code, or a message."""
+    cause = cause_of(error)
+    if isinstance(cause, LabError) or place_of(cause):
+        return cause
+    shown = LabError(f"{key}: cannot build {target}: {message_of(cause)}")
+    shown.__cause__ = cause
+    return shown
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The error that Hydra has wrapped in its own."""
+    while error.__cause__ and (
+        isinstance(error, InstantiationException) or str(error).startswith("Error loading ")
+    ):
+        error = error.__cause__
+    return error
 
 
 def build_task(config: DictConfig) -> L.LightningModule:
@@ -41,16 +57,26 @@ def build_task(config: DictConfig) -> L.LightningModule:
     Raises:
         LabError: a part cannot be imported or built, with its key and target.
     """
-    target = config.task._target_
-    try:
-        parameters = inspect.signature(get_class(target)).parameters
-    except Exception as error:
-        raise LabError(f"task._target_ is {target!r}, which cannot be imported: {error}") from error
+    parameters = inspect.signature(task_class(config.task._target_)).parameters
     parts = {}
     for name in ("model", "optimizer", "schedule"):
         if name in parameters:
             parts[name] = build(config, name) if config[name] else None
     return build(config, "task", **parts)
+
+
+def task_class(target: str) -> type:
+    """The class of `task._target_`.
+
+    Raises:
+        LabError: there is none.
+        Exception: what its module raised.
+    """
+    try:
+        return get_class(target)
+    except Exception as error:
+        shown = error_to_show(error, "task", target)
+    raise shown
 
 
 def build_data(config: DictConfig) -> L.LightningDataModule:
@@ -68,13 +94,23 @@ def build_data(config: DictConfig) -> L.LightningDataModule:
     return data
 
 
-def build_callbacks(config: DictConfig) -> list[L.Callback]:
+def build_callbacks(config: DictConfig, checkpoints: Path | None = None) -> list[L.Callback]:
     """The user's callbacks, in the order of the section `callbacks`.
+
+    Args:
+        checkpoints: where a ModelCheckpoint without `dirpath` gets a directory of its name in that
+            section; None: nowhere.
 
     Raises:
         LabError: one cannot be built.
     """
-    return [build(config.callbacks, name) for name in config.callbacks]
+    callbacks = {name: build(config.callbacks, name) for name in config.callbacks}
+    for name, callback in callbacks.items():
+        is_checkpoint = isinstance(callback, L.callbacks.ModelCheckpoint)
+        if is_checkpoint and checkpoints and callback.dirpath is None:
+            # Not the directory itself: last.ckpt there is what a resumed run continues from.
+            callback.dirpath = str(checkpoints / name)
+    return list(callbacks.values())
 
 
 def callbacks_without_monitor(config: DictConfig) -> list[L.Callback]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 import time
-import traceback
 from dataclasses import dataclass
 
 from omegaconf import OmegaConf
@@ -14,6 +13,7 @@ from ..config.compose import Composition, compose
 from ..config.overrides import SettingsParser
 from ..config.trial_names import trial_names
 from ..errors import LabError
+from ..failure import debugging, describe, is_interruption
 from ..project import Project
 
 
@@ -81,19 +81,32 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> CheckRe
     composition = compose(project, overrides)
     if not batch:
         return CheckResult(composition.trial)
-    return check_batch(project, composition)
+    try:
+        return check_batch(composition)
+    except LabError:
+        raise
+    except Exception as error:
+        if debugging() or is_interruption(error):
+            raise
+        raise LabError(f"one batch fails:\n{describe(error)}") from error
 
 
-def check_batch(project: Project, composition: Composition) -> CheckResult:
+def check_batch(composition: Composition) -> CheckResult:
     """Builds the parts as train.py does, and trains one batch on one process.
 
     Raises:
-        LabError: what is wrong, with the line of the project where it happened.
+        LabError: what is wrong.
+        Exception: what the project's own code raised.
     """
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
+<<<<<<< HEAD
     from .check_classes import check_classes
+=======
+    from .means import LogMeans
+    from .no_effect import NoEffect
+>>>>>>> main
     from .settings import apply_settings, resolve_settings
     from .trainer import plain_trainer
 
@@ -103,28 +116,14 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     data = build_data(config)
     check_classes(config, data)
     task = accelerate(build_task(config), config)
-    callbacks = callbacks_without_monitor(config)
+    no_effect = NoEffect(config, composition.overrides)
+    callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect]
     trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
 
     began_s = time.monotonic()
-    try:
-        trainer.fit(task, datamodule=data)
-    except LabError:
-        raise
-    except Exception as error:
-        raise LabError(
-            f"one batch fails: {type(error).__name__}: {error}{place_of(error, project)}"
-        ) from error
+    trainer.fit(task, datamodule=data)
     return CheckResult(
         trial=composition.trial,
         n_parameters=sum(parameter.numel() for parameter in task.parameters()),
         batch_s=time.monotonic() - began_s,
     )
-
-
-def place_of(error: Exception, project: Project) -> str:
-    """The last line of the project's own code that led to an error, else of any code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own_frames = [frame for frame in frames if str(project.source) in frame.filename]
-    frame = (own_frames or frames)[-1]
-    return f"\n  at {frame.filename}:{frame.lineno}: {frame.line}"

@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ from lightning.pytorch.callbacks import Checkpoint as LightningCheckpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from ..errors import LabError
-from .lightning_internals import load_loader_states
+from .lightning_internals import (
+    begin_after_finished_epoch,
+    count_finished_epoch,
+    load_loader_states,
+)
 from .random_state import RandomState, read_random_state, set_random_state
 from .steps import is_logging_step, nothing_pending
 
@@ -29,14 +34,20 @@ PLAIN = (torch.Tensor, bool, int, float, complex, str, bytes, set, torch.dtype)
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Saves plain types only, to a temporary file that is then renamed; what was there becomes
-    previous.ckpt.
+    """Saves plain types only, to a temporary file that is then renamed.
 
-    A full disk does not raise: only one rank writes, and the others would wait for it. Its error is
-    in `error` until the next save; `Checkpoints.save_now` raises it on all ranks.
+    A disk that takes no more does not raise: only one rank writes, and the others would wait for it.
+    Its error is in `error` until `Checkpoints` raises it on all ranks, at the end of the epoch at the
+    latest.
+
+    Args:
+        directory: where last.ckpt, when it is written anew, becomes previous.ckpt; None: nowhere.
     """
 
-    error: OSError | None = None
+    def __init__(self, directory: Path | None = None) -> None:
+        super().__init__()
+        self.last = directory / "last.ckpt" if directory else None
+        self.error: OSError | None = None
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
@@ -44,24 +55,30 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         path = Path(path)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         content = plain_types(checkpoint)
-        self.error = None
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             with open(temporary, "wb") as file:
                 torch.save(content, file)
                 file.flush()
                 os.fsync(file.fileno())
-            if path.exists():
+            if path == self.last and path.exists():
                 os.replace(path, path.with_name("previous.ckpt"))
             os.replace(temporary, path)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
-            self.error = error
+            remove(temporary)
+            self.error = self.error or OSError(error.errno, error.strerror, str(path))
         except RuntimeError as error:
-            temporary.unlink(missing_ok=True)
+            remove(temporary)
             # torch's writer turns a failed write into a RuntimeError.
             if "inline_container" not in str(error):
                 raise
-            self.error = OSError(errno.ENOSPC, "no space left")
+            self.error = self.error or OSError(errno.ENOSPC, "no space left", str(path))
+
+
+def remove(path: Path) -> None:
+    """Removes a file, which may not be there, on a disk that may be read-only."""
+    with suppress(OSError):
+        path.unlink()
 
 
 class Checkpoints(LightningCheckpoint):
@@ -91,20 +108,22 @@ class Checkpoints(LightningCheckpoint):
         """Saves last.ckpt; to be called on all ranks together.
 
         Raises:
-            OSError: on every rank, when the disk is full or the quota used up; the last checkpoint
-                stays.
+            OSError: on every rank, when this checkpoint or one of another callback could not be
+                written; the last checkpoint stays.
         """
         trainer.save_checkpoint(self.directory / "last.ckpt")
         self.saved_at_s = time.monotonic()
         error = trainer.strategy.checkpoint_io.error
-        errno_of_rank_0 = trainer.strategy.broadcast(error.errno if error else None)
-        if errno_of_rank_0:
-            message = os.strerror(errno_of_rank_0)
-            raise OSError(errno_of_rank_0, message, str(self.directory)) from error
+        errno_and_place = (error.errno, error.filename) if error else None
+        errno_and_place = trainer.strategy.broadcast(errno_and_place)
+        if errno_and_place:
+            number, place = errno_and_place
+            raise OSError(number, os.strerror(number), place) from error
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
         self.saved_at_s = time.monotonic()
         load_loader_states(trainer, self.checkpoint_loops)
+        begin_after_finished_epoch(trainer)
         # Each rank continues with its own random numbers; with another number of ranks there are none for it.
         if len(self.random_states) == trainer.world_size:
             set_random_state(self.random_states[trainer.global_rank])
@@ -147,6 +166,7 @@ class Checkpoints(LightningCheckpoint):
     ) -> None:
         self.random_states = checkpoint.get("random_states", [])
         self.checkpoint_loops = checkpoint.get("loops", {})
+        count_finished_epoch(self.checkpoint_loops)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}

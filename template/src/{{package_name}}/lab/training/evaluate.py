@@ -15,6 +15,7 @@ from ..config.resolve import load_dotenv, resolve
 from ..project import Project
 from ..record.find import find_run
 from ..record.run import Run
+from ..record.seal import append_sealed
 
 MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab eval takes trainer.* and data.*"
@@ -91,5 +92,4 @@ def append_evaluation(
         "overrides": overrides,
         "metrics": metrics,
     }
-    with open(run_dir / "evaluations.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+    append_sealed(run_dir / "evaluations.jsonl", row)

@@ -132,6 +132,9 @@ def called_before_validation(trainer: L.Trainer, function: Callable[[], None]) -
 
     def call_and_reset() -> None:
         function()
+        if val_loop.restarting:
+            # What had begun before the stop does not count; Lightning resets `current` alone.
+            val_loop.batch_progress.total.reset_on_restart()
         reset()
 
     with replaced(val_loop, "reset", call_and_reset):
@@ -153,7 +156,42 @@ def restart_validation(trainer: L.Trainer) -> None:
     """
     progress = trainer.fit_loop.epoch_loop.val_loop.batch_progress
     progress.current.reset()
-    progress.total.processed -= 1
+    progress.total.reset()
+    progress.total.ready = progress.total.started = 1
+
+
+def begin_after_finished_epoch(trainer: L.Trainer) -> None:
+    """After a checkpoint of the end of an epoch the next one begins, also with `max_steps`.
+
+    `_FitLoop.restarting` is True then in each run that has `max_steps`. Lightning would run the
+    finished epoch once more without batches: its hooks (EarlyStopping, checkpoints) would be called
+    a second time, and `epoch_progress` would be one too far. Otherwise: it is so.
+
+    To be called in `on_train_start`.
+    """
+    loop = trainer.fit_loop
+    if not is_tested() or not loop.restarted_on_epoch_end:
+        return
+    # Of the class that it inherits from: the own one asks for `max_steps`.
+    type(loop).__mro__[1].restarting.fset(loop, False)
+    loop.reset_restart_stage()
+    loop.epoch_loop.reset_restart_stage()
+    loop.epoch_progress.total.completed = loop.epoch_progress.total.processed
+    loop.epoch_progress.current.completed = loop.epoch_progress.current.processed
+
+
+def count_finished_epoch(checkpoint_loops: dict[str, Any]) -> None:
+    """Counts the epoch at whose end a checkpoint was saved, in that checkpoint.
+
+    `_FitLoop.on_advance_end` counts it after the hook that saves. With `max_steps` nobody makes up
+    for it: after a resume `trainer.current_epoch` would be one less than without.
+
+    Args:
+        checkpoint_loops: `checkpoint["loops"]`, changed in place before Lightning reads it.
+    """
+    progress = checkpoint_loops.get("fit_loop", {}).get("epoch_progress", {}).get("current", {})
+    if progress and progress["ready"] == progress["processed"]:
+        progress["completed"] = progress["processed"]
 
 
 def load_loader_states(trainer: L.Trainer, checkpoint_loops: dict[str, Any]) -> None:
@@ -174,6 +212,15 @@ def load_loader_states(trainer: L.Trainer, checkpoint_loops: dict[str, Any]) -> 
     loaders_with_state = [loader for loader in loaders if hasattr(loader, "load_state_dict")]
     for loader, state in zip(loaders_with_state, states, strict=False):
         loader.load_state_dict(state)
+
+
+def cycles_shorter_loaders(trainer: L.Trainer) -> bool:
+    """Whether a training loader that ends before the others begins again.
+
+    `CombinedLoader._mode` says so; it is Lightning's rule where the user gives no CombinedLoader of
+    his own. Otherwise: yes.
+    """
+    return not is_tested() or trainer.fit_loop._combined_loader._mode == "max_size_cycle"
 
 
 @contextmanager

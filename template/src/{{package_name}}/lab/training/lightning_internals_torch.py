@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import torch
 from torch.utils.data import DataLoader
 
+from ..machine.parent import end_with_parent
 from ..machine.stop import PREEMPTION_SIGNALS
+from .batch_seeds import SeededBatch
+from .random_state import seed_generators
 from .replaced import replaced
 
 if TYPE_CHECKING:
@@ -61,34 +66,113 @@ def cuda_memory_recorded(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def workers_ignore_signals() -> Iterator[None]:
-    """Workers of a DataLoader that start within the block ignore what asks this process to stop.
+def workers_in_hand() -> Iterator[None]:
+    """Workers of a DataLoader that start within the block ignore what asks this process to stop, and
+    end with the block, or with this process however it ends.
 
     A scheduler sends its signal to all processes of a job, and a terminal its Ctrl-C; this process
     alone decides when to stop. torch's `_worker_loop` sets a handler for TERM in each worker, but a
     signal that is blocked when a process starts stays blocked in it, over fork and exec alike. So
-    `DataLoader.__iter__`, which starts them, runs with these signals blocked.
-    """
-    iterate = DataLoader.__iter__
+    `DataLoader._get_iterator`, which starts them, runs with these signals blocked.
 
-    def iterate_with_signals_blocked(loader: DataLoader) -> Iterator[Any]:
+    Workers that are left when Python ends are killed by multiprocessing, which torch takes for a
+    failure of theirs. So those of an exception, whose traceback holds them, are ended here by
+    `_shutdown_workers`, as Lightning does it.
+    """
+    if not hasattr(DataLoader, "_get_iterator"):
+        yield
+        return
+    get_iterator = DataLoader._get_iterator
+    started = WeakSet()
+
+    def start_workers(loader: DataLoader) -> Iterator[Any]:
         if loader.num_workers == 0:
-            return iterate(loader)
+            return get_iterator(loader)
         context = loader.multiprocessing_context or multiprocessing
         if context.get_start_method() != "fork":
             # It would unblock TERM if it started later.
             resource_tracker.ensure_running()
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*PREEMPTION_SIGNALS, signal.SIGINT))
-        try:
-            batches = iterate(loader)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        own_first = partial(begin_worker, loader.worker_init_fn)
+        with signals_blocked(), replaced(loader, "worker_init_fn", own_first):
+            batches = get_iterator(loader)
         # torch and multiprocessing end a worker that hangs by TERM, which it does not hear.
         for worker in getattr(batches, "_workers", []):
             worker._popen.terminate = worker._popen.kill
+        started.add(batches)
         return batches
 
-    with replaced(DataLoader, "__iter__", iterate_with_signals_blocked):
+    try:
+        with replaced(DataLoader, "_get_iterator", start_workers):
+            yield
+    finally:
+        for batches in started:
+            if hasattr(batches, "_shutdown_workers"):
+                batches._shutdown_workers()
+
+
+@contextmanager
+def signals_blocked() -> Iterator[None]:
+    """What asks this process to stop waits until the block is over."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*PREEMPTION_SIGNALS, signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def begin_worker(users_first: Callable[[int], None] | None, worker: int) -> None:
+    """What each worker does first; `users_first` is the `worker_init_fn` of its DataLoader.
+
+    `_MapDatasetFetcher.fetch` makes a batch from its indices. It seeds the generators before those
+    that carry a seed, see `SeededBatch`.
+    """
+    end_with_parent()
+    if users_first:
+        users_first(worker)
+    fetcher = getattr(torch.utils.data._utils.fetch, "_MapDatasetFetcher", None)
+    if fetcher is None:
+        return
+    fetch = fetcher.fetch
+
+    def seed_and_fetch(self: Any, indices: Any) -> Any:
+        if isinstance(indices, SeededBatch):
+            seed_generators(indices.entropy)
+        return fetch(self, indices)
+
+    fetcher.fetch = seed_and_fetch
+
+
+def can_seed_batches() -> bool:
+    """Whether the private names are there that `begin_worker` and `order_replaced` need."""
+    fetch = getattr(torch.utils.data._utils, "fetch", None)
+    return hasattr(DataLoader, "_index_sampler") and hasattr(fetch, "_MapDatasetFetcher")
+
+
+@contextmanager
+def iterations_replaced(
+    iterate_loader: Callable[[DataLoader, Callable[[DataLoader], Iterator]], Iterator],
+    order_of: Callable[[DataLoader], Any],
+) -> Iterator[None]:
+    """Within the block `iter(loader)` gives `iterate_loader(loader, original)`, and an iterator takes
+    its indices from `order_of(loader)` if that is not None.
+
+    `DataLoader._index_sampler` is where iterators find the sampler. The DataLoader itself stays as
+    it is: its sampler cannot be set, and may be looked at by the user.
+    """
+    if not hasattr(DataLoader, "_index_sampler"):
+        yield
+        return
+    iterate = DataLoader.__iter__
+    index_sampler = DataLoader._index_sampler.fget
+
+    def sampler_of(loader: DataLoader) -> Any:
+        order = order_of(loader)
+        return index_sampler(loader) if order is None else order
+
+    with (
+        replaced(DataLoader, "__iter__", lambda loader: iterate_loader(loader, iterate)),
+        replaced(DataLoader, "_index_sampler", property(sampler_of)),
+    ):
         yield
 
 

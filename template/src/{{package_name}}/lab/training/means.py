@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import lightning.pytorch as L
@@ -18,8 +19,8 @@ from .steps import is_logging_step, steps_done
 
 
 class Means:
-    """Sums of named values weighted by samples. `read` gives the means over all ranks, and starts
-    from zero."""
+    """Sums of named values weighted by samples. `read` gives those of all ranks, and starts from
+    zero."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor] = {}
@@ -50,17 +51,33 @@ class Means:
             torch.distributed.all_reduce(total)
         return names, total
 
-    def read(self, trainer: L.Trainer, prefix: str) -> dict[str, float]:
-        """The means as <prefix>/<name>; nothing when nothing was added. All ranks together."""
+    def read(self, trainer: L.Trainer) -> Totals:
+        """The sums over all ranks; empty when nothing was added. All ranks together."""
         if not self.sums:
-            return {}
+            return Totals()
         names, total = self.totals(trainer)
         *sums, n_samples = total.tolist()
         self.sums = {}
         self.n_samples = 0
+        return Totals(dict(zip(names, sums, strict=True)), n_samples)
+
+
+@dataclass
+class Totals:
+    """Sums of named values over `n_samples` samples of all ranks."""
+
+    sums: dict[str, float] = field(default_factory=dict)
+    n_samples: float = 0
+
+    def add(self, other: Totals) -> None:
+        for name, value in other.sums.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        self.n_samples += other.n_samples
+
+    def means(self, prefix: str) -> dict[str, float]:
+        """The means as <prefix>/<name>."""
         return {
-            f"{prefix}/{name}": value / max(n_samples, 1)
-            for name, value in zip(names, sums, strict=True)
+            f"{prefix}/{name}": value / max(self.n_samples, 1) for name, value in self.sums.items()
         }
 
 
@@ -68,12 +85,17 @@ class LogMeans(L.Callback):
     """Logs the means as train/<name>, val/<name> and test/<name>, to all loggers and to
     `trainer.callback_metrics`.
 
+    A row of train/<name> is the mean over a logging interval, or over the rest of an epoch. At the
+    end of an epoch `callback_metrics` has the mean over all of it: for the line of the epoch, for
+    callbacks with a monitor, and for the record of a finished run.
+
     Raises:
         Failed: a mean of the training is not finite.
     """
 
     def __init__(self) -> None:
         self.train = Means()
+        self.epoch = Totals()
         self.evaluation = Means()
 
     def on_train_batch_end(
@@ -81,10 +103,17 @@ class LogMeans(L.Callback):
     ) -> None:
         self.train.add(outputs, batch_size_of(batch))
         if is_logging_step(trainer):
-            self._publish(trainer, self.train.read(trainer, "train"))
+            self._publish_interval(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._publish(trainer, self.train.read(trainer, "train"))
+        self._publish_interval(trainer)
+        set_metrics(trainer, self.epoch.means("train"))
+        self.epoch = Totals()
+
+    def _publish_interval(self, trainer: L.Trainer) -> None:
+        interval = self.train.read(trainer)
+        self.epoch.add(interval)
+        self._publish(trainer, interval.means("train"))
 
     def on_validation_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
@@ -94,17 +123,15 @@ class LogMeans(L.Callback):
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._publish(trainer, self.evaluation.read(trainer, "val"))
+        self._publish(trainer, self.evaluation.read(trainer).means("val"))
 
     def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._publish(trainer, self.evaluation.read(trainer, "test"))
+        self._publish(trainer, self.evaluation.read(trainer).means("test"))
 
     def _publish(self, trainer: L.Trainer, values: dict[str, float]) -> None:
         if not values:
             return
-        trainer.callback_metrics.update(
-            {name: torch.tensor(value) for name, value in values.items()}
-        )
+        set_metrics(trainer, values)
         n_steps = steps_done(trainer)
         for logger in trainer.loggers:
             # Lightning's loggers count steps from 0.
@@ -121,11 +148,15 @@ class LogMeans(L.Callback):
     ) -> None:
         if self.train.sums:
             checkpoint["means"] = self.train.totals(trainer)
+        checkpoint["means_of_epoch"] = asdict(self.epoch)
 
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if trainer.state.fn != "fit" or "means" not in checkpoint:
+        if trainer.state.fn != "fit":
+            return
+        self.epoch = Totals(**checkpoint.get("means_of_epoch", {}))
+        if "means" not in checkpoint:
             return
         # Sums of all ranks: the first continues with them, the others start from zero.
         names, totals = checkpoint["means"]
@@ -133,6 +164,11 @@ class LogMeans(L.Callback):
         *sums, n_samples = totals.unbind()
         self.train.sums = dict(zip(names, sums, strict=True))
         self.train.n_samples = int(n_samples)
+
+
+def set_metrics(trainer: L.Trainer, values: dict[str, float]) -> None:
+    """For callbacks with a monitor."""
+    trainer.callback_metrics.update({name: torch.tensor(value) for name, value in values.items()})
 
 
 def batch_size_of(batch: Any) -> int:

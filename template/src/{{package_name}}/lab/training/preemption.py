@@ -22,7 +22,7 @@ from .lightning_internals import (
     restart_validation,
     signals_ignored,
 )
-from .lightning_internals_torch import workers_ignore_signals
+from .lightning_internals_torch import workers_in_hand
 from .random_state import RandomState, read_random_state, set_random_state
 from .steps import accumulates, nothing_pending
 
@@ -62,8 +62,8 @@ class PreemptionCallback(L.Callback):
     - During the last validation, after `max_steps`: saves, then finishes the validation, because
       Lightning would not begin it again.
 
-    The Trainer's checkpoint callback has `save_now(trainer)`, and saves at the end of each epoch by
-    itself.
+    One of the Trainer's checkpoint callbacks has `save_now(trainer)`, and saves at the end of each
+    epoch by itself.
 
     Args:
         run_dir: where the marker `requeue` is written for the job script.
@@ -87,7 +87,7 @@ class PreemptionCallback(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        self.replacements.enter_context(workers_ignore_signals())
+        self.replacements.enter_context(workers_in_hand())
         self.replacements.enter_context(
             called_before_validation(trainer, lambda: self._remember_random_state(trainer))
         )
@@ -105,7 +105,7 @@ class PreemptionCallback(L.Callback):
         if self.n_batches == self.next_agreement:
             self._agree(trainer)
         if self.agreed and nothing_pending(trainer):
-            trainer.checkpoint_callback.save_now(trainer)
+            save_now(trainer)
             self._stop(trainer)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -136,11 +136,11 @@ class PreemptionCallback(L.Callback):
         if trainer.global_step == trainer.max_steps:
             # No further agreement: this validation is finished.
             self.n_common_batches = 0
-            trainer.checkpoint_callback.save_now(trainer)
+            save_now(trainer)
         elif can_restart_validation() and not accumulates(trainer):
             set_random_state(self.random_state)
             restart_validation(trainer)
-            trainer.checkpoint_callback.save_now(trainer)
+            save_now(trainer)
             self._stop(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -196,6 +196,13 @@ class PreemptionCallback(L.Callback):
         trainer.strategy.barrier("stopped")
         STOP.signum = 0
         raise Stopped(step=trainer.global_step, requeue=requeue)
+
+
+def save_now(trainer: L.Trainer) -> None:
+    """Saves by the checkpoint callback that can. There may be others, such as a ModelCheckpoint."""
+    for callback in trainer.checkpoint_callbacks:
+        if hasattr(callback, "save_now"):
+            callback.save_now(trainer)
 
 
 def requested() -> Request:

@@ -8,8 +8,10 @@ import time
 from typing import Any
 
 import lightning.pytorch as L
-from lightning.pytorch.callbacks import TQDMProgressBar
+from lightning.pytorch.callbacks import EarlyStopping, Timer, TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
+
+HIDDEN = ("test/", "speed/")  # metrics that an epoch's line does not show
 
 
 class EpochLines(L.Callback):
@@ -32,13 +34,30 @@ class EpochLines(L.Callback):
         metrics = [
             f"{name} {float(value):.4f}"
             for name, value in sorted(trainer.callback_metrics.items())
-            if name.startswith(("train/", "val/"))
+            if not name.startswith(HIDDEN) and not name.endswith("_step")
         ]
         has_last_epoch = trainer.max_epochs is not None and trainer.max_epochs > 0
         last_epoch = trainer.max_epochs if has_last_epoch else "?"
         epoch = f"epoch {trainer.current_epoch + 1}/{last_epoch}"
         seconds = time.monotonic() - self.began_s
         print_line(trainer, "  ".join([epoch, *metrics, f"({seconds:.1f} s)"]))
+
+    def on_train_end(self, trainer: L.Trainer, *_: Any) -> None:
+        if trainer.should_stop:
+            reason = "; ".join(stop_reasons(trainer)) or "a callback asked for it"
+            print_line(trainer, f"stopped early after epoch {trainer.current_epoch}: {reason}")
+
+
+def stop_reasons(trainer: L.Trainer) -> list[str]:
+    """Why Lightning's callbacks ended a training before its last epoch."""
+    reasons = []
+    for callback in trainer.callbacks:
+        if isinstance(callback, Timer) and (callback.time_remaining() or 1) <= 0:
+            reasons.append("the time of the Timer is over")
+        if isinstance(callback, EarlyStopping):
+            message = getattr(callback, "stopping_reason_message", None) or ""
+            reasons.append(message.removesuffix("Signaling Trainer to stop.").rstrip(". "))
+    return [reason for reason in reasons if reason]
 
 
 def print_line(trainer: L.Trainer, line: str) -> None:

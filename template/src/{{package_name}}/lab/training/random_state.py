@@ -8,6 +8,8 @@ NumPy's is the old global one (`np.random.rand`), which many libraries draw from
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypedDict
 
 import numpy as np
@@ -49,6 +51,27 @@ def set_random_state(state: RandomState) -> None:
     np.random.set_state(numpy_state)  # noqa: NPY002
     version, words, next_gauss = state["python"]
     random.setstate((version, tuple(words), next_gauss))
+
+
+def seed_generators(entropy: tuple[int, ...]) -> None:
+    """Sets Python's, NumPy's and torch's generator of the CPU from `entropy`, numbers >= 0."""
+    torch_seed, numpy_seed, python_seed = np.random.SeedSequence(entropy).generate_state(3)
+    # Only the generator of the CPU: torch.manual_seed sets those of the GPUs too.
+    torch.default_generator.manual_seed(int(torch_seed))
+    np.random.seed(numpy_seed)  # noqa: NPY002
+    random.seed(int(python_seed))
+
+
+@contextmanager
+def random_numbers_of(entropy: tuple[int, ...]) -> Iterator[None]:
+    """Within the block the generators of the CPU are set from `entropy`; they go on afterwards as if
+    there had been no block."""
+    before = read_random_state(cuda=False)
+    seed_generators(entropy)
+    try:
+        yield
+    finally:
+        set_random_state(before)
 
 
 def as_array(item: Any) -> Any:

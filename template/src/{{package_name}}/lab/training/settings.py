@@ -17,10 +17,9 @@ import lightning.pytorch as L
 import torch
 from omegaconf import DictConfig
 
-from .. import env
 from ..config.batch import batches_per_step
 from ..errors import LabError
-from ..machine.cpu import cores
+from ..machine.cpu import cores, unused_cores
 from ..machine.gpu import cuda_of_driver, nvidia_driver
 from ..machine.ranks import discover
 from .profilers import enable_line_marks, require_profiler
@@ -58,7 +57,8 @@ def resolve_settings(config: DictConfig, first_attempt: dict[str, Any]) -> Setti
 
     Args:
         config: the composed configuration.
-        first_attempt: start.json of the run's first attempt, or empty. Its precision is kept.
+        first_attempt: start.json of the run's first attempt, or empty. Its precision and number of
+            threads are kept.
 
     Raises:
         LabError: torch sees no GPU although one was asked for, two settings contradict each other,
@@ -107,7 +107,7 @@ def resolve_auto(config: DictConfig, first_attempt: dict[str, Any]) -> DictConfi
     if trainer.precision == "auto":
         trainer.precision = first_attempt.get("precision") or auto_precision(trainer.accelerator)
     if trainer.threads == "auto":
-        trainer.threads = auto_threads(int(trainer.devices))
+        trainer.threads = auto_threads(int(trainer.devices), first_attempt.get("threads"))
     return config
 
 
@@ -132,10 +132,21 @@ def auto_precision(accelerator: str) -> str:
     return "bf16-mixed" if major >= 8 else "16-mixed"
 
 
-def auto_threads(n_processes: int) -> int:
-    """CPU threads of each process: what the job script exports, else its share of the cores."""
-    if env.JOB in os.environ:
+def auto_threads(n_processes: int, before: int | None = None) -> int:
+    """CPU threads of each process: what the user, the job script or a repetition exports.
+
+    Else its share of the cores, or, for a process alone, the cores that nobody uses.
+
+    Args:
+        before: those of the run's first attempt. Another number would change the last bits of the
+            weights, so they are kept where there are as many cores.
+    """
+    if os.environ.get("OMP_NUM_THREADS", "").isdigit():
         return min(cores(), int(os.environ["OMP_NUM_THREADS"]))
+    if before:
+        return min(cores(), before)
+    if n_processes == 1:
+        return unused_cores()
     return max(1, cores() // n_processes)
 
 
@@ -150,9 +161,11 @@ def scale_to_processes(config: DictConfig) -> DictConfig:
     if config.batch["global"] is not None:
         config.trainer.accumulate_grad_batches = batches_per_step(config, n_processes)
     if config.batch.scale_lr:
-        for section, name in (("optimizer", "lr"), ("schedule", "max_lr")):
-            if name in config[section]:
-                config[section][name] *= n_processes
+        rates = [("optimizer", "lr"), ("schedule", "max_lr")]
+        # All are read before one is changed: max_lr may be ${optimizer.lr}.
+        old = {pair: config[pair[0]][pair[1]] for pair in rates if pair[1] in config[pair[0]]}
+        for (section, name), rate in old.items():
+            config[section][name] = rate * n_processes
     return config
 
 

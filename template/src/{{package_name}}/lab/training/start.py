@@ -20,6 +20,7 @@ from ..record.atomic import write_file
 from ..record.attempt_files import read_attempts
 from ..record.create import RunRequest, create_run
 from ..record.find import find_run
+from ..record.frozen import frozen_directory
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
 from .multirun import train_points
@@ -51,6 +52,8 @@ def train_command(project: Project, args: list[str]) -> int:
     options = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
+    if options.parent:
+        options.parent = parent_id(project, options.parent)
     if options.multirun:
         return train_points(project, options)
     if options.config:
@@ -73,6 +76,16 @@ def train_command(project: Project, args: list[str]) -> int:
     )
     run = create_run(project, Path(config.paths.runs), request)
     return train_attempt(project, run, overrides=[])
+
+
+def parent_id(project: Project, word: str) -> str:
+    """The id of the run that --parent names.
+
+    Raises:
+        LabError: there is no such run, or there are several.
+    """
+    # The repetition of a run names an id; that run may lie in another directory of runs.
+    return word if frozen_directory() else find_run(project.paths.runs, word).id
 
 
 def resume_command(project: Project, args: list[str]) -> int:

@@ -23,6 +23,17 @@ def is_last_batch(trainer: L.Trainer) -> bool:
     return progress.is_last_batch or progress.current.ready >= trainer.num_training_batches
 
 
+def is_within_epoch(trainer: L.Trainer) -> bool:
+    """Whether some batches of an epoch are done, and others follow."""
+    progress = trainer.fit_loop.epoch_loop.batch_progress
+    return progress.current.ready > 0 and not progress.is_last_batch
+
+
+def is_last_step(trainer: L.Trainer) -> bool:
+    """After a batch: whether `max_steps` are done, and the end of the epoch follows."""
+    return trainer.max_steps != -1 and trainer.global_step >= trainer.max_steps
+
+
 def accumulates(trainer: L.Trainer) -> bool:
     """Whether gradients of the batch at hand wait for further batches before the optimizer's
     step."""
@@ -38,6 +49,6 @@ def is_logging_step(trainer: L.Trainer) -> bool:
 def nothing_pending(trainer: L.Trainer) -> bool:
     """After a batch: whether the next batch follows, with no gradients that wait, validation or end
     of the epoch before."""
-    if accumulates(trainer) or is_last_batch(trainer):
+    if accumulates(trainer) or is_last_batch(trainer) or is_last_step(trainer):
         return False
     return not validation_follows(trainer)

@@ -15,15 +15,20 @@ from ..hdf5 import H5DataModule
 from ..machine.ranks import discover
 from ..record.run import Run
 from .build import build_callbacks
-from .checkpoint import AtomicCheckpointIO, Checkpoints
+from .checkpoint import AtomicCheckpointIO, Checkpoints, last_checkpoint
+from .continuation import Continuation
 from .ddp import BuffersAgree, NodeFacts, cluster_environment, strategy_for
+from .finders import FoundBatchSize, without_finders
 from .health import Health
 from .lightning_internals import Internals
 from .loggers import build_loggers
 from .means import LogMeans
+from .no_effect import NoEffect, typed_overrides
+from .plain_loaders import PlainLoaders
 from .preemption import PreemptionCallback
 from .profilers import build_profiler
 from .progress import build_progress
+from .stretch import StretchCallback
 
 # Keys of the section `trainer` that Lightning's Trainer does not take.
 NOT_LIGHTNINGS = ("matmul_precision", "threads", "test_after_fit")
@@ -48,7 +53,11 @@ def build_trainer(
         attempt: number of the attempt, for the rows of metrics.jsonl.
     """
     ranks = discover()
-    own_callbacks = build_callbacks(config)
+    own_callbacks = build_callbacks(config, run.checkpoints)
+    found_batch_size = FoundBatchSize(own_callbacks)
+    if last_checkpoint(run.checkpoints):
+        own_callbacks = without_finders(own_callbacks)
+    preemption = PreemptionCallback(run.dir)
     # Lightning calls them in this order.
     callbacks = [
         # First, so that it records what the others do.
@@ -57,11 +66,16 @@ def build_trainer(
         # After the means: they wait for the device, so its times are those of whole steps.
         Health(run.dir, config.log.bounds),
         *own_callbacks,
-        # After a progress bar of the user, above which it prints.
+        # After a progress bar of the user, above which they print.
+        NoEffect(config, typed_overrides(run.dir)),
         *build_progress(config.log.progress, own_callbacks),
+        found_batch_size,
         NodeFacts(run, attempt),
+        PlainLoaders(config.seed),
+        Continuation(run.dir, attempt),
+        StretchCallback(run.dir, attempt, preemption),
         # After all others have seen the batch. Lightning always calls checkpoints last.
-        PreemptionCallback(run.dir),
+        preemption,
         Checkpoints(
             run.checkpoints,
             every_min=config.checkpoint.every_min,
@@ -77,7 +91,7 @@ def build_trainer(
         logger=build_loggers(config, run, attempt),
         log_every_n_steps=config.log.every_n_steps,
         callbacks=callbacks,
-        plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
+        plugins=[AtomicCheckpointIO(run.checkpoints), cluster_environment(ranks)],
         num_nodes=ranks.n_nodes,
         strategy=strategy_for(config),
     )

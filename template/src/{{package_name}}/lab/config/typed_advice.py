@@ -1,0 +1,53 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What was probably meant by a typed word that is neither a setting nor an option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import SYNONYMS, nearest
+from ..project import LAB, read_yaml
+
+CONF = (LAB / "conf", LAB.parent / "conf")
+
+
+def advice_for_word(word: str) -> str:
+    """The end of a message about a word without `=`."""
+    if word.isidentifier() and (LAB.parent / "trials" / word).is_dir():
+        return f"Did you mean: trial={word}"
+    return "Write key=value, for example trial=baseline or optimizer.lr=3e-4."
+
+
+def advice_for_option(words: list[str], options: list[str]) -> str:
+    """The end of a message about an option that does not exist.
+
+    Args:
+        words: the option, as `--lr` or `--lr=0.1`, and the word after it, if there is one.
+        options: those that exist.
+    """
+    option, _, value = words[0].partition("=")
+    if not value and len(words) > 1 and "=" not in words[1]:
+        value = words[1]
+    keys = list(settings_named(option.lstrip("-").replace("-", "_")))
+    if keys:
+        return f". Settings are written without dashes: {keys[0]}={value or 'VALUE'}"
+    return f"{nearest(option, options)}. Settings are written key=value: optimizer.lr=3e-4"
+
+
+def settings_named(name: str) -> Iterator[str]:
+    """The settings of conf/ and lab/conf/, as `optimizer.lr`, of which `name` is the last word."""
+    name = name.rpartition(".")[2]
+    name = SYNONYMS.get(name, name)
+    for conf in CONF:
+        for path in sorted(conf.rglob("*.yaml")):
+            group = path.relative_to(conf).parent.as_posix().replace("/", ".")
+            section = "" if group == "." else f"{group}."
+            yield from keys_named(name, read_yaml(path), section)
+
+
+def keys_named(name: str, values: dict, section: str) -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from keys_named(name, value, f"{section}{key}.")
+        elif key == name:
+            yield f"{section}{key}"

@@ -1,0 +1,52 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""`make setup` runs `python -m <package>.lab.setup`, and `make add` the same with the word `add`."""
+
+import os
+import shutil
+import sys
+
+from .add import added, typed_requirements
+from .environment import environment_path, make_environment
+from .packages import install
+from .process import ROOT, stop
+from .repository import make_repository, require_no_conflicts
+from .torch_build import chosen_build
+
+
+def main(words):
+    uv = shutil.which("uv")
+    require_python(uv, words)
+    # That of the user, or of the Makefile: the packages in it are not those of the environment.
+    os.environ.pop("PYTHONPATH", None)
+    require_no_conflicts()
+    requirements = typed_requirements() if words == ["add"] else []
+    environment = environment_path()
+    build = chosen_build(environment)
+    make_environment(environment, uv)
+    if requirements:
+        with added(requirements):
+            install(environment, uv, build)
+        return
+    install(environment, uv, build)
+    make_repository(environment)
+    print("\nReady. To call `lab` in this shell:\n  . .venv/bin/activate\nThen: lab --help")
+
+
+def require_python(uv, words):
+    """Starts this program again with a newer Python that uv brings, or stops."""
+    if sys.version_info >= (3, 11):  # noqa: UP036 - the system's Python may well be older
+        return
+    if uv:
+        command = [uv, "run", "--no-project", "--python", ">=3.11", "python", "-m", __package__]
+        os.execv(uv, [*command, *words])
+    version = "{}.{}".format(*sys.version_info)
+    stop(
+        f"Python {version} is too old; 3.11 is needed. Install uv, or: make setup PYTHON=python3.11"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(f"\nsetup: stopped. To go on: cd {ROOT} && make setup")

@@ -1,0 +1,63 @@
+"""A run that was stopped anywhere ends with the weights, the optimizer and the rows of one that was not.
+
+The network has dropout and the data random augmentation, so each number that is drawn twice, or not at all, shows.
+"""
+
+import pytest
+from attempts import attempt, attempts
+
+EPOCHS = ("trainer.max_epochs=2",)
+PLAIN = (*EPOCHS, "data._target_=attempts.PlainData")  # 14 batches an epoch
+IN_WORKERS = (*PLAIN, "data.num_workers=2")
+STEPS = ("trainer.max_epochs=-1", "trainer.max_steps=40")  # 23 batches an epoch
+CASES = {
+    # Three stops in the same validation, which begins again each time.
+    "file": (EPOCHS, [["train:23"], ["train:7", "train:30", "val:1"], ["val:2", "val:1", "val:3"]]),
+    "plain": (PLAIN, [["train:7", "epoch:0", "train:20", "val:1"]]),
+    "own generator": ((*PLAIN, "+data.own_seed=5"), [["train:7", "epoch:0", "train:16"]]),
+    "workers": (IN_WORKERS, [["train:7", "epoch:0"], ["val:2"]]),
+    "workers that stay": ((*IN_WORKERS, "+data.persistent=true"), [["train:7", "epoch:0"]]),
+    "two loaders": ((*PLAIN, "+data.second=true"), [["train:7", "epoch:0"]]),
+    "steps": (STEPS, [["epoch:0", "train:27"], ["train:40"], ["val:2"]]),
+    "steps of whole epochs": ((*STEPS[:1], "trainer.max_steps=46"), [["val:4"], ["train:46"]]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_stop_changes_nothing(home, tmp_path, case):
+    settings, runs = CASES[case]
+    whole = attempt(home, tmp_path / "whole", *settings)
+    assert not whole.was_stopped
+    assert "exact" not in whole.start, "nothing was resumed"
+    for stops in runs:
+        parts = attempts(home, tmp_path / "-".join(stops), *settings, stops=stops)
+        assert whole.differences(parts) == [], f"stopped at {stops}"
+
+
+def test_workers_of_a_data_file_change_nothing(home, tmp_path):
+    """Neither without a stop nor with stops: the run in workers is compared with one without."""
+    whole = attempt(home, tmp_path / "whole", *EPOCHS)
+    stops = ["train:7", "epoch:0", "val:2"]
+    parts = attempts(home, tmp_path / "parts", *EPOCHS, "data.num_workers=2", stops=stops)
+    assert whole.differences(parts) == []
+    assert (parts.start["exact"], parts.start["inexact_because"]) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("stream", "IterableDataset"),
+        ("sampler", "OwnSampler may keep random numbers of its own"),
+        ("generator", "Rows has a random generator of its own"),
+        ("iterable", "Batches has no state_dict"),
+    ],
+)
+def test_the_record_says_when_an_attempt_may_not_be_exact(home, tmp_path, capsys, kind, reason):
+    settings = (*PLAIN, f"+data.kind={kind}")
+    attempt(home, tmp_path, *settings, stop="train:7")
+    resumed = attempt(home, tmp_path, *settings)
+    assert resumed.start["exact"] is False
+    (said,) = resumed.start["inexact_because"]
+    assert reason in said
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "bit for bit" in line]
+    assert said in line

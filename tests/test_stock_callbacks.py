@@ -1,0 +1,89 @@
+"""Each callback that Lightning ships works in a run as it does in Lightning, and goes on after a stop."""
+
+import lightning.pytorch.callbacks as stock
+import pytest
+import torch
+from attempts import attempt, attempts
+
+EPOCHS = ("task._target_=attempts.Task", "trainer.max_epochs=3", "trainer.limit_train_batches=8")
+# What a callback needs, by name; those of one line train together.
+TOGETHER = {
+    "watching": {
+        "ModelCheckpoint": "monitor: val/loss, save_top_k: -1, save_last: true",
+        "EarlyStopping": "monitor: val/loss, patience: 9",
+        "LearningRateMonitor": "log_momentum: true",
+        "GradientAccumulationScheduler": "scheduling: {0: 1, 1: 2}",
+        "ModelSummary": "max_depth: 2",
+        "RichModelSummary": "max_depth: 2",
+        "Timer": "duration: '00:01:00:00'",
+        "LambdaCallback": "on_fit_start: {_target_: attempts.say, _partial_: true}",
+        "TQDMProgressBar": "refresh_rate: 1",
+        "SpikeDetection": "window: 5",
+    },
+    "averaging": {"StochasticWeightAveraging": "swa_lrs: 0.01, swa_epoch_start: 1"},
+    "moving": {"EMAWeightAveraging": "decay: 0.9", "RichProgressBar": "refresh_rate: 1"},
+    "any average": {"WeightAveraging": "use_buffers: true"},
+    "finetuning": {"BackboneFinetuning": "unfreeze_backbone_at_epoch: 1"},
+    "pruning": {"ModelPruning": "pruning_fn: l1_unstructured, amount: 0.5"},
+    "rate": {"LearningRateFinder": "num_training_steps: 20"},
+    "batch": {"BatchSizeFinder": "max_trials: 2, init_val: 8, steps_per_trial: 1"},
+}
+# They do nothing in a fit, or need what this machine has not.
+NOT_TRIED = {
+    *("BaseFinetuning", "BasePredictionWriter", "Callback", "Checkpoint", "ProgressBar"),
+    *("OnExceptionCheckpoint", "DeviceStatsMonitor", "ThroughputMonitor"),
+}
+
+
+def settings_of(callbacks):
+    return [
+        f"+callbacks.{name.lower()}={{_target_: lightning.pytorch.callbacks.{name}, {options}}}"
+        for name, options in callbacks.items()
+    ]
+
+
+def test_each_is_tried():
+    tried = {name for callbacks in TOGETHER.values() for name in callbacks}
+    assert tried | NOT_TRIED == set(stock.__all__)
+
+
+@pytest.mark.parametrize("kind", TOGETHER)
+def test_a_callback_goes_on_after_a_stop(home, tmp_path, kind):
+    settings = (*EPOCHS, *settings_of(TOGETHER[kind]))
+    whole = attempt(home, tmp_path / "whole", *settings)
+    assert not whole.was_stopped
+    parts = attempts(home, tmp_path / "parts", *settings, stops=["train:5", "epoch:1"])
+    assert whole.differences(parts) == []
+
+
+def test_own_checkpoints_are_written_where_they_belong(home, tmp_path):
+    elsewhere = tmp_path / "not" / "there" / "yet"
+    keep = "+callbacks.keep={_target_: lightning.pytorch.callbacks.ModelCheckpoint, save_top_k: -1, save_last: true}"
+    other = (
+        "+callbacks.other={_target_: lightning.pytorch.callbacks.ModelCheckpoint, monitor: val/loss, "
+        f"dirpath: {elsewhere}, filename: 'loss-{{step}}'}}"
+    )
+    settings = (*EPOCHS, keep, other)
+    stopped = attempt(home, tmp_path / "run", *settings, stop="epoch:1")
+    assert stopped.was_stopped
+    assert (tmp_path / "run" / "requeue").exists(), "the scheduler is asked to go on"
+    attempt(home, tmp_path / "run", *settings)
+    files = sorted(path.name for path in (tmp_path / "run/checkpoints/keep").iterdir())
+    assert files == [
+        "epoch=0-step=8.ckpt",
+        "epoch=1-step=16.ckpt",
+        "epoch=2-step=24.ckpt",
+        "last.ckpt",
+    ]
+    (best,) = elsewhere.iterdir()
+    assert best.name.startswith("loss-step=")
+    assert torch.load(best, weights_only=True)["state_dict"]
+    names = sorted(path.name for path in (tmp_path / "run/checkpoints").iterdir())
+    assert names == ["best.ckpt", "keep", "last.ckpt", "previous.ckpt"]
+
+
+def test_a_disk_that_takes_no_own_checkpoint_is_told(home, tmp_path):
+    (tmp_path / "file").touch()
+    keep = f"+callbacks.keep={{_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: {tmp_path}/file/below}}"
+    with pytest.raises(OSError, match="Not a directory"):
+        attempt(home, tmp_path / "run", *EPOCHS, keep)
