@@ -101,12 +101,9 @@ def check_batch(composition: Composition) -> CheckResult:
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
-<<<<<<< HEAD
     from .check_classes import check_classes
-=======
     from .means import LogMeans
     from .no_effect import NoEffect
->>>>>>> main
     from .settings import apply_settings, resolve_settings
     from .trainer import plain_trainer
 
