@@ -6,6 +6,8 @@ Job scripts set the same variables (cluster/job/*.sh), so a new one is written h
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 # Set by the user
@@ -34,6 +36,15 @@ INDEX = "LAB_INDEX"  # which run of a job array, counted from 0
 ENVIRONMENT_READY = (
     "LAB_ENVIRONMENT_READY"  # 1 once the job script has loaded modules and environment
 )
+
+
+def name_the_user() -> None:
+    """Gives a user id without a name and a home, as in a container, both: libraries ask for them."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        os.environ.setdefault("USER", str(os.getuid()))
+        os.environ.setdefault("HOME", "/nonexistent")
 
 
 def frozen_environment(code_dir: Path, prefix: str, project: Path, commit: str) -> dict[str, str]:
