@@ -17,7 +17,7 @@ from ..bench.forecast import check_budget
 from ..config.compose import Composition
 from ..errors import Failed, Refused
 from ..project import Project
-from ..record.bundle import STORE
+from ..record.bundle import STORE, flush_to_disk
 from ..record.create import RunRequest, create_run
 from ..record.frozen import freeze_code, unpack_code
 from ..record.run import Run
@@ -157,7 +157,7 @@ def _freeze(plan: Plan, point: Composition, allow: bool) -> dict[str, Any]:
         max_file_mb=rules.max_file_mb,
         allow=allow,
     )
-    if not code["complete"]:
+    if not code["commit"]:
         raise Refused(f"the code cannot be recorded: {code['reason']}. Nothing was submitted.")
     return code
 
@@ -195,6 +195,7 @@ def pack_code(runs: Path, code: dict[str, Any], frozen: Path) -> CodeArchive:
     command = ["tar", "-cf", str(temporary), "-C", str(frozen), "."]
     try:
         subprocess.run(command, check=True, capture_output=True)
+        flush_to_disk(temporary)
         os.replace(temporary, path)
     except (subprocess.CalledProcessError, OSError) as error:
         raise Failed(
@@ -224,6 +225,8 @@ def record_run(
         parent=parent,
         allow=options.allow,
         max_file_mb=point.config.record.max_file_mb,
+        env_vars=tuple(point.config.record.get("env_vars", ())),
+        package_files=point.config.record.get("package_files", False),
         checkpoints=Path(checkpoints) if checkpoints else None,
         code=code,
         job={"site": plan.site.name, "sending": True},

@@ -10,7 +10,7 @@ from ..project import Project
 from .attempt import Attempt
 from .bundle import STORE, link_bundles
 from .claim import claim_attempt, withdraw_claim
-from .environment import environment_differences
+from .environment import environment_differences, recorded_variables
 from .frozen import check_frozen_directory, freeze_code
 from .run import Run
 from .schema import Code
@@ -46,7 +46,9 @@ def prepare_attempt(run: Run, project: Project, env_policy: str = "warn") -> Att
         Refused: the environment differs and the policy is "refuse", or the code cannot be recorded.
     """
     check_frozen_directory()
-    differences = environment_differences(run.record["env"], run.packages, project.root)
+    differences = []
+    if not run.code_now:  # else this process has just recorded its own environment
+        differences = environment_differences(run.record["env"], run.packages, project.root)
     report_environment(differences, env_policy)
     attempt = Attempt(run.dir, claim_attempt(run.dir), environment_differences=differences)
     try:
@@ -58,6 +60,8 @@ def prepare_attempt(run: Run, project: Project, env_policy: str = "warn") -> Att
             max_file_mb=run.record["max_file_mb"] or 10,
         )
         attempt.facts["code"] = record_code(run, attempt, code)
+        env_vars = run.record["env"].get("env_vars") or ()
+        attempt.facts["variables"] = recorded_variables(project.root, env_vars)
     except BaseException:
         withdraw_attempt(attempt)
         raise

@@ -20,6 +20,9 @@ from .attempt import TRACEBACK, Attempt
 from .attempt_files import read_attempts
 from .begin import prepare_attempt, withdraw_attempt
 from .claim import is_superseded
+from .imported import require_policy
+from .ran import RanCode, code_of_attempt, imported_code, print_unrecorded, unrecorded_names
+from .read_variables import VariablesRead, variables_watched
 from .run import Run
 from .schema import StartRecord
 
@@ -30,16 +33,25 @@ class Recording:
     """What a training adds to the record of its attempt; only the first rank writes it.
 
     `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and
-    `measured` is written when the attempt ends.
+    `measured` is written when the attempt ends. `ran` is the code that this process runs, and
+    `variables_read` what it reads of its environment.
 
     The attempt of a resumed run starts when its parts are built: what cannot be built leaves the
     run as it was. That is when `world_size` is noted, which the built trainer knows.
     """
 
-    def __init__(self, attempt: Attempt | None, n: int, earlier: StartRecord) -> None:
+    def __init__(
+        self,
+        attempt: Attempt | None,
+        n: int,
+        earlier: StartRecord,
+        ran: RanCode | None = None,
+    ) -> None:
         self.attempt = attempt
         self.n = n
         self.earlier = earlier
+        self.ran = ran or RanCode()
+        self.variables_read = VariablesRead()
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
         self.has_started = False
@@ -66,13 +78,32 @@ class Recording:
         """Whether the fit is over and only the test of its weights can go wrong."""
         return "global_step" in self.measured
 
+    def check_code(self) -> None:
+        """Makes sure that the code which runs is the code which was frozen, and records it.
+
+        To be called once all parts are built, before the training.
+
+        Raises:
+            Refused: a file was changed after the freeze, or the freeze left one out.
+        """
+        self.note_ran(self.ran.check())
+        if self.attempt:
+            print_unrecorded(self.attempt.facts["variables_read"])
+
+    def note_ran(self, code_facts: dict[str, Any]) -> None:
+        """Adds to start.json what was imported, and the variables that were read."""
+        if self.attempt:
+            facts = self.attempt.facts
+            names = unrecorded_names(self.variables_read, facts.get("variables", {}))
+            self.note(code=facts.get("code", {}) | code_facts, variables_read=names)
+
 
 @contextmanager
 def record_attempt(
     run: Run,
     project: Project,
     env_policy: str,
-    secrets: list[str],
+    code_policy: str = "refuse",
     *,
     when_built: bool = False,
     **facts: Any,
@@ -81,7 +112,7 @@ def record_attempt(
 
     Args:
         env_policy: see `prepare_attempt`.
-        secrets: values that no file of the record may hold.
+        code_policy: what to do about imported files that the freeze left out: "refuse" or "warn".
         when_built: start the attempt when the parts of the training are built; else at once.
         facts: for start.json.
 
@@ -90,11 +121,12 @@ def record_attempt(
         LabError: the user's mistake, once it is recorded.
         KeyboardInterrupt: the training was interrupted.
     """
+    require_policy(code_policy)
     attempt = prepare_attempt(run, project, env_policy)
     attempt.facts |= facts
-    attempt.secrets = secrets
     earlier = read_attempts(run.dir)
-    recording = Recording(attempt, attempt.n, earlier[0].start if earlier else {})
+    ran = RanCode(imported_code(project, code_of_attempt(run, attempt.facts)), code_policy)
+    recording = Recording(attempt, attempt.n, earlier[0].start if earlier else {}, ran)
     if not when_built:
         recording.start()
     os.environ[env.RUN_DIR] = str(run.dir)
@@ -102,7 +134,13 @@ def record_attempt(
     stop = threading.Event()
     threading.Thread(target=keep_heartbeat, args=(attempt, stop), daemon=True).start()
     try:
-        yield recording
+        with variables_watched() as recording.variables_read:
+            try:
+                yield recording
+            finally:
+                # On a full disk, the end of the attempt reports it.
+                with suppress(OSError):
+                    recording.note_ran(ran.check_late())
     except BaseException as error:
         end_badly(run, recording, error)
         shown = error_to_show(error, run, recording)

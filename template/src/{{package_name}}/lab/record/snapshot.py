@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from ..errors import Refused
-from ..machine.secrets import find_tokens, has_secret_name, refuse_tokens
+from ..machine.secrets import find_tokens, has_secret_name, hide_tokens, refuse_tokens
+from ..machine.terminal import printable
 from ..project import Project
 from .git import Git, GitFailed, Repository, locate, remote_of
-from .printable import printable
 from .schema import Code, SkippedFile
 
 ROUNDS = 3  # how often the tree is read again when it changes while it is read
@@ -75,7 +75,7 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
         "ref": create_ref(git, commit),
         "dirty": commit != repository.head,
         "head": repository.head,
-        "branch": repository.branch,
+        "branch": hide_tokens(repository.branch) if repository.branch else None,
         "prefix": repository.prefix,
         "remote": remote.url if remote else None,
         "remote_name": remote.name if remote else None,
@@ -287,7 +287,7 @@ def format_code(code: Code) -> str:
     text = f"{code['commit'][:12]} = {branch} {head[:12]}"
     if code.get("dirty"):
         text += f" + {code['n_changed']} changed and {code['n_untracked']} new files"
-    skipped = [f"{printable(file['path'])} ({file['reason']})" for file in code.get("skipped", [])]
+    skipped = [f"{file['path']} ({file['reason']})" for file in code.get("skipped", [])]
     if skipped:
         text += f"; left out: {', '.join(skipped)}"
-    return text
+    return printable(text)

@@ -10,6 +10,7 @@ from .changes import list_changes
 from .metrics_file import last_metrics
 from .outcome import deciding_attempt, status_at_end
 from .schema import RunRecord, Summary
+from .settings import recorded_settings
 
 OF_RECORD = (
     "run_id",
@@ -55,6 +56,7 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
         "energy_j": total_of(attempts, "energy_j"),
         "n_attempts": len(attempts),
         "changes": list_changes(record, attempts),
+        "settings": recorded_settings(record, run_dir, attempts),
     }
 
 

@@ -100,6 +100,7 @@ def check_batch(composition: Composition) -> CheckResult:
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
+    from .check_classes import check_classes
     from .final_test import why_no_test
     from .means import LogMeans
     from .no_effect import NoEffect
@@ -110,6 +111,7 @@ def check_batch(composition: Composition) -> CheckResult:
     config = resolve_settings(one_process, first_attempt={}).config
     apply_settings(config)
     data = build_data(config)
+    check_classes(config, data)
     task = accelerate(build_task(config), config)
     no_effect = NoEffect(config, composition.overrides)
     callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect]

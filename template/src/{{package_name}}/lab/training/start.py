@@ -12,17 +12,20 @@ from omegaconf import DictConfig, OmegaConf
 
 from .. import env
 from ..config.compose import compose
-from ..config.overrides import SettingsParser, run_and_settings
+from ..config.overrides import SettingsParser
 from ..config.recorded import compose_from_record, read_recorded, with_changes
-from ..config.resolve import load_dotenv, resolve, secret_values
+from ..config.resolve import load_dotenv, resolve
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
-from ..record.attempt_files import read_attempts
+from ..record.attempt_files import read_attempt, read_attempts
 from ..record.create import RunRequest, create_run
-from ..record.find import find_run
+from ..record.find import RUN_HELP, find_run
 from ..record.frozen import frozen_directory
+from ..record.ran import RanCode, code_of_process, imported_code
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
+from ..record.run_frozen import run_with_frozen_code
+from ..record.today import has_trial
 from .multirun import train_points
 from .resume_point import whole_checkpoint
 
@@ -73,6 +76,8 @@ def train_command(project: Project, args: list[str]) -> int:
         dirty=config.record.dirty,
         allow=options.allow,
         max_file_mb=config.record.max_file_mb,
+        env_vars=tuple(config.record.get("env_vars", ())),
+        package_files=config.record.get("package_files", False),
         checkpoints=Path(config.paths.checkpoints) if config.paths.checkpoints else None,
     )
     run = create_run(project, Path(config.paths.runs), request)
@@ -91,16 +96,22 @@ def parent_id(project: Project, word: str) -> str:
 
 def resume_command(project: Project, args: list[str]) -> int:
     parser = SettingsParser(
-        "lab resume", "Continues RUN from its last checkpoint, in the same directory."
+        "lab resume", "Continues RUN from its last checkpoint, in the same directory.", RUN_HELP
     )
     options = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
-    run_name, overrides = run_and_settings(parser, options.overrides)
-    run = find_run(project.paths.runs, run_name)
+    run = find_run(project.paths.runs, options.run)
     # Before seconds go into imports.
     whole_checkpoint(run.checkpoints)
-    return train_attempt(project, run, overrides, when_built=True)
+    if not has_trial(project, run.trial) and not frozen_directory():
+        print(
+            f"lab: this project has no trial {run.trial!r} any more; continues with the code of "
+            f"{run.id}",
+            file=sys.stderr,
+        )
+        return run_with_frozen_code(run, project, ["resume", str(run.dir), *options.overrides])
+    return train_attempt(project, run, options.overrides, when_built=True)
 
 
 def train_attempt(
@@ -117,7 +128,7 @@ def train_attempt(
         Failed: the training failed; the record says why.
         Stopped: a signal ended it, after a checkpoint.
     """
-    secrets = secret_values(load_dotenv(project))
+    load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
@@ -125,7 +136,7 @@ def train_attempt(
         run,
         project,
         env_policy=config.record.env,
-        secrets=secrets,
+        code_policy=config.record.get("code", "refuse"),
         when_built=when_built,
         overrides=overrides,
     ) as recording:
@@ -150,7 +161,9 @@ def join_attempt() -> int:
     attempts = read_attempts(run.dir)
     first_attempt = attempts[0].start if attempts else {}
     # Only the first rank writes the record.
-    call_train(config, run, Recording(None, attempt, first_attempt))
+    code = code_of_process(run, read_attempt(run.dir, attempt).start)
+    ran = RanCode(imported_code(project, code), config.record.get("code", "refuse"))
+    call_train(config, run, Recording(None, attempt, first_attempt, ran))
     return 0
 
 
