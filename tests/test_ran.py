@@ -164,7 +164,7 @@ def test_ignored_code_may_be_left_out_and_is_named(own):
 
 
 def test_variables_that_the_code_read_are_named(own):
-    names = ("MY_P", "HOME", "MY_API_KEY", "PYTHONHASHSEED")
+    names = ("MY_P", "HOME", "PYTHONHASHSEED", "MY_API_KEY")
     reads = f"import os\nfor name in {names}:\n    os.environ[name]\n"
     write(own, {"src/myproj/reads.py": reads})
     variables = {"MY_P": "0.3", "MY_API_KEY": "12345678", "PYTHONHASHSEED": "3"}
