@@ -22,11 +22,17 @@ from in_process import (
     learn,
 )
 from myproj.lab.errors import LabError
+from myproj.lab.machine.cpu import cores
 from myproj.lab.project import Project
 from myproj.lab.training.accelerate import accelerate
 from myproj.lab.training.build import build_task
 from myproj.lab.training.check import check
-from myproj.lab.training.settings import apply_settings, resolve_settings, scale_to_processes
+from myproj.lab.training.settings import (
+    apply_settings,
+    resolve_auto,
+    resolve_settings,
+    scale_to_processes,
+)
 from omegaconf import OmegaConf
 from torch import nn
 
@@ -87,6 +93,14 @@ def test_resolving_gives_a_new_configuration(home):
     assert "auto" not in asdict(settings.chosen).values()
     assert settings.chosen.precision == "bf16-mixed", "as the first attempt chose"
     assert settings.chosen.samples_per_step == 2 * 64
+
+
+def test_threads_follow_what_was_exported(home, monkeypatch):
+    config = composed(home, *BASELINE, "trainer.threads=auto")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert resolve_auto(config, {}).trainer.threads == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "1000")
+    assert resolve_auto(config, {}).trainer.threads == cores()
 
 
 def test_seed_threads_and_kernels_are_set_for_the_process(home):

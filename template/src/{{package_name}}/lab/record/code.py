@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import LabError
 from ..project import Project
-from .attempt_files import read_attempts
+from .attempt_files import AttemptFiles, read_attempts
 from .changes import other_codes
 from .find import find_run, run_parser
 from .frozen import unpack_code
@@ -66,7 +66,12 @@ def attempt_code(run: Run, n: int) -> FrozenCode:
     if n not in attempts:
         numbers = ", ".join(map(str, attempts)) or "none"
         raise LabError(f"{run.id} has no attempt {n}. Attempts: {numbers}")
-    code = attempts[n].start.get("code") or {"same": True}
+    return code_of(run, attempts[n])
+
+
+def code_of(run: Run, attempt: AttemptFiles) -> FrozenCode:
+    """The code that an attempt ran: its own, or that of the run."""
+    code = attempt.start.get("code") or {"same": True}
     if code.get("same"):
         return FrozenCode(run.record["code"], run.dir)
-    return FrozenCode(code, run.dir / "attempts" / str(n))
+    return FrozenCode(code, run.dir / "attempts" / str(attempt.n))

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from .. import env
 from ..errors import NotComparable
@@ -18,8 +19,8 @@ from .run import Run
 def find_recorded_data(project: Project, run: Run) -> Path | None:
     """The data file of a run, wherever it lies now; None when the record names none.
 
-    It is searched in the directories of paths.data, by its name and then by its size. The place of
-    the record comes last. Of several files of its size, the one with the recorded content counts.
+    It is searched in the directories of paths.data, by its name and then by its size; the place of
+    the record comes last. The content decides, which the training would read anyway.
 
     Raises:
         NotComparable: no such file is there.
@@ -30,24 +31,38 @@ def find_recorded_data(project: Project, run: Run) -> Path | None:
     if "size_bytes" not in recorded:
         return find_folder(project, run)
     named = [path for path in named_places(project, run) if path.is_file()]
-    size_bytes = recorded["size_bytes"]
-    candidates = [path for path in named if path.stat().st_size == size_bytes]
-    candidates = candidates or files_of_size(project, size_bytes)
-    if len(candidates) > 1:
-        candidates = [path for path in candidates if has_content(path, recorded["sha256"], project)]
-    if candidates:
-        return candidates[0]
+    files = dict.fromkeys([*named, *files_in(project.paths.data)])
+    candidates = [path for path in files if path.stat().st_size == recorded["size_bytes"]]
+    hashes = []
+    for path in candidates:
+        if is_untouched(path, recorded):
+            return path
+        hashes.append(content_hash(path, project))
+        if hashes[-1] == recorded["sha256"]:
+            return path
+    if hashes == [None]:
+        return candidates[0]  # whoever reads it says what is wrong with it
+    raise NotComparable(describe_missing(project, run, named))
+
+
+def is_untouched(path: Path, recorded: dict[str, Any]) -> bool:
+    """Whether a file is the recorded one, at its place and with its time of change."""
+    is_same_place = path == Path(recorded["path"])
+    return is_same_place and path.stat().st_mtime_ns == recorded.get("mtime_ns")
+
+
+def describe_missing(project: Project, run: Run, named: list[Path]) -> str:
+    """Which data a run read, and what is there in their place."""
+    recorded = run.data
+    expected = f"recorded were {recorded['size_bytes']} bytes, sha256 {recorded['sha256'][:12]}"
+    if named:
+        n_bytes = named[0].stat().st_size
+        return f"the data of {run.id} was changed: {named[0]} has {n_bytes} bytes; {expected}"
     old = Path(recorded["path"])
-    if not named:
-        searched = ", ".join(str(directory) for directory in project.paths.data)
-        raise NotComparable(
-            f"the data of {run.id}, {old.name}, is missing: it is neither {old} nor in {searched}; "
-            f"recorded were {size_bytes} bytes. Copy it there, or set paths.data"
-        )
-    found = named[0]
-    raise NotComparable(
-        f"the data of {run.id}, {found}, has other content or {found.stat().st_size} bytes; "
-        f"recorded were {size_bytes} bytes, sha256 {recorded['sha256'][:12]}"
+    searched = ", ".join(map(str, project.paths.data))
+    return (
+        f"the data of {run.id} is missing: {old.name} is neither in {old.parent} nor in "
+        f"{searched}; {expected}.\nCopy it there, or set paths.data"
     )
 
 
@@ -83,16 +98,15 @@ def relative_names(run: Run) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def files_of_size(project: Project, size_bytes: int) -> list[Path]:
-    """The data files of this size: the recorded one may have been renamed."""
-    files = [path for directory in project.paths.data for path in sorted(directory.glob("*.h5"))]
-    return [path for path in files if path.stat().st_size == size_bytes]
+def files_in(directories: list[Path]) -> list[Path]:
+    """All data files of these directories: the recorded one may have been renamed."""
+    return [path.resolve() for directory in directories for path in sorted(directory.glob("*.h5"))]
 
 
-def has_content(path: Path, sha256: str, project: Project) -> bool:
-    """Whether a data file is whole and has this fingerprint."""
+def content_hash(path: Path, project: Project) -> str | None:
+    """The fingerprint of a data file; None when it is damaged, or no file of `lab data pack`."""
     done = verify_data(path, project.root)
-    return done.returncode == 0 and json.loads(done.stdout)["sha256"] == sha256
+    return json.loads(done.stdout)["sha256"] if done.returncode == 0 else None
 
 
 def verify_data(path: Path, root: Path) -> subprocess.CompletedProcess[str]:

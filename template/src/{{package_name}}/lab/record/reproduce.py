@@ -83,7 +83,8 @@ def run_again(project: Project, original: Run) -> Run:
     repeated = None
     for stretch in stretches:
         if len(stretches) > 1:
-            print(f"attempt {stretch.attempt.n} of {original.id}: {where_it_ends(stretch)}")
+            line = f"attempt {stretch.attempt.n} of {original.id}: {where_it_ends(stretch)}"
+            print(line, flush=True)
         repeated = run_stretch(project, original, stretch, repeated)
         require_end(original, stretch, repeated)
     refuse_other_data(original, repeated)
@@ -169,7 +170,8 @@ def variables_of(project: Project, stretch: Stretch, code: Path) -> dict[str, st
     if stretch.stop_step is not None:
         variables[env.STOP_STEP] = str(stretch.stop_step)
     commit, prefix = stretch.code["commit"], stretch.code["prefix"]
-    return variables | env.frozen_environment(code, prefix, project.root, commit)
+    outside = env.paths_outside(project.root)
+    return variables | env.frozen_environment(code, prefix, project.root, commit, outside)
 
 
 def repeated_variables(stretch: Stretch) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from .atomic import read_json
 from .attempt_files import AttemptFiles, read_attempts
+from .code import code_of
 from .run import Run
 from .schema import Code
 from .seal import write_sealed
@@ -73,14 +74,12 @@ def end_of(attempt: AttemptFiles, next_step: int) -> int | None:
 
 def stretch_of(run: Run, attempt: AttemptFiles, stop_step: int | None) -> Stretch:
     """The stretch of an attempt, with the code and settings that this attempt had."""
-    folder = run.dir / "attempts" / str(attempt.n)
-    code = attempt.start.get("code") or {"same": True}
-    is_own_code = not code.get("same")
-    own_config = folder / "config.yaml"
+    frozen = code_of(run, attempt)
+    own_config = run.dir / "attempts" / str(attempt.n) / "config.yaml"
     return Stretch(
         attempt=attempt,
-        code=code if is_own_code else run.record["code"],
-        bundles=folder if is_own_code else run.dir,
+        code=frozen.code,
+        bundles=frozen.bundles,
         config=own_config if own_config.exists() else run.dir / "config.yaml",
         overrides=attempt.start.get("overrides") or [],
         stop_step=stop_step,
