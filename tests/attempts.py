@@ -111,21 +111,16 @@ class PlainData(L.LightningDataModule):
     """torch's own DataLoader over own images, with random augmentation.
 
     Args:
-        own_seed: of a generator that the DataLoader gets.
-        second: a shorter loader next to the first, which begins again within an epoch.
-        kind: of the training data, when nobody can know whether a stop changes them.
+        path: the kind of the training data, such as `second`; a key that each data set has.
     """
 
-    def __init__(
-        self, num_workers="auto", persistent=False, own_seed=None, second=False, kind="", **_
-    ):
+    def __init__(self, num_workers="auto", path="", **_):
         super().__init__()
+        self.kind = path
         self.options = {"batch_size": 50}
         if num_workers != "auto":
-            self.options |= {"num_workers": num_workers, "persistent_workers": persistent}
-        self.own_seed = own_seed
-        self.second = second
-        self.kind = kind
+            stay = self.kind == "persistent"
+            self.options |= {"num_workers": num_workers, "persistent_workers": stay}
 
     def train_dataloader(self):
         rows = Rows(700, 0.2)
@@ -137,11 +132,10 @@ class PlainData(L.LightningDataModule):
             return Batches(DataLoader(rows, **self.options))
         if self.kind == "generator":
             rows.transforms = [np.random.default_rng(0)]
-        generator = None
-        if self.own_seed is not None:
-            generator = torch.Generator().manual_seed(self.own_seed)
+        generator = torch.Generator().manual_seed(5) if self.kind == "own seed" else None
         loader = DataLoader(rows, shuffle=True, generator=generator, **self.options)
-        if self.second:
+        if self.kind == "second":
+            # Shorter than the first, so it begins again within an epoch.
             return [loader, DataLoader(Rows(250, 0.2), shuffle=True, **self.options)]
         return loader
 
@@ -274,3 +268,7 @@ def attempts(home, folder, *overrides, stops):
 
 def say(*_):
     print("a callback of functions", flush=True)
+
+
+def n_images(batch):
+    return len(batch[0])

@@ -33,7 +33,7 @@ def light(fresh):
 
 
 def setup(folder, uv=None, rc=0, target="setup", **variables):
-    """`make setup`, or another target, with and without uv on PATH, and its output. The pins are those of `make demo`."""
+    """`make setup` or another target, with or without uv on PATH, and its output. The pins: those of `make demo`."""
     tools = folder.parent / "tools"
     shutil.rmtree(tools, ignore_errors=True)
     tools.mkdir()

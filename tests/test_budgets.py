@@ -92,10 +92,15 @@ HEADER = (
 
 
 def test_every_template_file_says_that_it_is_one():
-    owned = [*(PACKAGE / "lab").rglob("*.py"), *(ROOT / "template/tests/lab").rglob("*.py")]
-    assert owned
+    folders = [PACKAGE / "lab", ROOT / "template/tests/lab", ROOT / "template/.github"]
+    owned = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    owned = [path for path in owned if "__pycache__" not in path.parts]
+    assert {path.suffix for path in owned} >= {".py", ".yaml", ".yml", ".sh"}
     for path in owned:
-        assert path.read_text(encoding="utf-8").startswith(HEADER), path
+        line = path.read_text(encoding="utf-8").partition("\n")[0]
+        assert 'Template\'s file: replaced by "copier update".' in line, path
+        if path.suffix == ".py":
+            assert line + "\n" == HEADER, path
 
 
 def functions_of(path):

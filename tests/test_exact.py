@@ -14,10 +14,10 @@ CASES = {
     # Three stops in the same validation, which begins again each time.
     "file": (EPOCHS, [["train:23"], ["train:7", "train:30", "val:1"], ["val:2", "val:1", "val:3"]]),
     "plain": (PLAIN, [["train:7", "epoch:0", "train:20", "val:1"]]),
-    "own generator": ((*PLAIN, "+data.own_seed=5"), [["train:7", "epoch:0", "train:16"]]),
+    "own generator": ((*PLAIN, "data.path=own seed"), [["train:7", "epoch:0", "train:16"]]),
     "workers": (IN_WORKERS, [["train:7", "epoch:0"], ["val:2"]]),
-    "workers that stay": ((*IN_WORKERS, "+data.persistent=true"), [["train:7", "epoch:0"]]),
-    "two loaders": ((*PLAIN, "+data.second=true"), [["train:7", "epoch:0"]]),
+    "workers that stay": ((*IN_WORKERS, "data.path=persistent"), [["train:7", "epoch:0"]]),
+    "two loaders": ((*PLAIN, "data.path=second"), [["train:7", "epoch:0"]]),
     "steps": (STEPS, [["epoch:0", "train:27"], ["train:40"], ["val:2"]]),
     "steps of whole epochs": ((*STEPS[:1], "trainer.max_steps=46"), [["val:4"], ["train:46"]]),
 }
@@ -53,7 +53,7 @@ def test_workers_of_a_data_file_change_nothing(home, tmp_path):
     ],
 )
 def test_the_record_says_when_an_attempt_may_not_be_exact(home, tmp_path, capsys, kind, reason):
-    settings = (*PLAIN, f"+data.kind={kind}")
+    settings = (*PLAIN, f"data.path={kind}")
     attempt(home, tmp_path, *settings, stop="train:7")
     resumed = attempt(home, tmp_path, *settings)
     assert resumed.start["exact"] is False

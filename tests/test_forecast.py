@@ -182,6 +182,11 @@ def test_a_bench_is_read_back_as_it_was_written(tmp_path):
         ({"precision": "32-true"}, "precision not used", "trainer.precision"),
         ({"uneven": ["head (10, 64)"]}, "dimensions not multiples of 8", "model"),
         ({"step_s": replace(STEADY, spread=0.05)}, "unsteady", ""),
+        (
+            {"step_s": replace(STEADY, spread=0.05), "device": "cpu", "threads": 2},
+            "unsteady",
+            "trainer.threads=1 (now 2)",
+        ),
     ],
 )
 def test_the_verdict_names_what_would_change_it(figures, name, setting):

@@ -90,6 +90,7 @@ def test_packed_data_train_at_once(own_project, tmp_path):
     ).stdout.strip()
     assert f"git_commit: {commit}" in attrs
     assert "git_changed" not in attrs
+    assert f"command: lab data pack own {raw} --as arrays" in attrs
     assert "ok  baseline" in call(own_project, "lab", "check", "trial=baseline", "data=own")
     (own_project / "data" / "own.h5").unlink()
     for words in (("data", "info", "own"), ("check", "trial=baseline", "data=own")):
@@ -102,8 +103,11 @@ def test_packed_data_train_at_once(own_project, tmp_path):
 def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((5, 2)))
     (own_project / "src/myproj/data.py").write_text("# other code\n")
-    call(own_project, "lab", "data", "pack", "own", tmp_path / "x.npy", "--as", "arrays")
-    assert "git_changed: src/myproj/data.py" in call(own_project, "lab", "data", "info", "own")
+    words = ("own", tmp_path / "x.npy", "--as", "arrays", "--to", tmp_path / "large disk")
+    call(own_project, "lab", "data", "pack", *words)
+    shown = call(own_project, "lab", "data", "info", "own")
+    assert "git_changed: src/myproj/data.py" in shown
+    assert shown.startswith(f"{tmp_path}/large disk/own.h5: 5 samples")
 
 
 @pytest.mark.parametrize(
@@ -115,6 +119,8 @@ def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
         ),
         (("p", "pets", "--as", "audio"), r"has no audio .*looks like images: --as images"),
         (("p", "pets", "--as", "images", "--rate", "3"), r"--rate goes with --as audio"),
+        (("p", "pets", "--as", "images", "--size", "0", "3"), r"numbers above 0"),
+        (("p", "pets", "--as", "audio", "--rate", "0"), r"numbers above 0"),
         (("p", "pets", "--as", "images", "--fill", "3"), r"--fill goes with --as table"),
         (("p", "train=pets", "pets", "--as", "images"), r"Write all of them so, or none"),
         (

@@ -44,7 +44,7 @@ def test_a_run_of_two_codes_says_so_everywhere(own, capsys, tmp_path):
         assert "attempt 2 has trainer.max_epochs=4" in said
     assert f"lab runs code {run.id} --attempt 2" in shown(own, capsys, "runs show", run.id)
     listed = shown(own, capsys, "runs list")
-    assert "finished *" in listed
+    assert "finished    *" in listed
     assert "* attempts had other code, data or settings" in listed
     for row in json.loads(shown(own, capsys, "runs list", "--json")):
         assert row["status"] == "finished"
@@ -87,7 +87,7 @@ def test_a_commit_of_the_same_files_is_no_other_code(own, capsys):
     git(own.root, "commit", "-q", "-m", "later")
     resumed(own, run, overrides=["job.time=1h"])
     said = shown(own, capsys, "runs list")
-    assert "finished +" in said
+    assert "finished    +" in said
     assert "+ several attempts" in said
     assert "codes" not in shown(own, capsys, "runs show", run.id)
 

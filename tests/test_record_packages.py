@@ -1,11 +1,16 @@
 """env.txt lists every installed package, however it was installed."""
 
+import base64
+import hashlib
 import json
 import sys
 
 import pytest
+from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.packages import installed_packages, versions_by_name
-from record_package import write
+from myproj.lab.record.run import Run
+from record_package import create, make_project
+from repositories import commit, git, write
 
 
 @pytest.fixture
@@ -15,8 +20,8 @@ def site(tmp_path, monkeypatch):
     return tmp_path
 
 
-def lines_of(name):
-    return [line for line in installed_packages() if line.startswith(name)]
+def lines_of(name, **arguments):
+    return [line for line in installed_packages(**arguments) if line.startswith(name)]
 
 
 def headers(name, version):
@@ -29,6 +34,8 @@ def headers(name, version):
         "lab_test-1.2.dist-info/METADATA",  # a wheel
         "lab_test-1.2.egg-info/PKG-INFO",  # setuptools without pip
         "lab_test-1.2.egg-info",  # distutils, as some conda packages
+        "lab_test.egg-info/PKG-INFO",  # setup.py develop
+        "lab_test-1.2-py3.11.egg-info/PKG-INFO",  # Debian
     ],
 )
 def test_every_kind_of_metadata_is_read(site, file_name):
@@ -53,6 +60,70 @@ def test_what_is_not_from_an_index_has_its_url(site):
         },
     )
     assert lines_of("lab-test") == ["lab-test==1.2 @ file:///src/lab-test"]
+
+
+def write_installed(site, text):
+    """A package of one file, with the hash that its installation recorded for it."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"x = 1\n").digest()).rstrip(b"=").decode()
+    info = "lab_test-1.2.dist-info"
+    write(
+        site,
+        {
+            f"{info}/METADATA": headers("lab-test", "1.2"),
+            f"{info}/RECORD": f"lab_test.py,sha256={digest},6\n{info}/RECORD,,\n../../bin/x,sha256=a,1\n",
+            "lab_test.py": text,
+        },
+    )
+
+
+def test_edited_files_are_named_on_request(site):
+    write_installed(site, "x = 1\n")
+    assert lines_of("lab-test", check_files=True) == ["lab-test==1.2"]
+    write_installed(site, "x = 2\n")
+    assert lines_of("lab-test") == ["lab-test==1.2"]
+    (first,) = lines_of("lab-test", check_files=True)
+    assert first.startswith("lab-test==1.2 (edited lab_test.py: ")
+    write_installed(site, "x = 3\n")
+    assert lines_of("lab-test", check_files=True) != [first]
+    (site / "lab_test.py").unlink()
+    assert "(edited lab_test.py" in lines_of("lab-test", check_files=True)[0]
+
+
+def test_an_edit_between_two_attempts_is_a_difference(site, tmp_path_factory, capsys):
+    project = make_project(tmp_path_factory.mktemp("project"))
+    write_installed(site, "x = 1\n")
+    run = create(project, package_files=True)
+    begin_attempt(run, project).end("interrupted")
+    write_installed(site, "x = 2\n")
+    begin_attempt(Run.open(run.dir), project)
+    assert "package.lab-test: 1.2 -> 1.2 (edited lab_test.py: " in capsys.readouterr().err
+
+
+def test_an_editable_install_of_another_repository_has_its_commit(site, tmp_path_factory):
+    source = tmp_path_factory.mktemp("source")
+    write(source, {"lab_test.py": "x = 1\n"})
+    commit(source, "first")
+    git(source, "remote", "add", "origin", "https://me:secret@example.org/lab-test.git")
+    direct = {"url": source.as_uri(), "dir_info": {"editable": True}}
+    info = "lab_test-1.2.dist-info"
+    write(
+        site,
+        {
+            f"{info}/METADATA": headers("lab-test", "1.2"),
+            f"{info}/direct_url.json": json.dumps(direct),
+        },
+    )
+    state = f"commit {git(source, 'rev-parse', 'HEAD')[:12]} of https://example.org/lab-test.git"
+    start = f"lab-test==1.2 @ {source.as_uri()} ({state}"
+    assert lines_of("lab-test") == [f"{start}, unchanged)"]
+    assert lines_of("lab-test", project_root=source) == [f"lab-test==1.2 @ {source.as_uri()}"]
+    lines = {f"{start}, unchanged)"}
+    for name, text in (("lab_test.py", "x = 2\n"), ("lab_test.py", "x = 3\n"), ("new.py", "")):
+        write(source, {name: text})
+        (line,) = lines_of("lab-test")
+        assert line.startswith(f"{start}, changed ")
+        assert line not in lines
+        lines.add(line)
 
 
 def test_half_removed_packages_are_no_error(site):

@@ -1,7 +1,7 @@
 """The tree of trials, and the hook that looks at what is committed."""
 
 import pytest
-from myproj.lab.trials import commit_hook
+from myproj.lab.hooks import tokens
 from myproj.lab.trials.tree import walk_tree
 
 # Put together here, so that this file holds none.
@@ -29,7 +29,7 @@ def test_children_are_drawn_below_their_parent():
 @pytest.mark.parametrize("text", SECRETS)
 def test_a_secret_is_named_with_its_line(tmp_path, text, capsys):
     (tmp_path / "notes.txt").write_text(f"one\ntwo\n{text}\n")
-    assert commit_hook.main([str(tmp_path / "notes.txt")]) == 1
+    assert tokens.main([str(tmp_path / "notes.txt")]) == 1
     assert "notes.txt:3 looks like" in capsys.readouterr().out
 
 
@@ -37,7 +37,7 @@ def test_ordinary_text_passes(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text(
         "task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n"
     )
-    assert commit_hook.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
+    assert tokens.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
     assert capsys.readouterr().out == ""
 
 
@@ -47,4 +47,4 @@ def test_a_trial_without_init_is_named(tmp_path):
         (tmp_path / "trials" / name / "model.py").touch()
     (tmp_path / "trials/__init__.py").touch()
     (tmp_path / "trials/seen/__init__.py").touch()
-    assert commit_hook.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]
+    assert tokens.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]

@@ -2,6 +2,7 @@
 
 import filecmp
 import shutil
+import sys
 
 import copier
 import pytest
@@ -146,3 +147,35 @@ def test_recopy_keeps_seeds(old, releases):
 
 def test_the_template_is_the_one_that_is_tested(releases):
     assert filecmp.cmp(releases / LAB / "cli.py", ROOT / LAB / "cli.py", shallow=False)
+
+
+def test_files_of_the_template_that_the_user_deleted_stay_away(old, releases):
+    deleted = ["Makefile", ".github/workflows/check.yml", "src/myproj/lab/conf/site/lanta.yaml"]
+    for name in deleted:
+        (old / name).unlink()
+    commit(old, "without them")
+    update(old, releases)
+    assert not [name for name in deleted if (old / name).exists()]
+    assert (old / "src/myproj/lab/machine/disk.py").exists(), "the others are updated"
+    assert "# an older comment" in (old / "src/myproj/task.py").read_text()
+
+
+def test_a_conflict_is_told_in_words_until_it_is_solved(old, releases, capfd):
+    edit(old / ".gitignore", "/dist\n", "/dist\n/mine\n")
+    commit(old, "mine")
+    copier.run_update(old, vcs_ref="99.0.0", overwrite=True, **OPTIONS | {"quiet": False})
+    said = capfd.readouterr().err
+    assert "Choose between the lines after <<<<<<< and those before >>>>>>>" in said
+    assert f"docs/update.md of {releases}" in said
+    commands = [
+        line.partition("#")[0].strip() for line in said.splitlines() if line.startswith("  git ")
+    ]
+    assert len(commands) == 2
+    assert git(old, *commands[0].split()[1:]) == ".gitignore"
+    text = call(old, "make", "setup", f"PYTHON={sys.executable}", rc=2)
+    assert "hold two versions of some lines:\n  .gitignore\n" in text
+    lines = (old / ".gitignore").read_text().splitlines(True)
+    solved = [line for line in lines if not line.startswith(("<<<<<<<", "=======", ">>>>>>>"))]
+    (old / ".gitignore").write_text("".join(solved))
+    git(old, "add", ".gitignore")
+    assert git(old, *commands[0].split()[1:]) == ""

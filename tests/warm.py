@@ -180,6 +180,7 @@ def become(module, arguments, cwd, environment):
     os.chdir(cwd)
     sys.path[:1] = [cwd, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv = [module, *arguments]
+    sys.modules.pop("__mp_main__", None)  # scikit-learn's name for this file
     sys.stdout.reconfigure(line_buffering="PYTHONUNBUFFERED" in environment)
     random.seed()
     sys.modules["numpy"].random.seed()

@@ -21,6 +21,7 @@ from .lab.record.recording import Recording
 from .lab.record.run import Run
 from .lab.training.accelerate import accelerate
 from .lab.training.build import build_data, build_task
+from .lab.training.check_classes import check_classes
 from .lab.training.checkpoint import last_checkpoint
 from .lab.training.data_change import data_record, print_data_change
 from .lab.training.settings import apply_settings, resolve_settings
@@ -38,8 +39,10 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
 
     # 2. Parts: what a sample is, what is learned, who trains (with callbacks, loggers, profiler)
     data = build_data(config)
+    check_classes(config, data)
     task = accelerate(build_task(config), config)
     trainer = build_trainer(config, run, recording.n, data, task)
+    recording.check_code()  # the code that runs is the code that was frozen
     fingerprint = data_record(data)
     print_data_change(run.dir, fingerprint)
     recording.note(world_size=trainer.world_size, data=fingerprint)

@@ -6,6 +6,8 @@ Job scripts set the same variables (cluster/job/*.sh), so a new one is written h
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 # Set by the user
@@ -36,7 +38,16 @@ ENVIRONMENT_READY = (
 )
 
 
-def frozen_environment(code_dir: Path, prefix: str, project: Path, commit: str) -> dict[str, str]:
+def paths_outside(project: Path) -> list[str]:
+    """The directories of PYTHONPATH outside of `project`: they may hold modules of the user's."""
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [Path(entry).absolute() for entry in entries if entry]
+    return [str(path) for path in paths if not path.resolve().is_relative_to(project.resolve())]
+
+
+def frozen_environment(
+    code_dir: Path, prefix: str, project: Path, commit: str, further_paths: Sequence[str] = ()
+) -> dict[str, str]:
     """Variables with which Python imports the frozen code in `code_dir` and nothing of the project as it is now.
 
     Args:
@@ -44,9 +55,11 @@ def frozen_environment(code_dir: Path, prefix: str, project: Path, commit: str) 
         prefix: path of the project in its repository, "" or with a slash at its end.
         project: root of the project whose data and runs the code uses.
         commit: the snapshot's commit.
+        further_paths: directories to import from, after the frozen code.
     """
+    source = str(code_dir / prefix / "src")  # before the live tree of an editable install
     return {
-        "PYTHONPATH": str(code_dir / prefix / "src"),  # before the live tree of an editable install
+        "PYTHONPATH": os.pathsep.join([source, *further_paths]),
         "PYTHONSAFEPATH": "1",  # and before the current directory
         FROZEN: str(code_dir),
         PROJECT: str(project),

@@ -79,9 +79,7 @@ def check_options(options: argparse.Namespace) -> None:
     if options.plot.suffix not in (".png", ".svg"):
         raise LabError(f"--plot={options.plot}: it takes a file that ends with .png or .svg")
     if importlib.util.find_spec("matplotlib") is None:
-        raise LabError(
-            "--plot needs the package matplotlib: uv add matplotlib, or pip install matplotlib"
-        )
+        raise LabError("--plot needs the package matplotlib: make add PACKAGE=matplotlib")
     try:
         options.plot.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

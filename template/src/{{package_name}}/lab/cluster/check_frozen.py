@@ -16,7 +16,7 @@ from .. import env
 from ..config.compose import Composition
 from ..errors import Failed, LabError, Refused
 from ..project import Project
-from ..record.git import Git
+from ..record.frozen_files import left_out_reason
 from .check_program import FrozenCheck
 from .job_variables import clean_environment
 
@@ -107,20 +107,10 @@ def refuse_missing_files(
         if is_code and not (frozen / code["prefix"] / name).exists():
             missing.append(name)
     if missing:
-        reasons = "\n".join(f"  {name}: {skip_reason(project, code, name)}" for name in missing)
+        unknown = "it lies outside what the snapshot holds"
+        reasons = [left_out_reason(project.root, code, name) or unknown for name in missing]
+        lines = [f"  {name}: {reason}\n" for name, reason in zip(missing, reasons, strict=True)]
         raise Refused(
-            f"the snapshot lacks files that the job needs. Nothing was submitted.\n{reasons}"
+            "the snapshot lacks files that the job needs. Nothing was submitted.\n"
+            f"{''.join(lines)}To record such a file: git add -f {missing[0]}"
         )
-
-
-def skip_reason(project: Project, code: dict[str, Any], name: str) -> str:
-    """Why the snapshot left a file out."""
-    for entry in code["skipped"]:
-        if entry["path"] == code["prefix"] + name:
-            return entry["reason"]
-    answer = Git(project.root).run("check-ignore", "--verbose", "--no-index", name).stdout
-    rule = answer.partition("\t")[0]
-    if not rule:
-        return "it lies outside what the snapshot holds"
-    file, line, pattern = rule.split(":", 2)
-    return f"ignored by {pattern!r} in {file}:{line}; add !{name} below it, or git add -f {name}"

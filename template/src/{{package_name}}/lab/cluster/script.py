@@ -193,4 +193,5 @@ def _node_local(place: str | None) -> str:
 
 def _fill_in(template: str, values: JobScript | SchedulerPart) -> str:
     text = (TEMPLATES / template).read_text(encoding="utf-8")
+    text = text.partition("\n")[2]  # without the line that says whose file the template is
     return JobTemplate(text.rstrip()).substitute(asdict(values))

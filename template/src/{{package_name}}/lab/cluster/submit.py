@@ -157,7 +157,7 @@ def _freeze(plan: Plan, point: Composition, allow: bool) -> dict[str, Any]:
         max_file_mb=rules.max_file_mb,
         allow=allow,
     )
-    if not code["complete"]:
+    if not code["commit"]:
         raise Refused(f"the code cannot be recorded: {code['reason']}. Nothing was submitted.")
     return code
 
@@ -225,6 +225,8 @@ def record_run(
         parent=parent,
         allow=options.allow,
         max_file_mb=point.config.record.max_file_mb,
+        env_vars=tuple(point.config.record.get("env_vars", ())),
+        package_files=point.config.record.get("package_files", False),
         checkpoints=Path(checkpoints) if checkpoints else None,
         code=code,
         job={"site": plan.site.name, "sending": True},

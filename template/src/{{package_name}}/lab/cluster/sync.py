@@ -29,7 +29,7 @@ def sync_command(project: Project, args: list[str]) -> int:
     dry_run = parser.parse_args(args).dry_run
     wandb = find_wandb()
     if wandb is None and not dry_run:
-        raise LabError("the wandb command is not installed: pip install wandb")
+        raise LabError("the wandb command is not installed: make add PACKAGE=wandb")
     failed = False
     for folder in offline_runs(project):
         print(folder, flush=True)

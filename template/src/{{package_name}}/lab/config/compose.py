@@ -59,7 +59,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     Raises:
         LabError: what is wrong, as far as the text alone shows it, with the nearest valid name.
     """
-    secrets = load_dotenv(project)
+    load_dotenv(project)
     typed = parse_overrides(overrides)
     with project_loader(project) as loader, hydra_errors(loader, project):
         name = trial_of(typed, loader, project)
@@ -84,7 +84,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     resolved = resolve(config)
     return Composition(
         config=resolved,
-        yaml=recorded_yaml(config, resolved, secrets),
+        yaml=recorded_yaml(config, resolved),
         trial=name,
         overrides=overrides,
         origin=origin,

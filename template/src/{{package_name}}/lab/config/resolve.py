@@ -11,25 +11,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import LabError
+from ..machine.known_secrets import known_secrets
 from ..project import Project
 
-SHORTEST_SECRET = 4  # characters; shorter values of .env are settings such as 0 or true
 
-
-def load_dotenv(project: Project) -> dict[str, str]:
-    """Reads the project's .env into the environment; its values, which are never recorded.
-
-    A variable that is set already keeps its value.
-    """
-    values = {key: value for key, value in dotenv_values(project.root / ".env").items() if value}
-    for key, value in values.items():
-        os.environ.setdefault(key, value)
-    return {key: os.environ[key] for key in values}
-
-
-def secret_values(secrets: dict[str, str]) -> list[str]:
-    """The values of .env that are long enough to be secrets."""
-    return [value for value in secrets.values() if len(value) >= SHORTEST_SECRET]
+def load_dotenv(project: Project) -> None:
+    """Reads the project's .env into the environment; a variable that is set keeps its value."""
+    for key, value in dotenv_values(project.root / ".env").items():
+        if value:
+            os.environ.setdefault(key, value)
 
 
 def resolve(config: DictConfig) -> DictConfig:
@@ -48,11 +38,11 @@ def resolve(config: DictConfig) -> DictConfig:
         raise LabError(f"{key}: {text}") from error
 
 
-def recorded_yaml(config: DictConfig, resolved: DictConfig, secrets: dict[str, str]) -> str:
-    """The resolved configuration as YAML; a value that holds one of .env stays the ${...} of `config`."""
+def recorded_yaml(config: DictConfig, resolved: DictConfig) -> str:
+    """The resolved configuration as YAML; a value that holds a known secret stays the ${...} of `config`."""
     values = OmegaConf.to_container(resolved)
     written = OmegaConf.to_container(config, resolve=False)
-    return OmegaConf.to_yaml(OmegaConf.create(_hide(values, written, secret_values(secrets))))
+    return OmegaConf.to_yaml(OmegaConf.create(_hide(values, written, list(known_secrets()))))
 
 
 def _hide(value: Any, written: Any, secrets: list[str]) -> Any:
@@ -61,7 +51,7 @@ def _hide(value: Any, written: Any, secrets: list[str]) -> Any:
         return {key: _hide(item, _part(written, key), secrets) for key, item in value.items()}
     if isinstance(value, list):
         return [_hide(item, _part(written, i), secrets) for i, item in enumerate(value)]
-    if isinstance(value, str) and any(secret in value for secret in secrets):
+    if any(secret in str(value) for secret in secrets):
         return written
     return value
 

@@ -22,6 +22,7 @@ from .find import find_data_file
 from .loader import Loader
 from .order import Order
 from .page_cache import read_into_cache
+from .raw_sources import KINDS
 from .stage import stage
 
 
@@ -93,14 +94,19 @@ class H5DataModule(L.LightningDataModule):
         Raises:
             LabError: the class has none of its own.
         """
-        raise LabError(f"{cls.__name__} has no samples(): write one in data.py, or pack with --as")
+        raise LabError(
+            f"{cls.__name__} has no samples(): write one in data.py, or say what the source holds: "
+            f"--as {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+        )
 
     transform: Transform | None = None
     """Called as transform(batch, rng) on whole training batches, in the reading thread or worker;
     draw from `rng` only."""
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """On the device: divides the fields of `scale`. Override it to normalise or augment."""
+        """On the device: divides the fields of `scale`. Override it to normalise or augment, and
+        call super() first to keep the division.
+        """
         if not self.scale:
             return batch
         scaled = []
@@ -119,6 +125,15 @@ class H5DataModule(L.LightningDataModule):
         if self.stage:
             return read_layout(stage(self.file, self.stage, owner=self))
         return read_layout(self.file)
+
+    @property
+    def n_classes(self) -> int | None:
+        """One more than the largest label y; None when y is no class, or not read."""
+        label = self.layout.fields.get("y")
+        is_class = label is not None and label.dtype.kind in "iu" and len(label.shape) == 1
+        if not is_class or "y" not in self.fields:
+            return None
+        return int(self.layout.map(label).max()) + 1
 
     def prepare_data(self) -> None:
         """Once per node: a missing or damaged file ends the job here; a cold one is read."""

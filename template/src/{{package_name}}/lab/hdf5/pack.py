@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import LabError
 from ..project import Project
-from .atomic_file import temporary_directory_next_to
+from .atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from .checksum import fingerprint
 from .code_version import code_version
 from .collect import collect_fields
@@ -25,7 +25,7 @@ from .data_yaml import (
     scale_of,
     yaml_of,
 )
-from .file_layout import read_layout
+from .file_layout import Layout, read_layout
 from .find import DataConfig, config_file_of, read_data_config
 from .info import print_categories, print_content
 from .pack_options import PackOptions, parse_options
@@ -50,20 +50,31 @@ def pack_command(project: Project, args: list[str]) -> None:
     directory = options.directory or writable_directory(project)
     target = directory / (config.path if config else f"{options.name}.h5")
     command = pack_command_line(args, options, project.root)
-    pack(config, target, options, {"pack": command} | code_version(project.root))
+    pack(config, target, options, {"command": command} | code_version(project.root))
     layout = read_layout(target)
     fingerprint(layout, verified=True)  # its bytes were hashed while they were written
     print_content(layout)
     print_categories(layout)
     n_skipped = len(json.loads(layout.attrs.get("skipped", "[]")))
     print(f"  packed in {time.monotonic() - started_s:.1f} s, {n_skipped} samples left out")
-    config_file = config_directory(project) / f"{options.name}.yaml"
-    if config_file.exists():
-        print(f"  {_shown(config_file)} stays as it is")
+    write_config(project, layout, options, command)
+
+
+def write_config(project: Project, layout: Layout, options: PackOptions, command: str) -> None:
+    """Writes conf/data/NAME.yaml unless it is there, and says which.
+
+    Raises:
+        DataFileError: it cannot be written; the data file is complete all the same.
+    """
+    path = config_directory(project) / f"{options.name}.yaml"
+    if path.exists():
+        print(f"  {_shown(path)} stays as it is")
         return
-    config_file.parent.mkdir(parents=True, exist_ok=True)
-    config_file.write_text(yaml_of(project, layout, options, command), encoding="utf-8")
-    print(f"  wrote {_shown(config_file)}: look at it. Its scale:")
+    text = yaml_of(project, layout, options, command)
+    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
+        (directory / path.name).write_text(text, encoding="utf-8")
+        publish(directory / path.name, path)
+    print(f"  wrote {_shown(path)}: look at it. Its scale:")
     print(f"  {scale_meaning(layout, scale_of(layout, options))}")
     print(f"  next: lab check trial=baseline data={options.name}")
 

@@ -112,7 +112,7 @@ def _open_hdf5(source: Source, unpacked: Path) -> Parts:
             parts = {}
             for split, datasets in _datasets_of_splits(source, file).items():
                 parts[split] = {
-                    name: _copy_dataset(path, dataset, unpacked / f"{split}-{name}")
+                    name: _map_dataset(path, dataset, unpacked / f"{split}-{name}")
                     for name, dataset in datasets.items()
                 }
             return parts
@@ -144,13 +144,18 @@ def _datasets_of_splits(source: Source, file: Any) -> dict[str | None, dict[str,
     return {name: {field: group[field] for field in group} for name, group in groups.items()}
 
 
-def _copy_dataset(path: Path, dataset: Any, copy: Path) -> np.ndarray:
+def _map_dataset(path: Path, dataset: Any, copy: Path) -> np.ndarray:
+    """A memory map of a data set; of a `copy` when it does not lie in one piece."""
     name = dataset.name.rsplit("/", 1)[-1]
     where = f"{path}: {dataset.name}"
     check_name(where, name)
     check_type(where, dataset.dtype.newbyteorder("="))
     if not dataset.shape:
         raise DataFileError(f"{where} is a single value, expected one row per sample.")
+    offset = dataset.id.get_offset()
+    is_one_piece = dataset.chunks is None and not dataset.is_virtual and not dataset.external
+    if is_one_piece and offset:
+        return np.asarray(np.memmap(path, dataset.dtype, "r", offset, dataset.shape))
     return _stored(path, copy, _blocks(dataset), dataset.dtype, dataset.shape)
 
 

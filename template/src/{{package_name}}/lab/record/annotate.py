@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 
 from ..errors import LabError
+from ..machine.known_secrets import hide_secrets
+from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project
 from .find import find_run, run_parser
 from .process import user
@@ -20,7 +22,9 @@ def note_command(project: Project, args: list[str]) -> None:
     parser = run_parser("note", "Adds a note to a run.")
     parser.add_argument("text", nargs="+")
     options = parser.parse_args(args)
-    annotate(find_run(project.paths.runs, options.run), note=" ".join(options.text))
+    text = hide_secrets(" ".join(options.text))
+    refuse_tokens(find_tokens(text.encode(errors="replace"), "the note"))
+    annotate(find_run(project.paths.runs, options.run), note=text)
 
 
 def tag_command(project: Project, args: list[str]) -> None:

@@ -7,13 +7,20 @@ import math
 import os
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from ..machine.known_secrets import hide_secrets, secret_hider
+
 
 def write_file(path: Path, text: str) -> None:
-    """Puts `text` at `path` in one step; a crash at any moment leaves the old file or the new one."""
+    """Puts `text` at `path` in one step, without known secrets.
+
+    A crash at any moment leaves the old file or the new one.
+    """
+    text = hide_secrets(text)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -54,21 +61,27 @@ def read_json(path: Path) -> dict | None:
 
 
 def plain_json(value: Any) -> Any:
-    """`value` in JSON's own types.
+    """`value` in JSON's own types, without known secrets.
 
     Dataclasses become objects, scalars of NumPy and torch numbers; paths, NaN and infinities text.
     """
+    return _plain(value, secret_hider())
+
+
+def _plain(value: Any, hide: Callable[[str], str]) -> Any:
     if is_dataclass(value):
         value = asdict(value)
     if isinstance(value, dict):
-        return {str(key): plain_json(entry) for key, entry in value.items()}
+        return {str(key): _plain(entry, hide) for key, entry in value.items()}
     if isinstance(value, list | tuple | set):
-        return [plain_json(entry) for entry in value]
+        return [_plain(entry, hide) for entry in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    if value is None or isinstance(value, str | int):
+    if value is None or isinstance(value, int):
         return value
-    return plain_json(value.item()) if hasattr(value, "item") else str(value)
+    if isinstance(value, str):
+        return hide(value)
+    return _plain(value.item(), hide) if hasattr(value, "item") else hide(str(value))
 
 
 def number(value: Any) -> Any:

@@ -12,10 +12,10 @@ from typing import Any
 
 from ..failure import message_of, place_of
 from ..machine.gpu import energy_j, peak_gpu_bytes
+from ..machine.secrets import hide_tokens
 from ..project import LAB
 from .atomic import read_json, sha256, write_file
 from .attempt_files import n_gpus
-from .environment import recorded_variables
 from .metrics_file import last_metrics
 from .process import process_facts
 from .schema import EndRecord, RaisedError
@@ -39,7 +39,6 @@ class Attempt:
         self.n = n
         self.dir = run_dir / "attempts" / str(n)
         self.facts: dict[str, Any] = {}  # what start.json says
-        self.secrets: list[str] = []  # values that no record may show, not even in an error
         self.started_unix_s = 0.0
         self.energy_at_start_j: float | None = None
 
@@ -55,7 +54,6 @@ class Attempt:
             started_unix_s=round(self.started_unix_s, 3),
             imported_from=LAB.parent,
             **process_facts(),
-            variables=recorded_variables(),
             files=file_hashes(self.run_dir, [f"attempts/{self.n}/*.bundle"]),
             **facts,
         )
@@ -101,7 +99,7 @@ class Attempt:
             "status": status,
             "exit_code": EXIT_CODES[status],
             "signal": signal,
-            "exception": describe_exception(exception, self.secrets) if exception else None,
+            "exception": describe_exception(exception) if exception else None,
             "ended_unix_s": round(now_unix_s, 3),
             "seconds": round(seconds, 3),
             "gpu_seconds": round(seconds * n_gpus(self.facts), 3),
@@ -120,11 +118,11 @@ class Attempt:
         write_sealed(self.run_dir / "summary.json", summary)
 
     def write_traceback(self, exception: BaseException) -> None:
-        """Writes the whole traceback to traceback.txt, without the secrets."""
+        """Writes the whole traceback to traceback.txt, without secrets."""
         text = "".join(traceback.format_exception(exception))
         # On a full disk end.json matters more.
         with suppress(OSError):
-            write_file(self.dir / TRACEBACK, without_secrets(text, self.secrets))
+            write_file(self.dir / TRACEBACK, hide_tokens(text))
 
     def energy_used_j(self) -> float | None:
         """Joules that the GPUs used since the start; None when they do not report them."""
@@ -146,13 +144,13 @@ def write_node(run_dir: Path, n: int, node: int) -> None:
     write_sealed(path, process_facts() | torch_facts())
 
 
-def describe_exception(exception: BaseException, secrets: list[str]) -> RaisedError:
+def describe_exception(exception: BaseException) -> RaisedError:
     """An exception as one line, and the line of the project's own code that led to it."""
     place = place_of(exception)
     return {
         "type": type(exception).__name__,
-        "line": without_secrets(message_of(exception).partition("\n")[0], secrets),
-        "place": without_secrets(str(place), secrets) if place else None,
+        "line": hide_tokens(message_of(exception).partition("\n")[0]),
+        "place": hide_tokens(str(place)) if place else None,
     }
 
 
@@ -160,12 +158,6 @@ def file_hashes(run_dir: Path, patterns: list[str]) -> dict[str, str]:
     """The sha256 of the files that match, by their path from the run directory."""
     paths = [path for pattern in patterns for path in sorted(run_dir.glob(pattern))]
     return {str(path.relative_to(run_dir)): sha256(path) for path in paths}
-
-
-def without_secrets(text: str, secrets: list[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
 
 
 def checkpoint_hashes(checkpoints: Path) -> dict[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from ..project import Project
 from .attempt import Attempt
 from .attempt_files import last_attempt
 from .bundle import STORE, link_bundles
-from .environment import environment_differences
+from .environment import environment_differences, recorded_variables
 from .frozen import check_frozen_directory, freeze_code
 from .run import Run
 from .schema import Code
@@ -36,7 +36,9 @@ def begin_attempt(run: Run, project: Project, env_policy: str = "warn", **facts:
         Refused: the environment differs and the policy is "refuse", or the code cannot be recorded.
     """
     check_frozen_directory()
-    differences = environment_differences(run.record["env"], run.packages, project.root)
+    differences = []
+    if not run.code_now:  # else this process has just recorded its own environment
+        differences = environment_differences(run.record["env"], run.packages, project.root)
     report_environment(differences, env_policy)
     previous = last_attempt(run.dir)
     if previous and not previous.end and alive(previous.start):
@@ -55,7 +57,8 @@ def begin_attempt(run: Run, project: Project, env_policy: str = "warn", **facts:
     code = record_code(run, attempt, code)
     if previous:
         move_summary(run.dir, previous.n)
-    attempt.start(code=code, environment_differences=differences, **facts)
+    variables = recorded_variables(project.root, run.record["env"].get("env_vars") or ())
+    attempt.start(code=code, environment_differences=differences, variables=variables, **facts)
     return attempt
 
 

@@ -12,11 +12,12 @@ import platform
 import secrets
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ..machine.known_secrets import hide_secrets
 from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project, read_yaml
 from .atomic import sha256, write_file
@@ -47,6 +48,8 @@ class RunRequest:
     dirty: str = "snapshot"  # what to do about uncommitted changes: "snapshot" or "refuse"
     allow: bool = False  # record also what looks like a token
     max_file_mb: float = 10  # files that git does not track are skipped above this (10**6 bytes)
+    env_vars: tuple[str, ...] = ()  # patterns of further environment variables to record
+    package_files: bool = False  # compare every installed file with the hash of its installation
     checkpoints: Path | None = None  # root for checkpoints that shall not lie in the run directory
     code: Code | None = None  # what `freeze_code` returned, when that was done before
     job: dict[str, Any] | None = None  # of a run that is submitted
@@ -73,6 +76,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
         Refused: the code cannot be recorded whole, or something looks like a token.
     """
     check_frozen_directory()
+    request = hide_in_request(request)
     if not request.allow:
         refuse_tokens_in_request(request)
     code = request.code or freeze_code(
@@ -84,7 +88,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
         allow=request.allow,
     )
     print_code(code)
-    packages = installed_packages()
+    packages = installed_packages(project.root, request.package_files)
     directory = create_run_dir(runs / request.trial.replace("/", "+"))
     write_run_files(directory.staging, request, packages)
     link_bundles(code, runs / STORE, directory.staging)
@@ -93,6 +97,17 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     create_checkpoint_dir(directory, request.checkpoints)
     os.rename(directory.staging, directory.final)
     return Run(directory.final, record, code)
+
+
+def hide_in_request(request: RunRequest) -> RunRequest:
+    """The request with `${oc.env:NAME}` where a known secret was typed or composed."""
+    return replace(
+        request,
+        config_yaml=hide_secrets(request.config_yaml),
+        overrides=[hide_secrets(line) for line in request.overrides],
+        argv=[hide_secrets(word) for word in request.argv],
+        why=hide_secrets(request.why) if request.why else request.why,
+    )
 
 
 def refuse_tokens_in_request(request: RunRequest) -> None:
@@ -105,6 +120,7 @@ def refuse_tokens_in_request(request: RunRequest) -> None:
         "command line": " ".join(request.argv),
         "overrides": "\n".join(request.overrides),
         "configuration": request.config_yaml,
+        "--why": request.why or "",
     }
     tokens = []
     for place, text in texts.items():
@@ -114,7 +130,7 @@ def refuse_tokens_in_request(request: RunRequest) -> None:
 
 def print_code(code: Code) -> None:
     """One line about what was recorded as the code, unless it is just HEAD."""
-    if not code["complete"]:
+    if not code["commit"]:
         print(f"lab: the code is NOT recorded: {code['reason']}", file=sys.stderr)
     elif code["dirty"] or code["skipped"]:
         print(f"lab: code {format_code(code)}", file=sys.stderr)
@@ -170,7 +186,7 @@ def build_record(
             "overrides": request.overrides,
         },
         "config_sha256": hashlib.sha256(request.config_yaml.encode()).hexdigest(),
-        "env": read_environment(project.root, packages),
+        "env": read_environment(project.root, packages, request.env_vars, request.package_files),
         "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
     }
     if request.job is not None:

@@ -6,16 +6,19 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+from ..machine.known_secrets import says_secret
 from ..machine.secrets import find_tokens
 from .atomic import sha256
 from .differences import list_differences
 from .packages import installed_packages, versions_by_name
 from .schema import Environment
 
-# Only these variables are recorded, so that no token gets in. They change numbers, placement
-# or speed.
+# Only these variables and those of record.env_vars are recorded, so that no token gets in. They
+# change numbers, placement or speed.
 PREFIXES = (
     "CUDA_",
     "CUBLAS_",
@@ -45,12 +48,16 @@ CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 COMPARED = ("python", "lock_sha256", "container", "modules")  # and the packages
 
 
-def read_environment(root: Path, packages: list[str]) -> Environment:
+def read_environment(
+    root: Path, packages: list[str], env_vars: Sequence[str] = (), checked_files: bool = False
+) -> Environment:
     """The `env` section of a record.
 
     Args:
-        root: the project, for its lock file.
+        root: the project, for its lock file and its .env.
         packages: what `installed_packages` returned.
+        env_vars: patterns of further variables to record, such as MY_*.
+        checked_files: whether `packages` says which files were edited.
     """
     locks = [root / name for name in LOCKS if (root / name).is_file()]
     containers = [os.environ[name] for name in CONTAINERS if name in os.environ]
@@ -65,25 +72,43 @@ def read_environment(root: Path, packages: list[str]) -> Environment:
         "n_packages": len(packages),
         "container": containers[0] if containers else None,
         "modules": [name for name in modules if name],
-        "variables": recorded_variables(),
+        "variables": recorded_variables(root, env_vars),
+        "env_vars": list(env_vars),
+        "checked_files": checked_files,
     }
 
 
-def recorded_variables() -> dict[str, str]:
-    """The environment variables that a record may hold, without those that look like a token."""
+def recorded_variables(root: Path, env_vars: Sequence[str] = ()) -> dict[str, str]:
+    """The environment variables that a record may hold, without those that look like a secret.
+
+    Args:
+        root: the project; a variable that its .env names is a secret.
+        env_vars: patterns of variables that the user wants to be recorded.
+    """
+    secret_names = names_in_dotenv(root) if env_vars else set()
     variables = {}
     for name, value in sorted(os.environ.items()):
         listed = name.startswith(PREFIXES) or name in NAMES
-        if listed and not find_tokens(value.encode(errors="replace"), name):
+        asked_for = any(fnmatchcase(name, pattern) for pattern in env_vars)
+        if says_secret(name) or not (listed or (asked_for and name not in secret_names)):
+            continue
+        if not find_tokens(value.encode(errors="replace"), name):
             variables[name] = value
     return variables
+
+
+def names_in_dotenv(root: Path) -> set[str]:
+    """The variables that the project's .env sets."""
+    from dotenv import dotenv_values  # commands that only read records do without
+
+    return set(dotenv_values(root / ".env"))
 
 
 def environment_differences(
     recorded: Environment, recorded_packages: list[str], root: Path
 ) -> list[str]:
     """How the environment of this process differs from the recorded one, a line each."""
-    packages = installed_packages()
+    packages = installed_packages(root, recorded.get("checked_files") or False)
     return list_differences(
         comparable_environment(recorded, recorded_packages),
         comparable_environment(read_environment(root, packages), packages),

@@ -13,6 +13,7 @@ from ..project import LAB, PACKAGE, Project
 from .atomic import read_json, write_file, write_json
 from .bundle import STORE, checked_out_submodules, folder_name, write_bundles
 from .bundle_file import unpack_bundle
+from .frozen_files import write_file_list
 from .git import Git, NoRepository
 from .schema import Code
 from .snapshot import snapshot
@@ -65,7 +66,7 @@ def freeze_code(
         return unrecorded_code(f"the git repository around {project.root} ignores {package}")
     code["package_tree"] = package_tree
     code["trial_tree"] = trial_tree
-    return write_bundles(git, runs / STORE, code) | {"complete": True}
+    return write_bundles(git, runs / STORE, code)
 
 
 def tree_hashes(git: Git, commit: str, folders: list[str]) -> list[str | None]:
@@ -78,7 +79,7 @@ def tree_hashes(git: Git, commit: str, folders: list[str]) -> list[str | None]:
 
 def unrecorded_code(reason: str) -> Code:
     """The `code` section of a run whose code git cannot record."""
-    return {"commit": None, "dirty": None, "complete": False, "reason": reason}
+    return {"commit": None, "dirty": None, "reason": reason}
 
 
 def unpack_code(
@@ -117,6 +118,7 @@ def unpack_code(
             )
         git("checkout-index", "-a", "-f")
         write_json(destination / LABEL, code)
+        write_file_list(git, code["commit"], destination)
         for inner in checked_out_submodules(code):
             path = inner["path"]
             inner_name = f"{name}.{folder_name(inner)}"

@@ -71,11 +71,19 @@ def read_rows(runs: Path, job_state_of: JobStateOf | None = None) -> list[Row]:
         rows = [read(directory) for directory in directories]
     else:
         rows = read_through_cache(runs, directories, read)
-    n_directories = Counter(recorded_id(row) for row in rows)
-    for row in rows:
-        row["is_copied"] = n_directories[recorded_id(row)] > 1
+    mark_copies(rows)
     # The end of an id is random: within a second, `created` has the order.
     return sorted(rows, key=lambda row: (recorded_id(row)[:15], row["created"] or ""), reverse=True)
+
+
+def mark_copies(rows: list[Row]) -> None:
+    """Sets `is_copied` where two directories have one recorded id."""
+    ids = [row["renamed_from"] or row["run_id"] for row in rows]
+    if len(set(ids)) == len(ids):
+        return
+    n_directories = Counter(ids)
+    for row, run_id in zip(rows, ids, strict=True):
+        row["is_copied"] = n_directories[run_id] > 1
 
 
 def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:

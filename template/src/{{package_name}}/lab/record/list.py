@@ -14,7 +14,7 @@ from typing import Any
 from ..project import Project
 from .filters import FILTERS, parse_filter, sort_rows
 from .index import read_rows
-from .marks import format_legend, status_with_mark
+from .marks import format_legend, marks_of
 from .ranking import require_metric
 from .schema import Row
 from .status import JobStateOf
@@ -27,7 +27,8 @@ COLOURS = {"finished": 32, "failed": 31, "lost": 31, "interrupted": 33, "running
 # Widths of the table's columns, in characters.
 GAP = 2
 ID_WIDTH = 22
-STATUS_WIDTH = 11  # least
+STATUS_WIDTH = 11
+MARK_WIDTH = 2  # behind the status, when a run has a mark
 TRIAL_WIDTHS = (5, 18)  # least and most
 METRIC_WIDTH = 8  # least
 REMARK_WIDTH = 6  # least
@@ -89,10 +90,11 @@ def write_csv(rows: list[Row]) -> None:
 class TableLayout:
     """The widths of a table's columns, in characters; `metric_widths` is by metric, in order."""
 
-    status_width: int
     trial_width: int
     metric_widths: dict[str, int]
     remark_width: int  # less than REMARK_WIDTH: no room for remarks
+    marks: dict[str, str]  # by run directory
+    status_width: int
 
 
 def format_table(rows: list[Row], metrics: list[str], width: int, colour: bool) -> str:
@@ -111,7 +113,7 @@ def format_table(rows: list[Row], metrics: list[str], width: int, colour: bool) 
     for metric, metric_width in layout.metric_widths.items():
         head += f"  {metric:>{metric_width}}"
     lines = [format_row(row, layout, colour) for row in rows]
-    return "\n".join([head, *lines, *format_legend(rows)])
+    return "\n".join([head, *lines, *format_legend(layout.marks)])
 
 
 def plan_layout(rows: list[Row], metrics: list[str], width: int) -> TableLayout:
@@ -119,7 +121,8 @@ def plan_layout(rows: list[Row], metrics: list[str], width: int) -> TableLayout:
     least, most = TRIAL_WIDTHS
     longest_trial = max(len(row["trial"]) for row in rows)
     trial_width = min(most, max(least, longest_trial))
-    status_width = max(STATUS_WIDTH, *(len(status_with_mark(row)) for row in rows))
+    marks = marks_of(rows)
+    status_width = STATUS_WIDTH + MARK_WIDTH if marks else STATUS_WIDTH
     used = ID_WIDTH + GAP + status_width + GAP + trial_width
     existing = {metric: None for row in rows for metric in row["metrics"]}
     metric_widths = {}
@@ -128,12 +131,14 @@ def plan_layout(rows: list[Row], metrics: list[str], width: int) -> TableLayout:
         if metric in existing and used + GAP + metric_width <= width:
             metric_widths[metric] = metric_width
             used += GAP + metric_width
-    return TableLayout(status_width, trial_width, metric_widths, remark_width=width - used - GAP)
+    return TableLayout(trial_width, metric_widths, width - used - GAP, marks, status_width)
 
 
 def format_row(row: Row, layout: TableLayout, colour: bool) -> str:
     """One line of the table."""
-    status = f"{status_with_mark(row):<{layout.status_width}}"
+    status = f"{row['status']:<{layout.status_width}}"
+    if row["run_dir"] in layout.marks:
+        status = f"{row['status']:<{STATUS_WIDTH}} {layout.marks[row['run_dir']]}"
     if colour:
         status = f"\033[{COLOURS[row['status']]}m{status}\033[0m"
     trial = ellipsis(row["trial"], layout.trial_width)

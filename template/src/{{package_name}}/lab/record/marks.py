@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .schema import Row
 
 CHANGED = "*"
@@ -15,6 +13,12 @@ MEANINGS = {
     CHANGED: "attempts had other code, data or settings",
     SEVERAL: "several attempts",
 }
+
+
+def marks_of(rows: list[Row]) -> dict[str, str]:
+    """The marks by run directory; most runs have none."""
+    marks = {row["run_dir"]: mark_of(row) for row in rows}
+    return {run_dir: mark for run_dir, mark in marks.items() if mark}
 
 
 def mark_of(row: Row) -> str:
@@ -28,11 +32,9 @@ def mark_of(row: Row) -> str:
     return ""
 
 
-def status_with_mark(row: Row) -> str:
-    return f"{row['status']} {mark_of(row)}".rstrip()
-
-
-def format_legend(rows: Iterable[Row]) -> list[str]:
-    """What the marks of these rows mean, a line each."""
-    marks = {mark_of(row) for row in rows}
-    return [f"{mark} {text}: lab runs show RUN" for mark, text in MEANINGS.items() if mark in marks]
+def format_legend(marks: dict[str, str]) -> list[str]:
+    """What the marks mean, a line each."""
+    existing = set(marks.values())
+    return [
+        f"{mark} {text}: lab runs show RUN" for mark, text in MEANINGS.items() if mark in existing
+    ]

@@ -53,7 +53,7 @@ class Protection:
             is_open = row["status"] in ("queued", "running")
             is_named = row["run_id"] in text or recorded_id(row) in text
             is_parent = bool({row["run_id"], recorded_id(row)} & parents)
-            if row["tags"] or is_open or is_named or is_parent or row["is_copied"]:
+            if row["tags"] or is_open or is_named or is_parent or row.get("is_copied"):
                 needed.add(row["run_dir"])
         finished = [row for row in self.rows if row["status"] == "finished"]
         for trial in {row["trial"] for row in finished}:

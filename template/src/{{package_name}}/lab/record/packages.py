@@ -6,14 +6,24 @@ from __future__ import annotations
 import json
 import re
 from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+from ..machine.secrets import without_credentials
+from .editable import editable_state
+from .package_files import edited_state
 
 HEADER = re.compile(r"^(Name|Version): *(.+)$", re.MULTILINE)
 
 
-def installed_packages() -> list[str]:
+def installed_packages(project_root: Path | None = None, check_files: bool = False) -> list[str]:
     """`name==version` of every installed distribution, sorted by name.
 
-    ` @ URL` follows when it does not come from an index: a directory, a file or a repository.
+    ` @ URL` follows when it does not come from an index: a directory, a file or a repository. Then
+    come the commit of an editable install, and the files that were edited after the installation.
+
+    Args:
+        project_root: the project, whose own commit is recorded elsewhere.
+        check_files: compare every installed file with the hash that its RECORD holds.
     """
     lines: dict[str, str] = {}
     for distribution in distributions():
@@ -22,6 +32,9 @@ def installed_packages() -> list[str]:
         # Of two versions, Python imports the one that comes first on the path.
         if name and name.lower() not in lines:
             line = f"{name}=={headers.get('Version')}{origin_of(distribution)}"
+            line += editable_state(distribution, project_root)
+            if check_files:
+                line += edited_state(distribution)
             lines[name.lower()] = line
     return [lines[key] for key in sorted(lines)]
 
@@ -45,7 +58,7 @@ def origin_of(distribution: Distribution) -> str:
         direct = json.loads(distribution.read_text("direct_url.json") or "{}")
     except ValueError:
         return ""
-    return f" @ {direct['url']}" if "url" in direct else ""
+    return f" @ {without_credentials(direct['url'])}" if "url" in direct else ""
 
 
 def versions_by_name(lines: list[str]) -> dict[str, str]:

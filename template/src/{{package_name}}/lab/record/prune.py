@@ -16,6 +16,7 @@ from .bundle import STORE, checked_out_submodules
 from .filters import FILTERS, parse_filter
 from .git import Git
 from .index import read_rows, run_directories
+from .json_lines import read_lines
 from .needed import Protection
 from .status import JobStateOf
 
@@ -102,10 +103,11 @@ def delete_leftovers(runs: Path) -> None:
 
 
 def commits_of(directory: Path) -> set[str]:
-    """Every commit that a run refers to: of its start, of later attempts, of submodules."""
+    """Every commit that a run refers to: of its start, attempts, evaluations and submodules."""
     record = read_json(directory / "run.json") or {}
     starts = [attempt.start for attempt in read_attempts(directory)]
-    codes = [part["code"] for part in (record, *starts) if part.get("code")]
+    evaluations = read_lines(directory / "evaluations.jsonl")
+    codes = [part["code"] for part in (record, *starts, *evaluations) if part.get("code")]
     submodules = [inner for code in codes for inner in checked_out_submodules(code)]
     commits = set()
     for code in [*codes, *submodules]:

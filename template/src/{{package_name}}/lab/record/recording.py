@@ -18,6 +18,9 @@ from ..project import Project
 from .attempt import TRACEBACK, Attempt
 from .attempt_files import read_attempts
 from .begin import begin_attempt
+from .imported import require_policy
+from .ran import RanCode, code_of_attempt, imported_code, print_unrecorded, unrecorded_names
+from .read_variables import VariablesRead, variables_watched
 from .run import Run
 from .schema import StartRecord
 
@@ -28,13 +31,22 @@ class Recording:
     """What a training adds to the record of its attempt; only the first rank writes it.
 
     `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and
-    `measured` is written when the attempt ends.
+    `measured` is written when the attempt ends. `ran` is the code that this process runs, and
+    `variables_read` what it reads of its environment.
     """
 
-    def __init__(self, attempt: Attempt | None, n: int, earlier: StartRecord) -> None:
+    def __init__(
+        self,
+        attempt: Attempt | None,
+        n: int,
+        earlier: StartRecord,
+        ran: RanCode | None = None,
+    ) -> None:
         self.attempt = attempt
         self.n = n
         self.earlier = earlier
+        self.ran = ran or RanCode()
+        self.variables_read = VariablesRead()
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
 
@@ -43,16 +55,35 @@ class Recording:
         if self.attempt:
             self.attempt.note(**facts)
 
+    def check_code(self) -> None:
+        """Makes sure that the code which runs is the code which was frozen, and records it.
+
+        To be called once all parts are built, before the training.
+
+        Raises:
+            Refused: a file was changed after the freeze, or the freeze left one out.
+        """
+        self.note_ran(self.ran.check())
+        if self.attempt:
+            print_unrecorded(self.attempt.facts["variables_read"])
+
+    def note_ran(self, code_facts: dict[str, Any]) -> None:
+        """Adds to start.json what was imported, and the variables that were read."""
+        if self.attempt:
+            facts = self.attempt.facts
+            names = unrecorded_names(self.variables_read, facts.get("variables", {}))
+            self.note(code=facts.get("code", {}) | code_facts, variables_read=names)
+
 
 @contextmanager
 def record_attempt(
-    run: Run, project: Project, env_policy: str, secrets: list[str], **facts: Any
+    run: Run, project: Project, env_policy: str, code_policy: str = "refuse", **facts: Any
 ) -> Iterator[Recording]:
     """Begins an attempt and ends it: finished, interrupted or failed, with the reason.
 
     Args:
         env_policy: see `begin_attempt`.
-        secrets: values that no file of the record may hold.
+        code_policy: what to do about imported files that the freeze left out: "refuse" or "warn".
         facts: for start.json.
 
     Raises:
@@ -60,15 +91,22 @@ def record_attempt(
         LabError: the user's mistake, once it is recorded.
         KeyboardInterrupt: the training was interrupted.
     """
+    require_policy(code_policy)
     attempt = begin_attempt(run, project, env_policy, **facts)
-    attempt.secrets = secrets
     os.environ[env.RUN_DIR] = str(run.dir)
     os.environ[env.ATTEMPT] = str(attempt.n)
-    recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0].start)
+    ran = RanCode(imported_code(project, code_of_attempt(run, attempt.facts)), code_policy)
+    recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0].start, ran)
     stop = threading.Event()
     threading.Thread(target=keep_heartbeat, args=(attempt, stop), daemon=True).start()
     try:
-        yield recording
+        with variables_watched() as recording.variables_read:
+            try:
+                yield recording
+            finally:
+                # On a full disk, the end of the attempt reports it.
+                with suppress(OSError):
+                    recording.note_ran(ran.check_late())
     except BaseException as error:
         shown = error_to_show(error, run, attempt)
         status = status_for(error)

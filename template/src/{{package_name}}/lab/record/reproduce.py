@@ -170,7 +170,8 @@ def variables_of(project: Project, stretch: Stretch, code: Path) -> dict[str, st
     if stretch.stop_step is not None:
         variables[env.STOP_STEP] = str(stretch.stop_step)
     commit, prefix = stretch.code["commit"], stretch.code["prefix"]
-    return variables | env.frozen_environment(code, prefix, project.root, commit)
+    outside = env.paths_outside(project.root)
+    return variables | env.frozen_environment(code, prefix, project.root, commit, outside)
 
 
 def repeated_variables(stretch: Stretch) -> dict[str, str]:

@@ -18,6 +18,15 @@ class SkippedFile(TypedDict):
     bytes: NotRequired[int]  # when the reason is size
 
 
+class UnfrozenFile(TypedDict):
+    """An imported file that the frozen code does not hold as it ran."""
+
+    path: str  # relative to the project, or absolute
+    kind: str  # changed (since the freeze), left out (by git or a limit) or outside (of git)
+    reason: str
+    sha256: str | None  # of its content; None when it was gone
+
+
 class Code(TypedDict, total=False):
     """The code of a run: `code` in run.json, or the label of an unpacked snapshot.
 
@@ -43,8 +52,9 @@ class Code(TypedDict, total=False):
     base: str | None  # commit of the whole bundle that the other one needs
     remote_base: str | None  # commit at the remote, which the bundles leave out
     bundle: str  # thin, full or pushed; see write_bundles
-    complete: bool  # whether the code was recorded
-    reason: str  # why not
+    complete: bool | None  # in start.json: whether it holds all that the attempt imported
+    not_frozen: list[UnfrozenFile]  # in start.json: the imported files that it does not hold
+    reason: str  # why the code was not recorded, or not compared with what was imported
     same: bool  # in start.json: the code of this attempt is the run's
     path: str  # of a submodule
     note: str  # of a submodule
@@ -76,6 +86,8 @@ class Environment(TypedDict):
     container: str | None
     modules: list[str]
     variables: dict[str, str]
+    env_vars: list[str]  # patterns of further names that are recorded: record.env_vars
+    checked_files: bool  # whether env.txt names packages whose files were edited
 
 
 class RunRecord(TypedDict, total=False):
@@ -110,6 +122,7 @@ class StartRecord(ProcessFacts, total=False):
     started_unix_s: float
     imported_from: str
     variables: dict[str, str]
+    variables_read: list[str]  # names that own code read and whose values are not recorded
     code: Code
     environment_differences: list[str]
     accelerator: str
@@ -183,5 +196,5 @@ class Row(Summary, total=False):
 
     run_dir: str
     renamed_from: str | None  # the recorded id, when the directory has another name
-    is_copied: bool  # in a list of all runs: another directory has the same recorded id
+    is_copied: NotRequired[bool]  # another directory in the list has the same recorded id
     tags: list[str]

@@ -13,6 +13,7 @@ from .attempt_files import AttemptFiles, read_attempts
 from .changes import other_codes
 from .find import find_run, run_parser
 from .identity import identity_problems
+from .incomplete import lacking_lines
 from .index import read_row
 from .json_lines import read_lines
 from .list import format_value
@@ -102,6 +103,7 @@ def attempt_facts(attempts: list[AttemptFiles]) -> list[tuple[str, str]]:
     facts = []
     for attempt in attempts:
         facts.append((f"attempt {attempt.n}", format_attempt(attempt)))
+        facts += [("", f"code {line}") for line in lacking_lines(attempt)]
         changes = attempt.start.get("environment_differences", [])
         facts += [("", f"environment {change}") for change in changes[:MAX_CHANGES]]
         exception = attempt.end.get("exception")

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from ..errors import Refused
-from ..machine.secrets import find_tokens, has_secret_name, refuse_tokens
+from ..machine.secrets import find_tokens, has_secret_name, hide_tokens, refuse_tokens
 from ..project import Project
 from .git import Git, GitFailed, Repository, locate, remote_of
 from .printable import printable
@@ -75,7 +75,7 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
         "ref": create_ref(git, commit),
         "dirty": commit != repository.head,
         "head": repository.head,
-        "branch": repository.branch,
+        "branch": hide_tokens(repository.branch) if repository.branch else None,
         "prefix": repository.prefix,
         "remote": remote.url if remote else None,
         "remote_name": remote.name if remote else None,

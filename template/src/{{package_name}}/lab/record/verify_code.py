@@ -9,6 +9,7 @@ from pathlib import Path
 from ..errors import LabError
 from .attempt_files import AttemptFiles, read_attempts
 from .frozen import unpack_code
+from .incomplete import changed_code, lacking_code
 from .run import Run
 from .schema import Code
 from .verify_files import Part, file_problems, recorded_files
@@ -27,17 +28,17 @@ def check_code(run: Run, root: Path) -> Part:
         part.problems.extend(file_problems(hashes))
         part.problems.extend(lost_bundles(attempt, code, folder))
         check_frozen(part, code, root, folder, whose=f"attempt {attempt.n}: ")
+    part.unchecked.extend(lacking_code(run))
+    part.problems.extend(changed_code(run, root))
     return part
 
 
 def check_frozen(part: Part, code: Code, root: Path, folder: Path, whose: str = "") -> None:
     """Adds to `part` whether code can be written out, with its bundles in `folder`."""
-    reason = code.get("reason", "an older record")
     if not code.get("commit"):
+        reason = code.get("reason", "an older record")
         part.unchecked.append(f"{whose}not recorded: {reason}")
         return
-    if not code.get("complete", True):
-        part.unchecked.append(f"{whose}not recorded whole: {reason}")
     with tempfile.TemporaryDirectory(prefix="lab-verify-") as temporary:
         try:
             unpack_code(code, root, folder, Path(temporary, "code"))

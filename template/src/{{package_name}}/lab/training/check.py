@@ -101,6 +101,7 @@ def check_batch(composition: Composition) -> CheckResult:
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
+    from .check_classes import check_classes
     from .means import LogMeans
     from .no_effect import NoEffect
     from .settings import apply_settings, resolve_settings
@@ -110,6 +111,7 @@ def check_batch(composition: Composition) -> CheckResult:
     config = resolve_settings(one_process, first_attempt={}).config
     apply_settings(config)
     data = build_data(config)
+    check_classes(config, data)
     task = accelerate(build_task(config), config)
     no_effect = NoEffect(config, composition.overrides)
     callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect]

@@ -12,21 +12,27 @@ from typing import Any
 import lightning.pytorch as L
 import numpy as np
 import torch
+from lightning.pytorch.callbacks import BaseFinetuning, ModelPruning
 from lightning.pytorch.utilities import CombinedLoader
 from torch.utils.data import DataLoader, IterableDataset
 
 from ..record.attempt import note_attempt
+from ..record.attempt_files import read_attempt
 from .lightning_internals_torch import can_seed_batches
 from .steps import is_within_epoch
 
+# Callbacks of Lightning that do not save all that they change: frozen weights, masks.
+FORGETFUL = (BaseFinetuning, ModelPruning)
+# Settings of an attempt that change the last bits, by their name in start.json.
+CHOSEN = ("device", "precision", "threads", "matmul_precision")
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random, torch.Generator)
 SKIPPED = (torch.Tensor, np.ndarray, type, ModuleType)  # hold no generators
 DEPTH = 4  # of objects within a dataset that are searched for generators
 
 
 class Continuation(L.Callback):
-    """Writes `exact` and `inexact_because` into start.json of an attempt that resumes, and prints a
-    line when it is not exact.
+    """Of an attempt that resumes: writes `exact` and `inexact_because` into its start.json, and prints
+    a line when it is not exact.
 
     `exact` is true when nothing that this template knows of differs from an uninterrupted run.
 
@@ -45,13 +51,16 @@ class Continuation(L.Callback):
         self.n_ranks_before = len(checkpoint.get("random_states", []))
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        # A LearningRateFinder loads a checkpoint too, that of its own beginning.
-        resumes = trainer.ckpt_path is not None and self.n_ranks_before is not None
-        if not resumes or not trainer.is_global_zero:
+        if self.n_ranks_before is None or not trainer.is_global_zero:
             return
-        reasons = []
+        reasons = changed_settings(self.run_dir, self.attempt)
         if self.n_ranks_before != trainer.world_size:
             reasons.append(f"{self.n_ranks_before} processes before, {trainer.world_size} now")
+        reasons += [
+            f"Lightning's {type(callback).__name__} does not save all that it changes"
+            for callback in trainer.callbacks
+            if isinstance(callback, FORGETFUL)
+        ]
         for loader in CombinedLoader(trainer.train_dataloader).flattened:
             reasons += reasons_of(loader, is_within_epoch(trainer))
         note_attempt(self.run_dir, self.attempt, exact=not reasons, inexact_because=reasons)
@@ -61,6 +70,16 @@ class Continuation(L.Callback):
                 "The record says so too.",
                 flush=True,
             )
+
+
+def changed_settings(run_dir: Path, attempt: int) -> list[str]:
+    """What was chosen for this attempt otherwise than for the one before."""
+    before, now = (read_attempt(run_dir, n).start for n in (attempt - 1, attempt))
+    return [
+        f"{name} {before[name]} before, {now[name]} now"
+        for name in CHOSEN
+        if name in before and name in now and before[name] != now[name]
+    ]
 
 
 def reasons_of(loader: Any, within_epoch: bool) -> list[str]:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -14,8 +16,14 @@ from ..config.recorded import read_recorded, with_changes
 from ..config.resolve import load_dotenv, resolve
 from ..project import Project
 from ..record.find import find_run
+from ..record.frozen import freeze_code
+from ..record.git import GitFailed
+from ..record.ran import RanCode, imported_code
 from ..record.run import Run
+from ..record.run_frozen import run_with_frozen_code
+from ..record.schema import Code
 from ..record.seal import append_sealed
+from ..record.today import files_that_differ, format_names
 
 MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab eval takes trainer.* and data.*"
@@ -28,17 +36,32 @@ def eval_command(project: Project, args: list[str]) -> int:
     parser.add_argument(
         "--checkpoint", default="last", metavar="NAME", help="last (default), best or previous"
     )
+    parser.add_argument(
+        "--today", action="store_true", help="with the code of today, not that of the run"
+    )
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     options = parser.read(args)
     run_name, overrides = run_and_settings(parser, options.overrides)
     run = find_run(project.paths.runs, run_name)
+    difference = difference_of_code(run, project)
+    if difference and not options.today:
+        print(f"lab: evaluates with the code of {run.id}, since {difference}", file=sys.stderr)
+        words = [str(run.dir) if word == run_name else word for word in args]
+        return run_with_frozen_code(run, project, ["eval", *words])
+    code = run.record["code"]
+    if difference:
+        print(f"lab: evaluates with the code of today; {difference}", file=sys.stderr)
+        code = freeze_today(run, project)
+    ran = RanCode(imported_code(project, code))
     load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = resolve(with_changes(recorded, overrides, MAY_CHANGE, ADVICE))
     metrics = evaluate(config, run, options.checkpoint)
     if metrics is None:
         return 0
-    append_evaluation(run.dir, options.checkpoint, overrides, metrics)
+    same = code.get("commit") == run.record["code"].get("commit")
+    code_facts = {"commit": code.get("commit"), "same": same, **ran.check_late()}
+    append_evaluation(run.dir, options.checkpoint, overrides, metrics, code_facts)
     if options.json:
         print(json.dumps(metrics))
     else:
@@ -46,6 +69,33 @@ def eval_command(project: Project, args: list[str]) -> int:
         for name, value in metrics.items():
             print(f"{name:<12} {value:.6g}")
     return 0
+
+
+def difference_of_code(run: Run, project: Project) -> str | None:
+    """How the code of today differs from that of a run; None when it does not.
+
+    A run whose code was not recorded can be evaluated with the code of today only.
+    """
+    code = run.record["code"]
+    if not code.get("commit"):
+        print(f"lab: the code of {run.id} was not recorded; this is that of today", file=sys.stderr)
+        return None
+    try:
+        names = files_that_differ(code, project)
+    except GitFailed:
+        return f"the commit {code['commit'][:12]} is not in this repository"
+    return format_names(names) if names else None
+
+
+def freeze_today(run: Run, project: Project) -> Code:
+    """Freezes the code of today, so that the record of an evaluation can name it."""
+    return freeze_code(
+        project,
+        run.runs,
+        run.trial,
+        allow=run.record["allow"] or False,
+        max_file_mb=run.record["max_file_mb"] or 10,
+    )
 
 
 def evaluate(config: DictConfig, run: Run, checkpoint: str) -> dict[str, float] | None:
@@ -83,13 +133,22 @@ def evaluate(config: DictConfig, run: Run, checkpoint: str) -> dict[str, float] 
 
 
 def append_evaluation(
-    run_dir: Path, checkpoint: str, overrides: list[str], metrics: dict[str, float]
+    run_dir: Path,
+    checkpoint: str,
+    overrides: list[str],
+    metrics: dict[str, float],
+    code: dict[str, Any],
 ) -> None:
-    """Adds a row to evaluations.jsonl of the run."""
+    """Adds a row to evaluations.jsonl of the run.
+
+    Args:
+        code: as in start.json: `commit`, `same` (as the run's), `complete`, `not_frozen`.
+    """
     row = {
         "time_unix_s": round(time.time(), 3),
         "checkpoint": checkpoint,
         "overrides": overrides,
         "metrics": metrics,
+        "code": code,
     }
     append_sealed(run_dir / "evaluations.jsonl", row)

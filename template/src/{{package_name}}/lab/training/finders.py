@@ -13,8 +13,8 @@ FINDERS = (BatchSizeFinder, LearningRateFinder)
 
 
 def without_finders(callbacks: list[L.Callback]) -> list[L.Callback]:
-    """The callbacks of an attempt that resumes: a second search would find something else, and
-    Lightning would forget the checkpoint over it."""
+    """The callbacks after the first search: a second one would find something else, and Lightning
+    would forget the checkpoint over it."""
     return [callback for callback in callbacks if not isinstance(callback, FINDERS)]
 
 
@@ -29,11 +29,21 @@ class FoundBatchSize(L.Callback):
     def __init__(self, callbacks: list[L.Callback]) -> None:
         finders = [callback for callback in callbacks if isinstance(callback, BatchSizeFinder)]
         self.name = finders[0]._batch_arg_name if finders else None
+        self.has_searched = False
+
+    def on_train_start(self, *_: Any) -> None:
+        self.has_searched = True
+
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        # The finder would search again before the test, and set the step to 0 on the way.
+        if stage == "fit":
+            trainer.callbacks = without_finders(trainer.callbacks)
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if self.name:
+        # Not in the checkpoint that the finder saves before its search, and loads after it.
+        if self.name and self.has_searched:
             checkpoint["batch_size"] = lightning_getattr(pl_module, self.name)
 
     def on_load_checkpoint(

@@ -17,6 +17,7 @@ from typing import Any
 
 import lightning
 import lightning.pytorch as L
+from lightning.pytorch.callbacks import GradientAccumulationScheduler, StochasticWeightAveraging
 from lightning.pytorch.utilities import CombinedLoader
 from omegaconf import DictConfig
 
@@ -178,6 +179,35 @@ def begin_after_finished_epoch(trainer: L.Trainer) -> None:
     loop.epoch_loop.reset_restart_stage()
     loop.epoch_progress.total.completed = loop.epoch_progress.total.processed
     loop.epoch_progress.current.completed = loop.epoch_progress.current.processed
+
+
+def take_up_epoch(trainer: L.Trainer) -> None:
+    """Callbacks of Lightning that set up an epoch in `on_train_epoch_start` do it now too, because an
+    epoch that goes on in the middle does not call that hook.
+
+    GradientAccumulationScheduler has no state. StochasticWeightAveraging takes up its count and
+    builds its schedule; `SWALR` then changes the rates that the checkpoint has set, so they are put
+    back. Its `_scheduler_state` says whether a checkpoint was saved while it averaged. Otherwise: the
+    average begins again.
+
+    To be called in `on_train_start`.
+    """
+    for callback in trainer.callbacks:
+        if isinstance(callback, GradientAccumulationScheduler):
+            callback.on_train_epoch_start(trainer)
+        if isinstance(callback, StochasticWeightAveraging) and is_tested():
+            take_up_averaging(callback, trainer)
+
+
+def take_up_averaging(callback: StochasticWeightAveraging, trainer: L.Trainer) -> None:
+    """Goes on with an average that a checkpoint holds; see `take_up_epoch`."""
+    if callback._scheduler_state is None or trainer.current_epoch > callback.swa_end:
+        return
+    groups = trainer.optimizers[0].param_groups
+    rates = [group["lr"] for group in groups]
+    callback.on_train_epoch_start(trainer, trainer.lightning_module)
+    for group, rate in zip(groups, rates, strict=True):
+        group["lr"] = rate
 
 
 def count_finished_epoch(checkpoint_loops: dict[str, Any]) -> None:

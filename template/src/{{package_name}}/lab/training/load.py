@@ -14,6 +14,7 @@ from ..errors import LabError
 from ..project import Project
 from ..record.find import find_run
 from ..record.run import Run
+from ..record.today import print_difference, require_trial
 from .build import build_task
 
 
@@ -28,10 +29,14 @@ def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
         The `model` of the run's task; the task itself (a LightningModule) when it has none.
 
     Raises:
-        LabError: no such run or checkpoint, or weights that today's code does not fit.
+        LabError: no such run or checkpoint, weights that today's code does not fit, or a trial that
+            this project no longer has.
     """
-    source = find_run(Project.find().paths.runs, str(run))
+    project = Project.find()
+    source = find_run(project.paths.runs, str(run))
+    require_trial(source, project)
     task = build_task(OmegaConf.load(source.dir / "config.yaml"))
+    print_difference(source, project)
     load_weights(task, source, checkpoint)
     model = getattr(task, "model", task)
     return model.eval()

@@ -24,8 +24,7 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
     for package in config.logger:
         if importlib.util.find_spec(package) is None:
             raise LabError(
-                f"logger={package} needs the package {package}: uv add {package}, "
-                f"or pip install {package}"
+                f"logger={package} needs the package {package}: make add PACKAGE={package}"
             )
     loggers: list[Logger] = [RunFiles(run.dir, attempt)]
     if "tensorboard" in config.logger:

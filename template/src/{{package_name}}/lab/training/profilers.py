@@ -224,10 +224,7 @@ def require_profiler(config: DictConfig) -> None:
     kind = profiler_kind(config)
     package = PROFILERS[kind].package if kind else None
     if package and importlib.util.find_spec(package) is None:
-        raise LabError(
-            f"profile={kind} needs the package {package}: uv add {package}, "
-            f"or pip install {package}"
-        )
+        raise LabError(f"profile={kind} needs the package {package}: make add PACKAGE={package}")
 
 
 def enable_line_marks(config: DictConfig) -> None:

@@ -14,15 +14,18 @@ from .. import env
 from ..config.compose import compose
 from ..config.overrides import SettingsParser, run_and_settings
 from ..config.recorded import compose_from_record, read_recorded, with_changes
-from ..config.resolve import load_dotenv, resolve, secret_values
+from ..config.resolve import load_dotenv, resolve
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
-from ..record.attempt_files import read_attempts
+from ..record.attempt_files import read_attempt, read_attempts
 from ..record.create import RunRequest, create_run
 from ..record.find import find_run
 from ..record.frozen import frozen_directory
+from ..record.ran import RanCode, code_of_process, imported_code
 from ..record.recording import Recording, record_attempt
 from ..record.run import Run
+from ..record.run_frozen import run_with_frozen_code
+from ..record.today import has_trial
 from .multirun import train_points
 
 # What an attempt may do differently from the run's first.
@@ -72,6 +75,8 @@ def train_command(project: Project, args: list[str]) -> int:
         dirty=config.record.dirty,
         allow=options.allow,
         max_file_mb=config.record.max_file_mb,
+        env_vars=tuple(config.record.get("env_vars", ())),
+        package_files=config.record.get("package_files", False),
         checkpoints=Path(config.paths.checkpoints) if config.paths.checkpoints else None,
     )
     run = create_run(project, Path(config.paths.runs), request)
@@ -97,6 +102,13 @@ def resume_command(project: Project, args: list[str]) -> int:
         return join_attempt()
     run_name, overrides = run_and_settings(parser, options.overrides)
     run = find_run(project.paths.runs, run_name)
+    if not has_trial(project, run.trial) and not frozen_directory():
+        print(
+            f"lab: this project has no trial {run.trial!r} any more; continues with the code of "
+            f"{run.id}",
+            file=sys.stderr,
+        )
+        return run_with_frozen_code(run, project, ["resume", str(run.dir), *overrides])
     return train_attempt(project, run, overrides)
 
 
@@ -111,12 +123,16 @@ def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
         Failed: the training failed; the record says why.
         Stopped: a signal ended it, after a checkpoint.
     """
-    secrets = secret_values(load_dotenv(project))
+    load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
     with record_attempt(
-        run, project, env_policy=config.record.env, secrets=secrets, overrides=overrides
+        run,
+        project,
+        env_policy=config.record.env,
+        code_policy=config.record.get("code", "refuse"),
+        overrides=overrides,
     ) as recording:
         if overrides:
             write_file(attempt_config(run, recording.n), OmegaConf.to_yaml(config))
@@ -139,7 +155,9 @@ def join_attempt() -> int:
     attempts = read_attempts(run.dir)
     first_attempt = attempts[0].start if attempts else {}
     # Only the first rank writes the record.
-    call_train(config, run, Recording(None, attempt, first_attempt))
+    code = code_of_process(run, read_attempt(run.dir, attempt).start)
+    ran = RanCode(imported_code(project, code), config.record.get("code", "refuse"))
+    call_train(config, run, Recording(None, attempt, first_attempt, ran))
     return 0
 
 

@@ -55,8 +55,10 @@ def build_trainer(
     ranks = discover()
     own_callbacks = build_callbacks(config, run.checkpoints)
     found_batch_size = FoundBatchSize(own_callbacks)
+    resumed = []
     if last_checkpoint(run.checkpoints):
         own_callbacks = without_finders(own_callbacks)
+        resumed = [Continuation(run.dir, attempt)]
     preemption = PreemptionCallback(run.dir)
     # Lightning calls them in this order.
     callbacks = [
@@ -72,7 +74,7 @@ def build_trainer(
         found_batch_size,
         NodeFacts(run, attempt),
         PlainLoaders(config.seed),
-        Continuation(run.dir, attempt),
+        *resumed,
         StretchCallback(run.dir, attempt, preemption),
         # After all others have seen the batch. Lightning always calls checkpoints last.
         preemption,

@@ -1,3 +1,4 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 # ---- this machine, without a scheduler
 if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
   exec 9>"$SCRIPT.lock"

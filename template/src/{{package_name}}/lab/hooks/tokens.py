@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def main(names: list[str]) -> int:
-    """Prints what is wrong; 1 when something is, else 0.
+    """Prints what is wrong, and makes a trial a package; 1 when something was wrong, else 0.
 
     Args:
         names: files to be committed; those that were deleted are skipped.
@@ -28,7 +28,11 @@ def main(names: list[str]) -> int:
         )
     trials = invisible_trials(PACKAGE)
     for trial in trials:
-        print(f"{trial}: import-linter cannot see this trial. Type: touch {trial}/__init__.py")
+        (trial / "__init__.py").touch()
+        print(
+            f"import-linter does not see a trial without __init__.py. It is made. "
+            f"Now add and commit again: git add {trial}/__init__.py"
+        )
     return 1 if tokens or trials else 0
 
 

@@ -1,0 +1,91 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The code of today next to that of a run: does the project still have what the run ran?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ..errors import LabError
+from ..project import Project
+from .frozen import frozen_code, frozen_directory, repository_top
+from .frozen_files import filtered_hashes, frozen_hashes, git_hash
+from .git import Git, GitFailed
+from .imported import ImportedCode
+from .run import Run
+from .schema import Code
+
+
+def files_that_differ(code: Code, project: Project) -> list[str]:
+    """The files below src/ that are not as in `code`, relative to the project.
+
+    Raises:
+        GitFailed: git does not have the commit of `code`.
+    """
+    if frozen_directory():
+        same = frozen_code()["commit"] == code["commit"]
+        return [] if same else [f"src/{project.package}"]
+    top = repository_top(project.root, code)
+    git = Git(top)
+    source = f"{code['prefix']}src"
+    names = set(git.paths("ls-files", "-c", "-o", "--exclude-standard", "-z", "--", source))
+    names |= set(git.paths("ls-tree", "-r", "-z", "--name-only", code["commit"], "--", source))
+    recorded = frozen_hashes(code, top, sorted(names))
+    differing = [name for name in sorted(names) if not is_same(top / name, recorded.get(name))]
+    filtered = filtered_hashes(git, [name for name in differing if (top / name).is_file()])
+    return [
+        name.removeprefix(code["prefix"])
+        for name in differing
+        if name not in filtered or filtered[name] != recorded.get(name)
+    ]
+
+
+def is_same(path: Path, recorded: str | None) -> bool:
+    """Whether a file has the recorded content; links and what neither has are not compared."""
+    if path.is_symlink() or not path.is_file():
+        return recorded is None
+    return recorded is not None and git_hash(path.read_bytes(), recorded) == recorded
+
+
+def has_trial(project: Project, trial: str) -> bool:
+    """Whether the code that runs has a trial, given as NAME or NAME/VARIANT."""
+    return (project.source / "trials" / trial.partition("/")[0] / "config.yaml").is_file()
+
+
+def format_names(names: list[str]) -> str:
+    """`src/a.py differs` or `src/a.py and 3 more files differ`."""
+    if len(names) == 1:
+        return f"{names[0]} differs"
+    return f"{names[0]} and {len(names) - 1} more files differ"
+
+
+def require_trial(run: Run, project: Project) -> None:
+    """Makes sure that the project still has the trial of a run.
+
+    Raises:
+        LabError: it does not; the message says how to get its code.
+    """
+    if not has_trial(project, run.trial):
+        raise LabError(
+            f"this project has no trial {run.trial!r} any more. Get its code:\n"
+            f"  lab runs code {run.id} DIRECTORY\n"
+            f"and start Python there with PYTHONPATH=src: load({str(run.dir)!r})"
+        )
+
+
+def print_difference(run: Run, project: Project) -> None:
+    """One line when an imported file is not as it was in the code of a run."""
+    code = run.record["code"]
+    if not code.get("commit"):
+        return
+    try:
+        imported = ImportedCode(project, code).compare()
+    except GitFailed as error:
+        print(f"lab: cannot compare with the code of {run.id}: {error}", file=sys.stderr)
+        return
+    names = [file["path"] for file in imported if file["kind"] == "changed"]
+    if names:
+        print(
+            f"lab: {format_names(names)} from the code of {run.id}: lab runs code {run.id}",
+            file=sys.stderr,
+        )

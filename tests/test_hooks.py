@@ -1,0 +1,150 @@
+"""The hooks of a project: they repair what they can, refuse conflicts, and tell of edits in the template's files."""
+
+import subprocess
+
+import pytest
+from conftest import call, environment_of
+from repositories import git, write
+
+STUDENT = """\
+import torch
+import os
+import sys, numpy as np
+from torch import nn
+
+
+class Net(nn.Module):
+    sizes = [1, 2]
+
+    def __init__(self, w=3):
+        super(Net, self).__init__()
+        l = [1,2]
+        O = 3
+        a = 1; b = 2
+        act = lambda x: x + a + b + O
+        self.l = l; self.act = act
+
+    def forward(self, x):
+        B, C, H, W = x.shape
+        if C > 1:
+            if H > 2:
+                x = x * 2
+        out = []
+        for i in range(3):
+            out.append(x)
+        for i, y in enumerate(out):
+            print("%d of %s" % (3, y))
+        for p, q in zip(out, out):
+            print(p, q)
+        f = open("a file with a very long name that goes on and on and on and on and on and on and on and on and on")
+        f.close()
+        if x.any() == True:
+            print(f"no placeholders")
+        return torch.stack(out + [x]), np.random.rand(3)
+"""
+
+
+@pytest.fixture
+def committing(own_project):
+    """committing(): the exit code of a commit of everything, and what the hooks say."""
+    call(own_project, "pre-commit", "install")
+
+    def commit():
+        git(own_project, "add", "-A")
+        identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+        done = subprocess.run(
+            ["git", *identity, "commit", "-m", "Try"],
+            cwd=own_project,
+            env=environment_of(own_project),
+            capture_output=True,
+            text=True,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return commit
+
+
+def test_first_code_of_a_student_is_repaired_and_passes_the_second_time(own_project, committing):
+    path = own_project / "src/myproj/net.py"
+    path.write_text(STUDENT)
+    code, text = committing()
+    assert code == 1
+    assert "ruff repaired src/myproj/net.py" in text
+    assert "add and commit again: git add src/myproj/net.py" in text
+    assert "net.py:" not in text, "nothing is left to do by hand"
+    repaired = path.read_text()
+    assert "        a = 1\n        b = 2\n" in repaired
+    code, text = committing()
+    assert code == 0, text
+    path.write_text(STUDENT)
+    call(own_project, "make", "fix")
+    assert path.read_text() == repaired
+
+
+MISTAKES = {
+    "undefined": "def f():\n    return nowhere\n",
+    "twice": "def f():\n    return 1\n\n\ndef f():\n    return 2\n",
+    "default": "def f(x=[]):\n    return x\n",
+    "loop": "def f():\n    return [lambda: i for i in range(3)]\n",
+    "bare": "def f():\n    try:\n        pass\n    except:\n        pass\n",
+    "format": 'def f():\n    return "{} {}".format(1)\n',
+}
+
+
+def test_mistakes_are_still_found(own_project):
+    write(own_project, {f"src/myproj/{name}.py": text for name, text in MISTAKES.items()})
+    text = call(own_project, "make", "fix", rc=2)
+    for name in MISTAKES:
+        assert f"src/myproj/{name}.py:" in text
+
+
+CONFLICT = "one\n<<<<<<< before updating\ntwo\n=======\nthree\n>>>>>>> after updating\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["Makefile", "README.md", "notes.txt", "src/myproj/conf/x.yaml", "a b.toml"]
+)
+def test_a_file_in_two_versions_is_not_committed(own_project, committing, name):
+    write(own_project, {name: CONFLICT})
+    code, text = committing()
+    assert code == 1
+    assert f"{name}:2: two versions of some lines" in text
+    assert f"git add {name}" in text
+    assert "ruff" not in text, "it comes first, alone"
+
+
+def test_what_only_looks_like_a_conflict_passes(own_project, module):
+    conflicts_in = module("hooks.conflicts").conflicts_in
+    assert conflicts_in(b"Heading\n=======\n") == []
+    assert conflicts_in(b"a <<<<<<< b\n>>>>>>> c\n") == []
+    assert conflicts_in(b"\0\n<<<<<<< a\n>>>>>>> c\n") == []
+    assert conflicts_in(CONFLICT.encode() * 2) == [2, 8]
+
+
+def test_an_edited_file_of_the_template_is_told_once_and_committed(own_project, committing):
+    file = "src/myproj/lab/conf/schedule/cosine.yaml"
+    for n, told in enumerate((True, False)):
+        with open(own_project / file, "a") as edited:
+            edited.write(f"# edit {n}\n")
+        code, text = committing()
+        assert code == 0
+        assert (f"edited by hand: {file}" in text) == told
+    write(own_project, {"src/myproj/lab/own.yaml": "a: 1\n", "src/myproj/new.py": "A = 1\n"})
+    code, text = committing()
+    assert code == 0
+    assert "edited by hand:" not in text
+    for name in (".copier-answers.yml", "src/myproj/lab/conf/optimizer/sgd.yaml"):
+        with open(own_project / name, "a") as edited:
+            edited.write("# an update\n")
+    code, text = committing()
+    assert code == 0
+    assert "edited by hand:" not in text, "an update is no edit by hand"
+
+
+def test_a_trial_without_init_gets_one(own_project, committing):
+    write(own_project, {"src/myproj/trials/wide/model.py": "A = 1\n"})
+    code, text = committing()
+    assert code == 1
+    assert "git add " in text
+    assert (own_project / "src/myproj/trials/wide/__init__.py").exists()
+    assert committing()[0] == 0
