@@ -39,6 +39,27 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *WHO, *words], cwd=folder, check=True, capture_output=True)
 
 
+def settings_of(k: int) -> dict:
+    """About as many settings as a project has; 20 trials, 8 learning rates, 50 seeds."""
+    trainer = {f"key_{n}": n for n in range(20)} | {"max_epochs": 20}
+    optimizer = {"_target_": "torch.optim.AdamW", "lr": 10 ** -(k % 8), "betas": [0.9, 0.999]}
+    model = {"_target_": f"myproj.trials.trial{k % 20}.model.CNN", "width": 32, "n_classes": 10}
+    data = {f"key_{n}": "a value" for n in range(12)} | {"batch_size": 64, "seed": k % 50}
+    others = {
+        name: {f"key_{n}": "a value" for n in range(6)}
+        for name in ("batch", "speed", "log", "checkpoint", "record", "schedule", "job", "paths")
+    }
+    return {
+        "trial": f"trial{k % 20}",
+        "seed": k % 50,
+        "trainer": trainer,
+        "optimizer": optimizer,
+        "model": model,
+        "data": data,
+        **others,
+    }
+
+
 def make_runs(folder: Path, n_runs: int) -> None:
     """Ended runs of 20 trials, as `lab train` leaves them, without their other files."""
     shutil.rmtree(folder / "runs", ignore_errors=True)
@@ -70,9 +91,6 @@ def make_runs(folder: Path, n_runs: int) -> None:
             "gpu_seconds": 0.0,
             "n_attempts": 1,
         }
-        whole = (
-            about
-            | times
-            | {"code": code, "metrics": metrics, "status": "finished", "exception": None}
-        )
+        results = {"metrics": metrics, "status": "finished", "exception": None}
+        whole = about | times | results | {"code": code, "settings": settings_of(k)}
         (run / "summary.json").write_text(json.dumps(whole, indent=1))

@@ -89,7 +89,15 @@ def test_the_runs_of_an_array_go_one_after_the_other(lab):
     host = platform.node().partition(".")[0]
     killed = Path(f"/dev/shm/lab-4999999-{getpass.getuser()}-{host}")  # no such process
     killed.mkdir(exist_ok=True)
-    sent = submit(lab, "seed=0,1", "--", "bash", "-c", "date +%s.%N; sleep 1; date +%s.%N")
+    go = lab.folder / "go"
+    command = f"date +%s.%N; until test -e {go}; do sleep 0.1; done; sleep 1; date +%s.%N"
+    sent = submit(lab, "seed=0,1", "--", "bash", "-c", command)
+    wait_until(lambda: " running " in lab("queue"), "the first run")
+    queue = lab("queue")
+    assert queue.count(" queued ") == queue.count(" running ") == 1
+    assert "another run of its array is running" in queue
+    assert lab("runs", "list").count(" queued ") == 1
+    go.touch()
     wait_until(lambda: all(status(one) == "finished" for one in sent), "both runs")
     times = []
     for one in sent:

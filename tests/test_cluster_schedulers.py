@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from myproj.lab.cluster import scheduler
+from myproj.lab.cluster.job_state import JobState
 from myproj.lab.cluster.job_variables import clean_environment
 from myproj.lab.cluster.local import scheduler_of
 from myproj.lab.cluster.request import Request
-from myproj.lab.cluster.scheduler import JobState
 from myproj.lab.config.overrides import sweep_points
 from myproj.lab.errors import Failed, LabError
 

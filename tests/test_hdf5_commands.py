@@ -1,4 +1,4 @@
-"""The commands `lab data …` except pack, and all that docs/data.md shows."""
+"""The commands `lab data …` except pack, and all that docs/lab/data.md shows."""
 
 import os
 import re
@@ -89,7 +89,7 @@ def test_packing_and_verifying_import_no_torch(tmp_path):
 
 
 def code_blocks(language):
-    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/lab/data.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return [block for its_language, block in blocks if its_language == language]
 

@@ -168,6 +168,8 @@ COMMANDS = {
     ("runs", "show", "2020"): "no runs",
     ("resume", "@last"): "no runs",
     ("resume",): "name the run first",
+    ("resume", "trainer.max_epochs=3"): "name the run first",
+    ("runs", "list", "since=lastweek"): "12h, 7d or 2w",
     ("eval", "2020"): "no runs",
     ("eval",): "name the run first",
     ("trials", "new", "Wide"): "lower-case",
@@ -188,6 +190,14 @@ def test_a_mistake_in_a_command(project, words):
     code, text, heavy = answer(project, *words)
     assert code == 2
     assert COMMANDS[words] in text
+    assert heavy == "[]"
+
+
+@pytest.mark.parametrize("command", ["resume", "eval"])
+def test_the_usage_names_the_run(project, command):
+    code, text, heavy = answer(project, command, "--help")
+    assert code == 0
+    assert " RUN [key=value ...]" in text
     assert heavy == "[]"
 
 

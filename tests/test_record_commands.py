@@ -10,6 +10,7 @@ import sys
 import pytest
 from conftest import SOURCE
 from myproj.lab import errors
+from myproj.lab.record.atomic import write_json
 from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.find import find_run
 from myproj.lab.record.run import Run
@@ -41,7 +42,8 @@ def listed(project, capsys, *args):
 def test_list_for_scripts(project, capsys):
     rows = listed(project, capsys)
     assert [row["trial"] for row in rows] == ["wide", "wide/lowlr", "wide", "baseline", "baseline"]
-    assert rows[0].keys() == {"run_id", "trial", "status", "created", "run_dir", "metrics"}
+    names = {"run_id", "trial", "status", "created", "run_dir", "metrics", "settings"}
+    assert rows[0].keys() == names
     assert rows[1]["metrics"] == {"val/loss": "nan"}
     assert all(os.path.isdir(row["run_dir"]) for row in rows)
 
@@ -158,6 +160,20 @@ def test_diff_says_only_what_differs_in_order(own, capsys):
     ]
     assert places == sorted(places)
     assert "seed" not in said
+
+
+def test_diff_shows_as_many_digits_as_differ_and_no_noise(own, capsys):
+    a = train(own, metrics={"val/loss": 0.123456789123, "val/acc": 0.5})
+    b = train(own, metrics={"val/loss": 0.987654321987, "val/acc": 0.5000000001})
+    changed = {"LAB_FROZEN": "/tmp/frozen", "PYTHONPATH": "/tmp/frozen/src", "SLURM_JOB_ID": "7"}
+    b.record["env"]["variables"] |= changed | {"OMP_NUM_THREADS": "3"}
+    write_json(b.dir / "run.json", b.record)
+    assert call(own, "runs diff", a.id, b.id) == 1
+    lines = {line.strip() for line in capsys.readouterr().out.splitlines()}
+    assert "val/loss: 0.123457 -> 0.987654" in lines
+    assert "val/acc: 0.5 -> 0.5000000001" in lines
+    variables = [line for line in lines if line.startswith("variables.")]
+    assert variables == ["variables.OMP_NUM_THREADS: absent -> 3"]
 
 
 def test_notes_and_tags(own, capsys):

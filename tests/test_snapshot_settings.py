@@ -119,7 +119,7 @@ def test_names_that_are_no_utf8_are_recorded_and_read(tmp_path, capsys):
     (run.dir / "run.json").read_text(encoding="utf-8")
     assert read_json(run.dir / "run.json")["code"]["skipped"][0]["path"] == name
     assert call(project, "runs show", run.id) == 0
-    assert r"\udcff.bin (size)" in capsys.readouterr().out
+    assert r"\xff.bin (size)" in capsys.readouterr().out
     assert call(project, "runs show", run.id, "--json") == 0
     write_json(tmp_path / "x.json", {"name": name, "é": 1})
     assert read_json(tmp_path / "x.json") == {"name": name, "é": 1}

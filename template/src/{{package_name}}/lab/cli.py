@@ -7,6 +7,7 @@ when it is called.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from importlib import import_module
 from . import env
 from .errors import LabError, nearest
 from .failure import debugging, describe, is_interruption, place_of
+from .machine.terminal import printable_lines
 from .project import LAB, PACKAGE, Project
 
 FIRST = ("train", "submit", "queue", "logs", "runs", "trials", "data", "doctor")
@@ -52,12 +54,15 @@ def main(argv: list[str] | None = None) -> int:
     Codes: 0 done, 1 failed or differs, 2 the user's mistake, 3 not comparable, 4 refused,
     130 interrupted.
     """
+    env.name_the_user()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack some letters
+        sys.stdout.reconfigure(errors="replace")
     try:
         return run_command(sys.argv[1:] if argv is None else argv) or 0
     except LabError as error:
         if debugging():
             raise
-        print(f"lab: {error}", file=sys.stderr)
+        print(f"lab: {printable_lines(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)

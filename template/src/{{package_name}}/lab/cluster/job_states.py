@@ -10,8 +10,7 @@ from ..errors import Failed, LabError
 from ..record.process import user
 from ..record.run import Run
 from ..record.status import JobStateOf, alive
-from .local import scheduler_of
-from .scheduler import JobState
+from .job_state import JobState
 
 
 class JobStates:
@@ -45,6 +44,8 @@ class JobStates:
 
     def _ask(self, scheduler: str) -> dict[str, JobState] | str:
         if scheduler not in self._answers:
+            from .local import scheduler_of  # needless for runs that are not jobs
+
             try:
                 self._answers[scheduler] = scheduler_of(scheduler).jobs()
             except Failed as error:

@@ -6,14 +6,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from .. import env
 from ..machine.gpu import least_used_gpus
 from ..record.process import pid_started
+from .job_state import JobState
 from .job_variables import clean_environment
 from .request import Request
-from .scheduler import JobState, Scheduler
+from .scheduler import Scheduler
 
 
 class Local(Scheduler):
@@ -40,6 +42,7 @@ class Local(Scheduler):
     def jobs(self) -> dict[str, JobState]:
         """Every process of this machine as if it were a job: a run looks up its own id."""
         up_s = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
+        waiting = waiting_processes()
         states = {}
         for name in os.listdir("/proc"):
             if not name.isdigit():
@@ -47,7 +50,10 @@ class Local(Scheduler):
             started_ticks = pid_started(int(name))
             if started_ticks:
                 age_s = up_s - int(started_ticks) / os.sysconf("SC_CLK_TCK")
-                states[f"{name}-{started_ticks}"] = JobState("running", "", round(age_s))
+                state, reason = "running", ""
+                if int(name) in waiting:
+                    state, reason = "queued", "another run of its array is running"
+                states[f"{name}-{started_ticks}"] = JobState(state, reason, round(age_s))
         return states
 
     def cancel(self, job_id: str) -> None:
@@ -55,6 +61,18 @@ class Local(Scheduler):
         pid = int(job_id.partition("-")[0])
         if job_id == _job_id(pid):
             os.kill(pid, signal.SIGTERM)
+
+
+def waiting_processes() -> set[int]:
+    """The job scripts that wait for the other runs of their array: each has a child `flock`."""
+    waiting = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            stat = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
+            command, _, fields = stat.partition("(")[2].rpartition(")")
+            if command == "flock":
+                waiting.add(int(fields.split()[1]))  # its parent
+    return waiting
 
 
 def _start(script: Path, environment: dict[str, str]) -> str:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..machine.terminal import printable
 from ..project import Project, read_yaml
 from ..record.atomic import read_json
 from ..record.index import run_directories
@@ -117,7 +118,7 @@ def format_queue(jobs: list[Job]) -> str:
         )
         if job.reason:
             lines.append(f"    {job.reason}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def format_duration(seconds: int) -> str:

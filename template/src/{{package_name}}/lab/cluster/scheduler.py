@@ -5,29 +5,14 @@ from __future__ import annotations
 
 import getpass
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import Failed
 from .dialect import load_dialect
+from .job_state import JobState
 from .request import Request
 from .scheduler_answers import READERS, elapsed_seconds
 from .scheduler_command import run_scheduler_command
-
-
-@dataclass(frozen=True)
-class JobState:
-    """A job that the scheduler knows.
-
-    Args:
-        state: "queued", "running", or "unknown" where it cannot be asked from here.
-        reason: why it is queued or unknown, in words.
-        elapsed_s: how long it has run.
-    """
-
-    state: str
-    reason: str
-    elapsed_s: int = 0
 
 
 class Scheduler:

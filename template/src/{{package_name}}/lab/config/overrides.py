@@ -78,10 +78,16 @@ HYDRA_OPTIONS = {
 
 
 class SettingsParser(argparse.ArgumentParser):
-    """An ArgumentParser that collects the settings in `overrides`, before or after the options."""
+    """An ArgumentParser that collects the settings in `overrides`, before or after the options.
 
-    def __init__(self, prog: str, description: str) -> None:
+    With `run_help` the first word is `run`, the name of a run, of which this is the help.
+    """
+
+    def __init__(self, prog: str, description: str, run_help: str | None = None) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.takes_run = run_help is not None
+        if self.takes_run:
+            self.add_argument("run", metavar="RUN", help=run_help)
         self.add_argument(
             "overrides",
             nargs="*",
@@ -93,8 +99,15 @@ class SettingsParser(argparse.ArgumentParser):
         """Parses `args`.
 
         Raises:
-            LabError: an unknown option, or one of Hydra's that another command does here.
+            LabError: no run was named where one must be, an unknown option, or one of Hydra's that
+                another command does here.
         """
+        words = [word for word in args if not word.startswith("-")]
+        if self.takes_run and (not args or (words and "=" in words[0])):
+            raise LabError(
+                f"name the run first: {self.prog} RUN [key=value ...]. "
+                "Runs: lab runs list; the last one is @last"
+            )
         own_options = [name for action in self._actions for name in action.option_strings]
         settings = " ".join(word for word in args if "=" in word and not word.startswith("-"))
         for names, answer in HYDRA_OPTIONS.items():
@@ -111,17 +124,3 @@ class SettingsParser(argparse.ArgumentParser):
                 advice = advice_for_option(args[n : n + 2], own_options)
                 raise LabError(f"there is no option {option}{advice}")
         return self.parse_intermixed_args(args)
-
-
-def run_and_settings(parser: SettingsParser, words: list[str]) -> tuple[str, list[str]]:
-    """The run that was named first, and the settings after it.
-
-    Raises:
-        LabError: no run was named.
-    """
-    if not words or "=" in words[0]:
-        raise LabError(
-            f"name the run first: {parser.prog} RUN [key=value ...]. "
-            "Runs: lab runs list; the last one is @last"
-        )
-    return words[0], words[1:]

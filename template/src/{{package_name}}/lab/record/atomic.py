@@ -1,11 +1,9 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """Files that are complete or not there: written under a temporary name, flushed, renamed."""
 
-import hashlib
 import json
 import math
 import os
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
@@ -21,7 +19,7 @@ def write_file(path: Path, text: str) -> None:
     A crash at any moment leaves the old file or the new one.
     """
     text = hide_secrets(text)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
@@ -55,7 +53,7 @@ def read_json(path: Path) -> dict | None:
             return value if isinstance(value, dict) else None
         except FileNotFoundError:
             return None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             time.sleep(pause_s)
     return None
 
@@ -90,5 +88,7 @@ def number(value: Any) -> Any:
 
 
 def sha256(path: Path) -> str:
+    import hashlib  # OpenSSL takes 5 ms, and lists hash nothing
+
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

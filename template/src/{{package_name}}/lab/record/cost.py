@@ -7,6 +7,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Callable
 
+from ..machine.terminal import printable
 from ..project import Project
 from .index import read_rows
 from .schema import Row
@@ -60,7 +61,7 @@ def format_total(name: str, rows: list[Row]) -> str:
     hours = sum_of(rows, "seconds") / HOUR_S
     gpu_hours = sum_of(rows, "gpu_seconds") / HOUR_S
     kwh = sum_of(rows, "energy_j") / KWH_J
-    label = f"{name[:NAME_WIDTH]:<{NAME_WIDTH}}"
+    label = f"{printable(name)[:NAME_WIDTH]:<{NAME_WIDTH}}"
     return f"{label}{len(rows):>7}{hours:>10.2f}{gpu_hours:>11.2f}{kwh:>9.3f}"
 
 

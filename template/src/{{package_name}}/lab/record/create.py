@@ -29,6 +29,7 @@ from .process import process_facts, user
 from .run import SCHEMA, Run
 from .schema import Code, RunRecord
 from .seal import write_sealed
+from .settings import settings_of_yaml
 from .snapshot import format_code
 
 ANSWERS = ".copier-answers.yml"  # its `_commit` is the version of the template
@@ -186,6 +187,7 @@ def build_record(
             "overrides": request.overrides,
         },
         "config_sha256": hashlib.sha256(request.config_yaml.encode()).hexdigest(),
+        "settings": settings_of_yaml(request.config_yaml),
         "env": read_environment(project.root, packages, request.env_vars, request.package_files),
         "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
     }

@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .. import env
+from ..machine.terminal import printable
 from ..project import Project
 from .differences import list_differences
 from .find import find_run, run_parser
@@ -16,6 +18,8 @@ from .run import Run
 
 # Entries of the recorded environment that are no cause of a difference.
 NOT_COMPARED = ("n_packages", "executable")
+LAB_VARIABLES = "LAB_"  # the beginning of their names; env.py lists them
+JOB_VARIABLES = ("JOB_ID", "PBS_JOBID", "SLURM_JOB_ID", "SLURM_JOBID")
 # What start.json adds to the environment.
 OF_START = (
     "host",
@@ -38,7 +42,7 @@ def diff_command(project: Project, args: list[str]) -> int:
     options = parser.parse_args(args)
     a = find_run(project.paths.runs, options.run)
     b = find_run(project.paths.runs, options.other)
-    print(f"{a.id} ({a.trial}) -> {b.id} ({b.trial})")
+    print(printable(f"{a.id} ({a.trial}) -> {b.id} ({b.trial})"))
     differences = {
         "code": code_differences(a, b, project.root),
         "configuration": list_differences(a.config, b.config),
@@ -48,7 +52,7 @@ def diff_command(project: Project, args: list[str]) -> int:
     }
     for section, lines in differences.items():
         if lines:
-            print("\n".join([section, *(f"  {line}" for line in lines)]))
+            print("\n".join([section, *(f"  {printable(line)}" for line in lines)]))
     if any(differences.values()):
         return 1
     print("no difference")
@@ -63,9 +67,24 @@ def metrics_of(run: Run) -> dict[str, float]:
 def environment_of(run: Run) -> dict[str, Any]:
     """The environment of a run, with versions by package and the devices of the last attempt."""
     recorded = {key: value for key, value in run.record["env"].items() if key not in NOT_COMPARED}
+    if "variables" in recorded:
+        recorded["variables"] = users_variables(recorded["variables"])
     start = run.last_start
     of_attempt = {key: start.get(key) for key in OF_START}
     return recorded | {"package": versions_by_name(run.packages)} | of_attempt
+
+
+def users_variables(variables: dict[str, str]) -> dict[str, str]:
+    """The variables that neither `lab` nor the scheduler has set for this one run."""
+    set_for_the_run = JOB_VARIABLES
+    if env.FROZEN in variables:
+        set_for_the_run = (*JOB_VARIABLES, "PYTHONPATH")
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in set_for_the_run
+        and (name == env.SITE_PATH or not name.startswith(LAB_VARIABLES))
+    }
 
 
 def code_differences(a: Run, b: Run, root: Path) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 ABSENT = "absent"
+DIGITS = (6, 9, 12, 17)  # significant; 17 tell all floats apart
 
 
 def list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -18,8 +19,20 @@ def list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
         old = left.get(key, ABSENT)
         new = right.get(key, ABSENT)
         if old != new:
-            lines.append(f"{key}: {old} -> {new}")
+            lines.append(f"{key}: {' -> '.join(format_both(old, new))}")
     return lines
+
+
+def format_both(old: Any, new: Any) -> tuple[str, str]:
+    """Two different values as text; floats with 6 digits, or with as many as show the difference."""
+    for digits in DIGITS:
+        texts = tuple(
+            f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+            for value in (old, new)
+        )
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

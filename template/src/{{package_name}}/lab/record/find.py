@@ -1,24 +1,29 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""Finds a run by its id, a part of it, a tag, @last or @best."""
+"""Finds a run by its id, a part of it, a tag, @last or @best:<metric>."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from ..errors import LabError, nearest
+from ..machine.terminal import printable
+from .filters import is_of_trial
 from .index import RUN_ID, read_rows, run_directories
 from .ranking import rank_by_metric, require_metric
 from .run import Run
 
 BEST = "@best:"
+RUN_HELP = "an id or its beginning, a tag, @last, @best:val/loss or @best:val/loss:TRIAL"
 
 
 def find_run(runs: Path, word: str) -> Run:
     """The run that `word` means.
 
     Args:
-        word: a directory, @last, @best:<metric>, an id or its beginning, or a tag.
+        word: a directory, @last, @best:<metric>, @best:<metric>:<trial>, an id or its beginning,
+            or a tag.
 
     Raises:
         LabError: none or several; the message names the nearest.
@@ -32,7 +37,8 @@ def find_run(runs: Path, word: str) -> Run:
     if word == "@last":
         return Run.open(newest_directory(directories))
     if word.startswith(BEST):
-        return Run.open(best_directory(runs, word.removeprefix(BEST)))
+        metric, _, trial = word.removeprefix(BEST).partition(":")
+        return Run.open(best_directory(runs, metric, trial or "*"))
     run_ids = matching_ids(runs, list(directories), word)
     if not run_ids:
         raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
@@ -56,18 +62,29 @@ def newest_directory(directories: dict[str, Path]) -> Path:
     return max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns)
 
 
-def best_directory(runs: Path, metric: str) -> Path:
-    """The directory of the finished run with the best final value of `metric`.
+def best_directory(runs: Path, metric: str, trial: str) -> Path:
+    """The directory of the finished run whose last value of `metric` is the best; says which.
+
+    Args:
+        trial: a name, or a pattern such as "*".
 
     Raises:
-        LabError: no finished run has it.
+        LabError: no finished run of the trial has the metric.
     """
     finished = [row for row in read_rows(runs) if row["status"] == "finished"]
     require_metric(finished, metric)
-    ranked = rank_by_metric(finished, metric)
+    ranked = [row for row in rank_by_metric(finished, metric) if is_of_trial(row, trial)]
     if not ranked:
-        raise LabError(f"no finished run has a number as {metric!r}. Runs: lab runs list")
-    return Path(ranked[0]["run_dir"])
+        trials = {row["trial"] for row in finished}
+        of_trial = "" if trial == "*" else f" of trial {trial!r}{nearest(trial, trials)}"
+        raise LabError(f"no finished run has a number as {metric!r}{of_trial}. Runs: lab runs list")
+    best = ranked[0]
+    print(
+        f"lab: best last value of {metric} in {len(ranked)} finished runs: "
+        f"{best['metrics'][metric]:.6g}, {best['run_id']} ({printable(best['trial'])})",
+        file=sys.stderr,
+    )
+    return Path(best["run_dir"])
 
 
 def matching_ids(runs: Path, run_ids: list[str], word: str) -> list[str]:
@@ -87,5 +104,5 @@ def matching_ids(runs: Path, run_ids: list[str], word: str) -> list[str]:
 def run_parser(command: str, description: str) -> argparse.ArgumentParser:
     """The parser of a command whose first word names a run; `find_run` takes it."""
     parser = argparse.ArgumentParser(prog=f"lab runs {command}", description=description)
-    parser.add_argument("run", help="an id or its beginning, a tag, @last, @best:val/loss")
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     return parser

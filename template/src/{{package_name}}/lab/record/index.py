@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .atomic import read_json
 from .attempt_files import read_attempts
@@ -15,7 +16,7 @@ from .changes import list_changes
 from .json_lines import read_lines
 from .row_cache import read_through_cache
 from .schema import Row, Summary
-from .status import JobStateOf, status_of
+from .status import STATES, JobStateOf, status_of
 from .summary import summarise
 
 UNLISTED = ("schema", "code", "config_sha256", "sha256")  # keys of a summary that a row leaves out
@@ -36,6 +37,25 @@ OPTIONAL = (
     "gpu_seconds",
     "energy_j",
 )
+TYPES: dict[str, Any] = {  # of the values that lists sort, add or format
+    "status": str,
+    "trial": str,
+    "created": str | None,
+    "who": str | None,
+    "why": str | None,
+    "parent": str | None,
+    "exception": str | None,
+    "renamed_from": str | None,
+    "seconds": int | float | None,
+    "gpu_seconds": int | float | None,
+    "energy_j": int | float | None,
+    "n_attempts": int | None,
+    "attempt_unix_s": int | float | None,
+    "ended_unix_s": int | float | None,
+    "changes": list,
+    "metrics": dict,
+    "settings": dict,
+}
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on the cache saves more time than it costs
 
@@ -87,25 +107,65 @@ def mark_copies(rows: list[Row]) -> None:
 
 
 def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
-    """The row of one run: from summary.json alone when it has ended, else from what there is."""
+    """The row of one run.
+
+    One whose files cannot be read is "damaged", with the reason as its `exception`, so that it
+    hides no other run.
+    """
     folder = Path(directory)
+    try:
+        summary = read_summary(folder, job_state_of)
+        row = build_row(folder, summary)
+        row["changes"] = read_changes(folder, summary)
+        check_types(row)
+    except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        reason = f"its record cannot be read: {type(error).__name__}: {error}"
+        return build_row(folder, {"status": "damaged", "exception": reason})
+    row["tags"] = read_tags(folder)
+    return row
+
+
+def read_summary(folder: Path, job_state_of: JobStateOf | None) -> Summary:
+    """summary.json when the run has ended, else the same from what there is."""
     summary = read_json(folder / "summary.json")
     # The job of an interrupted run may be in the queue again.
-    if summary is None or summary["status"] == "interrupted":
-        record = read_json(folder / "run.json") or {}
-        summary = summarise(record, folder)
-        summary["status"] = status_of(folder, job_state_of, record)
+    if summary is not None and summary["status"] != "interrupted":
+        return summary
+    record = read_json(folder / "run.json")
+    if record is None:
+        reason = "run.json is missing or damaged"
+        return summarise({}, folder) | {"status": "damaged", "exception": reason}
+    return summarise(record, folder) | {"status": status_of(folder, job_state_of, record)}
+
+
+def build_row(folder: Path, summary: Summary) -> Row:
+    """A row with every key of OPTIONAL."""
     row: Row = dict.fromkeys(OPTIONAL)
     row |= {key: value for key, value in summary.items() if key not in UNLISTED}
     is_renamed = summary.get("run_id") not in (None, folder.name)
     row["renamed_from"] = summary["run_id"] if is_renamed else None
     row["run_id"] = folder.name
-    row["run_dir"] = directory
-    row["tags"] = read_tags(folder)
-    row["changes"] = read_changes(folder, summary)
+    row["run_dir"] = str(folder)
+    row["is_copied"] = False  # until all runs are known
+    row["tags"] = []
+    row["changes"] = []
     row["metrics"] = summary.get("metrics") or {}
+    row["settings"] = summary.get("settings") or {}
     row["trial"] = summary.get("trial") or folder.parent.name.replace("+", "/")
     return row
+
+
+def check_types(row: Row) -> None:
+    """Makes sure of the types that a list of runs relies on.
+
+    Raises:
+        TypeError: with the key of summary.json that has another type.
+    """
+    for key, expected in TYPES.items():
+        if not isinstance(row[key], expected):
+            raise TypeError(f"{key} is a {type(row[key]).__name__}")
+    if row["status"] not in STATES:
+        raise ValueError(f"status is {row['status']!r}")
 
 
 def recorded_id(row: Row) -> str:
@@ -125,6 +185,6 @@ def read_tags(folder: Path) -> list[str]:
     tags: dict[str, None] = {}
     for entry in read_lines(folder / "notes.jsonl"):
         if "tag" in entry:
-            tags[entry["tag"]] = None
-        tags.pop(entry.get("untag", ""), None)
+            tags[str(entry["tag"])] = None
+        tags.pop(str(entry.get("untag", "")), None)
     return list(tags)

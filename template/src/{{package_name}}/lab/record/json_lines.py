@@ -33,18 +33,23 @@ class JsonLines:
         os.close(self._file)
 
 
-def read_lines(path: Path, tail_bytes: int | None = None) -> list[dict[str, Any]]:
-    """The objects in a file of lines, or in its last bytes; a line that was cut is passed over."""
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects in a file of lines; a line that was cut, or is no object, is passed over."""
+    entries = [parse_line(line) for line in raw_lines(path)]
+    return [entry for entry in entries if entry is not None]
+
+
+def raw_lines(path: Path) -> list[bytes]:
+    """The lines of a file as they are; none when it is missing."""
     try:
-        with open(path, "rb") as file:
-            if tail_bytes:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - tail_bytes))
-            lines = file.read().splitlines()
+        return path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return []
-    entries = []
-    for line in lines:
-        with suppress(ValueError):
-            entries.append(json.loads(line))
-    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    """The object in a line; None when it holds none."""
+    with suppress(ValueError, RecursionError):
+        entry = json.loads(line)
+        return entry if isinstance(entry, dict) else None
+    return None

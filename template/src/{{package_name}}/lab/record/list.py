@@ -4,161 +4,208 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import shutil
 import sys
-from dataclasses import dataclass
-from typing import Any
 
+from ..machine.terminal import printable
 from ..project import Project
-from .filters import FILTERS, parse_filter, sort_rows
+from .columns import (
+    FACTS,
+    Column,
+    choose_columns,
+    ellipsis,
+    require_columns,
+)
+from .differences import ABSENT
+from .filters import FIELDS, FILTERS, filter_rows, parse_filter, sort_rows
 from .index import read_rows
 from .marks import format_legend, marks_of
-from .ranking import require_metric
 from .schema import Row
+from .settings import differing_settings, value_of
 from .status import JobStateOf
 
 PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
 CSV_COLUMNS = ("run_id", "trial", "status", "created", "run_dir", "seed", "who", "seconds")
-FAVOURITES = ("val/loss", "val/acc", "test/loss", "test/acc", "train/loss")
-COLOURS = {"finished": 32, "failed": 31, "lost": 31, "interrupted": 33, "running": 36, "queued": 36}
+SORTED_BY = ("created", "seconds", "trial", "status")
+COLOURS = {
+    "finished": 32,
+    "failed": 31,
+    "lost": 31,
+    "damaged": 31,
+    "interrupted": 33,
+    "running": 36,
+    "queued": 36,
+}
 
 # Widths of the table's columns, in characters.
-GAP = 2
 ID_WIDTH = 22
 STATUS_WIDTH = 11
 MARK_WIDTH = 2  # behind the status, when a run has a mark
 TRIAL_WIDTHS = (5, 18)  # least and most
-METRIC_WIDTH = 8  # least
 REMARK_WIDTH = 6  # least
+MAX_DAMAGED = 5  # lines about runs whose record cannot be read
 
 
 def list_command(project: Project, args: list[str], job_state_of: JobStateOf | None = None) -> None:
     """`lab runs list`.
 
     Raises:
-        LabError: a filter or the key to sort by is not understood, or no run has the metric.
+        LabError: a filter, a column or the key to sort by is not understood, or no run has it.
     """
-    parser = argparse.ArgumentParser(
-        prog="lab runs list", description="Lists runs, newest first. " + FILTERS
-    )
-    parser.add_argument(
-        "where", nargs="*", metavar="FILTER", help="for example: status=finished 'val/acc>0.9'"
-    )
-    parser.add_argument(
-        "--sort", metavar="KEY", help="a metric (best first), trial, status, seconds or created"
-    )
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="an array of " + ", ".join(PUBLIC))
-    output.add_argument("--csv", action="store_true", help="a line per run, a column per metric")
-    options = parser.parse_args(args)
+    options = list_parser().parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where]
+    names = options.columns.split(",") if options.columns else []
     all_rows = read_rows(project.paths.runs, job_state_of)
-    metrics = [wanted.key for wanted in filters if wanted.is_metric]
-    for metric in metrics:
-        require_metric(all_rows, metric)
-    rows = [row for row in all_rows if all(wanted.matches(row) for wanted in filters)]
-    rows = sort_rows(rows, options.sort)
+    rows = sort_rows(filter_rows(all_rows, filters), options.sort)
+    require_columns(all_rows, names)
+    report_damaged(rows)
     if options.json:
-        print(json.dumps([{key: row[key] for key in PUBLIC} for row in rows]))
+        print(json.dumps(public_rows(rows, names)))
     elif options.csv:
-        write_csv(rows)
+        write_csv(rows, names)
     elif rows:
-        if options.sort:
-            metrics.append(options.sort)
-        width = shutil.get_terminal_size((80, 24)).columns
-        print(format_table(rows, metrics, width, colour=sys.stdout.isatty()))
+        wanted = [
+            wanted.key for wanted in filters if wanted.key not in FIELDS and wanted.sign != "="
+        ]
+        if options.sort not in (None, *SORTED_BY):
+            wanted.append(options.sort)
+        print(format_table(rows, list(dict.fromkeys(wanted)), names))
     elif all_rows:
         print(f"none of {len(all_rows)} runs")
     else:
         print("no runs yet. Make one with: lab train trial=baseline")
 
 
-def write_csv(rows: list[Row]) -> None:
-    """Prints a line per run; metrics that a run lacks are empty."""
+def list_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lab runs list",
+        description="Lists runs, newest first, with the settings that differ between them. "
+        + FILTERS,
+    )
+    parser.add_argument(
+        "where",
+        nargs="*",
+        metavar="FILTER",
+        help="for example: status=finished optimizer.lr=1e-3 'val/acc>0.9'",
+    )
+    parser.add_argument(
+        "--sort",
+        metavar="KEY",
+        help="a metric (best first), a setting, " + ", ".join(SORTED_BY),
+    )
+    parser.add_argument(
+        "--columns",
+        metavar="NAMES",
+        help="show these, separated by commas: settings, metrics, " + ", ".join(FACTS),
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument(
+        "--json",
+        action="store_true",
+        help=f"an array of {', '.join(PUBLIC)}, and settings: those that differ, or --columns",
+    )
+    output.add_argument(
+        "--csv", action="store_true", help="a line per run, a column per metric and setting"
+    )
+    return parser
+
+
+def report_damaged(rows: list[Row]) -> None:
+    """Names the runs whose record cannot be read."""
+    damaged = [row for row in rows if row["status"] == "damaged"]
+    for row in damaged[:MAX_DAMAGED]:
+        print(f"lab: {row['run_dir']}: {printable(row['exception'])}", file=sys.stderr)
+    if len(damaged) > MAX_DAMAGED:
+        print(f"lab: … and {len(damaged) - MAX_DAMAGED} more", file=sys.stderr)
+
+
+def public_rows(rows: list[Row], names: list[str]) -> list[dict]:
+    """What --json prints: the keys of PUBLIC, and the settings `names`, or those that differ."""
+    keys = names or list(differing_settings([row["settings"] for row in rows]))
+    public = []
+    for row in rows:
+        values = {key: value_of(row["settings"], key) for key in keys}
+        settings = {key: value for key, value in values.items() if value is not ABSENT}
+        public.append({key: row[key] for key in PUBLIC} | {"settings": settings})
+    return public
+
+
+def write_csv(rows: list[Row], names: list[str]) -> None:
+    """Prints a line per run; metrics and settings that a run lacks are empty."""
+    import csv  # the table does not need it
+
+    differing = differing_settings([row["settings"] for row in rows])
+    settings = names or [key for key in differing if key not in CSV_COLUMNS]
     metrics = sorted({metric for row in rows for metric in row["metrics"]})
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([*CSV_COLUMNS, *metrics])
+    writer.writerow([*CSV_COLUMNS, *settings, *metrics])
     for row in rows:
-        facts = [row[key] for key in CSV_COLUMNS]
-        values = [row["metrics"].get(metric) for metric in metrics]
-        writer.writerow(facts + values)
+        values = [value_of(row["settings"], key) for key in settings]
+        writer.writerow(
+            [
+                *(row[key] for key in CSV_COLUMNS),
+                *("" if value is ABSENT else value for value in values),
+                *(row["metrics"].get(metric) for metric in metrics),
+            ]
+        )
 
 
-@dataclass(frozen=True)
-class TableLayout:
-    """The widths of a table's columns, in characters; `metric_widths` is by metric, in order."""
-
-    trial_width: int
-    metric_widths: dict[str, int]
-    remark_width: int  # less than REMARK_WIDTH: no room for remarks
-    marks: dict[str, str]  # by run directory
-    status_width: int
-
-
-def format_table(rows: list[Row], metrics: list[str], width: int, colour: bool) -> str:
-    """Id, status, trial, then as many metrics as fit, then tags and the reason for the run.
+def format_table(rows: list[Row], wanted: list[str], names: list[str]) -> str:
+    """Id, status, trial; the columns `names`, or those that fit; then tags and the reason.
 
     Below are the meanings of the marks at the statuses.
 
     Args:
-        metrics: those to show first.
-        width: of the table, in characters.
+        wanted: metrics and settings to show first, when `names` is empty.
     """
-    layout = plan_layout(rows, metrics, width)
-    head = (
-        f"{'run':<{ID_WIDTH}}  {'status':<{layout.status_width}}  {'trial':<{layout.trial_width}}"
-    )
-    for metric, metric_width in layout.metric_widths.items():
-        head += f"  {metric:>{metric_width}}"
-    lines = [format_row(row, layout, colour) for row in rows]
-    return "\n".join([head, *lines, *format_legend(layout.marks)])
-
-
-def plan_layout(rows: list[Row], metrics: list[str], width: int) -> TableLayout:
-    """Decides which metrics fit on a line of `width` characters."""
     least, most = TRIAL_WIDTHS
-    longest_trial = max(len(row["trial"]) for row in rows)
-    trial_width = min(most, max(least, longest_trial))
+    names_of_trials = {row["trial"] for row in rows}
+    trials = {trial: ellipsis(printable(trial), most) for trial in names_of_trials}
+    trial_width = max(least, *map(len, trials.values()))
     marks = marks_of(rows)
     status_width = STATUS_WIDTH + MARK_WIDTH if marks else STATUS_WIDTH
-    used = ID_WIDTH + GAP + status_width + GAP + trial_width
-    existing = {metric: None for row in rows for metric in row["metrics"]}
-    metric_widths = {}
-    for metric in dict.fromkeys([*metrics, *FAVOURITES, *existing]):
-        metric_width = max(METRIC_WIDTH, len(metric))
-        if metric in existing and used + GAP + metric_width <= width:
-            metric_widths[metric] = metric_width
-            used += GAP + metric_width
-    return TableLayout(trial_width, metric_widths, width - used - GAP, marks, status_width)
+    left = ID_WIDTH + 2 + status_width + 2 + trial_width
+    width = shutil.get_terminal_size((80, 24)).columns - left
+    columns = choose_columns(rows, names, wanted, width)
+    remark_width = width - sum(2 + column.width for column in columns) - 2
+
+    trials = {trial: f"{text:<{trial_width}}" for trial, text in trials.items()}
+    parts = [
+        ["run".ljust(ID_WIDTH), *(printable(row["run_id"]).ljust(ID_WIDTH) for row in rows)],
+        ["status".ljust(status_width), *padded_statuses(rows, marks, status_width)],
+        ["trial".ljust(trial_width), *(trials[row["trial"]] for row in rows)],
+        *map(padded_cells, columns),
+    ]
+    if remark_width >= REMARK_WIDTH and not names:
+        parts.append(["", *(format_remark(row, remark_width) for row in rows)])
+    lines = ["  ".join(cells).rstrip() for cells in zip(*parts, strict=True)]
+    return "\n".join([*lines, *format_legend(marks)])
 
 
-def format_row(row: Row, layout: TableLayout, colour: bool) -> str:
-    """One line of the table."""
-    status = f"{row['status']:<{layout.status_width}}"
-    if row["run_dir"] in layout.marks:
-        status = f"{row['status']:<{STATUS_WIDTH}} {layout.marks[row['run_dir']]}"
-    if colour:
-        status = f"\033[{COLOURS[row['status']]}m{status}\033[0m"
-    trial = ellipsis(row["trial"], layout.trial_width)
-    line = f"{row['run_id']:<{ID_WIDTH}}  {status}  {trial:<{layout.trial_width}}"
-    for metric, metric_width in layout.metric_widths.items():
-        line += f"  {format_value(row['metrics'].get(metric)):>{metric_width}}"
+def padded_statuses(rows: list[Row], marks: dict[str, str], width: int) -> list[str]:
+    """Each status with its mark, in `width` characters; in its colour on a terminal."""
+    texts = []
+    for row in rows:
+        text = row["status"].ljust(STATUS_WIDTH)
+        if marks:
+            text = f"{text} {marks.get(row['run_dir'], '')}".ljust(width)
+        texts.append(text)
+    if not sys.stdout.isatty():
+        return texts
+    colours = [COLOURS[row["status"]] for row in rows]
+    return [f"\033[{colour}m{text}\033[0m" for colour, text in zip(colours, texts, strict=True)]
+
+
+def padded_cells(column: Column) -> list[str]:
+    """The title and the cells of a column, all as long as the longest."""
+    width = column.width
+    return [text.rjust(width) for text in (column.title, *column.cells)]
+
+
+def format_remark(row: Row, width: int) -> str:
+    """The tags of a run and what it is for, in at most `width` characters."""
+    if not row["tags"] and not row["why"]:
+        return ""
     tags = [f"#{tag}" for tag in row["tags"]]
-    remark = " ".join([*tags, row["why"] or ""]).strip().replace("\n", " ")
-    if remark and layout.remark_width >= REMARK_WIDTH:
-        line += "  " + ellipsis(remark, layout.remark_width)
-    return line
-
-
-def ellipsis(text: str, width: int) -> str:
-    """`text`, cut to `width` characters with "…" at its end when it is longer."""
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def format_value(value: Any) -> str:
-    """A metric with four digits; "-" when there is none."""
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return ellipsis(printable(" ".join([*tags, row["why"] or ""]).strip()), width)

@@ -23,7 +23,7 @@ def marks_of(rows: list[Row]) -> dict[str, str]:
 
 def mark_of(row: Row) -> str:
     """One character: the most important mark of a run; empty for most."""
-    if row["renamed_from"] or row.get("is_copied"):
+    if row["renamed_from"] or row["is_copied"]:
         return MISPLACED
     if row["changes"]:
         return CHANGED

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .atomic import number
-from .json_lines import JsonLines, read_lines
+from .json_lines import JsonLines, parse_line, raw_lines, read_lines
 
 ROW_KEYS = {"step", "epoch", "attempt", "time_unix_s"}  # the keys of a line that are no metrics
-TAIL_BYTES = 1 << 16  # the end of the file, which holds the last value of each metric
 
 
 class MetricsLog(JsonLines):
@@ -32,17 +31,14 @@ class MetricsLog(JsonLines):
         self.add(row | metrics)
 
 
-def read_metrics(run_dir: Path, tail_bytes: int | None = None) -> list[dict[str, Any]]:
-    """The rows by step.
+def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
+    """The rows by step; lines that are no rows are passed over.
 
     Where attempts overlap, the last attempt's row of a step (and of the same metrics) counts.
-
-    Args:
-        tail_bytes: read only this much of the end of the file.
     """
     rows: dict[tuple[int, frozenset[str]], dict[str, Any]] = {}
-    for line in read_lines(Path(run_dir) / "metrics.jsonl", tail_bytes):
-        if not line.keys() >= ROW_KEYS:
+    for line in read_lines(Path(run_dir) / "metrics.jsonl"):
+        if not is_row(line):
             continue
         key = (line["step"], frozenset(line))
         if key not in rows or rows[key]["attempt"] <= line["attempt"]:
@@ -51,8 +47,27 @@ def read_metrics(run_dir: Path, tail_bytes: int | None = None) -> list[dict[str,
 
 
 def last_metrics(run_dir: Path) -> dict[str, float]:
-    """The newest value of each metric, from the end of the file alone."""
+    """The newest value of each metric, that is the one furthest down in the file.
+
+    A line is parsed only when it has a combination of keys that no later line has. So a file of
+    200,000 rows takes a quarter of a second.
+    """
+    rows = []  # the newest first
+    seen = set()
+    for line in reversed(raw_lines(Path(run_dir) / "metrics.jsonl")):
+        keys = tuple(line.split(b'"')[1::2])
+        if keys in seen:
+            continue
+        row = parse_line(line)
+        if row is not None and is_row(row):
+            seen.add(keys)
+            rows.append(row)
     metrics = {}
-    for row in sorted(read_metrics(run_dir, TAIL_BYTES), key=lambda row: row["attempt"]):
-        metrics |= {name: value for name, value in row.items() if name not in ROW_KEYS}
+    for row in reversed(rows):
+        metrics |= {name: number(value) for name, value in row.items() if name not in ROW_KEYS}
     return metrics
+
+
+def is_row(line: dict[str, Any]) -> bool:
+    """Whether a line has the four numbers that every row has."""
+    return all(isinstance(line.get(key), int | float) for key in ROW_KEYS)

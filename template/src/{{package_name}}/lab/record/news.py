@@ -8,15 +8,16 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ..machine.terminal import printable
 from ..project import Project
 from .atomic import read_json, write_json
+from .columns import format_value
 from .index import read_rows
-from .list import format_value
 from .process import user
 from .schema import Row
 from .status import JobStateOf
 
-KINDS = ("finished", "failed", "interrupted", "lost", "continued", "running", "queued")
+KINDS = ("finished", "failed", "interrupted", "lost", "damaged", "continued", "running", "queued")
 UNENDED = ("running", "queued")
 MAX_LINES = 10  # of one kind
 MAX_METRICS = 4  # of a finished run
@@ -81,6 +82,10 @@ def kind_of_news(row: Row, last_look: LastLook) -> str | None:
 
 def format_news_row(row: Row) -> str:
     """A run in one line: its first metrics, or its error and how to resume it."""
+    return printable(news_of_row(row))
+
+
+def news_of_row(row: Row) -> str:
     text = f"  {row['run_id']}  {row['trial']}"
     if row["status"] in UNENDED:
         return text
@@ -90,6 +95,8 @@ def format_news_row(row: Row) -> str:
         return text
     if row["exception"]:
         text += f"  {row['exception'][:ERROR_WIDTH]}"
+    if row["status"] == "damaged":
+        return text
     if any(Path(row["run_dir"], "checkpoints").glob("*.ckpt")):
         return f"{text}  -> lab resume {row['run_id']}"
     return f"{text}  (no checkpoint)"

@@ -9,11 +9,12 @@ import shutil
 import time
 from pathlib import Path
 
+from ..machine.terminal import printable
 from ..project import Project
 from .atomic import read_json
 from .attempt_files import read_attempts
 from .bundle import STORE, checked_out_submodules
-from .filters import FILTERS, parse_filter
+from .filters import FILTERS, filter_rows, parse_filter
 from .git import Git
 from .index import read_rows, run_directories
 from .json_lines import read_lines
@@ -23,8 +24,8 @@ from .status import JobStateOf
 DESCRIPTION = (
     "Deletes runs; without --yes it only says which. It never deletes a run that is queued or "
     "running, has a tag, is the parent of another, is named in a trial's README, is among the "
-    "best of its trial, has the best checkpoint of its trial, or finished before a later attempt "
-    "failed."
+    "best of its trial, has the best checkpoint of its trial, finished before a later attempt "
+    "failed, or has a copy, or a job of which the scheduler does not say that it is over."
 )
 DEFAULT_FILTER = "status=failed,interrupted,lost"
 DAY_S = 86400
@@ -51,21 +52,24 @@ def prune_command(
     )
     parser.add_argument("--metric", default="val/loss", help="what best means (val/loss)")
     parser.add_argument("--yes", action="store_true", help="really delete")
-    options = parser.parse_args(args)
+    options = parser.parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where or [DEFAULT_FILTER]]
     rows = read_rows(project.paths.runs, job_state_of)
     trials = project.source / "trials"
     protection = Protection(rows, trials, options.keep_best, options.metric, job_state_of)
     by_rows = protection.needed_by_rows()
-    wanted = [row for row in rows if all(condition.matches(row) for condition in filters)]
+    wanted = filter_rows(rows, filters)
     unneeded = [row for row in wanted if not protection.is_needed(row, by_rows)]
     verb = "deleting" if options.yes else "would delete"
     for row in unneeded:
-        print(verb, row["run_id"], row["status"], row["trial"])
+        print(verb, row["run_id"], row["status"], printable(row["trial"]))
     if options.yes:
         delete_runs([Path(row["run_dir"]) for row in unneeded], project)
     hint = "; to delete them add: --yes" if unneeded and not options.yes else ""
     print(f"{len(unneeded)} of {len(rows)} runs{hint}")
+    n_needed = len(wanted) - len(unneeded)
+    if n_needed:
+        print(f"{n_needed} more match, but are needed; by what: lab runs prune --help")
 
 
 def delete_runs(directories: list[Path], project: Project) -> None:

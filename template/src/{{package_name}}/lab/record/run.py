@@ -54,9 +54,7 @@ class Run:
         run_dir = Path(run_dir)
         record = read_json(run_dir / "run.json")
         if record is None:
-            raise LabError(
-                f"{run_dir} holds no readable run.json, so it is not a run. Runs: lab runs list"
-            )
+            raise LabError(no_record(run_dir))
         return cls(run_dir, upgraded(record, run_dir))
 
     @property
@@ -102,6 +100,16 @@ class Run:
             changed = seal(changed)
         write_json(path, changed)
         self.record = self.record | changed
+
+
+def no_record(run_dir: Path) -> str:
+    """Why the run in a directory cannot be opened, and what to do."""
+    if not (run_dir / "run.json").exists():
+        return f"{run_dir} has no run.json, so it is no run. Runs: lab runs list"
+    return (
+        f"{run_dir.name} is damaged: its run.json is not JSON any more.\n"
+        f"Bring {run_dir}/run.json back from a backup; the other files of the run are untouched."
+    )
 
 
 def upgraded(record: dict[str, Any], run_dir: Path) -> RunRecord:

@@ -109,6 +109,7 @@ class RunRecord(TypedDict, total=False):
     code: Code
     command: dict[str, Any]  # argv, cwd, overrides
     config_sha256: str | None
+    settings: dict[str, Any]  # config.yaml as data, without the profile of the site
     env: Environment
     files: dict[str, str]  # sha256 by file name
     job: dict[str, Any]  # site, scheduler, id
@@ -187,7 +188,8 @@ class Summary(TypedDict, total=False):
     energy_j: float | None
     n_attempts: int
     changes: list[str]  # what attempts had different, a line each; see changes.py
-    status: str
+    settings: dict[str, Any]  # of the run, or of the last attempt that had others
+    status: str  # one of STATES
     sha256: str
 
 

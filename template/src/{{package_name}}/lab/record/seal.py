@@ -7,7 +7,6 @@ hash lies in the file itself, so a process that is killed at any moment leaves n
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,4 +54,6 @@ def is_sealed(entries: Mapping[str, Any]) -> bool | None:
 
 def hash_entries(entries: Mapping[str, Any]) -> str:
     """The sha256 of an object, whatever the order of its keys and the spaces in its file."""
+    import hashlib  # OpenSSL takes 5 ms, and lists hash nothing
+
     return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()

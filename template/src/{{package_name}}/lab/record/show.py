@@ -8,15 +8,16 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from ..machine.terminal import printable
 from ..project import Project
 from .attempt_files import AttemptFiles, read_attempts
 from .changes import other_codes
+from .columns import format_value
 from .find import find_run, run_parser
 from .identity import identity_problems
 from .incomplete import lacking_lines
 from .index import read_row
 from .json_lines import read_lines
-from .list import format_value
 from .metrics_file import read_metrics
 from .run import Run
 from .schema import Row
@@ -74,7 +75,7 @@ def format_run(run: Run, row: Row, warnings: list[str]) -> str:
     lines = [f"{run.id}  {row['status']}  trial {run.trial}  seed {run.record['seed']}"]
     lines += [f"  {name:<12}{value}" for name, value in facts if value]
     lines.append(f"  next: {advice(row['status'], run)}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
@@ -88,6 +89,7 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
         ("tags", " ".join(row["tags"])),
         *(("note", note) for note in notes),
         ("parent", record["parent"]),
+        ("settings", " ".join(record["command"].get("overrides", []))),
         ("by", f"{record['who']} on {record['host']}, {record['created']}"),
         ("code", format_code(record["code"])),
         ("command", " ".join(record["command"].get("argv", []))),
@@ -103,6 +105,8 @@ def attempt_facts(attempts: list[AttemptFiles]) -> list[tuple[str, str]]:
     facts = []
     for attempt in attempts:
         facts.append((f"attempt {attempt.n}", format_attempt(attempt)))
+        overrides = " ".join(attempt.start.get("overrides", []))
+        facts.append(("", overrides and f"settings {overrides}"))
         facts += [("", f"code {line}") for line in lacking_lines(attempt)]
         changes = attempt.start.get("environment_differences", [])
         facts += [("", f"environment {change}") for change in changes[:MAX_CHANGES]]

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ..errors import Refused
 from ..machine.secrets import find_tokens, has_secret_name, hide_tokens, refuse_tokens
+from ..machine.terminal import printable
 from ..project import Project
 from .git import Git, GitFailed, Repository, locate, remote_of
-from .printable import printable
 from .schema import Code, SkippedFile
 
 ROUNDS = 3  # how often the tree is read again when it changes while it is read
@@ -287,7 +287,7 @@ def format_code(code: Code) -> str:
     text = f"{code['commit'][:12]} = {branch} {head[:12]}"
     if code.get("dirty"):
         text += f" + {code['n_changed']} changed and {code['n_untracked']} new files"
-    skipped = [f"{printable(file['path'])} ({file['reason']})" for file in code.get("skipped", [])]
+    skipped = [f"{file['path']} ({file['reason']})" for file in code.get("skipped", [])]
     if skipped:
         text += f"; left out: {', '.join(skipped)}"
-    return text
+    return printable(text)

@@ -14,7 +14,7 @@ from .attempt_files import AttemptFiles, last_attempt
 from .process import pid_space, pid_started
 from .schema import ProcessFacts, RunRecord
 
-STATES = ("queued", "running", "finished", "failed", "interrupted", "lost")
+STATES = ("queued", "running", "finished", "failed", "interrupted", "lost", "damaged")
 SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
 # Asks the scheduler for the state of a run's job: "queued", "running", "unknown" (to this machine
 # or person), or None when it is over.

@@ -9,6 +9,7 @@ from .attempt_files import AttemptFiles, read_attempts
 from .changes import list_changes
 from .metrics_file import last_metrics
 from .schema import RunRecord, Summary
+from .settings import recorded_settings
 
 OF_RECORD = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
 OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
@@ -40,6 +41,7 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
         "energy_j": total_of(attempts, "energy_j"),
         "n_attempts": len(attempts),
         "changes": list_changes(record, attempts),
+        "settings": recorded_settings(record, run_dir, attempts),
     }
 
 

@@ -52,7 +52,7 @@ def print_data_change(run_dir: Path, now: Mapping[str, Any] | None) -> None:
     if "sha256" not in now:
         print(
             f"lab: which data this run reads is not recorded: {now.get('not_recorded')}. "
-            "See docs/data.md",
+            "See: lab docs data",
             file=sys.stderr,
         )
         return

@@ -11,11 +11,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ..config.overrides import SettingsParser, run_and_settings
+from ..config.overrides import SettingsParser
 from ..config.recorded import read_recorded, with_changes
 from ..config.resolve import load_dotenv, resolve
 from ..project import Project
-from ..record.find import find_run
+from ..record.find import RUN_HELP, find_run
 from ..record.frozen import freeze_code
 from ..record.git import GitFailed
 from ..record.ran import RanCode, imported_code
@@ -31,7 +31,9 @@ ADVICE = "lab eval takes trainer.* and data.*"
 
 def eval_command(project: Project, args: list[str]) -> int:
     parser = SettingsParser(
-        "lab eval", "Evaluates RUN on the test split; settings of trainer and data may follow."
+        "lab eval",
+        "Evaluates RUN on the test split; settings of trainer and data may follow.",
+        RUN_HELP,
     )
     parser.add_argument(
         "--checkpoint", default="last", metavar="NAME", help="last (default), best or previous"
@@ -41,12 +43,12 @@ def eval_command(project: Project, args: list[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     options = parser.read(args)
-    run_name, overrides = run_and_settings(parser, options.overrides)
-    run = find_run(project.paths.runs, run_name)
+    overrides = options.overrides
+    run = find_run(project.paths.runs, options.run)
     difference = difference_of_code(run, project)
     if difference and not options.today:
         print(f"lab: evaluates with the code of {run.id}, since {difference}", file=sys.stderr)
-        words = [str(run.dir) if word == run_name else word for word in args]
+        words = [str(run.dir) if word == options.run else word for word in args]
         return run_with_frozen_code(run, project, ["eval", *words])
     code = run.record["code"]
     if difference:

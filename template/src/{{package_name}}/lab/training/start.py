@@ -12,14 +12,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from .. import env
 from ..config.compose import compose
-from ..config.overrides import SettingsParser, run_and_settings
+from ..config.overrides import SettingsParser
 from ..config.recorded import compose_from_record, read_recorded, with_changes
 from ..config.resolve import load_dotenv, resolve
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
 from ..record.attempt_files import read_attempt, read_attempts
 from ..record.create import RunRequest, create_run
-from ..record.find import find_run
+from ..record.find import RUN_HELP, find_run
 from ..record.frozen import frozen_directory
 from ..record.ran import RanCode, code_of_process, imported_code
 from ..record.recording import Recording, record_attempt
@@ -95,21 +95,20 @@ def parent_id(project: Project, word: str) -> str:
 
 def resume_command(project: Project, args: list[str]) -> int:
     parser = SettingsParser(
-        "lab resume", "Continues RUN from its last checkpoint, in the same directory."
+        "lab resume", "Continues RUN from its last checkpoint, in the same directory.", RUN_HELP
     )
     options = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
-    run_name, overrides = run_and_settings(parser, options.overrides)
-    run = find_run(project.paths.runs, run_name)
+    run = find_run(project.paths.runs, options.run)
     if not has_trial(project, run.trial) and not frozen_directory():
         print(
             f"lab: this project has no trial {run.trial!r} any more; continues with the code of "
             f"{run.id}",
             file=sys.stderr,
         )
-        return run_with_frozen_code(run, project, ["resume", str(run.dir), *overrides])
-    return train_attempt(project, run, overrides)
+        return run_with_frozen_code(run, project, ["resume", str(run.dir), *options.overrides])
+    return train_attempt(project, run, options.overrides)
 
 
 def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:

@@ -77,7 +77,7 @@ def format_numbers(trial: str, runs: list[dict], metric: str) -> str:
 def parent_of(trial: Path) -> str | None:
     """The parent that the trial's README names."""
     try:
-        readme = (trial / "README.md").read_text(encoding="utf-8")
+        readme = (trial / "README.md").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     match = PARENT.search(readme)

@@ -1,0 +1,21 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The state of a job, as its scheduler says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class JobState:
+    """A job that the scheduler knows.
+
+    Args:
+        state: "queued", "running", or "unknown" where it cannot be asked from here.
+        reason: why it is queued or unknown, in words.
+        elapsed_s: how long it has run.
+    """
+
+    state: str
+    reason: str
+    elapsed_s: int = 0

@@ -1,0 +1,194 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""`lab runs table`: mean and standard deviation over seeds, for a paper."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from dataclasses import dataclass
+
+from ..errors import LabError
+from ..machine.terminal import printable
+from ..project import Project
+from .columns import FAVOURITES
+from .filters import FILTERS, filter_rows, is_number, parse_filter, require_keys, sortable
+from .index import read_rows
+from .ranking import require_metric
+from .schema import Row
+from .settings import (
+    differing_settings,
+    distinct_objects,
+    format_setting,
+    result_identity,
+    value_of,
+)
+from .table_formats import format_latex, format_markdown, format_text
+
+DESCRIPTION = (
+    "Mean ± sample standard deviation over the runs that differ in their seed only, for each value "
+    "of the settings in --by. A default counts: typed or not, it is the same group. The last value "
+    "of each finished run is taken; of two runs with the same settings and seed, the newer one."
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs, newest first, that share the values of the settings in --by."""
+
+    values: tuple
+    rows: list[Row]
+
+
+def table_command(project: Project, args: list[str]) -> None:
+    """`lab runs table`.
+
+    Raises:
+        LabError: a filter, setting or metric is not understood, or no run has it.
+    """
+    options = table_parser().parse_intermixed_args(args)
+    filters = [parse_filter(text) for text in options.where]
+    names = options.by.split(",")
+    all_rows = read_rows(project.paths.runs)
+    rows = filter_rows(all_rows, filters)
+    require_keys(all_rows, names)
+    if not any(wanted.key == "status" for wanted in filters):
+        rows = only_finished(rows)
+    if not rows:
+        print(f"none of {len(all_rows)} runs")
+        return
+    metrics = options.metric.split(",") if options.metric else default_metrics(rows)
+    for metric in metrics:
+        require_metric(rows, metric)
+    groups = group_rows(without_repetitions(rows), names)
+    warn_of_other_differences(groups, names)
+    header = [*names, *metrics, "n"]
+    lines = [
+        [
+            *(format_setting(name, value) for name, value in zip(names, group.values, strict=True)),
+            *(format_cell(group, metric) for metric in metrics),
+            str(len(group.rows)),
+        ]
+        for group in groups
+    ]
+    if options.latex:
+        print(format_latex(header, lines))
+    elif options.md:
+        print(format_markdown(header, lines))
+    else:
+        print(format_text(header, lines))
+
+
+def table_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lab runs table", description=f"{DESCRIPTION} {FILTERS}")
+    parser.add_argument(
+        "where", nargs="*", metavar="FILTER", help="which runs, for example: trial=wide since=7d"
+    )
+    parser.add_argument(
+        "--by",
+        required=True,
+        metavar="SETTINGS",
+        help="a row for each value of these, separated by commas: optimizer.lr,model.width",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAMES",
+        help="a column for each, separated by commas (default: all of test/, else of val/)",
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--latex", action="store_true", help="a tabular")
+    output.add_argument("--md", action="store_true", help="Markdown")
+    return parser
+
+
+def only_finished(rows: list[Row]) -> list[Row]:
+    """The finished runs; says how many are left out."""
+    finished = [row for row in rows if row["status"] == "finished"]
+    if len(finished) < len(rows):
+        n_left_out = len(rows) - len(finished)
+        note(f"{n_left_out} runs that have not finished are left out; status=... takes others")
+    return finished
+
+
+def default_metrics(rows: list[Row]) -> list[str]:
+    """The metrics of the test split; of validation where there are none, else all.
+
+    Raises:
+        LabError: no run has a metric.
+    """
+    existing = dict.fromkeys(name for row in rows for name in row["metrics"])
+    in_order = [name for name in FAVOURITES if name in existing]
+    in_order += [name for name in existing if name not in FAVOURITES]
+    for split in ("test/", "val/", ""):
+        metrics = [name for name in in_order if name.startswith(split)]
+        if metrics:
+            return metrics
+    raise LabError("these runs have no metric yet. Runs: lab runs list")
+
+
+def without_repetitions(rows: list[Row]) -> list[Row]:
+    """Of runs with the same settings and seed the newest; says how many are left out."""
+    several = [row["settings"] for row in rows]
+    identities = {id(each): result_identity(each) for each in distinct_objects(several)}
+    newest: dict[str, Row] = {}
+    for row in rows:
+        # A record without settings repeats none
+        identity = identities[id(row["settings"])] if row["settings"] else row["run_dir"]
+        newest.setdefault(identity, row)
+    n_left_out = len(rows) - len(newest)
+    if n_left_out:
+        note(f"{n_left_out} older runs with the same settings and seed are left out")
+    return list(newest.values())
+
+
+def group_rows(rows: list[Row], names: list[str]) -> list[Group]:
+    """The groups, sorted by their values."""
+    groups: dict[tuple, Group] = {}
+    for row in rows:
+        values = tuple(value_of(row["settings"], name) for name in names)
+        groups.setdefault(repr(values), Group(values, [])).rows.append(row)
+    return sorted(groups.values(), key=lambda group: tuple(map(sortable, group.values)))
+
+
+def warn_of_other_differences(groups: list[Group], names: list[str]) -> None:
+    """Says which settings besides the seed differ within a group: their runs are no repetitions."""
+    others: dict[str, None] = {}
+    for group in groups:
+        for key in differing_settings([row["settings"] for row in group.rows]):
+            if key != "seed" and key not in names:
+                others[key] = None
+    if others:
+        listed = ", ".join(others)
+        note(f"runs in one line also differ in {listed}; name it in --by, or filter")
+
+
+def note(text: str) -> None:
+    print(f"lab: {printable(text)}", file=sys.stderr)
+
+
+def format_cell(group: Group, metric: str) -> str:
+    """Mean ± standard deviation of a metric; the number of runs, when not all have it."""
+    values = [row["metrics"].get(metric) for row in group.rows]
+    numbers = [float(value) for value in values if is_number(value)]
+    if not numbers:
+        return "-"
+    text = format_mean(numbers)
+    if len(numbers) < len(values):
+        text += f" ({len(numbers)} runs)"
+    return text
+
+
+def format_mean(numbers: list[float]) -> str:
+    """0.9512 ± 0.0031: the deviation with two significant digits, the mean with as many decimals.
+
+    One number has no deviation.
+    """
+    mean = statistics.fmean(numbers)
+    if len(numbers) == 1:
+        return f"{mean:.4g}"
+    deviation = statistics.stdev(numbers)
+    if deviation == 0:
+        return f"{mean:.4g} ± 0"
+    n_decimals = max(0, 1 - math.floor(math.log10(deviation)))
+    return f"{mean:.{n_decimals}f} ± {deviation:.{n_decimals}f}"

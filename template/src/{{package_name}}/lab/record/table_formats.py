@@ -1,0 +1,44 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""A table as aligned text, as Markdown or as LaTeX."""
+
+from __future__ import annotations
+
+import re
+
+from ..machine.terminal import printable
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+LATEX_SPECIAL = re.compile("[" + re.escape("".join(LATEX)) + "]")
+
+
+def format_text(header: list[str], lines: list[list[str]]) -> str:
+    """Columns on the right of their width, two spaces between them."""
+    table = [[printable(cell) for cell in line] for line in (header, *lines)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in table
+    )
+
+
+def format_markdown(header: list[str], lines: list[list[str]]) -> str:
+    rule = ["---:"] * len(header)
+    table = [[printable(cell).replace("|", r"\|") for cell in line] for line in (header, *lines)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (table[0], rule, *table[1:]))
+
+
+def format_latex(header: list[str], lines: list[list[str]]) -> str:
+    """A tabular that needs no package."""
+    rows = [" & ".join(map(latex, line)) + r" \\" for line in (header, *lines)]
+    begin = r"\begin{tabular}{" + "r" * len(header) + "}"
+    return "\n".join([begin, r"\hline", rows[0], r"\hline", *rows[1:], r"\hline", r"\end{tabular}"])
+
+
+def latex(text: str) -> str:
+    return LATEX_SPECIAL.sub(lambda match: LATEX[match[0]], printable(text))
