@@ -58,8 +58,14 @@ PLAIN_LINES = [*PLAIN_TEXT.strip().split("\n"), "'''", "x" * 60]
 BAD_PACKAGES = [
     "class", "1abc", "2026-study", "日本語", "..", ".", "_", "", "a", "Torch", "nets\n", "x" * 41,
     "torch", "numpy", "hydra", "yaml", "sklearn", "scikit_learn", "json", "test", "tests", "src",
-    "lab", "site", "conf", "utils", "../evil", "a/b", "a;b", "$HOME",
+    "lab", "site", "conf", "utils", "matplotlib", "torchvision", "dill", "pandas",
+    "opentelemetry_exporter_otlp_proto_common", "../evil", "a/b", "a;b", "$HOME",
 ]  # fmt: skip
+
+
+def assert_fits(error):
+    """The question shows it below the answer, in one line of a terminal."""
+    assert len(str(error).partition(": ")[2]) <= 80, error
 
 
 @pytest.mark.parametrize("text", PLAIN_LINES)
@@ -80,21 +86,24 @@ def test_any_line_of_text_survives(render_answers, tmp_path, text):
         ("a\x7fb", "control character"),
         ("a\u2028b", "control character"),
         ("a\u202eb", "invisible character"),
+        ("a\ufffeb", "control character"),
         (" a", "begins or ends with a space"),
         ("a ", "begins or ends with a space"),
         ("x" * 201, "201 characters"),
     ],
 )
 def test_text_that_is_refused(render_answers, tmp_path, question, text, why):
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(ValueError, match=why) as refused:
         render_answers(tmp_path / "p", **{question: text})
+    assert_fits(refused.value)
     assert not (tmp_path / "p").exists()
 
 
 @pytest.mark.parametrize("name", BAD_PACKAGES)
 def test_package_name_that_is_refused(render_answers, tmp_path, name):
-    with pytest.raises(ValueError, match=r"The package name .*(for example|take another name)"):
+    with pytest.raises(ValueError, match=r"The package name (must be|is already taken)") as refused:
         render_answers(tmp_path / "p", package_name=name)
+    assert_fits(refused.value)
     assert not (tmp_path / "p").exists()
 
 
@@ -160,10 +169,18 @@ def names_in_use():
     }  # fmt: skip
     directories = "build conf config data dist docs hooks lab project runs setup site src task tasks test tests"
     words = "train trial trials utils"
+    # what torch, Lightning, torchmetrics, Hydra or scikit-learn import when it is installed
+    optional = (
+        "accelerate apex bitsandbytes boto3 comet_ml cv2 cupy dask dill deepspeed expecttest flax gcsfs horovod "
+        "jax jaxlib jsonargparse keras librosa litlogger matplotlib mlflow mlx neptune nltk numba onnx onnxruntime "
+        "onnxscript optree pandas pil polars portpicker psutil pyarrow pydot pytest_benchmark rouge_score s3fs "
+        "scienceplots seaborn soundfile tabulate tensorflow tensorrt timm tokenizers torch_xla torchao "
+        "torchaudio torchdata torchrec torchtext torchvision transformer_engine transformers xarray xformers"
+    )
     names = (
         imports
         | distributions
-        | set(f"{directories} {words}".split())
+        | set(f"{directories} {words} {optional}".split())
         | set(keyword.kwlist)
         | sys.stdlib_module_names
     )

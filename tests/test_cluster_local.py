@@ -131,7 +131,7 @@ def test_a_forecast_above_the_budget_is_not_sent_unless_meant(lab):
     output = lab("submit", *SETTINGS, *budget, "--no-batch", rc=4)
     assert "forecast: 0:46:" in output
     assert "job.time: 0:10:00" in output
-    assert re.search(r"0\.7[67] GPU-hours", output)
+    assert re.search(r"0\.7[67]\d* GPU-hours", output)
     assert "budget.gpu_hours" in output
     assert "--yes" in output
     assert not list(lab.folder.glob("runs/baseline/*/run.json")), "nothing was sent"

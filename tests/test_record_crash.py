@@ -17,6 +17,7 @@ from myproj.lab.record.index import read_rows
 from myproj.lab.record.metrics_file import read_metrics
 from myproj.lab.record.run import Run
 from myproj.lab.record.status import status_of
+from myproj.lab.record.verify_files import check_record
 
 PROGRAM = Path(__file__).with_name("record_program.py")
 N_KILLS = 50
@@ -61,6 +62,7 @@ def test_killed_at_fifty_points(own_project):
         assert run.record["code"]["commit"]
         assert row["status"] == status_of(run.dir)
         assert row["status"] in ("finished", "lost")
+        assert check_record(run).problems == []
         steps = [line["step"] for line in read_metrics(run.dir)]
         assert steps == list(range(len(steps)))
         assert row["status"] == "lost" or len(steps) == 3

@@ -90,6 +90,8 @@ def test_a_run_that_finished_once_stays(own, capsys):
     never = train(own, "failed")
     (run.dir / "summary.json").unlink()  # whatever its status is called then
     assert pruned(own, capsys) == {never.id}
+    call(own, "runs prune")
+    assert "1 more match, but are needed" in capsys.readouterr().out
 
 
 def test_the_best_checkpoint_of_a_trial_stays_however_its_run_ended(own, capsys):

@@ -150,6 +150,7 @@ def killed(run, project):
     log = MetricsLog(run.dir, attempt.n)
     log.append(30, 1, {"val/loss": 0.1})
     log.close()
+    (run.checkpoints / "last.ckpt").unlink(missing_ok=True)  # a training replaces it, too
     (run.checkpoints / "last.ckpt").write_bytes(b"others")
     attempt.facts["pid_started"] = "0"  # no process lives
     attempt.note()
@@ -197,6 +198,9 @@ def test_data_is_checked_where_it_was_recorded(own, capsys, monkeypatch):
     begin_attempt(run, own, data={"path": "a.h5", "sha256": "ab"}).end("finished")
     with pytest.raises(Failed, match=r"the data of .* is missing"):
         call(own, "runs verify", run.id)
+    other = create(own)
+    begin_attempt(other, own, data={"sha256": "ab"}).end("finished")
+    assert "data: not checked, its fingerprint names no file" in verified(own, capsys, other.id)
     monkeypatch.setattr(verify, "data_problems", lambda *_: [])
     assert "data: " not in verified(own, capsys, run.id)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from conftest import SOURCE
 from myproj.lab import env
+from myproj.lab.cluster.reproduce import only_stretch
+from myproj.lab.errors import LabError
 from myproj.lab.project import Paths, Project
 from myproj.lab.record.relocate import config_here
 from myproj.lab.record.reproduce import variables_of, working_directory
@@ -111,6 +113,22 @@ def test_the_directory_of_the_start_in_the_frozen_tree(run, tmp_path, cwd, expec
     directory = working_directory(stretches_of(run)[0], tmp_path / "code")
     assert directory == (tmp_path / "code" / expected)
     assert directory.is_dir()
+
+
+def test_one_job_repeats_what_was_only_interrupted(run):
+    project = {"imported_from": "/old/src/myproj", "cwd": "/old"}
+    add_attempt(run, 0, INTERRUPTED, **project)
+    add_attempt(run, 8, FINISHED, **project)
+    assert only_stretch(run).attempt.n == 1
+    add_attempt(run, 20, FINISHED, **project)
+    with pytest.raises(LabError, match="was resumed with other code or settings"):
+        only_stretch(run)
+
+
+def test_a_job_does_not_begin_in_a_directory_of_the_project(run):
+    add_attempt(run, 0, FINISHED, imported_from="/old/src/myproj", cwd="/old/sub")
+    with pytest.raises(LabError, match="was started in /old/sub"):
+        only_stretch(run)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,8 @@ def test_without_a_measure_all_cores_are_used(machine, monkeypatch, tmp_path):
     assert cpu.unused_cores() == 2
 
 
-def test_a_resumed_attempt_keeps_its_threads(home, machine):
+def test_a_resumed_attempt_keeps_its_threads(home, machine, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     machine([0.0] * 4)
     config = composed(home, *BASELINE, "trainer.threads=auto")
     assert settings.resolve_auto(config, {}).trainer.threads == 1

@@ -7,6 +7,7 @@ when it is called.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import textwrap
@@ -53,6 +54,9 @@ def main(argv: list[str] | None = None) -> int:
     Codes: 0 done, 1 failed or differs, 2 the user's mistake, 3 not comparable, 4 refused,
     130 interrupted.
     """
+    env.name_the_user()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack some letters
+        sys.stdout.reconfigure(errors="replace")
     try:
         return run_command(sys.argv[1:] if argv is None else argv) or 0
     except LabError as error:

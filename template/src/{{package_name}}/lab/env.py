@@ -7,6 +7,7 @@ Job scripts set the same variables (cluster/job/*.sh), so a new one is written h
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,6 +37,15 @@ INDEX = "LAB_INDEX"  # which run of a job array, counted from 0
 ENVIRONMENT_READY = (
     "LAB_ENVIRONMENT_READY"  # 1 once the job script has loaded modules and environment
 )
+
+
+def name_the_user() -> None:
+    """Gives a user id without a name and a home, as in a container, both: libraries ask for them."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        os.environ.setdefault("USER", str(os.getuid()))
+        os.environ.setdefault("HOME", "/nonexistent")
 
 
 def paths_outside(project: Path) -> list[str]:

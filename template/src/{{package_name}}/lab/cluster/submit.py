@@ -17,7 +17,7 @@ from ..bench.forecast import check_budget
 from ..config.compose import Composition
 from ..errors import Failed, Refused
 from ..project import Project
-from ..record.bundle import STORE
+from ..record.bundle import STORE, flush_to_disk
 from ..record.create import RunRequest, create_run
 from ..record.frozen import freeze_code, unpack_code
 from ..record.run import Run
@@ -195,6 +195,7 @@ def pack_code(runs: Path, code: dict[str, Any], frozen: Path) -> CodeArchive:
     command = ["tar", "-cf", str(temporary), "-C", str(frozen), "."]
     try:
         subprocess.run(command, check=True, capture_output=True)
+        flush_to_disk(temporary)
         os.replace(temporary, path)
     except (subprocess.CalledProcessError, OSError) as error:
         raise Failed(

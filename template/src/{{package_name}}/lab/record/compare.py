@@ -10,12 +10,13 @@ from typing import Any
 from ..errors import NotComparable
 from ..project import read_yaml
 from .atomic import number
-from .attempt_files import attempt_numbers, read_attempts
+from .attempt_files import read_attempts
 from .changes import list_changes
 from .differences import list_differences
 from .index import read_row
 from .metrics_file import ROW_KEYS, read_metrics
 from .run import Run
+from .stretches import stretches_of
 from .weights import WeightsVerdict, compare_weights
 
 TOLERANCE = 1e-3  # relative; what another number of threads or another GPU may change
@@ -124,10 +125,8 @@ def result_settings(run: Run) -> dict[str, Any]:
 
 
 def last_config(run: Run) -> dict[str, Any]:
-    """The configuration of the last attempt, which may have extended the run."""
-    numbers = attempt_numbers(run.dir)
-    path = run.dir / "attempts" / str(numbers[-1] if numbers else 0) / "config.yaml"
-    return read_yaml(path) if path.exists() else run.config
+    """The configuration of the attempt that made the result, which may have extended the run."""
+    return read_yaml(stretches_of(run)[-1].config)
 
 
 def change_notes(a: Run, b: Run) -> list[str]:

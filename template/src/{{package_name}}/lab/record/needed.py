@@ -45,8 +45,8 @@ class Protection:
 
     def needed_by_rows(self) -> set[str]:
         """The directories of the runs that are needed, as far as rows and pages say."""
-        pages = [path.read_text(encoding="utf-8", errors="replace") for path in self.pages()]
-        text = "\n".join(pages)
+        pages = self.trials.glob("*/*.md")
+        text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in pages)
         parents = {parent for row in self.rows for parent in self.parents_of(row)}
         needed = set()
         for row in self.rows:
@@ -61,9 +61,6 @@ class Protection:
             best = rank_by_metric(of_trial, self.metric)[: self.n_best]
             needed |= {row["run_dir"] for row in best}
         return needed
-
-    def pages(self) -> list[Path]:
-        return list(self.trials.glob("*/*.md"))
 
     def parents_of(self, row: Row) -> set[str]:
         """The ids that the parent of a run may mean; an older lab recorded the word as typed."""

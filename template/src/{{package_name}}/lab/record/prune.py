@@ -24,8 +24,8 @@ from .status import JobStateOf
 DESCRIPTION = (
     "Deletes runs; without --yes it only says which. It never deletes a run that is queued or "
     "running, has a tag, is the parent of another, is named in a trial's README, is among the "
-    "best of its trial, has the best checkpoint of its trial, or finished before a later attempt "
-    "failed."
+    "best of its trial, has the best checkpoint of its trial, finished before a later attempt "
+    "failed, or has a copy, or a job of which the scheduler does not say that it is over."
 )
 DEFAULT_FILTER = "status=failed,interrupted,lost"
 DAY_S = 86400
@@ -67,6 +67,9 @@ def prune_command(
         delete_runs([Path(row["run_dir"]) for row in unneeded], project)
     hint = "; to delete them add: --yes" if unneeded and not options.yes else ""
     print(f"{len(unneeded)} of {len(rows)} runs{hint}")
+    n_needed = len(wanted) - len(unneeded)
+    if n_needed:
+        print(f"{n_needed} more match, but are needed; by what: lab runs prune --help")
 
 
 def delete_runs(directories: list[Path], project: Project) -> None:

@@ -85,6 +85,8 @@ def check_data(run: Run, root: Path) -> Part:
     """Whether the data is what the newest attempt that recorded it read."""
     if not {"sha256", "path"} <= run.data.keys():
         return Part("data", unchecked=["not recorded"])
+    if "path" not in run.data:
+        return Part("data", unchecked=["not checked, its fingerprint names no file or folder"])
     return Part("data", data_problems(run, root))
 
 

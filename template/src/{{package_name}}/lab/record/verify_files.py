@@ -35,7 +35,7 @@ def check_record(run: Run) -> Part:
     """The JSON files and lines of a run by the hashes in them, its other files by their list."""
     part = Part("record", lost_files(run))
     without_hash = []
-    for path in [*sorted(run.dir.glob("*.json")), *sorted(run.dir.glob("attempts/*/*.json"))]:
+    for path in json_files(run):
         entries = read_json(path)
         if entries is None:
             part.problems.append(f"{path} cannot be read")
@@ -51,6 +51,13 @@ def check_record(run: Run) -> Part:
         names = ", ".join(without_hash)
         part.unchecked.append(f"no hash in {names}, which an older lab wrote")
     return part
+
+
+def json_files(run: Run) -> list[Path]:
+    """The JSON files of the record; others in the directory may be the user's."""
+    of_run = [run.dir / "run.json", run.dir / "summary.json"]
+    of_attempts = sorted(run.dir.glob("attempts/*/*.json"))
+    return [path for path in [*of_run, *of_attempts] if path.exists()]
 
 
 def recorded_files(run: Run, *endings: str) -> dict[Path, str]:

@@ -21,7 +21,7 @@ def environment_path():
         if entry and entry[1] not in ("null", "~"):
             path = os.path.expandvars(entry[1].replace("${package}", PACKAGE.name))
             if "$" not in path:
-                return ROOT / Path(path).expanduser()
+                return ROOT / os.path.expanduser(path)
             say(
                 f"paths.environment is {entry[1]}, but that variable is not set here. "
                 "Using .venv instead"
@@ -35,10 +35,10 @@ def site_profile(config):
     site = re.search(entry, config, re.MULTILINE)
     if not site:
         return ""
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
     shared = os.environ.get("LAB_SITE_PATH", "").split(os.pathsep)
     folders = [PACKAGE / "conf" / "site", config_home / "lab" / "site"]
-    folders += [Path(folder).expanduser() for folder in shared if folder]
+    folders += [Path(os.path.expanduser(folder)) for folder in shared if folder]
     folders += [PACKAGE / "lab" / "conf" / "site"]
     for folder in folders:
         path = folder / f"{site[1]}.yaml"

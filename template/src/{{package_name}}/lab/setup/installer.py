@@ -26,7 +26,7 @@ def pip_files():
     own_file = os.environ.get("PIP_CONFIG_FILE", "")
     if own_file == os.devnull:  # pip then reads none
         return []
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))  # Path.home() fails for a user without one
     config_home = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     shared = [Path("/etc/pip.conf"), Path("/etc/xdg/pip/pip.conf")]
     files = [*shared, home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]

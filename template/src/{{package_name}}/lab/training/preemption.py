@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import time
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from typing import Any
 import lightning.pytorch as L
 import torch
 
+from .. import env
 from ..errors import LabError
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
 from .lightning_internals import (
@@ -47,6 +49,8 @@ class Stopped(LabError):
         self.requeue = requeue
         self.exit_code = 0 if requeue else 130
         sender = "the scheduler" if requeue else "Ctrl-C"
+        if env.STOP_STEP in os.environ:
+            sender = "the repetition of another run"
         super().__init__(f"stopped at step {step} with a checkpoint, as {sender} asked")
 
 
