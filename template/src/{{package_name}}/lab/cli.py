@@ -7,6 +7,7 @@ when it is called.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -55,8 +56,7 @@ def main(argv: list[str] | None = None) -> int:
     130 interrupted.
     """
     env.name_the_user()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack some letters
-        sys.stdout.reconfigure(errors="replace")
+    allow_any_letter()
     try:
         return run_command(sys.argv[1:] if argv is None else argv) or 0
     except LabError as error:
@@ -97,6 +97,13 @@ def report_error(error: Exception) -> int:
         raise error
     print(f"lab: {explanation}", file=sys.stderr)
     return 1
+
+
+def allow_any_letter() -> None:
+    """Prints a question mark in place of a letter that the terminal lacks."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+        stream.reconfigure(errors="replace")
 
 
 def run_command(argv: list[str]) -> int | None:

@@ -109,11 +109,6 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     return Run(directory.final, record, code)
 
 
-def newest_order_unix_ms(runs: Path) -> int:
-    """The place of the newest recorded run in the order of runs; 0 before the first."""
-    return max((order_of(row) for row in read_rows(runs)), default=0)
-
-
 def hide_in_request(request: RunRequest) -> RunRequest:
     """The request with `${oc.env:NAME}` where a known secret was typed or composed."""
     return replace(
@@ -123,6 +118,11 @@ def hide_in_request(request: RunRequest) -> RunRequest:
         argv=[hide_secrets(word) for word in request.argv],
         why=hide_secrets(request.why) if request.why else request.why,
     )
+
+
+def newest_order_unix_ms(runs: Path) -> int:
+    """The place of the newest recorded run in the order of runs; 0 before the first."""
+    return max((order_of(row) for row in read_rows(runs)), default=0)
 
 
 def refuse_tokens_in_request(request: RunRequest) -> None:

@@ -18,8 +18,8 @@ from .ranking import rank_by_metric, require_metric
 from .run import Run
 
 BEST = "@best:"
-N_LATEST = 20  # runs among which @last is looked for first
 RUN_HELP = "an id or its beginning, a tag, @last, @best:val/loss or @best:val/loss:TRIAL"
+N_LATEST = 20  # runs among which @last is looked for first
 
 
 def find_run(runs: Path, word: str) -> Run:
