@@ -81,12 +81,13 @@ def damage(path, how):
 
 def test_a_resume_that_cannot_be_built_changes_nothing(home, spoiled):
     before = shown(home, spoiled)
-    trial = home / "src/myproj/trials/baseline"
-    trial.rename(trial.with_name("renamed"))
+    model = home / "src/myproj/trials/baseline/model.py"
+    text = model.read_text()
+    model.write_text(text.replace("class CNN", "class Renamed"))
     try:
         said = call(home, "lab", "resume", spoiled.name, "trainer.max_epochs=25", rc=2)
     finally:
-        trial.with_name("renamed").rename(trial)
+        model.write_text(text)
     assert f"{spoiled.name} is as it was before" in said
     assert shown(home, spoiled) == before
     assert os.listdir(spoiled / "attempts") == ["1"]
