@@ -34,7 +34,7 @@ def resume(run, project):
 
 def attempt_that_raises(error, run, project, measured=(), **options):
     """An attempt that notes what train.py notes after the fit, then fails."""
-    with record_attempt(run, project, "warn", [], **options) as record:
+    with record_attempt(run, project, "warn", **options) as record:
         record.note(precision="32")
         record.measured |= measured or {}
         raise error
@@ -153,7 +153,7 @@ def test_what_cannot_be_built_leaves_the_run_as_it_was(project, capsys):
     said = capsys.readouterr().err
     assert f"{run.id} is as it was before" in said
     assert "recorded in" not in said
-    with record_attempt(again, project, "warn", [], when_built=True, overrides=[]) as record:
+    with record_attempt(again, project, "warn", when_built=True, overrides=[]) as record:
         record.note(precision="32")
         assert status_of(run.dir) == "finished"
         record.note(world_size=1)

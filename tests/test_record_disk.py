@@ -42,7 +42,7 @@ def lab(capsys, *words):
 
 def attempt(run, project, work):
     """An attempt that does `work` with its log."""
-    with record_attempt(Run.open(run.dir), project, "warn", []) as record:
+    with record_attempt(Run.open(run.dir), project, "warn") as record:
         work(MetricsLog(run.dir, record.n))
 
 
@@ -144,7 +144,7 @@ def test_runs_on_a_read_only_disk_are_read(project, runs, capsys):
             assert "paths.runs=" in explain_disk_error(raised.value)
             with (
                 pytest.raises(OSError, match="Read-only"),
-                record_attempt(run, project, "warn", []),
+                record_attempt(run, project, "warn"),
             ):
                 pass
         assert_readable(capsys, run)

@@ -72,7 +72,7 @@ def order_of(facts: Mapping[str, Any]) -> int:
             created, or by its id.
     """
     order_unix_ms = facts.get("order_unix_ms")
-    if order_unix_ms is not None:
+    if isinstance(order_unix_ms, int):
         return order_unix_ms
     try:
         created = datetime.fromisoformat(facts.get("created") or "")
