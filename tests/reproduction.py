@@ -39,7 +39,7 @@ def train(config, run, recording):
     content = fingerprint(find_data_file(config.data.path, config.data.search))
     recording.note(world_size=1, threads=2, data=content)
     factor = Path("factor.txt").read_text()
-    inputs = [CODE, factor, hash("a"), content["sha256"]]
+    inputs = [CODE, factor, hash("a"), os.environ.get("MY_FACTOR"), content["sha256"]]
     log = MetricsLog(run.dir, recording.n)
     while state["step"] < STEPS_PER_EPOCH * config.trainer.max_epochs:
         text = f"{state['hash']} {inputs} {config.trainer.max_epochs}"

@@ -134,6 +134,17 @@ def test_a_shallow_clone_and_its_remote_restore_a_thin_bundle(remote, tmp_path):
         restores(run, shallow, tmp_path)
 
 
+def test_a_repository_of_sha256_is_whole(tmp_path):
+    root = tmp_path / "repo"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main", "--object-format=sha256")
+    write(root, {MODEL: "model\n"})
+    commit(root, "first")
+    runs = [record(root, tmp_path / "runs") for _ in range(2)]
+    shutil.rmtree(root)
+    assert restores(runs[1], root, tmp_path)
+
+
 @pytest.mark.parametrize("damage", ["cut", "zeros", "empty"])
 def test_a_bundle_that_was_cut_is_made_again(tmp_path, damage):
     root = repository(tmp_path / "repo", **{MODEL.replace(".", "__"): "model\n"})

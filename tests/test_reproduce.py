@@ -10,8 +10,8 @@ from myproj.lab.record.recorded_data import find_recorded_data
 from myproj.lab.record.run import Run
 from reproduction import add_data, clone, edit, lab, make_project, show
 
-TRAIN = ("train", "trial=baseline", "trainer.max_epochs=1", "trainer.threads=2")
-AT = {"at": "sub", "PYTHONHASHSEED": "3"}
+TRAIN = ("train", "trial=baseline", "trainer.max_epochs=1", "record.env_vars=[MY_*]")
+AT = {"at": "sub", "PYTHONHASHSEED": "3", "MY_FACTOR": "0.5"}
 BITWISE = "bitwise: metrics are identical"
 
 

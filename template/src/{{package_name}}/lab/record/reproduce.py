@@ -24,7 +24,7 @@ from .frozen import unpack_code
 from .index import run_directories
 from .relocate import config_here
 from .run import Run
-from .stretches import Stretch, stretches_of
+from .stretches import Stretch, is_finished, stretches_of
 
 MAX_NOTES = 10  # lines about the environment
 SHARED = ("data", "runs")  # of a project; git ignores them
@@ -198,9 +198,11 @@ def require_end(original: Run, stretch: Stretch, repeated: Run) -> None:
         Failed: it did not.
     """
     attempt = last_attempt(repeated.dir)
-    status = attempt.end.get("status") if attempt else None
-    expected = "finished" if stretch.stop_step is None else "interrupted"
-    if status != expected:
+    if stretch.stop_step is None:
+        ended_alike = attempt is not None and is_finished(attempt)
+    else:
+        ended_alike = attempt is not None and attempt.end.get("status") == "interrupted"
+    if not ended_alike:
         raise Failed(f"the repetition of {original.id} failed: lab runs show {repeated.id}")
 
 

@@ -63,7 +63,8 @@ def beginning_of(run: Run, attempt: AttemptFiles) -> int | None:
 
 
 def is_finished(attempt: AttemptFiles) -> bool:
-    return attempt.end.get("status") == "finished"
+    """Whether the training of an attempt came to its end, even if its final test failed."""
+    return attempt.end.get("status") in ("finished", "trained")
 
 
 def end_of(attempt: AttemptFiles, next_step: int) -> int | None:
