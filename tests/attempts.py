@@ -240,8 +240,7 @@ def attempt(home, folder, *overrides, stop="never"):
     )
     config = composed(home, *settings)
     (folder / "overrides.txt").write_text("\n".join(overrides))
-    record = Attempt(folder, n)
-    record.start()
+    record = Attempt(folder, n)  # train starts it, when the parts are built
     was_stopped = False
     STOP.signum = 0
     # The ranks agree after each batch, so that the places are exact.

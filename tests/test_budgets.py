@@ -92,10 +92,11 @@ HEADER = (
 
 
 def test_every_template_file_says_that_it_is_one():
-    folders = [PACKAGE / "lab", ROOT / "template/tests/lab", ROOT / "template/.github"]
+    template = ROOT / "template"
+    folders = [PACKAGE / "lab", template / "tests/lab", template / "docs/lab", template / ".github"]
     owned = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     owned = [path for path in owned if "__pycache__" not in path.parts]
-    assert {path.suffix for path in owned} >= {".py", ".yaml", ".yml", ".sh"}
+    assert {path.suffix for path in owned} >= {".py", ".yaml", ".yml", ".sh", ".md"}
     for path in owned:
         line = path.read_text(encoding="utf-8").partition("\n")[0]
         assert 'Template\'s file: replaced by "copier update".' in line, path

@@ -26,7 +26,7 @@ project = Project(Path.cwd(), "myproj")
 run = create_run(project, Path("runs").absolute(), RunRequest("baseline", "seed: 0\\n", [], sys.argv, 0))
 exec(between)
 try:
-    with record_attempt(run, project, "warn", [], policy) as recording:
+    with record_attempt(run, project, "warn", code_policy=policy) as recording:
         for module in modules.split():
             import_module(module)
         recording.check_code()
@@ -164,11 +164,12 @@ def test_ignored_code_may_be_left_out_and_is_named(own):
 
 
 def test_variables_that_the_code_read_are_named(own):
-    reads = "import os\nos.environ['MY_P'], os.environ['HOME'], os.environ.get('PYTHONHASHSEED')\n"
+    names = ("MY_P", "HOME", "PYTHONHASHSEED", "MY_API_KEY")
+    reads = f"import os\nfor name in {names}:\n    os.environ[name]\n"
     write(own, {"src/myproj/reads.py": reads})
-    variables = {"MY_P": "0.3", "PYTHONHASHSEED": "3"}
+    variables = {"MY_P": "0.3", "MY_API_KEY": "a value of mine", "PYTHONHASHSEED": "3"}
     output = run_program(own, modules="myproj.reads", **variables)
-    assert start_of(own)["variables_read"] == ["HOME", "MY_P"]
+    assert start_of(own)["variables_read"] == ["HOME", "MY_API_KEY", "MY_P"]
     assert "the code read MY_P, which the record does not hold" in output
     assert "record.env_vars=[MY_P]" in output
     assert "0.3" not in json.dumps(start_of(own))

@@ -67,8 +67,8 @@ def test_cost_counts_failed_runs_too(own, capsys):
         run = create(own)
         begin_attempt(run, own).end(status, seconds=1800, gpu_seconds=3600, energy_j=3.6e5)
     lost = begin_attempt(create(own, trial="wide"), own, accelerator="gpu", world_size=2)
-    lost.facts["started_unix_s"] -= 3600
-    lost.note()
+    lost.began_s -= 3600
+    lost.touch_heartbeat()
     call(own, "runs cost")
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["baseline", "2", "1.00", "2.00", "0.200"] in lines

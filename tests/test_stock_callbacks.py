@@ -35,7 +35,8 @@ MEASURING = {
     "ThroughputMonitor": "batch_size_fn: {_target_: hydra.utils.get_method, path: attempts.n_images}"
 }
 ON_EXCEPTION = "OnExceptionCheckpoint"
-# They do nothing in a fit, or need what this machine has not; SpikeDetection of Lightning 2.6 raises at each checkpoint.
+# They do nothing in a fit, or need what this machine has not; SpikeDetection of Lightning 2.6
+# raises at each checkpoint.
 NOT_TRIED = {
     *("BaseFinetuning", "BasePredictionWriter", "Callback", "Checkpoint", "ProgressBar"),
     *("DeviceStatsMonitor", "SpikeDetection"),

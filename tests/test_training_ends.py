@@ -31,6 +31,7 @@ def test_a_stopped_run_goes_on_where_it_stopped(home, number):
     assert record["status"] == ("lost" if number == signal.SIGKILL else "interrupted")
     if number == signal.SIGINT:
         assert process.returncode == 130
+        assert record["attempts"][0]["end"]["signal"] == signal.SIGINT
         assert f"lab resume {run_id}" in rest
     stopped = rows(record)[-1]["step"]
     if number == signal.SIGINT:
@@ -106,6 +107,7 @@ def test_a_run_that_is_stopped_in_its_validation_loses_nothing(home, in_a_job):
     call(home, "lab", "resume", run_id)
     parts = last(home)
     assert (parts["run_id"], parts["status"]) == (run_id, "finished")
+    assert parts["attempts"][0]["end"]["signal"] == signal.SIGTERM
     assert [row["attempt"] for row in rows(parts) if "val/loss" in row] == [1, 2, 2], (
         "the validation was not finished"
     )

@@ -22,14 +22,18 @@ from .lab.record.run import Run
 from .lab.training.accelerate import accelerate
 from .lab.training.build import build_data, build_task
 from .lab.training.check_classes import check_classes
-from .lab.training.checkpoint import last_checkpoint
 from .lab.training.data_change import data_record, print_data_change
+from .lab.training.final_test import run_final_test
+from .lab.training.resume_point import last_checkpoint
 from .lab.training.settings import apply_settings, resolve_settings
 from .lab.training.trainer import build_trainer
 
 
 def train(config: DictConfig, run: Run, recording: Recording) -> None:
-    """Trains one attempt of `run`. The caller begins its record before this import, and ends it."""
+    """Trains one attempt of `run`. The caller begins its record before this import, and ends it.
+
+    The record of a resumed run begins with `world_size`: until then a mistake leaves it as it was.
+    """
     # 1. Settings: `auto` as it fits this machine; seed, threads and precision of this process
     recording.note(forecast=forecast_from_bench(config, run.record["code"].get("tree")))
     settings = resolve_settings(config, recording.earlier)
@@ -49,9 +53,10 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
 
     # 3. Fit: from the last checkpoint of the run, or from the start
     trainer.fit(task, datamodule=data, ckpt_path=last_checkpoint(run.checkpoints))
+    # From here on the run counts as trained, whatever its test does.
     recording.measured |= {"global_step": trainer.global_step, "epoch": trainer.current_epoch}
 
     # 4. Result: the test split, once, with the final weights
     if config.trainer.test_after_fit:
-        trainer.test(task, datamodule=data, verbose=False)
+        run_final_test(trainer, task, data)
     recording.metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}

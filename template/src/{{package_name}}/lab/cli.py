@@ -7,6 +7,7 @@ when it is called.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -55,8 +56,7 @@ def main(argv: list[str] | None = None) -> int:
     130 interrupted.
     """
     env.name_the_user()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack some letters
-        sys.stdout.reconfigure(errors="replace")
+    allow_any_letter()
     try:
         return run_command(sys.argv[1:] if argv is None else argv) or 0
     except LabError as error:
@@ -64,28 +64,46 @@ def main(argv: list[str] | None = None) -> int:
             raise
         print(f"lab: {printable_lines(error)}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("lab: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:
         # `| head` closed the pipe, which is no error. Python would write to it once more at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        print("lab: interrupted", file=sys.stderr)
+        return 130
     except Exception as error:
         return report_error(error)
 
 
 def report_error(error: Exception) -> int:
-    """Prints an error of the project's own code in two lines; any other one goes on as it is."""
+    """Prints why a disk refused, or an error of the project's own code in two lines.
+
+    Any other error goes on as it is.
+    """
     if is_interruption(error):
         print("lab: interrupted", file=sys.stderr)
         return 130
     # Only the first rank writes its traceback into the record.
     is_other_rank = env.ATTEMPT in os.environ
-    if debugging() or is_other_rank or not place_of(error):
+    if debugging() or is_other_rank:
         raise error
-    print(f"lab: LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}", file=sys.stderr)
+    if place_of(error):
+        print(f"lab: LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}", file=sys.stderr)
+        return 1
+    from .machine.disk_errors import explain_disk_error  # rarely needed
+
+    explanation = explain_disk_error(error) if isinstance(error, OSError) else None
+    if explanation is None:
+        raise error
+    print(f"lab: {explanation}", file=sys.stderr)
     return 1
+
+
+def allow_any_letter() -> None:
+    """Prints a question mark in place of a letter that the terminal lacks."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+        stream.reconfigure(errors="replace")
 
 
 def run_command(argv: list[str]) -> int | None:

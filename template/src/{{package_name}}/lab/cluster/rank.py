@@ -86,7 +86,7 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
         signal.signal(signum, lambda number, frame: process.send_signal(signal.SIGTERM))
     code = process.wait()
     if attempt:
-        attempt.end(status_of_code(code), exit_code=code)
+        attempt.end(status_of_code(code), exit_code=code, signal=-code if code < 0 else None)
     return code if code >= 0 else 128 - code
 
 

@@ -25,7 +25,10 @@ EXAMPLE_NAMES = (
     "*credentials*.py", "secret.py", "secrets.py",
 )  # fmt: skip
 # What is assigned to a name such as password or api_key, in quotes: no blanks, no placeholder.
-NAMED = rb"(?:passw(?:or)?d|passphrase|secret|(?:api|access|secret|private)_?key|(?:api|auth|access|bearer|refresh)_?token)"
+NAMED = (
+    rb"(?:passw(?:or)?d|passphrase|secret|(?:api|access|secret|private)_?key"
+    rb"|(?:api|auth|access|bearer|refresh)_?token)"
+)
 QUOTED = rb"[\"'](?!\$|<|%|\{|x{3}|your|my_?|change|example|dummy|\*)[^\"'\s]{8,}[\"']"
 VARIABLE = rb"[\"']\w*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|JWT)[\"']"
 SECRETS = {

@@ -17,6 +17,9 @@ def write_file(path: Path, text: str) -> None:
     """Puts `text` at `path` in one step, without known secrets.
 
     A crash at any moment leaves the old file or the new one.
+
+    Raises:
+        OSError: the disk is full or read-only; it names `path`.
     """
     text = hide_secrets(text)
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
@@ -26,9 +29,11 @@ def write_file(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except OSError as error:
+        error.filename = str(path)
         raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -34,7 +34,8 @@ def last_attempt(run_dir: Path) -> AttemptFiles | None:
 
 
 def attempt_numbers(run_dir: Path) -> list[int]:
-    names = [path.name for path in (run_dir / "attempts").glob("*")]
+    """The numbers of the attempts that began; one that is only claimed has no start.json yet."""
+    names = [path.parent.name for path in (run_dir / "attempts").glob("*/start.json")]
     return sorted(int(name) for name in names if name.isdigit())
 
 
@@ -44,11 +45,26 @@ def read_attempt(run_dir: Path, n: int) -> AttemptFiles:
     end = read_json(folder / "end.json") or {}
     nodes = [read_json(path) for path in sorted(folder.glob("node-*.json"))]
     until_now = {}
-    heartbeat = folder / "heartbeat"
-    if start and not end and heartbeat.exists():
-        seconds = max(0.0, heartbeat.stat().st_mtime - start["started_unix_s"])
+    if start and not end and (folder / "heartbeat").exists():
+        seconds = seconds_until_now(folder, start)
         until_now = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
     return AttemptFiles(n, start, end, nodes, until_now)
+
+
+def seconds_until_now(folder: Path, start: StartRecord) -> float:
+    """How long an attempt without an end has run, up to its last heartbeat.
+
+    The heartbeat says it by a clock that never jumps; one without text (from an older version) only
+    by the time of the file.
+    """
+    heartbeat = folder / "heartbeat"
+    try:
+        text = heartbeat.read_text(encoding="ascii")
+        if text:
+            return float(text)
+        return max(0.0, heartbeat.stat().st_mtime - start["started_unix_s"])
+    except (OSError, ValueError, KeyError):
+        return 0.0
 
 
 def n_gpus(start: StartRecord) -> int:

@@ -15,6 +15,7 @@ from .changes import list_changes
 from .differences import list_differences
 from .index import read_row
 from .metrics_file import ROW_KEYS, read_metrics
+from .outcome import deciding_attempt
 from .run import Run
 from .stretches import stretches_of
 from .weights import WeightsVerdict, compare_weights
@@ -196,8 +197,12 @@ def format_left_out(a: Run, b: Run, left_out: set[str]) -> list[str]:
 
 def metric_rows(run: Run, left_out: set[str]) -> list[dict[str, Any]]:
     """The logged results by step, without times and speed; the last row is the final result."""
+    deciding = deciding_attempt(read_attempts(run.dir))
     rows = []
     for line in read_metrics(run.dir):
+        # A finished run keeps its result; the rows of what was tried after it are none.
+        if deciding and line["attempt"] > deciding.n:
+            continue
         row = {
             key: value
             for key, value in line.items()

@@ -66,4 +66,5 @@ def format_total(name: str, rows: list[Row]) -> str:
 
 
 def sum_of(rows: list[Row], key: str) -> float:
-    return sum(row[key] or 0 for row in rows)
+    # Older versions recorded negative times when the clock was set back.
+    return sum(max(0, row[key] or 0) for row in rows)

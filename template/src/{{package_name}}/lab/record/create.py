@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 import secrets
+import shutil
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ from .atomic import sha256, write_file
 from .bundle import STORE, link_bundles
 from .environment import read_environment
 from .frozen import check_frozen_directory, freeze_code
+from .index import read_rows
+from .order import next_order_unix_ms, order_of
 from .packages import installed_packages
 from .process import process_facts, user
 from .run import SCHEMA, Run
@@ -75,6 +78,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
 
     Raises:
         Refused: the code cannot be recorded whole, or something looks like a token.
+        OSError: the disk is full or read-only; nothing of the run is left.
     """
     check_frozen_directory()
     request = hide_in_request(request)
@@ -91,12 +95,17 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     print_code(code)
     packages = installed_packages(project.root, request.package_files)
     directory = create_run_dir(runs / request.trial.replace("/", "+"))
-    write_run_files(directory.staging, request, packages)
-    link_bundles(code, runs / STORE, directory.staging)
-    record = build_record(project, request, directory, code, packages)
-    record = write_sealed(directory.staging / "run.json", record)
-    create_checkpoint_dir(directory, request.checkpoints)
-    os.rename(directory.staging, directory.final)
+    try:
+        write_run_files(directory.staging, request, packages)
+        link_bundles(code, runs / STORE, directory.staging)
+        record = build_record(project, request, directory, code, packages)
+        record["order_unix_ms"] = next_order_unix_ms(runs, lambda: newest_order_unix_ms(runs))
+        record = write_sealed(directory.staging / "run.json", record)
+        create_checkpoint_dir(directory, request.checkpoints)
+        os.rename(directory.staging, directory.final)
+    except BaseException:
+        shutil.rmtree(directory.staging, ignore_errors=True)
+        raise
     return Run(directory.final, record, code)
 
 
@@ -109,6 +118,11 @@ def hide_in_request(request: RunRequest) -> RunRequest:
         argv=[hide_secrets(word) for word in request.argv],
         why=hide_secrets(request.why) if request.why else request.why,
     )
+
+
+def newest_order_unix_ms(runs: Path) -> int:
+    """The place of the newest recorded run in the order of runs; 0 before the first."""
+    return max((order_of(row) for row in read_rows(runs)), default=0)
 
 
 def refuse_tokens_in_request(request: RunRequest) -> None:
@@ -138,10 +152,14 @@ def print_code(code: Code) -> None:
 
 
 def create_run_dir(folder: Path) -> RunDirectory:
-    """Makes a hidden directory for a new run in `folder`. Whoever makes it owns the id."""
+    """Makes a hidden directory for a new run in `folder`. Whoever makes it owns the id.
+
+    The id begins with the time in UTC: hosts of other time zones write into the same `runs`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     while True:
-        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        second = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        run_id = f"{second}-{secrets.token_hex(3)}"
         directory = RunDirectory(run_id, folder / f".{run_id}", folder / run_id)
         try:
             directory.staging.mkdir()

@@ -9,13 +9,17 @@ from pathlib import Path
 
 from ..errors import LabError, nearest
 from ..machine.terminal import printable
+from .atomic import read_json
 from .filters import is_of_trial
 from .index import RUN_ID, read_rows, run_directories
+from .order import newest_mark, order_of
+from .outcome import COUNT_FIRST
 from .ranking import rank_by_metric, require_metric
 from .run import Run
 
 BEST = "@best:"
 RUN_HELP = "an id or its beginning, a tag, @last, @best:val/loss or @best:val/loss:TRIAL"
+N_LATEST = 20  # runs among which @last is looked for first
 
 
 def find_run(runs: Path, word: str) -> Run:
@@ -35,7 +39,7 @@ def find_run(runs: Path, word: str) -> Run:
     if not directories:
         raise LabError(f"there are no runs in {runs} yet. Make one with: lab train trial=baseline")
     if word == "@last":
-        return Run.open(newest_directory(directories))
+        return Run.open(newest_directory(runs, directories))
     if word.startswith(BEST):
         metric, _, trial = word.removeprefix(BEST).partition(":")
         return Run.open(best_directory(runs, metric, trial or "*"))
@@ -55,11 +59,21 @@ def find_run(runs: Path, word: str) -> Run:
     return Run.open(directories[run_ids[0]])
 
 
-def newest_directory(directories: dict[str, Path]) -> Path:
-    """The directory of the newest run; of several in one second, the one written last."""
-    second = max(filter(RUN_ID.fullmatch, directories), default=max(directories))[:15]
-    newest = [directory for run_id, directory in directories.items() if run_id[:15] == second]
-    return max(newest, key=lambda directory: (directory / "run.json").stat().st_mtime_ns)
+def newest_directory(runs: Path, directories: dict[str, Path]) -> Path:
+    """The directory of the newest run; `directories` holds all by their names."""
+    # The newest run has one of the latest ids, unless a clock was set back.
+    run_ids = sorted(filter(RUN_ID.fullmatch, directories))
+    latest = run_ids[-N_LATEST:] + sorted(directories.keys() - set(run_ids))
+    newest = max((directories[name] for name in latest), key=order_in_record)
+    mark = newest_mark(runs)
+    if mark is not None and order_in_record(newest) >= mark:
+        return newest
+    return Path(read_rows(runs)[0]["run_dir"])
+
+
+def order_in_record(run_dir: Path) -> int:
+    """The place of a run in the order of all."""
+    return order_of(read_json(run_dir / "run.json") or {"run_id": run_dir.name})
 
 
 def best_directory(runs: Path, metric: str, trial: str) -> Path:
@@ -71,7 +85,7 @@ def best_directory(runs: Path, metric: str, trial: str) -> Path:
     Raises:
         LabError: no finished run of the trial has the metric.
     """
-    finished = [row for row in read_rows(runs) if row["status"] == "finished"]
+    finished = [row for row in read_rows(runs) if row["status"] in COUNT_FIRST]
     require_metric(finished, metric)
     ranked = [row for row in rank_by_metric(finished, metric) if is_of_trial(row, trial)]
     if not ranked:

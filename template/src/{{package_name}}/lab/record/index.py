@@ -14,20 +14,23 @@ from .atomic import read_json
 from .attempt_files import read_attempts
 from .changes import list_changes
 from .json_lines import read_lines
+from .order import order_of
 from .row_cache import read_through_cache
 from .schema import Row, Summary
-from .status import STATES, JobStateOf, status_of
+from .status import STATES, JobStateOf, status_of, was_interrupted
 from .summary import summarise
 
 UNLISTED = ("schema", "code", "config_sha256", "sha256")  # keys of a summary that a row leaves out
 # Keys that every row has; None where the summary does not say.
 OPTIONAL = (
+    "order_unix_ms",
     "created",
     "who",
     "why",
     "parent",
     "seed",
     "exception",
+    "attempt_status",
     "device",
     "n_attempts",
     "started_unix_s",
@@ -92,8 +95,7 @@ def read_rows(runs: Path, job_state_of: JobStateOf | None = None) -> list[Row]:
     else:
         rows = read_through_cache(runs, directories, read)
     mark_copies(rows)
-    # The end of an id is random: within a second, `created` has the order.
-    return sorted(rows, key=lambda row: (recorded_id(row)[:15], row["created"] or ""), reverse=True)
+    return sorted(rows, key=order_of, reverse=True)
 
 
 def mark_copies(rows: list[Row]) -> None:
@@ -129,7 +131,7 @@ def read_summary(folder: Path, job_state_of: JobStateOf | None) -> Summary:
     """summary.json when the run has ended, else the same from what there is."""
     summary = read_json(folder / "summary.json")
     # The job of an interrupted run may be in the queue again.
-    if summary is not None and summary["status"] != "interrupted":
+    if summary is not None and not was_interrupted(summary):
         return summary
     record = read_json(folder / "run.json")
     if record is None:

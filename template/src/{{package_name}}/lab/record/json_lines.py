@@ -20,14 +20,31 @@ class JsonLines:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o666)
         size = os.lseek(self._file, 0, os.SEEK_END)
-        # A killed process left half a line: the next object begins on a line of its own.
-        if size and os.pread(self._file, 1, size - 1) != b"\n":
-            os.write(self._file, b"\n")
+        # A killed process or a full disk left half a line: the next object begins on a line of its own.
+        self._line_is_cut = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        os.write(self._file, (json.dumps(plain_json(entry)) + "\n").encode())
+        """Appends one line.
+
+        Raises:
+            OSError: the disk took none of it, or only a part, which readers pass over.
+        """
+        line = (json.dumps(plain_json(entry)) + "\n").encode()
+        if self._line_is_cut:
+            line = b"\n" + line
+        try:
+            n_written = os.write(self._file, line)
+            # A full disk takes a part without an error, and refuses the rest.
+            while n_written < len(line):
+                self._line_is_cut = True
+                n_written += os.write(self._file, line[n_written:])
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
+        self._line_is_cut = False
 
     def close(self) -> None:
         os.close(self._file)

@@ -30,6 +30,7 @@ CSV_COLUMNS = ("run_id", "trial", "status", "created", "run_dir", "seed", "who",
 SORTED_BY = ("created", "seconds", "trial", "status")
 COLOURS = {
     "finished": 32,
+    "trained": 33,
     "failed": 31,
     "lost": 31,
     "damaged": 31,

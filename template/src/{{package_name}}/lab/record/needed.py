@@ -16,6 +16,7 @@ from .find import BEST
 from .index import RUN_ID, recorded_id
 from .json_lines import read_lines
 from .metrics_file import read_metrics
+from .outcome import COUNT_FIRST
 from .ranking import lower_is_better, rank_by_metric
 from .schema import Row
 from .status import JobStateOf, silence_s
@@ -55,7 +56,7 @@ class Protection:
             is_parent = bool({row["run_id"], recorded_id(row)} & parents)
             if row["tags"] or is_open or is_named or is_parent or row.get("is_copied"):
                 needed.add(row["run_dir"])
-        finished = [row for row in self.rows if row["status"] == "finished"]
+        finished = [row for row in self.rows if row["status"] in COUNT_FIRST]
         for trial in {row["trial"] for row in finished}:
             of_trial = [row for row in finished if row["trial"] == trial]
             best = rank_by_metric(of_trial, self.metric)[: self.n_best]

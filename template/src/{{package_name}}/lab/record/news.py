@@ -17,7 +17,17 @@ from .process import user
 from .schema import Row
 from .status import JobStateOf
 
-KINDS = ("finished", "failed", "interrupted", "lost", "damaged", "continued", "running", "queued")
+KINDS = (
+    "finished",
+    "trained",
+    "failed",
+    "interrupted",
+    "lost",
+    "damaged",
+    "continued",
+    "running",
+    "queued",
+)
 UNENDED = ("running", "queued")
 MAX_LINES = 10  # of one kind
 MAX_METRICS = 4  # of a finished run
@@ -92,6 +102,8 @@ def news_of_row(row: Row) -> str:
     if row["status"] == "finished":
         for name, value in list(row["metrics"].items())[:MAX_METRICS]:
             text += f"  {name} {format_value(value)}"
+        if row["attempt_status"] not in (None, "finished"):
+            text += f"  (attempt {row['n_attempts']} {row['attempt_status']})"
         return text
     if row["exception"]:
         text += f"  {row['exception'][:ERROR_WIDTH]}"

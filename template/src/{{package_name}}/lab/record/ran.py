@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from ..errors import LabError
-from ..machine.known_secrets import known_secrets
+from ..machine.known_secrets import known_secrets, says_secret
 from ..project import Project
 from .frozen import frozen_code, frozen_directory
 from .imported import ImportedCode, format_files, refuse_unfrozen
@@ -97,10 +97,11 @@ def print_unrecorded(names: list[str]) -> None:
         names: from `unrecorded_names`.
     """
     secrets = known_secrets()
+    values = {name: os.environ[name] for name in names if name in os.environ}
     shown = [
         name
-        for name in names
-        if name in os.environ and name not in USUAL and os.environ[name] not in secrets
+        for name, value in values.items()
+        if name not in USUAL and not says_secret(name) and value not in secrets
     ]
     if shown:
         print(

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
+import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,10 +14,12 @@ from typing import Any
 from .. import env
 from ..errors import Failed, LabError
 from ..failure import debugging, describe, is_interruption
+from ..machine.disk_errors import explain_disk_error
 from ..project import Project
 from .attempt import TRACEBACK, Attempt
 from .attempt_files import read_attempts
-from .begin import begin_attempt
+from .begin import prepare_attempt, withdraw_attempt
+from .claim import is_superseded
 from .imported import require_policy
 from .ran import RanCode, code_of_attempt, imported_code, print_unrecorded, unrecorded_names
 from .read_variables import VariablesRead, variables_watched
@@ -33,6 +35,9 @@ class Recording:
     `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and
     `measured` is written when the attempt ends. `ran` is the code that this process runs, and
     `variables_read` what it reads of its environment.
+
+    The attempt of a resumed run starts when its parts are built: what cannot be built leaves the
+    run as it was. That is when `world_size` is noted, which the built trainer knows.
     """
 
     def __init__(
@@ -49,11 +54,29 @@ class Recording:
         self.variables_read = VariablesRead()
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
+        self.has_started = False
+
+    def start(self) -> None:
+        """Makes the attempt a part of the record, from now on."""
+        self.has_started = True
+        if self.attempt:
+            self.attempt.start()
 
     def note(self, **facts: Any) -> None:
         """Adds to start.json."""
-        if self.attempt:
+        if not self.attempt:
+            return
+        if self.has_started:
             self.attempt.note(**facts)
+            return
+        self.attempt.facts |= facts
+        if "world_size" in facts:
+            self.start()
+
+    @property
+    def fit_finished(self) -> bool:
+        """Whether the fit is over and only the test of its weights can go wrong."""
+        return "global_step" in self.measured
 
     def check_code(self) -> None:
         """Makes sure that the code which runs is the code which was frozen, and records it.
@@ -77,13 +100,20 @@ class Recording:
 
 @contextmanager
 def record_attempt(
-    run: Run, project: Project, env_policy: str, code_policy: str = "refuse", **facts: Any
+    run: Run,
+    project: Project,
+    env_policy: str,
+    code_policy: str = "refuse",
+    *,
+    when_built: bool = False,
+    **facts: Any,
 ) -> Iterator[Recording]:
-    """Begins an attempt and ends it: finished, interrupted or failed, with the reason.
+    """Records an attempt and ends it: finished, trained, interrupted or failed, with the reason.
 
     Args:
-        env_policy: see `begin_attempt`.
+        env_policy: see `prepare_attempt`.
         code_policy: what to do about imported files that the freeze left out: "refuse" or "warn".
+        when_built: start the attempt when the parts of the training are built; else at once.
         facts: for start.json.
 
     Raises:
@@ -92,11 +122,15 @@ def record_attempt(
         KeyboardInterrupt: the training was interrupted.
     """
     require_policy(code_policy)
-    attempt = begin_attempt(run, project, env_policy, **facts)
+    attempt = prepare_attempt(run, project, env_policy)
+    attempt.facts |= facts
+    earlier = read_attempts(run.dir)
+    ran = RanCode(imported_code(project, code_of_attempt(run, attempt.facts)), code_policy)
+    recording = Recording(attempt, attempt.n, earlier[0].start if earlier else {}, ran)
+    if not when_built:
+        recording.start()
     os.environ[env.RUN_DIR] = str(run.dir)
     os.environ[env.ATTEMPT] = str(attempt.n)
-    ran = RanCode(imported_code(project, code_of_attempt(run, attempt.facts)), code_policy)
-    recording = Recording(attempt, attempt.n, read_attempts(run.dir)[0].start, ran)
     stop = threading.Event()
     threading.Thread(target=keep_heartbeat, args=(attempt, stop), daemon=True).start()
     try:
@@ -108,17 +142,14 @@ def record_attempt(
                 with suppress(OSError):
                     recording.note_ran(ran.check_late())
     except BaseException as error:
-        shown = error_to_show(error, run, attempt)
-        status = status_for(error)
-        if status == "interrupted":
-            attempt.end(status, recording.metrics, **recording.measured)
-            print(f"interrupted; {how_it_continues(run)}")
-        else:
-            attempt.end(status, recording.metrics, exception=error, **recording.measured)
+        end_badly(run, recording, error)
+        shown = error_to_show(error, run, recording)
         if shown is error or debugging():
             raise
         raise shown from error
     else:
+        if not recording.has_started:
+            recording.start()
         attempt.end("finished", recording.metrics, **recording.measured)
     finally:
         stop.set()
@@ -126,12 +157,45 @@ def record_attempt(
         os.environ.pop(env.ATTEMPT, None)
 
 
+def end_badly(run: Run, recording: Recording, error: BaseException) -> None:
+    """Records how an attempt ended that `error` ended, and prints how the run continues."""
+    if not recording.has_started:
+        withdraw_attempt(recording.attempt)
+        print(f"lab: {run.id} is as it was before", file=sys.stderr)
+        return
+    status = status_for(error)
+    exception = None if status == "interrupted" else error
+    if recording.fit_finished:
+        print(f"the training is finished, its test is not; to test: lab resume {run.id}")
+        status = "trained"
+    elif status == "interrupted":
+        print(f"interrupted; {how_it_continues(run)}")
+    try:
+        recording.attempt.end(
+            status,
+            recording.metrics,
+            exception=exception,
+            signal=signal_of(error),
+            **recording.measured,
+        )
+    except OSError as obstacle:
+        reason = explain_disk_error(obstacle) or obstacle
+        print(f"lab: how it ended could not be recorded: {reason}", file=sys.stderr)
+
+
 def keep_heartbeat(attempt: Attempt, stop: threading.Event) -> None:
-    """Touches the heartbeat from a thread, so that a long step does not look dead."""
+    """Touches the heartbeat from a thread, so that a long step does not look dead.
+
+    A process that was stopped for so long that another one resumed the run ends here: two would
+    write the same files.
+    """
     while not stop.wait(HEARTBEAT_S):
         # On a full disk, the step that writes reports it.
         with suppress(OSError):
             attempt.touch_heartbeat()
+        if is_superseded(attempt.run_dir, attempt.n):
+            print(f"lab: another process has resumed {attempt.run_dir.name}", file=sys.stderr)
+            os._exit(1)
 
 
 def status_for(error: BaseException) -> str:
@@ -143,6 +207,14 @@ def status_for(error: BaseException) -> str:
     return "failed"
 
 
+def signal_of(error: BaseException) -> int | None:
+    """The number of the signal behind `error`; None when it was none."""
+    # Lightning ends the program after Ctrl-C; the interrupt is the context of that.
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+        return int(signal.SIGINT)
+    return getattr(error, "signum", None)
+
+
 def how_it_continues(run: Run) -> str:
     """Who continues an interrupted run: its job when a scheduler starts it again, else the user."""
     job = run.record.get("job") or {}
@@ -152,7 +224,7 @@ def how_it_continues(run: Run) -> str:
     return f"continue with: lab resume {run.id}"
 
 
-def error_to_show(error: BaseException, run: Run, attempt: Attempt) -> BaseException:
+def error_to_show(error: BaseException, run: Run, recording: Recording) -> BaseException:
     """The exception that the user sees in place of `error`.
 
     Of an error that no message explains it is the last line of the project's own code, and the error.
@@ -161,22 +233,15 @@ def error_to_show(error: BaseException, run: Run, attempt: Attempt) -> BaseExcep
         return KeyboardInterrupt()
     if isinstance(error, LabError):
         return error
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return full_disk(error, run)
+    if isinstance(error, OSError) and explain_disk_error(error):
+        return Failed(
+            f"{explain_disk_error(error, run.dir)}. The record and the last checkpoint are kept. "
+            f"Then: lab resume {run.id}"
+        )
     # Lightning's exception for a mistake of the user.
     if type(error).__name__ == "MisconfigurationException":
         return LabError(str(error))
-    file = os.path.relpath(attempt.dir / TRACEBACK)
+    if not recording.has_started:
+        return Failed(f"LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}")
+    file = os.path.relpath(recording.attempt.dir / TRACEBACK)
     return Failed(f"the training failed. Its whole traceback:\n{file}\n{describe(error)}")
-
-
-def full_disk(error: OSError, run: Run) -> Failed:
-    """Which disk is full, and how the run continues."""
-    place = error.filename or run.dir
-    existing = place if os.path.exists(place) else run.dir
-    free_gb = shutil.disk_usage(existing).free / 1e9
-    return Failed(
-        f"no space left on the disk of {place}, or its quota is used up "
-        f"({free_gb:.2f} GB free there). The record and the last checkpoint are kept. "
-        f"Free some space, then: lab resume {run.id}"
-    )

@@ -99,6 +99,7 @@ class RunRecord(TypedDict, total=False):
     parent: str | None  # id of the run that this one repeats
     why: str | None
     who: str | None
+    order_unix_ms: int  # the place among all runs, see order.py
     created: str | None  # ISO 8601 with time zone
     host: str | None
     process: ProcessFacts
@@ -148,9 +149,9 @@ class RaisedError(TypedDict):
 class EndRecord(TypedDict, total=False):
     """attempts/<n>/end.json."""
 
-    status: str  # finished, failed or interrupted
+    status: str  # finished, failed or interrupted; trained: the fit finished, its test did not
     exit_code: int
-    signal: int | None
+    signal: int | None  # number of the signal that ended it
     exception: RaisedError | None
     ended_unix_s: float
     seconds: float
@@ -171,6 +172,7 @@ class Summary(TypedDict, total=False):
     run_id: str
     trial: str
     parent: str | None
+    order_unix_ms: int | None
     created: str | None
     who: str | None
     why: str | None
@@ -190,6 +192,7 @@ class Summary(TypedDict, total=False):
     changes: list[str]  # what attempts had different, a line each; see changes.py
     settings: dict[str, Any]  # of the run, or of the last attempt that had others
     status: str  # one of STATES
+    attempt_status: str | None  # how the last attempt ended; a run that finished before stays so
     sha256: str
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import timedelta
+from signal import Signals
 from typing import Any
 
 from ..machine.terminal import printable
@@ -19,6 +20,7 @@ from .incomplete import lacking_lines
 from .index import read_row
 from .json_lines import read_lines
 from .metrics_file import read_metrics
+from .outcome import COUNT_FIRST, deciding_attempt, final_weights
 from .run import Run
 from .schema import Row
 from .snapshot import format_code
@@ -67,6 +69,7 @@ def format_run(run: Run, row: Row, warnings: list[str]) -> str:
         *record_facts(run, row),
         *attempt_facts(attempts),
         *change_facts(run, row, attempts),
+        ("numbers", format_deciding(run, attempts, row)),
         ("forecast", format_forecast(attempts, row)),
         *((name, format_value(value)) for name, value in row["metrics"].items()),
         ("directory", str(run.dir)),
@@ -130,12 +133,32 @@ def format_attempt(attempt: AttemptFiles) -> str:
     """How an attempt ended, where it ran, and how long it took."""
     text = attempt.end.get("status", "no end")
     if attempt.end.get("signal"):
-        text += f" by signal {attempt.end['signal']}"
+        text += f" by {signal_name(attempt.end['signal'])}"
     host = attempt.start.get("host", "?")
     device = attempt.start.get("device", "device unknown")
     text += f" on {host}, {device}"
     if "seconds" in attempt.end:
         text += f", {format_seconds(attempt.end['seconds'])}"
+    return text
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM for 15; the number for signals without a name."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def format_deciding(run: Run, attempts: list[AttemptFiles], row: Row) -> str | None:
+    """Which attempt the numbers are of, when a later one did not change them."""
+    deciding = deciding_attempt(attempts)
+    if row["status"] not in COUNT_FIRST or deciding is None or deciding.n == attempts[-1].n:
+        return None
+    weights = final_weights(run.checkpoints).name
+    text = f"of attempt {deciding.n}, with the weights {weights}"
+    if weights != "last.ckpt":
+        text += f"; last.ckpt is of attempt {attempts[-1].n}"
     return text
 
 
@@ -166,6 +189,8 @@ def advice(status: str, run: Run) -> str:
     """What one would type next."""
     if status == "finished":
         return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
+    if status == "trained":
+        return f"lab resume {run.id} tests it again"
     if status in ("running", "queued"):
         return f"{run.dir}/metrics.jsonl grows while it runs"
     if any(run.checkpoints.glob("*.ckpt")):

@@ -8,13 +8,24 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from .atomic import read_json
-from .attempt_files import AttemptFiles, last_attempt
+from .attempt_files import AttemptFiles, last_attempt, read_attempts
+from .outcome import status_at_end
 from .process import pid_space, pid_started
 from .schema import ProcessFacts, RunRecord
 
-STATES = ("queued", "running", "finished", "failed", "interrupted", "lost", "damaged")
+STATES = (
+    "queued",
+    "running",
+    "finished",
+    "trained",
+    "failed",
+    "interrupted",
+    "lost",
+    "damaged",
+)
 SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
 # Asks the scheduler for the state of a run's job: "queued", "running", "unknown" (to this machine
 # or person), or None when it is over.
@@ -32,23 +43,24 @@ def status_of(
     summary.json, of a run that was not preempted                  its status
     a job that the scheduler calls queued or running               what it says
     a preempted run with a job that the scheduler does not know    queued
-    end.json of the last attempt (killed before summary.json)      its status
-    a job that is over                                             lost
+    end.json of the last attempt (killed before summary.json)      how the run ended
+    a job that is over                                             how the run ended
     a job, and no attempt has begun                                queued
     a process that lives on this machine                           running
     a process elsewhere, with a heartbeat in the last 10 minutes   running
-    none of these                                                  lost
+    none of these                                                  how the run ended
     =============================================================  =================
 
     A run is preempted when it was interrupted and the file `requeue` asks for another attempt.
+    How a run ended: finished if any attempt finished, trained if only the fit of one did, else as
+    its last attempt says; lost when that says nothing.
 
     Args:
         job_state_of: asks the scheduler about a run with a job; without it all jobs are unknown.
         record: run.json, when it was read before.
     """
     summary = read_json(run_dir / "summary.json")
-    interrupted = summary is not None and summary["status"] == "interrupted"
-    preempted = interrupted and (run_dir / "requeue").exists()
+    preempted = was_interrupted(summary) and (run_dir / "requeue").exists()
     if summary is not None and not preempted:
         return summary["status"]
 
@@ -63,13 +75,17 @@ def status_of(
         return "queued"
 
     attempt = last_attempt(run_dir)
-    if attempt and attempt.end:
-        return attempt.end["status"]
-    if job_state is None:
-        return "lost"
-    if has_job and not (attempt and attempt.start):
+    is_over = job_state is None or bool(attempt and attempt.end)
+    if not is_over and has_job and not (attempt and attempt.start):
         return "queued"
-    return "running" if seems_alive(run_dir, record, attempt) else "lost"
+    if not is_over and seems_alive(run_dir, record, attempt):
+        return "running"
+    return status_at_end(read_attempts(run_dir))
+
+
+def was_interrupted(summary: dict[str, Any] | None) -> bool:
+    """Whether the last attempt of an ended run was interrupted. A run that finished before stays so."""
+    return summary is not None and summary.get("attempt_status", summary["status"]) == "interrupted"
 
 
 def seems_alive(run_dir: Path, record: RunRecord, attempt: AttemptFiles | None) -> bool:

@@ -8,15 +8,26 @@ from pathlib import Path
 from .attempt_files import AttemptFiles, read_attempts
 from .changes import list_changes
 from .metrics_file import last_metrics
+from .outcome import deciding_attempt, status_at_end
 from .schema import RunRecord, Summary
 from .settings import recorded_settings
 
-OF_RECORD = ("run_id", "trial", "parent", "created", "who", "why", "seed", "config_sha256")
+OF_RECORD = (
+    "run_id",
+    "trial",
+    "parent",
+    "order_unix_ms",
+    "created",
+    "who",
+    "why",
+    "seed",
+    "config_sha256",
+)
 OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
 
 
 def summarise(record: RunRecord, run_dir: Path) -> Summary:
-    """The summary of a run, without its status.
+    """The summary of a run on which nobody works.
 
     Times and energy are over all attempts, failed ones too.
     """
@@ -24,12 +35,16 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
     first_start = attempts[0].start if attempts else {}
     last_start = attempts[-1].start if attempts else {}
     last_end = attempts[-1].end if attempts else {}
-    exception = last_end.get("exception")
+    deciding = deciding_attempt(attempts)
+    deciding_end = deciding.end if deciding else {}
+    exception = deciding_end.get("exception")
     code = record.get("code") or {}
     return {
         "schema": 1,
         **{key: record.get(key) for key in OF_RECORD},
-        "metrics": last_end.get("metrics") or last_metrics(run_dir),
+        "status": status_at_end(attempts),
+        "attempt_status": last_end.get("status"),
+        "metrics": deciding_end.get("metrics") or last_metrics(run_dir),
         "exception": exception["line"] if exception else None,
         "code": {key: code.get(key) for key in OF_CODE},
         "device": last_start.get("device"),

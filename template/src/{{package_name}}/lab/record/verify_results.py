@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from .atomic import sha256
 from .attempt import LOGS
 from .attempt_files import AttemptFiles, read_attempts
+from .outcome import FINISHED_WEIGHTS, deciding_attempt
 from .run import Run
 from .verify_files import Part
 
@@ -56,7 +58,8 @@ def check_checkpoints(run: Run) -> Part:
     part = Part("checkpoints")
     attempts = read_attempts(run.dir)
     ended = [attempt for attempt in attempts if attempt.end]
-    recorded = ended[-1].end.get("checkpoints", {}) if ended else {}
+    recorded = finished_weights(attempts)
+    recorded |= ended[-1].end.get("checkpoints", {}) if ended else {}
     later = attempts_after(ended[-1], attempts) if ended else attempts
     existing = {path.name for path in run.checkpoints.glob("*.ckpt")}
     for name in lost_checkpoints(ended, existing, was_killed=bool(later)):
@@ -66,16 +69,24 @@ def check_checkpoints(run: Run) -> Part:
         path = run.checkpoints / name
         if name in recorded and sha256(path) == recorded[name]["sha256"]:
             continue
-        if name in recorded and not later:
+        may_be_new = later and name != FINISHED_WEIGHTS
+        if name in recorded and not may_be_new:
             part.problems.append(f"{path} was changed")
         else:
             unknown.append(name)
     if unknown:
         reason = f": {no_end(later)}" if later else ""
         part.unchecked.append(f"no hash of {', '.join(unknown)}{reason}")
-    if not existing and not recorded:
+    if not existing and not part.problems:
         part.unchecked.append("none were written")
     return part
+
+
+def finished_weights(attempts: list[AttemptFiles]) -> dict[str, dict[str, Any]]:
+    """What finished.ckpt must be: last.ckpt as the attempt left it whose numbers the run has."""
+    deciding = deciding_attempt(attempts)
+    last = deciding.end.get("checkpoints", {}).get("last.ckpt") if deciding else None
+    return {FINISHED_WEIGHTS: last} if last else {}
 
 
 def lost_checkpoints(ended: list[AttemptFiles], existing: set[str], was_killed: bool) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .outcome import final_weights
 from .run import Run
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ class WeightsVerdict:
 
 
 def compare_weights(a: Run, b: Run) -> WeightsVerdict:
-    """Compares the `state_dict` of both last.ckpt byte by byte."""
-    paths = [run.checkpoints / "last.ckpt" for run in (a, b)]
+    """Compares the `state_dict` of both final checkpoints byte by byte."""
+    paths = [final_weights(run.checkpoints) for run in (a, b)]
     if not all(path.exists() for path in paths):
         return WeightsVerdict(None, "weights are not compared, a final checkpoint is missing")
     import torch  # slow, and nothing else here needs it

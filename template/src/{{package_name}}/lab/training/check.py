@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from omegaconf import OmegaConf
@@ -24,6 +26,7 @@ class CheckResult:
     trial: str
     n_parameters: int | None = None
     batch_s: float | None = None  # seconds that one batch took
+    test: str | None = None  # what became of the test batch
 
 
 def check_command(project: Project, args: list[str]) -> int:
@@ -64,12 +67,14 @@ def format_result(result: CheckResult) -> str:
         return f"ok  {result.trial}: keys, targets and arguments"
     return (
         f"ok  {result.trial}: {result.n_parameters:,} parameters, "
-        f"one batch in {result.batch_s:.2f} s"
+        f"one batch in {result.batch_s:.2f} s, {result.test}"
     )
 
 
 def check(project: Project, overrides: list[str], batch: bool = True) -> CheckResult:
-    """Composes the settings, builds every part and trains one batch; leaves nothing behind.
+    """Composes the settings, builds every part, trains one batch and tests one.
+
+    It leaves nothing behind.
 
     Args:
         overrides: as after `lab check`, with trial=NAME.
@@ -81,18 +86,12 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> CheckRe
     composition = compose(project, overrides)
     if not batch:
         return CheckResult(composition.trial)
-    try:
+    with errors_told("one batch fails"):
         return check_batch(composition)
-    except LabError:
-        raise
-    except Exception as error:
-        if debugging() or is_interruption(error):
-            raise
-        raise LabError(f"one batch fails:\n{describe(error)}") from error
 
 
 def check_batch(composition: Composition) -> CheckResult:
-    """Builds the parts as train.py does, and trains one batch on one process.
+    """Builds the parts as train.py does; trains one batch and tests one, on one process.
 
     Raises:
         LabError: what is wrong.
@@ -102,6 +101,7 @@ def check_batch(composition: Composition) -> CheckResult:
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
     from .check_classes import check_classes
+    from .final_test import why_no_test
     from .means import LogMeans
     from .no_effect import NoEffect
     from .settings import apply_settings, resolve_settings
@@ -119,8 +119,35 @@ def check_batch(composition: Composition) -> CheckResult:
 
     began_s = time.monotonic()
     trainer.fit(task, datamodule=data)
+    batch_s = time.monotonic() - began_s
+    why_untested = None if config.trainer.test_after_fit else "trainer.test_after_fit is false"
+    why_untested = why_untested or why_no_test(task, data)
+    if why_untested is None:
+        with errors_told("one batch of the test split fails"):
+            trainer.test(task, datamodule=data, verbose=False)
     return CheckResult(
         trial=composition.trial,
         n_parameters=sum(parameter.numel() for parameter in task.parameters()),
-        batch_s=time.monotonic() - began_s,
+        batch_s=batch_s,
+        test=f"no test: {why_untested}" if why_untested else "one test batch",
     )
+
+
+@contextmanager
+def errors_told(what: str) -> Iterator[None]:
+    """Turns an error within the block into a message with the project's own line behind it.
+
+    Args:
+        what: the beginning of the message.
+
+    Raises:
+        LabError: there was an error.
+    """
+    try:
+        yield
+    except LabError:
+        raise
+    except Exception as error:
+        if debugging() or is_interruption(error):
+            raise
+        raise LabError(f"{what}:\n{describe(error)}") from error

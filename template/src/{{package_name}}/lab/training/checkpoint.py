@@ -202,15 +202,6 @@ def plain_types(value: Any, name: str = "checkpoint") -> Any:
     )
 
 
-def last_checkpoint(directory: Path) -> Path | None:
-    """The checkpoint to continue from, or None; previous.ckpt when a kill came between two
-    renames."""
-    for name in ("last.ckpt", "previous.ckpt"):
-        if (directory / name).is_file():
-            return directory / name
-    return None
-
-
 def link_or_copy(source: Path, target: Path) -> None:
     """`target` becomes a hard link to `source`, or a copy on a file system without hard links."""
     temporary = target.with_name(f".{target.name}.tmp")

@@ -16,6 +16,7 @@ from ..record.find import find_run
 from ..record.run import Run
 from ..record.today import print_difference, require_trial
 from .build import build_task
+from .resume_point import refuse_damaged
 
 
 def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
@@ -46,7 +47,7 @@ def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
     """Loads the weights of `run.checkpoints/<checkpoint>.ckpt` into a task, in place.
 
     Raises:
-        LabError: there is no such checkpoint, or it does not fit the task.
+        LabError: there is no such checkpoint, it is damaged, or it does not fit the task.
     """
     file = run.checkpoints / f"{checkpoint}.ckpt"
     if not file.is_file():
@@ -55,6 +56,7 @@ def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
             f"run {run.id} has no checkpoint {checkpoint!r}. "
             f"It has: {', '.join(names) or 'none, because it stopped before its first'}"
         )
+    refuse_damaged(file)
     # Checkpoints hold plain types only, so no code in them can run.
     weights = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
     try:

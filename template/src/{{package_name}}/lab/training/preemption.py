@@ -41,12 +41,14 @@ class Stopped(LabError):
     """Raised out of `trainer.fit` on every rank, at the same step, once the checkpoint is on disk.
 
     `requeue` is True when a scheduler asked (then `<run_dir>/requeue` exists and the exit code is
-    0, so that no rank looks like a failure to the launcher), False for Ctrl-C (130).
+    0, so that no rank looks like a failure to the launcher), False for Ctrl-C (130). `signum` is
+    the signal that a rank received; of several ranks' the largest number.
     """
 
-    def __init__(self, *, step: int, requeue: bool) -> None:
+    def __init__(self, *, step: int, requeue: bool, signum: int | None = None) -> None:
         self.step = step
         self.requeue = requeue
+        self.signum = signum
         self.exit_code = 0 if requeue else 130
         sender = "the scheduler" if requeue else "Ctrl-C"
         if env.STOP_STEP in os.environ:
@@ -82,6 +84,7 @@ class PreemptionCallback(L.Callback):
         self.marker = Path(run_dir) / "requeue"
         self.interval_s = interval_s
         self.agreed = Request.NOTHING
+        self.agreed_signum = 0
         # Validation batches that every rank still has; infinite for a stream.
         self.n_common_batches = 0.0
         self.signals: list[int] = []
@@ -181,13 +184,17 @@ class PreemptionCallback(L.Callback):
         together.
         """
         request = requested()
+        signum = STOP.signum
         batch_s = (time.monotonic() - self.counted_since_s) / self.n_batches
         if trainer.world_size > 1:
-            shared = torch.tensor([float(request), batch_s], device=trainer.strategy.root_device)
+            own = [float(request), batch_s, float(signum)]
+            shared = torch.tensor(own, device=trainer.strategy.root_device)
             torch.distributed.all_reduce(shared, op=torch.distributed.ReduceOp.MAX)
             request = Request(int(shared[0].item()))
             batch_s = shared[1].item()
+            signum = int(shared[2].item())
         self.agreed = request
+        self.agreed_signum = signum
         self.n_common_batches -= self.n_batches
         self._agree_after_next_batch()
         self.next_agreement = max(1, int(self.interval_s / batch_s))
@@ -199,7 +206,7 @@ class PreemptionCallback(L.Callback):
         # No rank leaves before the marker is there.
         trainer.strategy.barrier("stopped")
         STOP.signum = 0
-        raise Stopped(step=trainer.global_step, requeue=requeue)
+        raise Stopped(step=trainer.global_step, requeue=requeue, signum=self.agreed_signum)
 
 
 def save_now(trainer: L.Trainer) -> None:

@@ -27,6 +27,7 @@ from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.today import has_trial
 from .multirun import train_points
+from .resume_point import whole_checkpoint
 
 # What an attempt may do differently from the run's first.
 MAY_CHANGE = ("trainer.max_epochs", "trainer.max_steps", "job.")
@@ -101,6 +102,8 @@ def resume_command(project: Project, args: list[str]) -> int:
     if env.ATTEMPT in os.environ:
         return join_attempt()
     run = find_run(project.paths.runs, options.run)
+    # Before seconds go into imports.
+    whole_checkpoint(run.checkpoints)
     if not has_trial(project, run.trial) and not frozen_directory():
         print(
             f"lab: this project has no trial {run.trial!r} any more; continues with the code of "
@@ -108,14 +111,17 @@ def resume_command(project: Project, args: list[str]) -> int:
             file=sys.stderr,
         )
         return run_with_frozen_code(run, project, ["resume", str(run.dir), *options.overrides])
-    return train_attempt(project, run, options.overrides)
+    return train_attempt(project, run, options.overrides, when_built=True)
 
 
-def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
+def train_attempt(
+    project: Project, run: Run, overrides: list[str], *, when_built: bool = False
+) -> int:
     """One attempt of a run in this process.
 
     Args:
         overrides: settings that differ from the recorded ones; only those of MAY_CHANGE.
+        when_built: record the attempt once its parts are built; else from now on.
 
     Raises:
         LabError: a setting cannot change, or a mistake in the settings.
@@ -131,6 +137,7 @@ def train_attempt(project: Project, run: Run, overrides: list[str]) -> int:
         project,
         env_policy=config.record.env,
         code_policy=config.record.get("code", "refuse"),
+        when_built=when_built,
         overrides=overrides,
     ) as recording:
         if overrides:
@@ -174,5 +181,7 @@ def print_end(run: Run, metrics: dict[str, float]) -> None:
     test_metrics = [
         f"{name} {value:.4f}" for name, value in metrics.items() if name.startswith("test/")
     ]
-    print("  ".join(["finished", *test_metrics]))
+    # The test follows the fit, so it saw the weights that the fit saved last.
+    weights = ["(weights: last.ckpt)"] if test_metrics else ["(not tested)"]
+    print("  ".join(["finished", *test_metrics, *weights]))
     print(f"look: lab runs show {run.id}")

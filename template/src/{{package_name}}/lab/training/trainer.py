@@ -15,7 +15,7 @@ from ..hdf5 import H5DataModule
 from ..machine.ranks import discover
 from ..record.run import Run
 from .build import build_callbacks
-from .checkpoint import AtomicCheckpointIO, Checkpoints, last_checkpoint
+from .checkpoint import AtomicCheckpointIO, Checkpoints
 from .continuation import Continuation
 from .ddp import BuffersAgree, NodeFacts, cluster_environment, strategy_for
 from .finders import FoundBatchSize, without_finders
@@ -28,6 +28,7 @@ from .plain_loaders import PlainLoaders
 from .preemption import PreemptionCallback
 from .profilers import build_profiler
 from .progress import build_progress
+from .resume_point import whole_checkpoint
 from .stretch import StretchCallback
 
 # Keys of the section `trainer` that Lightning's Trainer does not take.
@@ -56,7 +57,7 @@ def build_trainer(
     own_callbacks = build_callbacks(config, run.checkpoints)
     found_batch_size = FoundBatchSize(own_callbacks)
     resumed = []
-    if last_checkpoint(run.checkpoints):
+    if whole_checkpoint(run.checkpoints):
         own_callbacks = without_finders(own_callbacks)
         resumed = [Continuation(run.dir, attempt)]
     preemption = PreemptionCallback(run.dir)

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..config.trial_names import trial_names
 from ..project import Project
 from ..record.index import read_rows
+from ..record.outcome import COUNT_FIRST
 from ..record.ranking import rank_by_metric
 
 PARENT = re.compile(r"^\*\*Parent\.\*\* \[([a-z][a-z0-9_]*)\]", re.MULTILINE)
@@ -67,7 +68,7 @@ def format_numbers(trial: str, runs: list[dict], metric: str) -> str:
     if not trial_runs:
         return "no runs"
     text = "1 run" if len(trial_runs) == 1 else f"{len(trial_runs)} runs"
-    finished = [run for run in trial_runs if run["status"] == "finished"]
+    finished = [run for run in trial_runs if run["status"] in COUNT_FIRST]
     best_first = rank_by_metric(finished, metric)
     if best_first:
         text += f"  {metric} {best_first[0]['metrics'][metric]:.4g}"
