@@ -181,7 +181,9 @@ def become(module, arguments, cwd, environment):
     sys.path[:1] = [cwd, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv = [module, *arguments]
     sys.modules.pop("__mp_main__", None)  # scikit-learn's name for this file
-    sys.stdout.reconfigure(line_buffering="PYTHONUNBUFFERED" in environment)
+    # Anew: the old one believes that it can seek, as the output of the warm process could.
+    buffering = 1 if "PYTHONUNBUFFERED" in environment else -1
+    sys.stdout = os.fdopen(1, "w", buffering, encoding="utf-8", closefd=False)
     random.seed()
     sys.modules["numpy"].random.seed()
     torch = sys.modules["torch"]
