@@ -6,6 +6,7 @@ import shutil
 import pytest
 from conftest import call
 from markdown_it import MarkdownIt
+from PIL import Image
 
 
 def test_make_check_passes(own_project):
@@ -18,7 +19,16 @@ def test_make_test_passes(own_project):
     assert call(own_project, "git", "status", "--porcelain") == ""
 
 
+def draw_pets(folder):
+    """Images of two kinds, as a user has them: a directory for each class."""
+    for kind, grey in {"cat": 50, "dog": 200}.items():
+        (folder / kind).mkdir(parents=True)
+        for n in range(10):
+            Image.new("RGB", (80, 60 + n), (grey, grey, n)).save(folder / kind / f"{n}.png")
+
+
 def test_readme_commands_run_in_order(own_project):
+    draw_pets(own_project / "raw/pets")
     readme = (own_project / "README.md").read_text(encoding="utf-8")
     blocks = [token for token in MarkdownIt().parse(readme) if token.type == "fence"]
     commands = [

@@ -90,7 +90,7 @@ def test_a_run_that_finished_once_stays(own, capsys):
     never = train(own, "failed")
     (run.dir / "summary.json").unlink()  # whatever its status is called then
     assert pruned(own, capsys) == {never.id}
-    call(own, "runs prune")
+    call(own, "runs prune", "status=finished")
     assert "1 more match, but are needed" in capsys.readouterr().out
 
 
