@@ -1,5 +1,5 @@
-# demo: a project in build/myproj, set up, trained, shown    test: the whole suite    test-cluster: jobs on real schedulers (root)
-# test-gpu: what only a GPU can show, on a machine that has one    bench: the measurements
+# demo: a project in build/myproj, set up, trained, shown    test: the suite, in eight minutes    test-slow: what takes longer
+# test-cluster: jobs on real schedulers (root)    test-gpu: what only a GPU can show, on a machine that has one    bench: the measurements
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
 PYTHON ?= python3
 UV := $(shell command -v uv)
@@ -20,7 +20,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-cluster test-gpu bench
+.PHONY: demo test test-slow test-cluster test-gpu bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -42,6 +42,9 @@ test: .venv/ready
 test-cluster: .venv/ready
 	@if [ "$$(id -u)" = 0 ]; then .venv/bin/python -m pytest -m cluster; \
 	else echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; fi
+
+test-slow: .venv/ready
+	@.venv/bin/python -m pytest -n 2 -m slow
 
 test-gpu: .venv/ready
 	@rm -f build/gpu-figures.txt

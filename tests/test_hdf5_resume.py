@@ -79,8 +79,16 @@ def test_an_epoch_is_every_sample_once_in_its_own_order(whole):
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("stop_after", [1, 7, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5, -1, -2])
+STOPS = (1, 7, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5, -1, -2)
+
+
+@pytest.mark.parametrize(
+    ("stop_after", "num_workers"),
+    [
+        *((stop, 0) for stop in STOPS),
+        *(pytest.param(stop, 2, marks=[pytest.mark.slow] * (stop != 7)) for stop in STOPS),
+    ],
+)
 def test_resumed_is_uninterrupted(tmp_path, whole, stop_after, num_workers):
     make_file(tmp_path / "data.h5")
     before = train(tmp_path, stop_after=stop_after, num_workers=num_workers)

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from conftest import call
 from myproj.lab.project import Project
 from myproj.lab.record.atomic import read_json, write_json
@@ -42,6 +43,7 @@ def killed(folder, n_steps, after_s):
     return False
 
 
+@pytest.mark.slow
 def test_killed_at_fifty_points(own_project):
     killed(own_project, 3, after_s=60)  # compiles the package
     started = time.monotonic()

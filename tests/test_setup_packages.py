@@ -80,6 +80,7 @@ def dependencies(folder):
     return tomllib.loads((folder / "pyproject.toml").read_text())["project"]["dependencies"]
 
 
+@pytest.mark.slow
 def test_a_build_of_torch_stays_when_a_package_is_added_and_the_project_is_copied(
     with_torch, indexes, tmp_path
 ):
@@ -154,6 +155,7 @@ def test_a_machine_without_a_gpu_is_told_before_gigabytes_come(
     assert capsys.readouterr().out == "", "it is there already"
 
 
+@pytest.mark.slow
 def test_without_uv_a_package_is_added_and_the_lock_file_is_followed(light, tmp_path):  # noqa: F811
     output = setup(light, target="add", PACKAGE="iniconfig>=2.3")
     assert dependencies(light) == ["myproj[lab]", "iniconfig>=2.3"]

@@ -177,7 +177,10 @@ def test_the_validation_after_the_last_step_is_finished(train):
     assert finished["validated_at_saves"][0] == 3
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "start_method",
+    ["fork", *(pytest.param(name, marks=pytest.mark.slow) for name in ("spawn", "forkserver"))],
+)
 def test_a_signal_to_all_processes_leaves_the_workers_to_their_parent(
     start, checkpoint, start_method
 ):

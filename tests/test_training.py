@@ -62,6 +62,7 @@ def test_two_processes_train_and_evaluate_like_one(home):
     assert one == pytest.approx({name: record["metrics"][name] for name in one}, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_parameters_spread_over_two_processes_learn_the_same(home):
     model = f"from torch import nn\n\n\n{inspect.getsource(Linear)}"
     add_trial(home, "linear", config_yaml="model:\n  _target_: .model.Linear\n", model_py=model)

@@ -86,6 +86,7 @@ def test_an_untouched_project_becomes_a_new_one(old, releases, tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_a_project_with_a_life_of_its_own_keeps_all_of_it(old, releases):
     package = old / "src/myproj"
     shutil.copytree(package / "trials/baseline", package / "trials/wide")
