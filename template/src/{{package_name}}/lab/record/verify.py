@@ -102,5 +102,5 @@ def data_problems(run: Run, root: Path) -> list[str]:
         message = done.stderr.strip().splitlines()[-1]
         return [f"data: {message.removeprefix('lab: ')}"]
     if json.loads(done.stdout)["sha256"] != recorded["sha256"]:
-        return [f"the data in {path} was changed"]
+        return [f"the data file {path} has other content now than the run read"]
     return []
