@@ -21,7 +21,7 @@ from myproj.lab.hdf5 import (
     write_data_file,
 )
 from myproj.lab.hdf5 import stage as stages
-from myproj.lab.machine import disk, memory
+from myproj.lab.machine import disk
 
 
 class Owner:
@@ -116,7 +116,8 @@ def test_a_file_that_does_not_fit_is_read_where_it_is_with_one_line(
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     elif why == "memory":
         monkeypatch.setattr(disk, "filesystem_type", lambda _: "tmpfs")
-        monkeypatch.setattr(disk, "memory_limit_bytes", lambda: memory.memory_used_bytes() + 20_000)
+        monkeypatch.setattr(disk, "memory_limit_bytes", lambda: 120_000)
+        monkeypatch.setattr(disk, "memory_used_bytes", lambda: 100_000)
     else:
 
         def copyfile(source, target):

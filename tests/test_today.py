@@ -90,7 +90,7 @@ def frozen_run(home, folder):
     (own / "src/myproj/trials/baseline").rename(own / "src/myproj/trials/renamed")
     show = own / "src/myproj/lab/record/show.py"
     show.write_text(show.read_text() + "\nraise RuntimeError('this is the code of today')\n")
-    return own, Run.open(next(own.glob("runs/baseline/2*")))
+    return own, Run.open(min(own.glob("runs/baseline/2*")))
 
 
 def test_commands_run_with_the_frozen_code(home, tmp_path, capfd):
@@ -147,7 +147,7 @@ def test_a_signal_reaches_the_frozen_code(home, tmp_path):
 
 def test_eval_uses_the_code_of_the_run(home, tmp_path):
     own = shutil.copytree(home, tmp_path / "myproj", symlinks=True)
-    run = Run.open(next(own.glob("runs/baseline/2*")))
+    run = Run.open(min(own.glob("runs/baseline/2*")))
     recorded = json.loads((run.dir / "summary.json").read_text())["metrics"]["test/acc"]
     data = own / "src/myproj/data.py"
     text = data.read_text()
