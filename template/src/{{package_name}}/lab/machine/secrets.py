@@ -92,18 +92,20 @@ def hide_tokens(text: str) -> str:
     return content.decode(errors="surrogateescape")
 
 
-def refuse_tokens(places: list[str]) -> None:
+INSIST = (
+    "Move it to .env (never recorded) or out of the project; "
+    "if it is no secret, insist with --allow."
+)
+
+
+def refuse_tokens(places: list[str], advice: str = INSIST) -> None:
     """Stops when `find_tokens` found something.
 
     Raises:
-        Refused: with the places, and how to insist.
+        Refused: with the places and `advice`.
     """
     if places:
-        raise Refused(
-            f"nothing was recorded: {'; '.join(places[:5])}.\n"
-            "Move it to .env (never recorded) or out of the project; "
-            "if it is no secret, insist with --allow."
-        )
+        raise Refused(f"nothing was recorded: {'; '.join(places[:5])}.\n{advice}")
 
 
 HOST = re.compile(r"[^/:@]+(:\d+)?(/|$)")  # how an address without a user begins

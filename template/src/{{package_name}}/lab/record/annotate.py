@@ -23,7 +23,8 @@ def note_command(project: Project, args: list[str]) -> None:
     parser.add_argument("text", nargs="+")
     options = parser.parse_args(args)
     text = hide_secrets(" ".join(options.text))
-    refuse_tokens(find_tokens(text.encode(errors="replace"), "the note"))
+    places = find_tokens(text.encode(errors="replace"), "the note")
+    refuse_tokens(places, "Write the note without it.")
     annotate(find_run(project.paths.runs, options.run), note=text)
 
 
