@@ -11,7 +11,9 @@ from markdown_it import MarkdownIt
 
 
 def files(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    """The files of a project, without those that Python writes when another test imports it."""
+    paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    return sorted(str(path) for path in paths if "__pycache__" not in path.parts)
 
 
 def check_project(folder, **answers):

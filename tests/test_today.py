@@ -18,6 +18,7 @@ from myproj.lab.record.run_frozen import run_with_frozen_code
 from myproj.lab.record.today import files_that_differ, format_names, require_trial
 from record_package import PACKAGE, commit, create, make_project
 from repositories import git, write
+from trainings import SHORT
 
 
 @pytest.fixture
@@ -147,7 +148,10 @@ def test_a_signal_reaches_the_frozen_code(home, tmp_path):
 
 def test_eval_uses_the_code_of_the_run(home, tmp_path):
     own = shutil.copytree(home, tmp_path / "myproj", symlinks=True)
-    run = Run.open(min(own.glob("runs/baseline/2*")))
+    earlier = set(own.glob("runs/baseline/2*"))
+    call(own, "lab", "train", "trial=baseline", *SHORT)
+    (run_dir,) = set(own.glob("runs/baseline/2*")) - earlier
+    run = Run.open(run_dir)
     recorded = json.loads((run.dir / "summary.json").read_text())["metrics"]["test/acc"]
     data = own / "src/myproj/data.py"
     text = data.read_text()
