@@ -1,4 +1,4 @@
-# demo: a project in build/myproj, set up, trained, shown    test: the suite, in eight minutes    test-slow: what takes longer
+# demo: a project in build/myproj, set up, trained, shown    test: the suite    test-slow: what takes longer
 # test-cluster: jobs on real schedulers (root)    test-gpu: what only a GPU can show, on a machine that has one    bench: the measurements
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
 PYTHON ?= python3
