@@ -1,8 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 """What looks like a secret: file names and tokens that must get into neither git nor a record.
 
-detect-secrets knows more kinds of tokens, but its last release is of 2024, it takes seconds for a
-project, and its detector of passwords reports ordinary code. So the patterns are ours.
+Each freeze searches the changed files for them, so they are few, quick, and seldom wrong: about
+0.15 s of CPU time a megabyte.
 """
 
 from __future__ import annotations
