@@ -15,20 +15,9 @@ from .columns import format_value
 from .index import read_rows
 from .process import user
 from .schema import Row
-from .status import JobStateOf
+from .status import ENDED, UNENDED, JobStateOf
 
-KINDS = (
-    "finished",
-    "trained",
-    "failed",
-    "interrupted",
-    "lost",
-    "damaged",
-    "continued",
-    "running",
-    "queued",
-)
-UNENDED = ("running", "queued")
+KINDS = (*ENDED, "continued", *UNENDED)
 MAX_LINES = 10  # of one kind
 MAX_METRICS = 4  # of a finished run
 ERROR_WIDTH = 60  # characters

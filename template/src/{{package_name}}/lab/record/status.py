@@ -16,16 +16,9 @@ from .outcome import status_at_end
 from .process import pid_space, pid_started
 from .schema import ProcessFacts, RunRecord
 
-STATES = (
-    "queued",
-    "running",
-    "finished",
-    "trained",
-    "failed",
-    "interrupted",
-    "lost",
-    "damaged",
-)
+ENDED = ("finished", "trained", "failed", "interrupted", "lost", "damaged")
+UNENDED = ("running", "queued")
+STATES = (*ENDED, *UNENDED)
 SILENT_S = 600  # without a heartbeat for so long, a process on another machine counts as dead
 # Asks the scheduler for the state of a run's job: "queued", "running", "unknown" (to this machine
 # or person), or None when it is over.
