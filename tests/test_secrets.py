@@ -58,10 +58,15 @@ def test_each_line_of_a_long_value_is_hidden(project):
     assert "AbCdEfGhIjKlMnOp" not in hide_secrets("the key AbCdEfGhIjKlMnOp is refused")
 
 
-def test_words_numbers_and_paths_that_spoil_nothing_are_hidden_or_not(project, monkeypatch):
-    monkeypatch.setenv("SSH_KEY", str(project.root))
-    assert set(known_secrets().values()) >= {"MY_NAME", "NUMBER", "MY_KEY", "DB_PASSWORD"}
-    assert not {"WANDB_MODE", "SSH_KEY"} & set(known_secrets().values())
+def test_what_would_spoil_other_settings_is_not_hidden(project, monkeypatch):
+    settings = {"USE_TOKEN": "true", "SORT_KEY": "optimizer", "STEP_KEY": "100000"}
+    for name, value in {"SSH_KEY": str(project.root), **settings}.items():
+        monkeypatch.setenv(name, value)
+    names = set(known_secrets().values())
+    assert names >= {"MY_NAME", "NUMBER", "MY_KEY", "DB_PASSWORD"}
+    assert not names & {"WANDB_MODE", "SSH_KEY", *settings}
+    text = "fused: true\noptimizer: {}\nmax_steps: 100000\n"
+    assert (create(project, config_yaml=text).dir / "config.yaml").read_text() == text
 
 
 def test_variables_with_a_secret_name_are_not_recorded(project, monkeypatch):
@@ -117,7 +122,7 @@ IN_CODE = (
 def test_secrets_in_code_are_found(line):
     content = f"import os\n{line.format(secret='s3Cr3t' * 7)}\n"
     assert any(
-        place.startswith("k.py:2 looks like") for place in find_tokens(content.encode(), "k.py")
+        place.startswith("k.py:2 looks like") for place in find_tokens(content.encode(), "k.py", {})
     )
 
 
@@ -135,7 +140,7 @@ ORDINARY = (
 
 @pytest.mark.parametrize("line", ORDINARY)
 def test_ordinary_lines_are_not(line):
-    assert find_tokens(line.encode(), "k.py") == []
+    assert find_tokens(line.encode(), "k.py", {}) == []
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ..machine.known_secrets import known_secrets
 from ..machine.secrets import find_tokens
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -18,7 +19,10 @@ def main(names: list[str]) -> int:
         names: files to be committed; those that were deleted are skipped.
     """
     paths = [Path(name) for name in names if Path(name).is_file()]
-    tokens = [token for path in paths for token in find_tokens(path.read_bytes(), str(path))]
+    secrets = known_secrets()
+    tokens = [
+        token for path in paths for token in find_tokens(path.read_bytes(), str(path), secrets)
+    ]
     for token in tokens:
         print(f"{token}. Move it to .env, which git ignores")
     if tokens:

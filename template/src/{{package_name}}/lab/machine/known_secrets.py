@@ -27,9 +27,12 @@ SECRET_WORDS = {
     "SECRET",
     "TOKEN",
 }
-SHORTEST = 4  # characters, when the name says that it is a secret
-# A shorter value of .env, such as offline or cuda, is a setting, and a part of other words.
-SHORTEST_UNNAMED = 8
+SHORTEST = 6  # characters, when the name says that it is a secret
+SHORTEST_UNNAMED = 8  # of another value of .env
+LONGEST_WORD = (
+    11  # letters; such a value is a setting, and a part of other texts: offline, optimizer
+)
+LONGEST_NUMBER = 8  # digits; such a value is a setting, too: 100000, 20261122
 SHORTEST_LINE = 12  # of a value of several lines, of which each is hidden
 
 
@@ -62,12 +65,12 @@ def values_of_dotenv() -> dict[str, str]:
 def is_secret(name: str, value: str) -> bool:
     """Whether the value of a variable, whose name says so or which .env sets, is to be hidden.
 
-    A path is not: hiding it would spoil many others. Neither is an ordinary word.
+    A path, an ordinary word and a small number are not: hiding them would spoil other settings.
     """
-    if says_secret(name):
-        return len(value) >= SHORTEST and not os.path.exists(value)
-    is_word = value.isalpha() and len(value) < 2 * SHORTEST_UNNAMED
-    return len(value) >= SHORTEST_UNNAMED and not is_word and not os.path.exists(value)
+    is_word = value.isalpha() and len(value) <= LONGEST_WORD
+    is_number = value.isdigit() and len(value) <= LONGEST_NUMBER
+    shortest = SHORTEST if says_secret(name) else SHORTEST_UNNAMED
+    return not (len(value) < shortest or is_word or is_number or os.path.exists(value))
 
 
 def secret_hider() -> Callable[[str], str]:

@@ -8,10 +8,11 @@ Each freeze searches the changed files for them, so they are few, quick, and sel
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from fnmatch import fnmatch
 
 from ..errors import Refused
-from .known_secrets import hide_secrets, known_secrets
+from .known_secrets import hide_secrets
 
 SECRET_NAMES = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.kdbx",
@@ -52,6 +53,11 @@ SECRETS = {
 }
 PATTERNS = {kind: re.compile(pattern) for kind, pattern in SECRETS.items()}
 SHORTEST_IN_CODE = 8  # characters of a value of .env that must not stand in code
+HOST = re.compile(r"[^/:@]+(:\d+)?(/|$)")  # how an address without a user begins
+INSIST = (
+    "Move it to .env (never recorded) or out of the project; "
+    "if it is no secret, insist with --allow."
+)
 
 
 def has_secret_name(path: str) -> bool:
@@ -62,17 +68,18 @@ def has_secret_name(path: str) -> bool:
     return any(fnmatch(name, pattern) for pattern in SECRET_NAMES)
 
 
-def find_tokens(content: bytes, where: str) -> list[str]:
+def find_tokens(content: bytes, where: str, secrets: Mapping[str, str]) -> list[str]:
     """`"where:line looks like <kind>"` for every token in `content`; the token itself is not repeated.
 
-    A value that is known to be secret is named by its variable.
+    Args:
+        secrets: `known_secrets`, read once for many contents; each is named by its variable.
     """
     places = [
         f"{where}:{line_of(content, match.start())} looks like {kind}"
         for kind, pattern in PATTERNS.items()
         for match in pattern.finditer(content)
     ]
-    for value, name in known_secrets().items():
+    for value, name in secrets.items():
         start = content.find(value.encode()) if len(value) >= SHORTEST_IN_CODE else -1
         if start >= 0:
             places.append(f"{where}:{line_of(content, start)} holds the value of {name}")
@@ -92,12 +99,6 @@ def hide_tokens(text: str) -> str:
     return content.decode(errors="surrogateescape")
 
 
-INSIST = (
-    "Move it to .env (never recorded) or out of the project; "
-    "if it is no secret, insist with --allow."
-)
-
-
 def refuse_tokens(places: list[str], advice: str = INSIST) -> None:
     """Stops when `find_tokens` found something.
 
@@ -106,9 +107,6 @@ def refuse_tokens(places: list[str], advice: str = INSIST) -> None:
     """
     if places:
         raise Refused(f"nothing was recorded: {'; '.join(places[:5])}.\n{advice}")
-
-
-HOST = re.compile(r"[^/:@]+(:\d+)?(/|$)")  # how an address without a user begins
 
 
 def without_credentials(url: str) -> str:

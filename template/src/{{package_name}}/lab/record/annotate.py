@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 from ..errors import LabError
-from ..machine.known_secrets import hide_secrets
+from ..machine.known_secrets import hide_secrets, known_secrets
 from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project
 from .find import find_run, run_parser
@@ -23,7 +23,7 @@ def note_command(project: Project, args: list[str]) -> None:
     parser.add_argument("text", nargs="+")
     options = parser.parse_args(args)
     text = hide_secrets(" ".join(options.text))
-    places = find_tokens(text.encode(errors="replace"), "the note")
+    places = find_tokens(text.encode(errors="replace"), "the note", known_secrets())
     refuse_tokens(places, "Write the note without it.")
     annotate(find_run(project.paths.runs, options.run), note=text)
 

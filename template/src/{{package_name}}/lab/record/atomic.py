@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +69,24 @@ def plain_json(value: Any) -> Any:
 
     Dataclasses become objects, scalars of NumPy and torch numbers; paths, NaN and infinities text.
     """
-    return _plain(value, secret_hider())
+    # Only a text needs the secrets, and a row of metrics has none.
+    return _plain(value, cache(secret_hider))
 
 
-def _plain(value: Any, hide: Callable[[str], str]) -> Any:
+def _plain(value: Any, hider: Callable[[], Callable[[str], str]]) -> Any:
     if is_dataclass(value):
         value = asdict(value)
     if isinstance(value, dict):
-        return {str(key): _plain(entry, hide) for key, entry in value.items()}
+        return {str(key): _plain(entry, hider) for key, entry in value.items()}
     if isinstance(value, list | tuple | set):
-        return [_plain(entry, hide) for entry in value]
+        return [_plain(entry, hider) for entry in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, str):
-        return hide(value)
-    return _plain(value.item(), hide) if hasattr(value, "item") else hide(str(value))
+        return hider()(value)
+    return _plain(value.item(), hider) if hasattr(value, "item") else hider()(str(value))
 
 
 def number(value: Any) -> Any:

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..machine.known_secrets import hide_secrets
+from ..machine.known_secrets import hide_secrets, known_secrets
 from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project, read_yaml
 from .atomic import sha256, write_file
@@ -137,9 +137,10 @@ def refuse_tokens_in_request(request: RunRequest) -> None:
         "configuration": request.config_yaml,
         "--why": request.why or "",
     }
+    secrets = known_secrets()
     tokens = []
     for place, text in texts.items():
-        tokens += find_tokens(text.encode(errors="replace"), place)
+        tokens += find_tokens(text.encode(errors="replace"), place, secrets)
     refuse_tokens(tokens)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ..machine.known_secrets import says_secret
+from ..machine.known_secrets import known_secrets, says_secret
 from ..machine.secrets import find_tokens
 from .atomic import sha256
 from .differences import list_differences
@@ -86,13 +86,14 @@ def recorded_variables(root: Path, env_vars: Sequence[str] = ()) -> dict[str, st
         env_vars: patterns of variables that the user wants to be recorded.
     """
     secret_names = names_in_dotenv(root) if env_vars else set()
+    secrets = known_secrets()
     variables = {}
     for name, value in sorted(os.environ.items()):
         listed = name.startswith(PREFIXES) or name in NAMES
         asked_for = any(fnmatchcase(name, pattern) for pattern in env_vars)
         if says_secret(name) or not (listed or (asked_for and name not in secret_names)):
             continue
-        if not find_tokens(value.encode(errors="replace"), name):
+        if not find_tokens(value.encode(errors="replace"), name, secrets):
             variables[name] = value
     return variables
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from ..errors import Refused
+from ..machine.known_secrets import known_secrets
 from ..machine.secrets import find_tokens, has_secret_name, hide_tokens, refuse_tokens
 from ..machine.terminal import printable
 from ..project import Project
@@ -202,11 +203,12 @@ def refuse_tokens_in_files(top: Path, paths: list[str]) -> None:
     Raises:
         Refused: a token was found, or a file cannot be read.
     """
+    secrets = known_secrets()
     tokens = []
     for path in paths:
         try:
             if stat.S_ISREG(os.lstat(top / path).st_mode):
-                tokens += find_tokens((top / path).read_bytes(), printable(path))
+                tokens += find_tokens((top / path).read_bytes(), printable(path), secrets)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
