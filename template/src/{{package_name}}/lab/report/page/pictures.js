@@ -1,0 +1,35 @@
+// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// The pictures and tables that the chosen runs saved.
+
+const MOST_WITH_PICTURES = 12; // runs
+
+function drawPictures(panel) {
+  const runs = chosenRuns(MOST_WITH_PICTURES);
+  const figures = report.pictures.flatMap((picture, place) => (runs.includes(picture.run) ? [pictureFigure(picture, place)] : []));
+  const note = report.pictures.length ? "None of the chosen runs saved a picture or a table." : "No run saved a picture or a table in its folder pictures/.";
+  panel.replaceChildren(figures.length ? element("div", { class: "pictures" }, figures) : element("p", { class: "note" }, note));
+}
+
+function pictureFigure(picture, place) {
+  const caption = element("figcaption", {}, `${picture.name} · ${nameOf(picture.run)} · `, element("a", { href: fileLink(picture.file) }, "file"));
+  return element("figure", { "data-run": picture.run }, pictureContent(picture, place), caption);
+}
+
+function pictureContent(picture, place) {
+  if (!picture.is_inside) return element("p", { class: "note" }, "too large for this page");
+  if (picture.media === "table") return savedTable(picture.rows);
+  const content = document.getElementById(`picture-${place}`).textContent;
+  return element("img", { src: `data:${picture.media};base64,${content}`, alt: picture.name, loading: "lazy" });
+}
+
+function savedTable([head = [], ...rows]) {
+  const cells = (tag, row) => row.map((text) => element(tag, {}, text));
+  return element("div", { class: "table-box" }, element("table", {},
+    element("thead", {}, element("tr", {}, cells("th", head))),
+    element("tbody", {}, rows.map((row) => element("tr", {}, cells("td", row))))));
+}
+
+/** A path of files as a link; each part is escaped. */
+function fileLink(path) {
+  return path.split("/").map(encodeURIComponent).join("/");
+}
