@@ -1,4 +1,4 @@
-"""`lab report` for 2,000 runs of 1,000 points: CPU seconds and size of the page; in Chromium, how fast it opens and sorts.
+"""`lab report` for 2,000 runs of 1,000 points: CPU seconds, size, and how fast Chromium opens and sorts the page.
 
     python benchmarks/report.py [RUNS [POINTS]]
 
@@ -33,7 +33,12 @@ def write_metrics(folder: Path, n_points: int) -> None:
         rate = numbers.uniform(0.5, 3)
         lines = []
         for step in range(1, n_points + 1):
-            row = {"step": 10 * step, "epoch": step // 50, "attempt": 1, "time_unix_s": 1.7e9 + step}
+            row = {
+                "step": 10 * step,
+                "epoch": step // 50,
+                "attempt": 1,
+                "time_unix_s": 1.7e9 + step,
+            }
             loss = 2.3 * math.exp(-rate * step / n_points) + numbers.gauss(0, 0.05)
             lines.append(json.dumps(row | {"train/loss": loss, "train/lr": 1e-3 * step / n_points}))
             if step % 50 == 0:

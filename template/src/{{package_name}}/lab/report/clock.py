@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 MOST_MARKS = 40  # between two of them a page goes straight
@@ -22,7 +23,7 @@ def clock_of(rows: list[dict[str, Any]]) -> Clock:
     """The marks of a run's metrics. Time between two attempts, such as in a queue, is left out."""
     if not rows:
         return Clock([], [], [])
-    if any(later["step"] < row["step"] for row, later in zip(rows, rows[1:], strict=False)):
+    if any(later["step"] < row["step"] for row, later in pairwise(rows)):
         rows = sorted(rows, key=lambda row: row["step"])
     ends = epoch_ends(rows)
     last = len(rows) - 1
@@ -72,7 +73,7 @@ def epoch_ends(rows: list[dict[str, Any]]) -> list[tuple[float, float]]:
 
 def epochs_done(step: float, ends: list[tuple[float, float]]) -> float:
     """The epochs that were done at a step: whole ones, and a part of the current one."""
-    for (begin, before), (end, after) in zip(ends, ends[1:], strict=False):
+    for (begin, before), (end, after) in pairwise(ends):
         if step <= end:
             return before + (after - before) * (step - begin) / (end - begin)
     return ends[-1][1]

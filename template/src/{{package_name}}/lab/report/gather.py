@@ -20,7 +20,7 @@ from .curves import MOST_POINTS, Curve, CurveReader, thin
 from .packing import pack_curves
 from .pictures import Picture, find_pictures
 from .run_facts import RunFacts, read_facts
-from .settings_columns import SettingsColumns, gather_settings, same_but_seed
+from .settings_columns import gather_settings, same_but_seed
 from .sources import Source
 from .trials import gather_trials
 
@@ -107,7 +107,9 @@ def read_sources(
     sources: list[Source], job_state_of: JobStateOf | None
 ) -> tuple[list[Row], list[str]]:
     """The rows of all sources, newest first, and the name of the project of each."""
-    pairs = [(row, source.name) for source in sources for row in read_rows(source.runs, job_state_of)]
+    pairs = [
+        (row, source.name) for source in sources for row in read_rows(source.runs, job_state_of)
+    ]
     pairs.sort(key=lambda pair: pair[0]["created"] or "", reverse=len(sources) > 1)
     return [row for row, _ in pairs], [name for _, name in pairs]
 

@@ -11,7 +11,7 @@ from ..cluster.job_states import job_state_of
 from ..errors import LabError
 from ..project import Project
 from ..record.atomic import write_file
-from ..record.filters import FILTERS, parse_filter
+from ..record.filters import FILTERS, Filter, parse_filter
 from ..record.status import UNENDED
 from .curves import CurveReader
 from .gather import gather_report
@@ -32,8 +32,11 @@ def report_command(project: Project, args: list[str]) -> None:
     filters = [parse_filter(text) for text in options.where]
     sources = list_sources(project, options.runs)
     file = (options.output or project.paths.runs / NAME).absolute()
-    if file.is_dir() or not file.parent.is_dir() and options.output:
+    is_place = options.output is None or file.parent.is_dir()
+    if file.is_dir() or not is_place:
         raise LabError(f"-o {options.output}: expected a file in a directory that exists")
+    if options.watch is not None and options.watch <= 0:
+        raise LabError(f"--watch {options.watch:g}: expected seconds, more than 0")
     reader = CurveReader()
     while True:
         n_unended = write_report(project, sources, filters, file, reader, options.watch)
@@ -79,16 +82,29 @@ def report_parser() -> argparse.ArgumentParser:
 def write_report(
     project: Project,
     sources: list[Source],
-    filters: list,
+    filters: list[Filter],
     file: Path,
     reader: CurveReader,
     watch_s: float | None,
 ) -> int:
-    """Writes the page once, and says where. Returns how many of its runs have not ended."""
+    """Writes the page once, and says where.
+
+    Returns: how many of its runs have not ended.
+    """
     report = gather_report(project, sources, filters, file.parent, reader, job_state_of())
+    if not report.statuses:
+        print(no_runs(report.table["n_all"]))
+        return 0
     n_unended = sum(status in UNENDED for status in report.statuses)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, format_page(report, watch_s if n_unended else None))
     size_mb = file.stat().st_size / 1e6
     print(f"{file} ({len(report.statuses)} runs, {size_mb:.1f} MB)", flush=True)
     return n_unended
+
+
+def no_runs(n_all: int) -> str:
+    """Why there is nothing to show."""
+    if n_all:
+        return f"none of {n_all} runs, so no page was written"
+    return "no runs yet. Make one with: lab train trial=baseline"

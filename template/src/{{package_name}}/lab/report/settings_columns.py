@@ -62,9 +62,7 @@ def same_but_seed(rows: list[Row], projects: list[str], settings: SettingsColumn
 
     A run without settings is alone.
     """
-    columns = [
-        column["of_run"] for key, column in settings.columns.items() if changes_result(key)
-    ]
+    columns = [column["of_run"] for key, column in settings.columns.items() if changes_result(key)]
     numbers: dict[tuple, int] = {}
     groups = []
     for place, row in enumerate(rows):

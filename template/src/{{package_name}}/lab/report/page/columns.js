@@ -41,6 +41,7 @@ function factColumn(key, fact) {
   const values = report.rows[fact.of];
   const value = (run) => (values[run] !== null && fact.scale ? Math.max(0, values[run]) / fact.scale : values[run]);
   const column = makeColumn(key, fact.title, "fact", value, key !== "created");
+  if (fact.scale) column.text = (run) => (value(run) === null ? "" : value(run).toFixed(3));
   if (fact.show) column.text = (run) => fact.show(values[run]) ?? "";
   return column;
 }
