@@ -12,6 +12,11 @@ COMMANDS = [
         "the same as a file for a paper: CSV, LaTeX, Markdown",
         "export:export_command",
     ),
+    (
+        "runs archive",
+        "record, code and best weights of runs as one file, to publish",
+        "archive:archive_command",
+    ),
     ("runs diff", "what two runs have different", "diff:diff_command"),
     ("runs code", "write the frozen code of a run", "code:code_command"),
     ("runs verify", "is a run as recorded, or two runs the same?", "verify:verify_command"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import Failed, NotComparable
 from ..project import PACKAGE, Project
+from .archive_check import check_directory, is_archive, verify_archive
 from .attempt_files import read_attempts
 from .changes import list_changes
 from .compare import TOLERANCE, compare_results
@@ -15,9 +16,7 @@ from .find import find_run, run_parser
 from .identity import identity_problems
 from .recorded_data import find_recorded_data, verify_data
 from .run import Run
-from .verify_code import check_code
-from .verify_files import Part, check_record, check_settings
-from .verify_results import check_checkpoints, check_metrics
+from .verify_files import Part
 
 
 def verify_command(project: Project, args: list[str]) -> int:
@@ -28,6 +27,7 @@ def verify_command(project: Project, args: list[str]) -> int:
         NotComparable: a second run was named, and the results cannot be compared.
     """
     parser = run_parser("verify", "Is a run as recorded? Or: did two runs give the same result?")
+    parser.epilog = "RUN may also be a file of lab runs archive."
     parser.add_argument(
         "other", nargs="?", help="a second run, whose result is compared with the first's"
     )
@@ -35,6 +35,9 @@ def verify_command(project: Project, args: list[str]) -> int:
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
+    if is_archive(options.run):
+        print(verify_archive(Path(options.run)))
+        return 0
     run = find_run(project.paths.runs, options.run)
     if options.other:
         other = find_run(project.paths.runs, options.other)
@@ -57,14 +60,7 @@ def find_problems(run: Run, root: Path) -> list[str]:
 
 def check_parts(run: Run, root: Path) -> list[Part]:
     """Every part of a run, compared with its record."""
-    return [
-        check_code(run, root),
-        check_settings(run),
-        check_record(run),
-        check_metrics(run),
-        check_checkpoints(run),
-        check_data(run, root),
-    ]
+    return [*check_directory(run, root), check_data(run, root)]
 
 
 def list_problems(parts: list[Part]) -> list[str]:
