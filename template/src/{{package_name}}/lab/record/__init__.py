@@ -22,5 +22,6 @@ COMMANDS = [
     ("runs verify", "is a run as recorded, or two runs the same?", "verify:verify_command"),
     ("runs note", "add a note to a run", "annotate:note_command"),
     ("runs tag", "tag a run", "annotate:tag_command"),
+    ("runs scrub", "take a leaked value out of a run", "scrub:scrub_command"),
     ("runs cost", "hours, GPU-hours and energy of all runs", "cost:cost_command"),
 ]

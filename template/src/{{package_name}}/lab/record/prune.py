@@ -80,8 +80,14 @@ def delete_runs(directories: list[Path], project: Project) -> None:
         commits |= commits_of(directory)
         delete_run(directory)
     delete_leftovers(runs)
+    delete_unused_code(commits, project)
+
+
+def delete_unused_code(commits: set[str], project: Project) -> None:
+    """Deletes the bundles and refs of those commits that no run has."""
+    runs = project.paths.runs
     for directory in run_directories(runs):
-        commits -= commits_of(Path(directory))
+        commits = commits - commits_of(Path(directory))
     git = Git(project.root)
     for commit in commits:
         for path in (runs / STORE).rglob(f"{commit}.*"):

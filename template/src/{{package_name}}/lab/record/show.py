@@ -23,6 +23,7 @@ from .metrics_file import read_metrics
 from .outcome import COUNT_FIRST, deciding_attempt, final_weights
 from .run import Run
 from .schema import Row
+from .scrub_note import format_scrubs
 from .snapshot import format_code
 from .status import JobStateOf
 
@@ -91,6 +92,7 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
         ("why", record["why"]),
         ("tags", " ".join(row["tags"])),
         *(("note", note) for note in notes),
+        *(("scrubbed", line.removeprefix("scrubbed ")) for line in format_scrubs(record)),
         ("parent", record["parent"]),
         ("settings", " ".join(record["command"].get("overrides", []))),
         ("by", f"{record['who']} on {record['host']}, {record['created']}"),

@@ -16,6 +16,7 @@ from .find import find_run, run_parser
 from .identity import identity_problems
 from .recorded_data import find_recorded_data, verify_data
 from .run import Run
+from .scrub_note import format_scrubs
 from .verify_files import Part
 
 
@@ -46,6 +47,7 @@ def verify_command(project: Project, args: list[str]) -> int:
     problems = identity_problems(run, project.paths.runs) + list_problems(parts)
     remarks = [f"{part.name}: {line}" for part in parts for line in part.unchecked]
     remarks += [f"note: {change}" for change in list_changes(run.record, read_attempts(run.dir))]
+    remarks += [f"note: {line}" for line in format_scrubs(run.record)]
     if problems:
         raise Failed("\n  ".join([f"{run.id} is not as recorded:", *problems, *remarks]))
     whole = [part.name for part in parts if not part.unchecked]
