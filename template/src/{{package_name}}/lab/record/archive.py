@@ -26,6 +26,7 @@ from .git import Git
 from .index import read_rows
 from .outcome import final_weights
 from .process import user
+from .roots import run_roots
 from .run import Run
 from .schema import Code, Row
 from .seal import write_sealed
@@ -67,7 +68,7 @@ def archive_command(project: Project, args: list[str]) -> None:
     if file.exists():
         raise LabError(f"{options.output} exists already; name a new file")
     filters = [parse_filter(text) for text in options.where]
-    all_rows = read_rows(project.paths.runs)
+    all_rows = read_rows(run_roots(project))
     rows = filter_rows(all_rows, filters)
     ended = [row for row in rows if row["status"] not in (*UNENDED, "damaged")]
     if len(ended) < len(rows):

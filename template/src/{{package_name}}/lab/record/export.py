@@ -16,6 +16,7 @@ from .columns import short_titles
 from .filters import FILTERS, filter_rows, is_number, parse_filter, require_keys
 from .index import read_rows
 from .ranking import lower_is_better, require_metric
+from .roots import run_roots
 from .schema import Row
 from .settings import differing_settings, format_setting
 from .table import (
@@ -46,7 +47,7 @@ def export_command(project: Project, args: list[str]) -> None:
     if options.output.suffix not in ENDINGS:
         raise LabError(f"-o {options.output}: expected a name that ends in {', '.join(ENDINGS)}")
     filters = [parse_filter(text) for text in options.where]
-    all_rows = read_rows(project.paths.runs)
+    all_rows = read_rows(run_roots(project))
     rows = filter_rows(all_rows, filters)
     if not any(wanted.key == "status" for wanted in filters):
         rows = only_finished(rows)

@@ -23,6 +23,7 @@ from .frozen import repository_top
 from .index import run_directories
 from .process import user
 from .prune import commits_of, delete_unused_code
+from .roots import run_roots
 from .run import Run
 from .schema import Code, Scrub
 from .scrub_code import (
@@ -78,7 +79,8 @@ def scrub_command(project: Project, args: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--yes", action="store_true", help="really change the record")
     options = parser.parse_args(args)
-    run = find_run(project.paths.runs, options.run)
+    roots = run_roots(project)
+    run = find_run(roots, options.run)
     require_ended_and_whole(run)
     value = ask_value()
     with tempfile.TemporaryDirectory(prefix="lab-scrub-") as temporary:
@@ -87,9 +89,9 @@ def scrub_command(project: Project, args: list[str]) -> int:
         if options.yes and (leaks.files or leaks.codes):
             old_commits = commits_of(run.dir)
             scrub_run(run, project, value, leaks, Path(temporary))
-            delete_unused_code(old_commits, project)
+            delete_unused_code(old_commits, project, roots)
     if options.yes:
-        print_advice(run, project, leaks)
+        print_advice(roots, leaks)
     elif leaks.files or leaks.codes:
         print("to take it out add: --yes")
     return 1 if leaks.fixed else 0
@@ -191,7 +193,7 @@ def scrub_run(run: Run, project: Project, value: str, leaks: Leaks, temporary: P
             leak.code, repository_top(project.root, leak.code), run.dir / leak.folder, place
         )
         code = scrub_commit(git, leak.code, run.trial, leak.files, forms)
-        replace_bundles(git, code, project.paths.runs, renewed / leak.folder)
+        replace_bundles(git, code, run.runs, renewed / leak.folder)
         replacer.add_code(leak.code, code)
         changed_code[code["commit"]] = [file.path for file in leak.files]
     rewrite_record(renewed, replacer)
@@ -228,12 +230,12 @@ def print_leaks(run: Run, leaks: Leaks, is_done: bool) -> None:
         print(f"the value is nowhere in {run.id}")
 
 
-def print_advice(run: Run, project: Project, leaks: Leaks) -> None:
+def print_advice(roots: list[Path], leaks: Leaks) -> None:
     """Where else the value may be."""
     old_commits = {leak.code["commit"] for leak in leaks.codes}
     others = [
         Path(directory).name
-        for directory in run_directories(project.paths.runs)
+        for directory in run_directories(*roots)
         if old_commits & commits_of(Path(directory))
     ]
     if others:

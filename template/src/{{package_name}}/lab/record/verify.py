@@ -15,6 +15,7 @@ from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .identity import identity_problems
 from .recorded_data import find_recorded_data, verify_data
+from .roots import run_roots
 from .run import Run
 from .scrub_note import format_scrubs
 from .verify_files import Part
@@ -39,12 +40,12 @@ def verify_command(project: Project, args: list[str]) -> int:
     if is_archive(options.run):
         print(verify_archive(Path(options.run)))
         return 0
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     if options.other:
-        other = find_run(project.paths.runs, options.other)
+        other = find_run(run_roots(project), options.other)
         return compare_results(run, other, options.tolerance)
     parts = check_parts(run, project.root)
-    problems = identity_problems(run, project.paths.runs) + list_problems(parts)
+    problems = identity_problems(run, run_roots(project)) + list_problems(parts)
     remarks = [f"{part.name}: {line}" for part in parts for line in part.unchecked]
     remarks += [f"note: {change}" for change in list_changes(run.record, read_attempts(run.dir))]
     remarks += [f"note: {line}" for line in format_scrubs(run.record)]

@@ -108,7 +108,7 @@ def read_sources(
 ) -> tuple[list[Row], list[str]]:
     """The rows of all sources, newest first, and the name of the project of each."""
     pairs = [
-        (row, source.name) for source in sources for row in read_rows(source.runs, job_state_of)
+        (row, source.name) for source in sources for row in read_rows(source.roots, job_state_of)
     ]
     pairs.sort(key=lambda pair: pair[0]["created"] or "", reverse=len(sources) > 1)
     return [row for row, _ in pairs], [name for _, name in pairs]

@@ -10,14 +10,15 @@ from pathlib import Path
 from ..errors import LabError
 from ..project import Project
 from ..record.index import run_directories
+from ..record.roots import run_roots
 
 
 @dataclass(frozen=True)
 class Source:
-    """A directory of runs."""
+    """The runs of one project."""
 
-    name: str  # of its project, in the report
-    runs: Path
+    name: str  # in the report
+    roots: list[Path]  # directories of runs
 
 
 def list_sources(project: Project, directories: list[Path]) -> list[Source]:
@@ -29,11 +30,10 @@ def list_sources(project: Project, directories: list[Path]) -> list[Source]:
     Raises:
         LabError: one of them has no runs.
     """
-    sources = {project.paths.runs.resolve(): Source(project.root.name, project.paths.runs)}
-    for directory in directories:
-        source = source_of(directory)
-        sources.setdefault(source.runs, source)
-    return name_apart(list(sources.values()))
+    own = Source(project.root.name, run_roots(project))
+    own_roots = {root.resolve() for root in own.roots}
+    others = {source.roots[0]: source for source in map(source_of, directories)}
+    return name_apart([own, *(each for root, each in others.items() if root not in own_roots)])
 
 
 def source_of(directory: Path) -> Source:
@@ -46,7 +46,7 @@ def source_of(directory: Path) -> Source:
     for runs in (directory / "runs", directory):
         if next(run_directories(runs), None):
             name = runs.parent.name if runs.name == "runs" else runs.name
-            return Source(name, runs)
+            return Source(name, [runs])
     raise LabError(
         f"no runs in {directory}. --runs takes projects, or directories such as PROJECT/runs."
     )
@@ -58,6 +58,6 @@ def name_apart(sources: list[Source]) -> list[Source]:
     return [
         source
         if n_with_name[source.name] == 1
-        else replace(source, name=f"{source.runs.parent.parent.name}/{source.name}")
+        else replace(source, name=f"{source.roots[0].parent.parent.name}/{source.name}")
         for source in sources
     ]
