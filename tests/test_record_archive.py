@@ -1,5 +1,6 @@
 """`lab runs archive`: runs as one file, which another machine verifies and reproduces from."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import zipfile
 
 import pytest
 from myproj.lab.errors import Failed, LabError, Refused
+from myproj.lab.record.begin import begin_attempt
 from record_package import call, create, make_project, train
 from repositories import git
 from reproduction import add_data, lab
@@ -24,9 +26,12 @@ def project(tmp_path):
     git(project.root, "remote", "add", "origin", "../remote.git")
     git(project.root, "fetch", "-q", "origin")
     (project.root / "src/myproj/new.py").write_text("uncommitted = 1\n")
-    run = train(project)
+    run = create(project)
     assert run.record["code"]["bundle"] == "thin"
-    (run.checkpoints / "best.ckpt").write_bytes(b"best")
+    attempt = begin_attempt(run, project)
+    for name in ("best", "last", "previous"):
+        (run.checkpoints / f"{name}.ckpt").write_text(name)
+    attempt.end("finished", metrics={"test/loss": 0.1})
     train(project, status="failed", exception=RuntimeError("boom"))
     return project
 
@@ -38,13 +43,15 @@ def archive(project, *args):
 
 
 def change(file, name, content):
-    """Rewrites one file of an archive."""
+    """Rewrites one file of an archive, and its line in the manifest."""
     with zipfile.ZipFile(file) as before:
         contents = {entry: before.read(entry) for entry in before.namelist()}
     (path,) = [entry for entry in contents if entry.endswith(name)]
-    contents[path] = content
+    old, new = (hashlib.sha256(each).hexdigest() for each in (contents[path], content))
+    manifest = "paper/manifest-sha256.txt"
+    contents[manifest] = contents[manifest].replace(old.encode(), new.encode())
     with zipfile.ZipFile(file, "w") as after:
-        for entry, data in contents.items():
+        for entry, data in (contents | {path: content}).items():
             after.writestr(entry, data)
 
 
@@ -59,7 +66,7 @@ def test_another_machine_verifies_every_byte_without_remote_and_repository(
     call(elsewhere, "runs verify", moved)
     printed = capsys.readouterr().out
     assert "2 runs are as recorded, their code too" in printed
-    assert "last.ckpt is not in the archive" in printed
+    assert "previous.ckpt is not in the archive" in printed
     subprocess.run(["unzip", "-q", moved], cwd=tmp_path, check=True)
     checked = subprocess.run(
         ["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=tmp_path / "paper"
@@ -76,6 +83,10 @@ def test_a_change_is_noticed_even_with_a_new_manifest(project):
     file = archive(project, "status=finished")
     change(file, "code.bundle", b"cut")
     with pytest.raises(Failed, match=r"code.bundle was changed"):
+        call(project, "runs verify", file)
+    with zipfile.ZipFile(file, "a") as opened:
+        opened.writestr("paper/more.txt", "more")
+    with pytest.raises(Failed, match=r"more.txt is not in the manifest"):
         call(project, "runs verify", file)
     file.write_bytes(file.read_bytes()[:-30])
     with pytest.raises(Failed, match="is damaged"):

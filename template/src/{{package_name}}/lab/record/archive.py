@@ -138,17 +138,15 @@ def files_of_record(run: Run) -> list[ArchivedFile]:
 
 
 def weights_of(run: Run, place: Path) -> list[ArchivedFile]:
-    """The best weights, else the final ones; and archived.json, which names the others."""
+    """The best weights and those of the run's numbers; and archived.json, which names the others."""
     checkpoints = sorted(run.checkpoints.glob("*.ckpt"))
-    best = run.checkpoints / BEST
-    kept = best if best.exists() else final_weights(run.checkpoints)
-    left_out = [path.name for path in checkpoints if path != kept]
+    kept = {run.checkpoints / BEST, final_weights(run.checkpoints)} & set(checkpoints)
+    left_out = [path.name for path in checkpoints if path not in kept]
     about = {"archived": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), "left_out": left_out}
     write_sealed(place / ARCHIVED, about)
     files = [ArchivedFile(place / ARCHIVED, f"{path_of(run)}/{ARCHIVED}")]
-    if kept in checkpoints:
-        files.append(ArchivedFile(kept, f"{path_of(run)}/checkpoints/{kept.name}"))
-    return files
+    folder = f"{path_of(run)}/checkpoints"
+    return [*files, *(ArchivedFile(path, f"{folder}/{path.name}") for path in sorted(kept))]
 
 
 def whole_bundles(run: Run, root: Path, place: Path) -> list[ArchivedFile]:
