@@ -62,9 +62,16 @@ function styleColour(name) {
 
 // Okabe and Ito's colours, which colour-blind readers tell apart; further ones by the golden angle.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f"];
+const COLOURS_ON_DARK = ["#4aa8ff", "#ff8b3d", "#2fd6a3", "#e59fc5", "#f0c030", "#8fd3ff", "#c9917f", "#b0b0b0"];
 
 function colourOf(place) {
-  return COLOURS[place] ?? `hsl(${(place * 137.5) % 360} 60% 48%)`;
+  const colours = isDark() ? COLOURS_ON_DARK : COLOURS;
+  return colours[place] ?? `hsl(${(place * 137.5) % 360} 60% ${isDark() ? 66 : 46}%)`;
+}
+
+function isDark() {
+  const [red] = styleColour("--back").match(/[\d.]+/g).map(Number);
+  return red < 128;
 }
 
 /** A number with four digits, any other value as it is, "" where there is none. */

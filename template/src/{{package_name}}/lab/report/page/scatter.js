@@ -2,7 +2,7 @@
 // A drawing with a dot for each run: two columns against each other, the colour from a third.
 
 const SCATTER = { height: 340, left: 64, right: 14, top: 10, bottom: 40 };
-const LOW_COLOUR = [0, 114, 178];
+const LOW_COLOUR = [30, 120, 200];
 const HIGH_COLOUR = [230, 120, 0];
 
 function drawScatter(box, columnX, columnY, colour, logX, logY) {
@@ -25,7 +25,7 @@ function drawScatter(box, columnX, columnY, colour, logX, logY) {
     svg.append(drawing("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, format(value)));
   }
   svg.append(drawing("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, columnX.title));
-  const shade = colour ? shadesOf(runs, colour) : () => COLOURS[0];
+  const shade = colour ? shadesOf(runs, colour) : () => colourOf(0);
   for (const run of runs) {
     svg.append(drawing("circle", {
       cx: x(columnX.value(run)),
