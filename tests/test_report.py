@@ -130,6 +130,26 @@ def test_rows_that_are_cut_or_repeated_are_read_as_everywhere(tmp_path):
     assert curves.read_curves(tmp_path / "none").curves == {}
 
 
+def test_a_damaged_record_hides_no_other_run(tmp_path):
+    project = make_project(tmp_path / "myproj")
+    settled(project, metrics={"val/loss": 0.3})
+    damaged = settled(project, metrics={"val/loss": 0.4})
+    record = {"run_id": damaged.id, "host": ["h"], "code": {"commit": 5, "dirty": {}}, "command": 3}
+    (damaged.dir / "run.json").write_text(json.dumps(record))
+    row = '{"step": %s, "epoch": 0, "attempt": 1, "time_unix_s": NaN, "val/loss": %s}\n'
+    (damaged.dir / "metrics.jsonl").write_text(
+        row % (1, 2.5) + row % ("Infinity", 2) + row % (3, "NaN")
+    )
+    (damaged.dir / "pictures").mkdir()
+    (damaged.dir / "pictures/table.csv").write_text("x" * 200_000)
+    (damaged.dir / "summary.json").unlink()
+    call(project, "report")
+    table = table_of(page_of(project))
+    assert len(table["rows"]["run_id"]) == 2
+    assert table["curves"] == [{"metric": "val/loss", "runs": [0, 1], "lengths": [1, 2]}]
+    assert "NaN" not in json.dumps(table)
+
+
 @pytest.mark.parametrize(
     ("remote", "url"),
     [

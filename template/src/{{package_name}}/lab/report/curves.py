@@ -61,6 +61,8 @@ def read_curves(run_dir: Path) -> RunCurves:
         rows_by_keys[tuple(row)].append(row)
     curves: dict[str, Curve] = defaultdict(Curve)
     for keys, alike in rows_by_keys.items():
+        if not all(math.isfinite(row["step"]) for row in alike):
+            alike = [row for row in alike if math.isfinite(row["step"])]
         steps = [row["step"] for row in alike]
         for name in keys:
             if name not in ROW_KEYS:

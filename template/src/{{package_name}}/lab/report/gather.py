@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -181,4 +182,6 @@ def as_printable(value: Any) -> Any:
         return {printable(key): as_printable(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [as_printable(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no such number
     return value

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import csv
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -51,17 +52,26 @@ def find_pictures(directories: list[Path], folder: Path) -> list[Picture]:
     pictures = []
     left_bytes = MOST_BYTES
     for run, directory in enumerate(directories):
-        paths = [path for path in (directory / FOLDER).rglob("*") if is_shown(path)]
-        for n, path in enumerate(sorted(paths, key=os.path.getmtime, reverse=True)):
-            is_inside = n < MOST_OF_RUN and path.stat().st_size <= left_bytes
-            picture = read_picture(run, path, directory, folder, is_inside)
+        for n, path in enumerate(newest_first(directory / FOLDER)):
+            try:
+                is_inside = n < MOST_OF_RUN and path.stat().st_size <= left_bytes
+                picture = read_picture(run, path, directory, folder, is_inside)
+            except (OSError, csv.Error):
+                continue  # a training has replaced it just now, or it is no table
             left_bytes -= len(picture.content)
             pictures.append(picture)
     return pictures
 
 
-def is_shown(path: Path) -> bool:
-    return path.suffix.lower() in {*MEDIA, TABLE} and path.is_file()
+def newest_first(folder: Path) -> list[Path]:
+    """The pictures and tables in a folder and below, without those that are being written."""
+    times = {}
+    for path in folder.rglob("*"):
+        is_shown = path.suffix.lower() in {*MEDIA, TABLE} and not path.name.startswith(".")
+        with suppress(OSError):
+            if is_shown and path.is_file():
+                times[path] = path.stat().st_mtime
+    return sorted(times, key=times.__getitem__, reverse=True)
 
 
 def read_picture(run: int, path: Path, directory: Path, folder: Path, is_inside: bool) -> Picture:

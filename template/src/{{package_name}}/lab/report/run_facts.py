@@ -26,7 +26,7 @@ class RunFacts:
     host: str | None
     overrides: str  # what was typed
     commit: str | None  # of the code that ran
-    dirty: bool | None  # whether it differs from the commit that the link shows
+    dirty: bool  # whether it differs from the commit that the link shows
     code_url: str | None  # of the commit, or of the one before uncommitted changes, at the remote
     notes: list[str]
     directory: str  # relative to the page, with / between its parts
@@ -36,15 +36,15 @@ def read_facts(run_dir: Path, folder: Path) -> RunFacts:
     """Facts of the run in `run_dir`; `folder` is that of the page."""
     record = read_json(run_dir / "run.json") or {}
     code = section(record, "code")
-    overrides = section(record, "command").get("overrides") or []
+    overrides = section(record, "command").get("overrides")
     notes = [str(entry["note"]) for entry in read_lines(run_dir / "notes.jsonl") if "note" in entry]
-    commit = code.get("commit")
+    commit = text_or_none(code.get("commit"))
     shown_commit = code.get("head") if code.get("dirty") else commit
     return RunFacts(
-        host=record.get("host"),
-        overrides=" ".join(map(str, overrides)),
+        host=text_or_none(record.get("host")),
+        overrides=" ".join(map(str, overrides)) if isinstance(overrides, list) else "",
         commit=commit,
-        dirty=code.get("dirty"),
+        dirty=bool(code.get("dirty")),
         code_url=commit_url(code.get("remote"), shown_commit),
         notes=notes,
         directory=os.path.relpath(run_dir, folder).replace(os.sep, "/"),
@@ -55,6 +55,11 @@ def section(record: dict[str, Any], key: str) -> dict[str, Any]:
     """A part of run.json; empty where it is missing or no object."""
     value = record.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def text_or_none(value: Any) -> str | None:
+    """A text; None for anything else, which only a record that was damaged has."""
+    return value if isinstance(value, str) else None
 
 
 def commit_url(remote: str | None, commit: str | None) -> str | None:

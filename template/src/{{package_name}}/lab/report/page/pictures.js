@@ -5,20 +5,26 @@ const MOST_WITH_PICTURES = 12; // runs
 
 function drawPictures(panel) {
   const runs = chosenRuns(MOST_WITH_PICTURES);
-  const figures = report.pictures.flatMap((picture, place) => (runs.includes(picture.run) ? [pictureFigure(picture, place)] : []));
+  const numbered = report.pictures.map((picture, place) => ({ ...picture, place })).filter((picture) => runs.includes(picture.run));
+  const figures = numbered.filter((picture) => picture.is_inside).map(pictureFigure);
+  const others = numbered.filter((picture) => !picture.is_inside);
   const note = report.pictures.length ? "None of the chosen runs saved a picture or a table." : "No run saved a picture or a table in its folder pictures/.";
-  panel.replaceChildren(figures.length ? element("div", { class: "pictures" }, figures) : element("p", { class: "note" }, note));
+  panel.replaceChildren(numbered.length ? element("div", { class: "pictures" }, figures) : element("p", { class: "note" }, note));
+  if (others.length) panel.append(element("p", { class: "note" }, "not inside this page: ", others.flatMap((picture) => [pictureLink(picture, `${picture.name} of ${nameOf(picture.run)}`), " "])));
 }
 
-function pictureFigure(picture, place) {
-  const caption = element("figcaption", {}, `${picture.name} · ${nameOf(picture.run)} · `, element("a", { href: fileLink(picture.file) }, "file"));
-  return element("figure", { "data-run": picture.run }, pictureContent(picture, place), caption);
+function pictureFigure(picture) {
+  const caption = element("figcaption", {}, `${picture.name} · ${nameOf(picture.run)} · `, pictureLink(picture, "file"));
+  return element("figure", { "data-run": picture.run }, pictureContent(picture), caption);
 }
 
-function pictureContent(picture, place) {
-  if (!picture.is_inside) return element("p", { class: "note" }, "too large for this page");
+function pictureLink(picture, text) {
+  return element("a", { href: fileLink(picture.file) }, text);
+}
+
+function pictureContent(picture) {
   if (picture.media === "table") return savedTable(picture.rows);
-  const content = document.getElementById(`picture-${place}`).textContent;
+  const content = document.getElementById(`picture-${picture.place}`).textContent;
   return element("img", { src: `data:${picture.media};base64,${content}`, alt: picture.name, loading: "lazy" });
 }
 

@@ -37,7 +37,11 @@ function readState() {
 function keepState() {
   const changed = Object.keys(DEFAULTS).filter((key) => JSON.stringify(state[key]) !== JSON.stringify(DEFAULTS[key]));
   const kept = Object.fromEntries(changed.map((key) => [key, state[key]]));
-  history.replaceState(null, "", changed.length ? `#${encodeURIComponent(JSON.stringify(kept))}` : location.pathname);
+  try {
+    history.replaceState(null, "", changed.length ? `#${encodeURIComponent(JSON.stringify(kept))}` : location.pathname);
+  } catch {
+    // a mail program may forbid it: then the choice lasts as long as the page
+  }
 }
 
 /** Changes what was chosen, and draws what shows it. */
