@@ -17,7 +17,7 @@ from record_measure import cpu_s, make_runs, say
 from rendered import copy_command, subprocess
 
 CHROMIUM = "/usr/bin/chromium"
-OPENED = "document.querySelectorAll('#runs tbody tr[data-run]').length > 0"
+ROW = "#runs tbody tr[data-run]"
 SORT = """async () => {
   const begin = performance.now();
   document.querySelector('th[data-key="val/loss"] button').click();
@@ -55,7 +55,7 @@ def look(page_file: Path) -> None:
         for _ in range(3):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.goto(page_file.as_uri(), wait_until="commit")
-            page.wait_for_function(OPENED)
+            page.locator(ROW).first.wait_for()
             opened_ms = page.evaluate("performance.now()")
             page.wait_for_timeout(1500)
             sorted_ms = [page.evaluate(SORT) for _ in range(5)]

@@ -107,16 +107,17 @@ def test_thinning_keeps_peaks_and_both_ends():
 
 def test_clock_counts_training_time_and_parts_of_epochs():
     times = [0, 3600, 90_000, 93_600]  # seconds; the run waited in a queue between its attempts
-    rows = [
-        {"step": 10 * k, "epoch": epoch, "attempt": attempt, "time_unix_s": time_s}
-        for k, (epoch, attempt, time_s) in enumerate(
-            zip((0, 0, 1, 2), (1, 1, 2, 2), times, strict=True), 1
-        )
-    ]
-    marks = clock.clock_of(rows)
+    columns = {
+        "step": [10, 20, 30, 40],
+        "epoch": [0, 0, 1, 2],
+        "attempt": [1, 1, 2, 2],
+        "time_unix_s": times,
+    }
+    marks = clock.clock_of(columns)
     assert (marks.steps, marks.hours) == ([10, 20, 30, 40], [0, 1, 1, 2])
     assert marks.epochs == [0.5, 1, 2, 3]
-    assert clock.clock_of([]).steps == []
+    backwards = {key: column[::-1] for key, column in columns.items()}
+    assert clock.clock_of(backwards) == marks
 
 
 def test_rows_that_are_cut_or_repeated_are_read_as_everywhere(tmp_path):
@@ -136,9 +137,9 @@ def test_a_damaged_record_hides_no_other_run(tmp_path):
     damaged = settled(project, metrics={"val/loss": 0.4})
     record = {"run_id": damaged.id, "host": ["h"], "code": {"commit": 5, "dirty": {}}, "command": 3}
     (damaged.dir / "run.json").write_text(json.dumps(record))
-    row = '{"step": %s, "epoch": 0, "attempt": 1, "time_unix_s": NaN, "val/loss": %s}\n'
+    row = '{"step": %s, "epoch": 0, "attempt": 1, "time_unix_s": %s, "val/loss": %s}\n'
     (damaged.dir / "metrics.jsonl").write_text(
-        row % (1, 2.5) + row % ("Infinity", 2) + row % (3, "NaN")
+        row % (1, 5, 2.5) + row % ("Infinity", 5, 2) + row % (2, "NaN", 2) + row % (3, 5, "NaN")
     )
     (damaged.dir / "pictures").mkdir()
     (damaged.dir / "pictures/table.csv").write_text("x" * 200_000)

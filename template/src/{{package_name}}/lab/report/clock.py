@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 MOST_MARKS = 40  # between two of them a page goes straight
 
@@ -19,47 +18,54 @@ class Clock:
     epochs: list[float]
 
 
-def clock_of(rows: list[dict[str, Any]]) -> Clock:
-    """The marks of a run's metrics. Time between two attempts, such as in a queue, is left out."""
-    if not rows:
+def clock_of(columns: dict[str, list[float]]) -> Clock:
+    """The marks of a run's metrics. Time between two attempts, such as in a queue, is left out.
+
+    Args:
+        columns: step, epoch, attempt and time_unix_s of every row.
+    """
+    steps, attempts = columns["step"], columns["attempt"]
+    if not steps:
         return Clock([], [], [])
-    if any(later["step"] < row["step"] for row, later in pairwise(rows)):
-        rows = sorted(rows, key=lambda row: row["step"])
-    ends = epoch_ends(rows)
-    last = len(rows) - 1
-    n_marks = min(MOST_MARKS, len(rows))
-    places = sorted({place * last // max(1, n_marks - 1) for place in range(n_marks)})
-    # The rows around a pause: without them its time would count as training.
-    pauses = [n for n in range(1, len(rows)) if rows[n]["attempt"] != rows[n - 1]["attempt"]]
-    marks = [rows[place] for place in sorted({*places, *pauses, *(n - 1 for n in pauses)})]
+    if steps != sorted(steps):
+        order = sorted(range(len(steps)), key=steps.__getitem__)
+        return clock_of({key: [column[n] for n in order] for key, column in columns.items()})
+    last = len(steps) - 1
+    n_marks = min(MOST_MARKS, len(steps))
+    places = {place * last // max(1, n_marks - 1) for place in range(n_marks)}
+    if len(set(attempts)) > 1:
+        # The rows around a pause: without them its time would count as training.
+        pauses = [n for n in range(1, len(steps)) if attempts[n] != attempts[n - 1]]
+        places.update(pauses, (n - 1 for n in pauses))
+    marks = sorted(places)
+    ends = epoch_ends(columns["epoch"], steps)
+    seconds = seconds_trained(
+        [columns["time_unix_s"][n] for n in marks], [attempts[n] for n in marks]
+    )
     return Clock(
-        [row["step"] for row in marks],
-        [round(seconds / 3600, 5) for seconds in seconds_trained(marks)],
-        [round(epochs_done(row["step"], ends), 4) for row in marks],
+        [steps[n] for n in marks],
+        [round(each / 3600, 5) for each in seconds],
+        [round(epochs_done(steps[n], ends), 4) for n in marks],
     )
 
 
-def seconds_trained(rows: list[dict[str, Any]]) -> list[float]:
-    """How long a run had trained at each row, without the time between attempts."""
+def seconds_trained(times_unix_s: list[float], attempts: list[float]) -> list[float]:
+    """How long a run had trained at each mark, without the time between attempts."""
     total_s = 0.0
-    seconds = []
-    before = rows[0]
-    for row in rows:
-        if row["attempt"] == before["attempt"]:
-            total_s += max(0.0, row["time_unix_s"] - before["time_unix_s"])
+    seconds = [total_s]
+    for (time_s, attempt), (later_s, later) in pairwise(zip(times_unix_s, attempts, strict=True)):
+        if attempt == later:
+            total_s += max(0.0, later_s - time_s)
         seconds.append(total_s)
-        before = row
     return seconds
 
 
-def epoch_ends(rows: list[dict[str, Any]]) -> list[tuple[float, float]]:
+def epoch_ends(epochs: list[float], steps: list[float]) -> list[tuple[float, float]]:
     """(step, epochs done) where epochs ended, from (0, 0) on.
 
     The last epoch may not have ended: it counts as long as the one before it.
     """
-    last_steps: dict[float, float] = {}
-    for row in rows:
-        last_steps[row["epoch"]] = row["step"]
+    last_steps = dict(zip(epochs, steps, strict=True))
     ends = [(0.0, float(min(last_steps)))]
     for epoch in sorted(last_steps):
         if last_steps[epoch] > ends[-1][0]:

@@ -61,15 +61,13 @@ def read_curves(run_dir: Path) -> RunCurves:
         rows_by_keys[tuple(row)].append(row)
     curves: dict[str, Curve] = defaultdict(Curve)
     for keys, alike in rows_by_keys.items():
-        if not all(math.isfinite(row["step"]) for row in alike):
-            alike = [row for row in alike if math.isfinite(row["step"])]
-        steps = [row["step"] for row in alike]
+        steps = array("d", [row["step"] for row in alike])
         for name in keys:
             if name not in ROW_KEYS:
                 add_points(curves[name], steps, [row[name] for row in alike])
     return RunCurves(
         {name: thin(in_order(curve), MOST_POINTS) for name, curve in curves.items()},
-        clock_of(rows),
+        clock_of({key: [row[key] for row in rows] for key in ROW_KEYS}),
     )
 
 
@@ -81,19 +79,23 @@ def read_rows_fast(run_dir: Path) -> list[dict[str, Any]]:
     try:
         rows = json.loads(b"[" + b",".join(lines) + b"]")
         columns = {key: array("d", [row[key] for row in rows]) for key in ROW_KEYS}
-        if len(rows) == len(lines) and len(set(columns["attempt"])) <= 1:
+        is_finite = all(math.isfinite(sum(column)) for column in columns.values())
+        if len(rows) == len(lines) and len(set(columns["attempt"])) <= 1 and is_finite:
             return rows
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         pass  # a line was cut, or is no row: the careful reader passes over it
-    return read_metrics(run_dir)
+    return [
+        row for row in read_metrics(run_dir) if all(math.isfinite(row[key]) for key in ROW_KEYS)
+    ]
 
 
-def add_points(curve: Curve, steps: list[float], values: list[Any]) -> None:
+def add_points(curve: Curve, steps: array, values: list[Any]) -> None:
     """Adds the points whose value is a number that can be drawn."""
     try:
         numbers = array("d", values)
-        if all(map(math.isfinite, numbers)) and max(map(abs, numbers)) < LARGEST:
-            curve.steps.extend(array("d", steps))
+        # A sum with NaN or an infinity in it is not finite.
+        if math.isfinite(sum(numbers)) and min(numbers) > -LARGEST and max(numbers) < LARGEST:
+            curve.steps.extend(steps)
             curve.values.extend(numbers)
             return
     except (TypeError, OverflowError):

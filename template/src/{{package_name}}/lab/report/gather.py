@@ -25,7 +25,8 @@ from .settings_columns import gather_settings, same_but_seed
 from .sources import Source
 from .trials import gather_trials
 
-MOST_VALUES = 3_000_000  # in all curves of a page: it then stays below 15 MB
+MOST_VALUES = 4_200_000  # in all curves of a page
+MOST_CHARACTERS = 12_000_000  # of all packed curves: the page stays below 15 MB
 FEWEST_POINTS = 16  # of one curve
 # Columns of a row that the page takes as they are
 OF_ROW = (
@@ -148,11 +149,20 @@ def short(value: Any) -> Any:
 
 
 def gather_curves(curves_of_runs: list[dict[str, Curve]]) -> list[MetricCurves]:
-    """The curves by metric, thinned so that all together have at most MOST_VALUES values."""
+    """The curves by metric, thinned so that all together take at most MOST_CHARACTERS."""
+    lengths = [len(curve.steps) for curves in curves_of_runs for curve in curves.values()]
+    n_points = points_of_curve(lengths)
+    while True:
+        gathered = pack_metrics(curves_of_runs, n_points)
+        n_characters = sum(len(each.packed) for each in gathered)
+        if n_characters <= MOST_CHARACTERS or n_points <= FEWEST_POINTS:
+            return gathered
+        n_points = max(FEWEST_POINTS, int(0.9 * n_points * MOST_CHARACTERS / n_characters))
+
+
+def pack_metrics(curves_of_runs: list[dict[str, Curve]], n_points: int) -> list[MetricCurves]:
+    """The curves of each metric, with at most `n_points` points."""
     names = dict.fromkeys(name for curves in curves_of_runs for name in curves)
-    n_points = points_of_curve(
-        [len(curve.steps) for curves in curves_of_runs for curve in curves.values()]
-    )
     gathered = []
     for name in names:
         runs = [

@@ -27,20 +27,25 @@ def pack_curves(curves: list[Curve]) -> str:
     """
     distances = array("I")
     values = array("f")
+    known: dict[bytes, array] = {}  # most runs log at the same steps
     for curve in curves:
-        before = 0.0
-        for step in curve.steps:
-            distances.append(min(LARGEST_STEP, max(0, int(step - before))))
-            before = step
-        values.extend(curve.values.tolist())
-    bits = array("I", values.tobytes())
-    rounded = array("I", [min(bit + 0x80, 0xFFFFFFFF) >> 8 for bit in bits])
-    return pack(planes(distances, 4) + planes(rounded, 3))
+        steps = curve.steps.tobytes()
+        if steps not in known:
+            known[steps] = distances_of(curve.steps)
+        distances.extend(known[steps])
+        values.extend(array("f", curve.values))
+    return pack(b"".join([*planes(distances), *planes(values)[1:]]))
 
 
-def planes(numbers: array, n_bytes: int) -> bytes:
-    """The lowest bytes of all numbers, then the next higher ones: `n_bytes` of each number."""
+def distances_of(steps: array) -> array:
+    """The first step, then the distance of each to the one before."""
+    pairs = zip(steps, [0.0, *steps], strict=False)
+    return array("I", [min(LARGEST_STEP, max(0, int(step - before))) for step, before in pairs])
+
+
+def planes(numbers: array) -> list[bytes]:
+    """The lowest bytes of all numbers of four bytes, then the next higher ones, and so on."""
     if sys.byteorder == "big":
         numbers.byteswap()
     content = numbers.tobytes()
-    return b"".join(content[place::4] for place in range(n_bytes))
+    return [content[place::4] for place in range(4)]
