@@ -1,10 +1,13 @@
 """`lab report` in headless Chromium: what a reader does with the page."""
 
+import re
+import threading
 from pathlib import Path
 
 import pytest
+from myproj.lab.record.begin import begin_attempt
 from playwright.sync_api import expect, sync_playwright
-from record_package import call
+from record_package import call, create, make_project
 from report_runs import MARKUP, make_runs
 
 pytestmark = pytest.mark.slow  # .ci/run installs the browser
@@ -216,3 +219,24 @@ def test_page_fits_light_and_dark_and_paper(open_page, tmp_path, viewport):
     page.screenshot(path=tmp_path / "page.png", full_page=True)
     page.pdf(path=tmp_path / "page.pdf")
     assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") >= 2
+
+
+def test_watched_page_shows_what_is_new_by_itself(browser, tmp_path):
+    project = make_project(tmp_path / "myproj")
+    attempt = begin_attempt(create(project), project)
+    file = project.root / "runs/report.html"
+    watching = threading.Thread(target=call, args=(project, "report", "--watch", "0.5"))
+    watching.start()
+    while not file.exists() and watching.is_alive():
+        watching.join(0.05)
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    expect(page.locator("#runs td.status")).to_have_text("running")
+    page.fill("#filter", "baseline")
+    expect(page).to_have_url(re.compile("baseline"))
+    page.locator("#filter").blur()
+    attempt.end("finished")
+    watching.join(120)
+    expect(page.locator("#runs td.status")).to_have_text("finished", timeout=120_000)
+    assert page.input_value("#filter") == "baseline"
+    page.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..config.trial_names import trial_names
 from ..project import Project
@@ -38,7 +39,7 @@ def gather_trials(project: Project, name: str) -> list[TrialLine]:
     return lines
 
 
-def read_readme(path) -> str:
+def read_readme(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

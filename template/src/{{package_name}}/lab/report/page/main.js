@@ -33,7 +33,14 @@ async function openPage() {
   watchSight();
   listen();
   drawAll();
-  if (report.watch_s) setTimeout(() => location.reload(), 1000 * report.watch_s);
+  if (report.watch_s) setTimeout(loadAnew, 1000 * report.watch_s);
+}
+
+/** Loads the page that was written meanwhile, but not under the hands of somebody who types or reads a dialog. */
+function loadAnew() {
+  const isBusy = document.activeElement === document.getElementById("filter") || document.getElementById("details").open;
+  if (isBusy) setTimeout(loadAnew, 1000);
+  else location.reload();
 }
 
 /** Finds the runs that the filter lets through, draws what is in sight, and the rest in pauses. */
