@@ -72,7 +72,7 @@ def format_result(result: CheckResult) -> str:
 
 
 def check(project: Project, overrides: list[str], batch: bool = True) -> CheckResult:
-    """Composes the settings, builds every part, trains one batch and tests one.
+    """Composes the settings, builds every part, trains one batch, tests one, tries a checkpoint.
 
     It leaves nothing behind.
 
@@ -93,13 +93,18 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> CheckRe
 def check_batch(composition: Composition) -> CheckResult:
     """Builds the parts as train.py does; trains one batch and tests one, on one process.
 
+    What a checkpoint would hold is tried in memory.
+
     Raises:
         LabError: what is wrong.
         Exception: what the project's own code raised.
     """
     # They import torch, which takes seconds.
+    from lightning.fabric.plugins.environments import LightningEnvironment
+
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
+    from .check_checkpoint import FirstCheckpoint, NoFile
     from .check_classes import check_classes
     from .final_test import why_no_test
     from .means import LogMeans
@@ -114,8 +119,12 @@ def check_batch(composition: Composition) -> CheckResult:
     check_classes(config, data)
     task = accelerate(build_task(config), config)
     no_effect = NoEffect(config, composition.overrides)
-    callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect]
-    trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
+    callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect, FirstCheckpoint()]
+    # Not one that Lightning looks for: it imports mpi4py, which fails without an MPI library.
+    plugins = [NoFile(), LightningEnvironment()]
+    trainer = plain_trainer(
+        config, data, task, fast_dev_run=1, callbacks=callbacks, plugins=plugins
+    )
 
     began_s = time.monotonic()
     trainer.fit(task, datamodule=data)

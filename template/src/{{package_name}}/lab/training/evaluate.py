@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from ..config.overrides import SettingsParser
 from ..config.recorded import read_recorded, with_changes
 from ..config.resolve import load_dotenv, resolve
+from ..machine.ranks import discover
 from ..project import Project
 from ..record.find import RUN_HELP, find_run
 from ..record.frozen import freeze_code
@@ -115,6 +116,7 @@ def evaluate(config: DictConfig, run: Run, checkpoint: str) -> dict[str, float] 
     """
     # They import torch, which takes seconds.
     from .build import build_data, build_task
+    from .ddp import cluster_environment
     from .load import load_weights
     from .means import LogMeans
     from .settings import apply_settings, resolve_auto
@@ -126,7 +128,13 @@ def evaluate(config: DictConfig, run: Run, checkpoint: str) -> dict[str, float] 
     task = build_task(config)
     load_weights(task, run, checkpoint)
     trainer = plain_trainer(
-        config, data, task, logger=False, enable_checkpointing=False, callbacks=[LogMeans()]
+        config,
+        data,
+        task,
+        logger=False,
+        enable_checkpointing=False,
+        callbacks=[LogMeans()],
+        plugins=[cluster_environment(discover())],
     )
     trainer.test(task, datamodule=data, verbose=False)
     if not trainer.is_global_zero:

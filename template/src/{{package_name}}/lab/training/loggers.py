@@ -7,7 +7,7 @@ import importlib.util
 
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.loggers.logger import Logger
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError
 from ..record.run import Run
@@ -28,7 +28,7 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
             )
     loggers: list[Logger] = [RunFiles(run.dir, attempt)]
     if "tensorboard" in config.logger:
-        settings = config.logger.tensorboard
+        settings = OmegaConf.to_container(config.logger.tensorboard)
         loggers.append(TensorBoardLogger(run.dir, name="tensorboard", version="", **settings))
     if "wandb" in config.logger:
         loggers.append(build_wandb_logger(config, run))
