@@ -1,4 +1,4 @@
-"""What a checkpoint holds: plain types, whatever optimizer or state a project brings; the check finds what it cannot."""
+"""What a checkpoint holds: plain types, whatever optimizer or state a project brings. The check finds the rest."""
 
 import collections
 import enum
