@@ -177,7 +177,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise LabError(f"{path} is missing; restore it with git, or with: copier recopy") from error
+        raise LabError(f"{path} is missing. Bring it back: git checkout HEAD -- {path}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = str(path)
         mark = getattr(error, "problem_mark", None)

@@ -7,6 +7,7 @@ import sys
 
 from .add import added, typed_requirements
 from .environment import environment_path, make_environment
+from .origin import say_why_not_updatable
 from .packages import install
 from .process import ROOT, stop
 from .repository import make_repository, require_no_conflicts
@@ -29,6 +30,7 @@ def main(words):
         return
     install(environment, uv, build)
     make_repository(environment)
+    say_why_not_updatable()
     print("\nReady. To call `lab` in this shell:\n  . .venv/bin/activate\nThen: lab --help")
 
 
