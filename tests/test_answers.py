@@ -149,7 +149,7 @@ def names_in_use():
     """Lower-case names that a package of a project would hide, or that would hide it."""
     text = (ROOT / "template/pyproject.toml.jinja").read_text()
     lists = re.findall(
-        r"^(?:dependencies|lab|tensorboard|wandb|dev) = \[(.*?)\]$", text, re.M | re.S
+        r"^(?:dependencies|lab|tensorboard|wandb|lab-dev) = \[(.*?)\]$", text, re.M | re.S
     )
     todo = [name for entries in lists for name in re.findall(r'"([\w-]+)[\w\[\]-]*[>=<]', entries)]
     assert {"torch", "scikit-learn", "wandb", "ruff"} <= set(todo)

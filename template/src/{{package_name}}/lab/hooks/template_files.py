@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The hook `template-files`: says once of each file of the template that it was edited by hand.
+"""The check `template-files`: says once of each file of the template that it was edited by hand.
 
 It stops no commit.
 """
@@ -7,7 +7,6 @@ It stops no commit.
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 MARK = b"Template's file: "  # in the first lines of each
@@ -40,7 +39,3 @@ def is_template(name: str) -> bool:
 
 def git(*words: str) -> str:
     return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
