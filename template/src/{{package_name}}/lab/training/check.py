@@ -100,8 +100,6 @@ def check_batch(composition: Composition) -> CheckResult:
         Exception: what the project's own code raised.
     """
     # They import torch, which takes seconds.
-    from lightning.fabric.plugins.environments import LightningEnvironment
-
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
     from .check_checkpoint import FirstCheckpoint, NoFile
@@ -120,10 +118,8 @@ def check_batch(composition: Composition) -> CheckResult:
     task = accelerate(build_task(config), config)
     no_effect = NoEffect(config, composition.overrides)
     callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect, FirstCheckpoint()]
-    # Not one that Lightning looks for: it imports mpi4py, which fails without an MPI library.
-    plugins = [NoFile(), LightningEnvironment()]
     trainer = plain_trainer(
-        config, data, task, fast_dev_run=1, callbacks=callbacks, plugins=plugins
+        config, data, task, fast_dev_run=1, callbacks=callbacks, plugins=[NoFile()]
     )
 
     began_s = time.monotonic()
