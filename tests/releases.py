@@ -139,6 +139,9 @@ def rename_setting(folder):
         "  every_min: 30 # minutes",
         "  every_minutes: 30 # minutes",
     )
+    for path in (folder / LAB).rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(r"\bevery_min\b", "every_minutes", text), encoding="utf-8")
 
 
 def add_workflow(folder):

@@ -156,7 +156,7 @@ def answers_with(text: str, new: str) -> str:
 def remaining_places(root: Path, old: str, new: str) -> list[str]:
     """The lines that still have the old name as a word, as FILE:LINE:TEXT.
 
-    The template's files show `myproj` in examples; uv.lock follows with `make setup`.
+    Examples in the template's pages do not count; uv.lock follows with `make setup`.
     """
     hashes = (root / "src" / new / HASHES).read_text(encoding="utf-8")
     skipped = {ANSWERS, "uv.lock", *read_hashes(hashes)}
