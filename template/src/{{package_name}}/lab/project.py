@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,8 @@ class Project:
             if (directory / f"{name}.yaml").is_file():
                 return directory / f"{name}.yaml"
             names |= {path.stem for path in directory.glob("*.yaml")}
+        if new := new_names("options").get(f"site/{name}"):
+            return self.site_file(new.removeprefix("site/"))
         raise LabError(f"no site {name!r}{nearest(name, names)}. Sites: {', '.join(sorted(names))}")
 
     @cached_property
@@ -114,6 +116,12 @@ class Project:
         raw |= site.get("paths") or {}
         raw |= config.get("paths") or {}
         return resolve_paths(raw, self.root)
+
+
+@cache
+def new_names(what: str) -> dict[str, Any]:
+    """The new names of `what`: settings or options, by their old ones."""
+    return read_yaml(LAB / "conf" / "renamed.yaml").get(what) or {}
 
 
 def site_of(config: dict[str, Any]) -> str:
