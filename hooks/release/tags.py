@@ -59,7 +59,8 @@ def _main_line(repository: Repository) -> list[str]:
 def _moved(repository: Repository) -> list[str]:
     """Tags that are not where the committed list says, or that it lacks."""
     lines = (repository.text("HEAD", LIST) or "").splitlines()
-    recorded = dict(line.split() for line in lines if line and not line.startswith("#"))
+    pairs = (line.split() for line in lines if line and not line.startswith("#"))
+    recorded = {tag: commit for tag, commit in pairs}
     problems = []
     for tag in repository.tags:
         commit = _commit_of(repository, tag)
@@ -78,7 +79,8 @@ def _remote(repository: Repository) -> list[str]:
     if "origin" not in repository.git("remote").split():
         return []
     lines = repository.git("ls-remote", "--tags", "origin").splitlines()
-    remote = dict(reversed(line.split("\trefs/tags/")) for line in lines)
+    pairs = (line.split("\trefs/tags/") for line in lines)
+    remote = {tag: commit for commit, tag in pairs}
     problems = []
     for tag in sort_versions([name for name in remote if not name.endswith("^{}")]):
         commit = remote.get(f"{tag}^{{}}", remote[tag])
