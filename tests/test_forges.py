@@ -78,9 +78,10 @@ def test_what_keeps_it_from_an_update_is_one_line(old, tmp_path):
     assert done.stderr == "update: there are uncommitted files; commit them, or type: git stash\n"
     (old / "new.txt").unlink()
     answers = old / ".copier-answers.yml"
-    answers.write_text(answers.read_text().replace("git+file://", ""))
-    assert "which is no address" in update_branch(old).stdout
-    answers.write_text(answers.read_text().replace("_src_path: ", "_src_path: git+file:///nowhere"))
+    written = answers.read_text()
+    answers.write_text(written.replace("git+file://", "/nowhere"))
+    assert "there is no template at /nowhere" in update_branch(old).stdout
+    answers.write_text(written.replace("_src_path: git+file://", "_src_path: git+file:///nowhere"))
     commit(old, "wrong")
     assert update_branch(old).stderr.startswith("update: copier check-update fails: ")
     assert "run this at the top of a project" in update_branch(tmp_path).stderr

@@ -91,11 +91,11 @@ BROKEN = {
     f"{LAB}/conf/lab.yaml": (f"{HEADER}a: [\n", "src/pkg/lab/conf/lab.yaml of a project"),
     "template/pyproject.toml.jinja": (
         'x = {{ "1" if licence == "MIT" else "[" }}\n',
-        "pyproject.toml of a project with licence=Apache-2.0",
+        "pyproject.toml of a project with licence=Apache-2.0, site=lanta",
     ),
     "template/README.md.jinja": (
-        "{{ 1 if site == 'desk' else nothing.at_all }}",
-        "a project of HEAD with site=lanta fails: UndefinedError: 'nothing' is undefined",
+        "{{ 1 if name == 'x' else nothing.at_all }}",
+        "site=lanta fails: UndefinedError: 'nothing' is undefined",
     ),
 }
 

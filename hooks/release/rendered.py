@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import tomllib
+from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any
 
@@ -22,11 +23,12 @@ HEAD_BYTES = 200
 
 
 def answers_to_try(questions: Questions) -> list[dict[str, Any]]:
-    """The defaults, each choice of each question, and other answers to all of them."""
-    tried: list[dict[str, Any]] = [{}]
-    for name in questions.asked:
-        tried += [{name: choice} for choice in questions.choices(name)[1:]]
-    return [*tried, questions.other_answers()]
+    """The defaults, each choice of every question (one of each at a time), and other texts."""
+    choices = {name: questions.choices(name) for name in questions.asked if questions.choices(name)}
+    rows = zip_longest(*choices.values())
+    named = [dict(zip(choices, row, strict=True)) for row in rows]
+    answered = [{name: choice for name, choice in row.items() if choice} for row in named]
+    return [{}, *answered, questions.other_answers()]
 
 
 def check_all(projects: Projects, questions: Questions) -> list[str]:

@@ -39,8 +39,9 @@ def update() -> str:
         UpdateError: no project here, uncommitted files, or copier refuses.
     """
     source, old = answer("_src_path"), answer("_commit")
-    if "://" not in source and not re.match(r"(gh:|gl:|git@)", source):
-        return f"nothing to do: the template is at {source}, which is no address to look at"
+    is_address = "://" in source or re.match(r"(gh:|gl:|git@)", source)
+    if not is_address and not Path(source).is_dir():
+        return f"nothing to do: there is no template at {source}"
     if run("git", "status", "--porcelain").stdout:
         raise UpdateError("there are uncommitted files; commit them, or type: git stash")
     checked = run("copier", "check-update", "--quiet")
