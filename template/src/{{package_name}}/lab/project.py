@@ -104,6 +104,8 @@ class Project:
             if (directory / f"{name}.yaml").is_file():
                 return directory / f"{name}.yaml"
             names |= {path.stem for path in directory.glob("*.yaml")}
+        if new := new_names("options").get(f"site/{name}"):
+            return self.site_file(new.removeprefix("site/"))
         raise LabError(f"no site {name!r}{nearest(name, names)}. Sites: {', '.join(sorted(names))}")
 
     @cached_property
@@ -115,6 +117,12 @@ class Project:
         raw |= site.get("paths") or {}
         raw |= config.get("paths") or {}
         return resolve_paths(raw, self.root)
+
+
+@cache
+def new_names(what: str) -> dict[str, Any]:
+    """The new names of `what`: settings or options, by their old ones."""
+    return read_yaml(LAB / "conf" / "renamed.yaml").get(what) or {}
 
 
 def site_of(config: dict[str, Any]) -> str:
