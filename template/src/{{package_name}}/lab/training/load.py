@@ -33,7 +33,7 @@ def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
         LabError: no such run or checkpoint, weights that today's code does not fit, or a trial that
             this project no longer has.
     """
-    project = Project.find()
+    project = Project.of_notebook()
     source = find_run(project.paths.runs, str(run))
     require_trial(source, project)
     task = build_task(OmegaConf.load(source.dir / "config.yaml"))
