@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-from ..config.gone_trials import PAGE
+from ..config.gone_trials import PAGE, current_names
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..project import Project
@@ -51,12 +51,13 @@ def rename_trial(project: Project, old: str, new: str) -> list[Path]:
         LabError: no such trial, or a name that cannot be used.
     """
     names = trial_names(project)
+    trials = project.source / "trials"
     renamed_by_hand = old not in names and new in names and old not in read_gone(project)
     if old not in names and not renamed_by_hand:
         raise LabError(f"no trial {old!r}{nearest(old, names)}. Trials: {', '.join(names)}")
     if not renamed_by_hand:
-        renamed_back = read_gone(project).get(new)
-        if not (renamed_back and renamed_back.new_name == old):
+        is_an_old_name = current_names(read_gone(project), trials).get(new) == old
+        if not is_an_old_name:
             require_new_name(project, new)
         trial_directory(project, old).rename(trial_directory(project, new))
     remove_lines(project, new)  # the name is in use again
