@@ -14,6 +14,7 @@ def test_make_check_passes(own_project):
     assert call(own_project, "git", "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_make_test_passes(own_project):
     assert " passed" in call(own_project, "make", "test")
     assert call(own_project, "git", "status", "--porcelain") == ""
