@@ -17,8 +17,12 @@ ROOT = Path(__file__).resolve().parents[4]
 TRIAL = re.compile(r"(?:^|/)trials/([a-z]\w*)/config\.yaml$")
 
 
-def main() -> int:
-    """Prints what to type for each trial that the commit deletes and TRIALS.md does not name."""
+def main(names: list[str]) -> int:
+    """Prints what to type for each trial that the commit deletes and TRIALS.md does not name.
+
+    Args:
+        names: files to be committed; git itself is asked for those that are deleted.
+    """
     gone = gone_trials(ROOT / PAGE)
     moved = moved_trials()
     for name in deleted_trials():
@@ -58,4 +62,4 @@ def staged(*options: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
