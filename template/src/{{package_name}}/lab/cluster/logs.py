@@ -11,6 +11,7 @@ from pathlib import Path
 from ..errors import LabError
 from ..project import Project
 from ..record.find import find_run
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.status import status_of
 from .job_states import job_state_of, require_job
@@ -32,7 +33,7 @@ def logs(
         LabError: no such run, it has no job, or its job has printed nothing yet.
     """
     project = project or Project.of_notebook()
-    of_run = find_run(project.paths.runs, str(run))
+    of_run = find_run(run_roots(project), str(run))
     require_job(of_run)
     path = of_run.dir / "job.log"
     if not path.exists():
@@ -59,7 +60,7 @@ def logs_command(project: Project, args: list[str]) -> int:
         help="only what rank N and the job script print",
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     job = require_job(run)
     log = LogReader(run.dir / "job.log", options.rank)
     if options.follow:

@@ -51,7 +51,8 @@ def runs(*filters: str, project: Project | None = None) -> list[dict[str, Any]]:
     from ..record.filters import filter_rows, parse_filter
     from ..record.flat_rows import flat_rows
     from ..record.index import read_rows
+    from ..record.roots import run_roots
 
     project = project or Project.of_notebook()
-    rows = read_rows(project.paths.runs, job_state_of())
+    rows = read_rows(run_roots(project), job_state_of())
     return flat_rows(filter_rows(rows, [parse_filter(text) for text in filters]))

@@ -23,6 +23,7 @@ from .find import find_run, run_parser
 from .frozen import unpack_code
 from .index import run_directories
 from .relocate import config_here
+from .roots import run_roots
 from .run import Run
 from .stretches import Stretch, is_finished, stretches_of
 
@@ -54,7 +55,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
-    original = find_run(project.paths.runs, options.run)
+    original = find_run(run_roots(project), options.run)
     print_environment_differences(original, project)
     repeat = run_with_code_of_today if options.today else run_again
     repeated = repeat(project, original)

@@ -20,6 +20,7 @@ from ..record.frozen import freeze_code
 from ..record.git import GitFailed
 from ..record.outcome import final_weights
 from ..record.ran import RanCode, imported_code
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.schema import Code
@@ -47,7 +48,7 @@ def eval_command(project: Project, args: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     options = parser.read(args)
     overrides = options.overrides
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     difference = difference_of_code(run, project)
     if difference and not options.today:
         print(f"lab: evaluates with the code of {run.id}, since {difference}", file=sys.stderr)

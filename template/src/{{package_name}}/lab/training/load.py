@@ -14,6 +14,7 @@ from ..errors import LabError
 from ..project import Project
 from ..record.find import find_run
 from ..record.outcome import final_weights
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.today import print_difference, require_trial
 from .build import build_task
@@ -35,8 +36,13 @@ def load(run: str | Path = "@last", checkpoint: str | None = None) -> nn.Module:
         LabError: no such run or checkpoint, weights that today's code does not fit, or a trial that
             this project no longer has.
     """
+<<<<<<< HEAD
     project = Project.of_notebook()
     source = find_run(project.paths.runs, str(run))
+=======
+    project = Project.find()
+    source = find_run(run_roots(project), str(run))
+>>>>>>> main
     require_trial(source, project)
     task = build_task(OmegaConf.load(source.dir / "config.yaml"))
     print_difference(source, project)

@@ -13,6 +13,7 @@ from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..project import Project
 from ..record.index import read_rows
+from ..record.roots import run_roots
 from .code import trial_directory, trial_path
 from .commit import commit_alone, has_in_head, last_commit_with, refuse_to_lose, users_git
 from .numbers import number_trials
@@ -85,7 +86,7 @@ def drop_trial(project: Project, name: str, why: str) -> str:
 
 def best_number(project: Project, name: str) -> str:
     """`val/loss 0.0312 in 5 runs`, or that there is none."""
-    rows = read_rows(project.paths.runs)
+    rows = read_rows(run_roots(project))
     numbers = number_trials(project, rows, [name])[name]
     if numbers.n_runs == 0:
         return "no runs"

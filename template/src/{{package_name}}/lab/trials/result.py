@@ -18,6 +18,7 @@ from ..record.filters import is_number
 from ..record.index import read_rows
 from ..record.outcome import COUNT_FIRST
 from ..record.repetitions import RepetitionKeys
+from ..record.roots import run_roots
 from ..record.schema import Row
 from ..record.settings import differing_settings, format_setting, value_of
 from ..record.table import format_mean
@@ -82,7 +83,7 @@ def result_table(project: Project, name: str, metric_name: str | None = None) ->
     Raises:
         LabError: no finished run of the trial has the metric.
     """
-    rows = rows_by_trial(read_rows(project.paths.runs)).get(name, [])
+    rows = rows_by_trial(read_rows(run_roots(project))).get(name, [])
     metric = metric_of(rows, metric_name)
     measured = measured_rows(rows, metric)
     if not measured:

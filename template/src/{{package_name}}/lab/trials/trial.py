@@ -9,6 +9,7 @@ from ..cluster.job_states import job_state_of
 from ..config.trial_names import trial_names
 from ..project import Project
 from ..record.index import read_rows
+from ..record.roots import run_roots
 from .code import trial_directory
 from .numbers import TrialNumbers, number_trials
 from .readme import read_readme
@@ -38,7 +39,7 @@ def read_trials(project: Project, metric: str | None = None) -> list[Trial]:
         metric: for all trials; by default each has its own.
     """
     names = trial_names(project)
-    rows = read_rows(project.paths.runs, job_state_of())
+    rows = read_rows(run_roots(project), job_state_of())
     numbers = number_trials(project, rows, names, metric)
     return [read_trial(project, name, names, numbers[name]) for name in names]
 
