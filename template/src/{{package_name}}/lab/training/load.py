@@ -36,13 +36,8 @@ def load(run: str | Path = "@last", checkpoint: str | None = None) -> nn.Module:
         LabError: no such run or checkpoint, weights that today's code does not fit, or a trial that
             this project no longer has.
     """
-<<<<<<< HEAD
     project = Project.of_notebook()
-    source = find_run(project.paths.runs, str(run))
-=======
-    project = Project.find()
     source = find_run(run_roots(project), str(run))
->>>>>>> main
     require_trial(source, project)
     task = build_task(OmegaConf.load(source.dir / "config.yaml"))
     print_difference(source, project)
