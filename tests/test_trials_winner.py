@@ -36,6 +36,20 @@ def test_moved_code_is_compared_with_the_old_run(tmp_path):
     assert "differs: val/loss" in lab(folder, *check, "--today", rc=1)
 
 
+def loaded_from(folder, run_id):
+    """The module of the model that `load` gives in a notebook."""
+    program = f"from myproj.lab import load; print(type(load({run_id!r})).__module__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment_of(folder),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 @pytest.mark.slow
 def test_a_model_moves_as_the_page_says(project, tmp_path):
     folder = equip(shutil.copytree(project, tmp_path / "myproj"))
@@ -48,16 +62,12 @@ def test_a_model_moves_as_the_page_says(project, tmp_path):
     call(folder, "lab", "check", "trial=baseline", "--no-batch")
     output = call(folder, "lab", "runs", "reproduce", run_id, "--today", "--check")
     assert f"{BITWISE} and so are the weights" in output
-    program = f"from myproj.lab import load; print(type(load({run_id!r})).__module__)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env=environment_of(folder),
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "myproj.cnn\n", done.stderr
+    assert loaded_from(folder, run_id) == "myproj.cnn"
     commit(folder, "Move the model")
+    call(folder, "lab", "trials", "rename", "baseline", "first")
+    assert loaded_from(folder, run_id) == "myproj.cnn"
+    git(folder, "reset", "-q", "--hard")
+    git(folder, "clean", "-q", "-fd", "src")
     replace_in(trial / "config.yaml", "_target_: .model.CNN", "_target_: ${package}.cnn.CNN")
     (trial / "model.py").unlink()
     call(folder, "lab", "check", "trial=baseline", "--no-batch")

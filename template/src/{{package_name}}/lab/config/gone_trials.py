@@ -52,6 +52,13 @@ def default_page() -> Path:
     return Path(os.environ.get(env.PROJECT) or LAB.parents[2]) / PAGE
 
 
+def name_of_today(trial: str) -> str:
+    """The name of a trial, or of trial/variant, after the renames in TRIALS.md."""
+    family, slash, variant = trial.partition("/")
+    names = current_names(gone_trials(), LAB.parent / "trials")
+    return names.get(family, family) + slash + variant
+
+
 def current_names(gone: dict[str, GoneTrial], trials: Path) -> dict[str, str]:
     """The name of today for each old name of a renamed trial; renames of renames are followed.
 
