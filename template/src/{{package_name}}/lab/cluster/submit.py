@@ -66,7 +66,7 @@ def submit(
     Raises:
         LabError: the settings, the frozen code, the budget or the site forbid it; nothing was sent.
     """
-    plan = plan_submission(project or Project.find(), list(overrides), command)
+    plan = plan_submission(project or Project.of_notebook(), list(overrides), command)
     return submit_plan(plan, SubmitOptions(why=why, batch=batch, allow=allow, yes=yes))
 
 

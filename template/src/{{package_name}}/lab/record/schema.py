@@ -200,6 +200,8 @@ class Row(Summary, total=False):
     """A run in a list of runs: its summary, its tags and where it is."""
 
     run_dir: str
+    commit: str | None  # of the snapshot
+    trial_tree: str | None  # git's hash of the trial's directory
     renamed_from: str | None  # the recorded id, when the directory has another name
     is_copied: NotRequired[bool]  # another directory in the list has the same recorded id
     tags: list[str]
