@@ -103,10 +103,9 @@ def space_of(written: dict[str, str], searched: list[str], fixed: list[str]) -> 
     Raises:
         LabError: there are none, or one has no values that can be searched.
     """
-    lines = [f"{key}={text}" for key, text in written.items()]
+    typed_keys = {line.partition("=")[0] for line in fixed}
+    lines = [f"{key}={text}" for key, text in written.items() if key not in typed_keys]
     settings = {setting.name: setting for setting in map(parse_setting, [*lines, *searched])}
-    for line in fixed:
-        settings.pop(line.partition("=")[0], None)
     if not settings:
         raise LabError(
             f"nothing to search: no setting has several values.\n{SYNTAX}.\n"

@@ -17,6 +17,7 @@ So it does not matter at which instant a worker was killed: whoever asks next lo
 from __future__ import annotations
 
 import math
+import sys
 from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
@@ -134,8 +135,11 @@ class Points:
             return age_s < SILENT_S
         return bool(lives)
 
-    def settle_own(self, number: int) -> None:
+    def settle_own(self, number: int) -> bool:
         """Decides about the point that this process has worked on, if it is still its own.
+
+        Returns:
+            Whether it was told as failed.
 
         Raises:
             OSError: the disk is full or read-only; the next worker decides then.
@@ -144,6 +148,7 @@ class Points:
             trial = self.trials()[number]
             if not trial.state.is_finished() and trial.user_attrs[WORKER] == process_facts():
                 self.settle(trial)
+            return self.trials()[number].state == TrialState.FAIL
 
     def settle(self, trial: FrozenTrial) -> None:
         """Decides about a running point by how its run ended; see the table above."""
@@ -151,7 +156,7 @@ class Points:
         run_dir = self.run_dir(trial)
         status = status_of(run_dir) if run_dir else "lost"
         if status in ("finished", "trained"):
-            self.tell(number, values_of(run_dir, self.sweep.definition.metrics))
+            self.tell(number, run_dir)
         elif PRUNED in trial.user_attrs:
             self.study.tell(number, state=TrialState.PRUNED)
         elif status in ("failed", "damaged"):
@@ -161,9 +166,16 @@ class Points:
         else:
             self.ask_again(trial)
 
-    def tell(self, number: int, values: list[float] | None) -> None:
+    def tell(self, number: int, run_dir: Path) -> None:
         """Tells the values of a point; as failed when one of them is missing or NaN."""
+        metrics = self.sweep.definition.metrics
+        values = values_of(run_dir, metrics)
         if values is None or any(math.isnan(value) for value in values):
+            names = ", ".join((read_json(run_dir / "summary.json") or {}).get("metrics", {}))
+            print(
+                f"lab: {run_dir.name} has no number as {' and '.join(metrics)}. It has: {names}",
+                file=sys.stderr,
+            )
             self.study.tell(number, state=TrialState.FAIL)
         else:
             self.study.tell(number, values)

@@ -19,7 +19,7 @@ from ..config.overrides import parse_overrides
 from ..errors import LabError
 
 SYNTAX = (
-    "Write a,b,c or choice(a,b,c), range(1,10), interval(0,1), int(interval(1,9)), "
+    "Write a,b,c or choice(a,b,c), range(1,10), interval(0,1), int(interval(1,9)),\n"
     "or with a logarithmic scale tag(log,interval(1e-5,1e-1))"
 )
 
@@ -106,10 +106,10 @@ def parse_setting(argument: str) -> Setting:
     """
     (override,) = parse_overrides([argument], one_run=False)
     if not override.is_sweep_override():
-        raise LabError(f"{argument!r} has one value, so there is nothing to search. {SYNTAX}")
+        raise LabError(f"{argument!r} has one value, so there is nothing to search.\n{SYNTAX}")
     key, text = override.get_key_element(), override.get_value_string()
     if text.startswith("glob("):
-        raise LabError(f"{argument!r}: a sweep takes no glob(). {SYNTAX}")
+        raise LabError(f"{argument!r}: a sweep takes no glob().\n{SYNTAX}")
     if override.is_choice_sweep():
         return list_of(override, key, text)
     sweep = override.value()
@@ -119,8 +119,9 @@ def parse_setting(argument: str) -> Setting:
             return Setting(key, text, interval(sweep, log))
         numbers = sorted(override.sweep_iterator())
         return Setting(key, text, steps(numbers, abs(sweep.step), log))
-    except (IndexError, ValueError) as error:
-        raise LabError(f"{argument!r} cannot be searched: {error}. {SYNTAX}") from error
+    except ValueError as error:
+        reason = str(error).rstrip(".")
+        raise LabError(f"{argument!r} cannot be searched: {reason}.\n{SYNTAX}") from error
 
 
 def list_of(override: Override, key: str, text: str) -> Setting:
@@ -147,9 +148,10 @@ def steps(numbers: list[int | float], step: float, log: bool) -> BaseDistributio
     """The numbers of a range.
 
     Raises:
-        IndexError: there are none.
-        ValueError: a logarithmic scale with steps.
+        ValueError: there are none, or a logarithmic scale with steps.
     """
+    if not numbers:
+        raise ValueError("the range is empty")
     if all(isinstance(number, int) for number in numbers):
         return IntDistribution(numbers[0], numbers[-1], log=log, step=int(step))
     return FloatDistribution(numbers[0], numbers[-1], log=log, step=step)

@@ -85,12 +85,11 @@ def work_on_next(sweep: Sweep, points: Points, objective: Objective) -> int:
     trial = points.take()
     if trial is None:
         return Ended.NO_POINT
-    ended = Ended.FAILED
     try:
         ended = objective(sweep, points, trial)
     finally:
-        points.settle_own(trial.number)
-    return ended
+        has_failed = points.settle_own(trial.number)
+    return Ended.FAILED if has_failed else ended
 
 
 def wait_for_point(pid: int) -> int:
