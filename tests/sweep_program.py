@@ -9,12 +9,13 @@ from pathlib import Path
 
 from myproj.lab.project import Project
 from myproj.lab.record.begin import begin_attempt
-from myproj.lab.record.create import RunRequest, create_run
+from myproj.lab.record.create import create_run
 from myproj.lab.record.metrics_file import MetricsLog
 from myproj.lab.record.run import Run
 from myproj.lab.sweep.folder import Sweep
-from myproj.lab.sweep.points import RUN, Ended, overrides_of
+from myproj.lab.sweep.points import RUN, Ended
 from myproj.lab.sweep.worker import work
+from sweep_request import request_of
 
 
 project = Project(Path(sys.argv[1]), "myproj")
@@ -42,18 +43,6 @@ def objective(sweep, points, trial):
     time.sleep(DURATION_S / 2)
     attempt.end("finished")
     return Ended.DONE
-
-
-def request_of(sweep, trial):
-    return RunRequest(
-        trial="baseline",
-        config_yaml=f"seed: 0\nparams: {dict(trial.params)}\n",
-        overrides=overrides_of(sweep, trial),
-        argv=["lab", "sweep"],
-        seed=0,
-        parent=sweep.id,
-        code={"commit": None, "dirty": None, "reason": "a test"},
-    )
 
 
 if __name__ == "__main__":

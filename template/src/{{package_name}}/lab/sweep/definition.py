@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from ..config.compose import Composition, compose
@@ -45,7 +46,7 @@ class Definition:
     sampler: str
     pruner: str | None
 
-    @property
+    @cached_property
     def settings(self) -> list[Setting]:
         return [parse_setting(line) for line in self.space]
 
