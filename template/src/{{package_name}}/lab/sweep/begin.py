@@ -15,7 +15,7 @@ from ..errors import LabError
 from ..project import Project
 from ..record.frozen import freeze_code
 from .definition import define_sweep, hash_of_code
-from .earlier import add_earlier_points
+from .earlier import add_earlier_points, find_origins
 from .folder import Sweep, make_sweep, sweep_directories
 from .points import N_POINTS, ORIGIN, Points
 from .space import Setting
@@ -37,6 +37,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
     plan = plan_submission(project, definition.overrides, ["sweep"])
     # On a login node the plan has chosen the site.
     definition = replace(definition, overrides=plan.points[0].overrides)
+    origins = find_origins(plan.runs, options.earlier)
     rules = base.config.record
     code = freeze_code(
         project,
@@ -49,7 +50,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
     code_hash = hash_of_code(project, code, base.trial)
     sweep = make_sweep(plan.runs, definition, code_hash, code, options.why, options.allow)
     points = Points(sweep)
-    add_earlier_points(project, points, base, options.earlier)
+    add_earlier_points(project, points, base, origins)
     plan_points(points, base.config.sweep.points)
     print_beginning(points)
     if points.n_open() == 0:

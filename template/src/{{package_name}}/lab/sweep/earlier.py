@@ -34,22 +34,30 @@ class EarlierRun:
     origin: str
 
 
-def add_earlier_points(project: Project, points: Points, base: Composition, words: list[str]) -> None:
-    """Adds the points that `words` name: ids of sweeps, or RUNS.
-
-    A run counts when it differs from the sweep's own points in nothing but the searched settings.
+def find_origins(runs: Path, words: list[str]) -> list[str]:
+    """Where earlier points come from: the whole ids of the sweeps that were named, and RUNS.
 
     Raises:
         LabError: there is no such sweep.
     """
-    if not words:
+    return [word if word == RUNS else find_sweep(runs, word).id for word in words]
+
+
+def add_earlier_points(
+    project: Project, points: Points, base: Composition, origins: list[str]
+) -> None:
+    """Adds the points of these sweeps, and with RUNS those of the earlier runs of the trial.
+
+    A run counts when it differs from the sweep's own points in nothing but the searched settings.
+    """
+    if not origins:
         return
     definition = points.sweep.definition
     distributions = {each.name: each.distribution for each in definition.settings}
     n_added = n_others = 0
     with points.lock:
         present = {trial.user_attrs.get(RUN) for trial in points.trials()}
-        for run in earlier_runs(points, words):
+        for run in earlier_runs(points, origins):
             name = str(run.run_dir.relative_to(points.sweep.runs))
             if name in present:
                 continue
@@ -72,17 +80,15 @@ def add_earlier_points(project: Project, points: Points, base: Composition, word
         print(f"{n_others} others have no such metric, or differ also in settings not searched")
 
 
-def earlier_runs(points: Points, words: list[str]) -> Iterator[EarlierRun]:
-    """The finished runs of the sweeps, or of the trial, that `words` name."""
+def earlier_runs(points: Points, origins: list[str]) -> Iterator[EarlierRun]:
+    """The finished runs of these sweeps, and with RUNS those of the trial."""
     sweep = points.sweep
-    sweeps = {find_sweep(sweep.runs, word).id for word in words if word != RUNS}
     for row in read_rows(sweep.runs):
-        is_finished = row["status"] in COUNT_FIRST
-        if not is_finished or row["parent"] == sweep.id:
+        if row["status"] not in COUNT_FIRST or row["parent"] == sweep.id:
             continue
-        if row["parent"] in sweeps:
+        if row["parent"] in origins:
             yield EarlierRun(Path(row["run_dir"]), row["parent"])
-        elif RUNS in words and row["trial"] == sweep.definition.trial:
+        elif RUNS in origins and row["trial"] == sweep.definition.trial:
             yield EarlierRun(Path(row["run_dir"]), RUNS)
 
 

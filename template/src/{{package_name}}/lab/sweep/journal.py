@@ -20,9 +20,7 @@ from .samplers import sampler_of
 RECORD_BEGIN = b'{"op_code"'
 
 
-def open_study(
-    journal: Path, lock: JournalLock, name: str, definition: Definition
-) -> optuna.Study:
+def open_study(journal: Path, lock: JournalLock, name: str, definition: Definition) -> optuna.Study:
     """The study of a sweep, which is created when it does not exist.
 
     Raises:

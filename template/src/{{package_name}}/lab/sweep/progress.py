@@ -57,9 +57,7 @@ def best_trials(points: Points) -> list[FrozenTrial]:
     directions = points.sweep.definition.directions
     if len(directions) > 1:
         return points.study.best_trials if complete else []
-    return sorted(
-        complete, key=lambda trial: trial.values[0], reverse=directions[0] == "maximize"
-    )
+    return sorted(complete, key=lambda trial: trial.values[0], reverse=directions[0] == "maximize")
 
 
 def format_best(points: Points, n: int) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,11 @@ def format_sweep(points: Any) -> list[str]:
     if record["why"]:
         lines.insert(1, f"why         {printable(record['why'])}")
     journal = os.path.relpath(sweep.journal)
-    return [*lines, f"plots: lab sweep show {sweep.id} --plot", f"live:  optuna-dashboard {journal}"]
+    return [
+        *lines,
+        f"plots: lab sweep show {sweep.id} --plot",
+        f"live:  optuna-dashboard {journal}",
+    ]
 
 
 def format_states(points: Any) -> str:
@@ -99,7 +104,7 @@ def format_cost(points: Any) -> str:
     rows = [row for row in read_rows(points.sweep.runs) if row["parent"] == points.sweep.id]
     hours = sum(row["seconds"] or 0 for row in rows) / HOUR_S
     gpu_hours = sum(row["gpu_seconds"] or 0 for row in rows) / HOUR_S
-    return f"{len(rows)} runs, {hours:.2f} hours, {gpu_hours:.2f} GPU-hours"
+    return f"{len(rows)} runs, {hours:.3g} hours, {gpu_hours:.3g} GPU-hours"
 
 
 def importances(points: Any) -> dict[str, dict[str, float]]:
@@ -110,14 +115,17 @@ def importances(points: Any) -> dict[str, dict[str, float]]:
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
     from optuna.trial import TrialState
 
+    warnings.simplefilter("ignore")  # it warns about what `sign` does
     n_settings = len(points.sweep.definition.space)
     if n_settings < 2 or len(points.trials(TrialState.COMPLETE)) < 2 * n_settings:
         return {}
     shares = {}
-    for n, metric in enumerate(points.sweep.definition.metrics):
+    definition = points.sweep.definition
+    for n, metric in enumerate(definition.metrics):
+        sign = -1 if definition.directions[n] == "maximize" else 1  # low is good for PED-ANOVA
 
-        def value_of(trial: Any, n: int = n) -> float:
-            return trial.values[n]
+        def value_of(trial: Any, n: int = n, sign: int = sign) -> float:
+            return sign * trial.values[n]
 
         shares[metric] = get_param_importances(
             points.study, evaluator=PedAnovaImportanceEvaluator(), target=value_of
