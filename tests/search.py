@@ -35,8 +35,7 @@ def make_search(project, *space, n_points=10, **changes):
 
 def start_worker(project, sweep, point_s=0.0):
     """A worker in a session of its own, so that a test can kill all of it."""
-    log = open(sweep.workers / f"test-{os.urandom(3).hex()}.log", "wb")
-    with log:
+    with open(sweep.workers / f"test-{os.urandom(3).hex()}.log", "wb") as log:
         return subprocess.Popen(
             [sys.executable, PROGRAM, project.root, sweep.dir, str(point_s)],
             env=os.environ | {"PYTHONPATH": str(SOURCE)},

@@ -17,7 +17,6 @@ from myproj.lab.sweep.points import RUN, Ended
 from myproj.lab.sweep.worker import work
 from sweep_request import request_of
 
-
 project = Project(Path(sys.argv[1]), "myproj")
 DURATION_S = float(sys.argv[3])
 

@@ -9,6 +9,7 @@ import time
 
 import optuna
 import pytest
+from conftest import SOURCE
 from myproj.lab.errors import Failed
 from myproj.lab.record.process import process_facts
 from myproj.lab.sweep import lock as lock_module
@@ -84,7 +85,6 @@ def test_the_lock_of_another_machine_is_removed_after_its_silence(points, monkey
 
 
 def test_a_lock_that_others_took_over_is_not_removed(tmp_path):
-    lock = JournalLock(tmp_path / "journal.log")
     later = tmp_path / "journal.log.lock"
     later.write_text("dead")
     sign = lock_module.sign_of_life(later)
@@ -108,8 +108,6 @@ def test_only_one_process_has_the_lock(tmp_path):
         "    with lock, lock:\n"
         "        path.write_text(str(int(path.read_text()) + 1))\n"
     )
-    from conftest import SOURCE
-
     variables = os.environ | {"PYTHONPATH": str(SOURCE)}
     words = [sys.executable, "-c", program, str(counter)]
     processes = [subprocess.Popen(words, env=variables) for _ in range(3)]

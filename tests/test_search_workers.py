@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from myproj.lab.sweep.begin import plan_points
-from myproj.lab.sweep.points import AGAIN, WORKER, Points
+from myproj.lab.sweep.points import AGAIN, Points
 from optuna.trial import TrialState
 from record_package import make_project
 from search import finished_runs, logs_of, make_search, start_worker

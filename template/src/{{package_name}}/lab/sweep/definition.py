@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from ..config.compose import Composition, compose
-from ..config.overrides import parse_overrides, typed_value
+from ..config.overrides import parse_overrides
 from ..errors import LabError, nearest
 from ..project import Project
 from ..record.git import Git

@@ -192,9 +192,9 @@ def along(simplex: list[Corner], share: float) -> Corner:
 def shrunk(simplex: list[Corner]) -> list[Corner]:
     """All corners half way to the best one."""
     best = simplex[0]
-    return [tuple((x + y) / 2 for x, y in zip(corner, best)) for corner in simplex]
+    return [tuple((x + y) / 2 for x, y in zip(corner, best, strict=True)) for corner in simplex]
 
 
 def edge_of(simplex: list[Corner]) -> float:
     """The largest extent of a simplex along one setting."""
-    return max(max(column) - min(column) for column in zip(*simplex))
+    return max(max(column) - min(column) for column in zip(*simplex, strict=True))

@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ..errors import LabError
 from ..machine.terminal import printable
 from ..project import Project
 from ..record.index import read_rows

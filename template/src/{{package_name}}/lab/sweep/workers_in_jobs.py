@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..cluster.job_states import job_state_of
 from ..cluster.plan import Plan, plan_of
-from ..cluster.send import Submitted, send_runs
+from ..cluster.send import send_runs
 from ..cluster.submit import SubmitOptions, check_points, pack_code, record_run, unpacked
 from ..cluster.submit_command import print_submitted
 from ..config.compose import Composition, compose
