@@ -68,13 +68,17 @@ def search_with_kills(project, n_workers, n_points, point_s):
     plan_points(points, n_points)
     worker = start_worker(project, points.sweep)
     assert worker.wait(TIMEOUT_S) == 0, logs_of(points.sweep)
-    require_each_once(points, n_points)
+    return points
 
 
 def test_killed_workers_and_torn_lines_lose_and_double_no_point(project):
-    search_with_kills(project, n_workers=3, n_points=12, point_s=0.1)
+    points = search_with_kills(project, n_workers=3, n_points=12, point_s=0.1)
+    require_each_once(points, 12)
+    assert points.take() is None
 
 
 @pytest.mark.slow
 def test_four_workers_of_fifty_points_each(project):
-    search_with_kills(project, n_workers=4, n_points=200, point_s=0.1)
+    points = search_with_kills(project, n_workers=4, n_points=200, point_s=0.1)
+    require_each_once(points, 200)
+    assert points.take() is None

@@ -14,6 +14,7 @@ from ..cluster.plan import plan_submission
 from ..errors import LabError
 from ..project import Project
 from ..record.frozen import freeze_code
+from ..record.roots import record_root, run_roots
 from .definition import define_sweep, hash_of_code
 from .earlier import add_earlier_points, find_origins
 from .folder import Sweep, make_sweep, sweep_directories
@@ -37,7 +38,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
     plan = plan_submission(project, definition.overrides, ["sweep"])
     # On a login node the plan has chosen the site.
     definition = replace(definition, overrides=plan.points[0].overrides)
-    origins = find_origins(plan.runs, options.earlier)
+    origins = find_origins(run_roots(project), options.earlier)
     rules = base.config.record
     code = freeze_code(
         project,
@@ -48,6 +49,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
         allow=options.allow,
     )
     code_hash = hash_of_code(project, code, base.trial)
+    record_root(project, plan.runs)
     sweep = make_sweep(plan.runs, definition, code_hash, code, options.why, options.allow)
     points = Points(sweep)
     add_earlier_points(project, points, base, origins)
@@ -133,5 +135,5 @@ def print_beginning(points: Points) -> None:
 
 def sweeps_of_other_code(sweep: Sweep) -> list[str]:
     """The ids of the sweeps that differ in nothing but their code."""
-    others = [Sweep.open(path) for path in sweep_directories(sweep.runs) if path != sweep.dir]
+    others = [Sweep.open(path) for path in sweep_directories([sweep.runs]) if path != sweep.dir]
     return [other.id for other in others if other.definition == sweep.definition]

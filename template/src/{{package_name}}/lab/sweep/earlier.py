@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..config.resolve import resolve
 from ..project import Project
 from ..record.index import read_rows
 from ..record.outcome import COUNT_FIRST
+from ..record.roots import run_roots
 from .folder import find_sweep
 from .points import ORIGIN, RUN, Points, values_of
 from .pruning import CALLBACK
@@ -34,13 +36,13 @@ class EarlierRun:
     origin: str
 
 
-def find_origins(runs: Path, words: list[str]) -> list[str]:
+def find_origins(roots: list[Path], words: list[str]) -> list[str]:
     """Where earlier points come from: the whole ids of the sweeps that were named, and RUNS.
 
     Raises:
         LabError: there is no such sweep.
     """
-    return [word if word == RUNS else find_sweep(runs, word).id for word in words]
+    return [word if word == RUNS else find_sweep(roots, word).id for word in words]
 
 
 def add_earlier_points(
@@ -57,8 +59,8 @@ def add_earlier_points(
     n_added = n_others = 0
     with points.lock:
         present = {trial.user_attrs.get(RUN) for trial in points.trials()}
-        for run in earlier_runs(points, origins):
-            name = str(run.run_dir.relative_to(points.sweep.runs))
+        for run in earlier_runs(run_roots(project), points, origins):
+            name = os.path.relpath(run.run_dir, points.sweep.runs)
             if name in present:
                 continue
             values = values_of(run.run_dir, definition.metrics)
@@ -80,10 +82,10 @@ def add_earlier_points(
         print(f"{n_others} others have no such metric, or differ also in settings not searched")
 
 
-def earlier_runs(points: Points, origins: list[str]) -> Iterator[EarlierRun]:
+def earlier_runs(roots: list[Path], points: Points, origins: list[str]) -> Iterator[EarlierRun]:
     """The finished runs of these sweeps, and with RUNS those of the trial."""
     sweep = points.sweep
-    for row in read_rows(sweep.runs):
+    for row in read_rows(roots):
         if row["status"] not in COUNT_FIRST or row["parent"] == sweep.id:
             continue
         if row["parent"] in origins:

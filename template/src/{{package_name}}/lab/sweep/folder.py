@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -109,29 +110,29 @@ def write_once(path: Path, record: dict[str, Any]) -> None:
         temporary.unlink()
 
 
-def sweep_directories(runs: Path) -> list[Path]:
-    """The directories of all sweeps, newest first."""
-    paths = [file.parent for file in (runs / SWEEPS).glob("*/sweep.json")]
+def sweep_directories(roots: Sequence[Path]) -> list[Path]:
+    """The directories of all sweeps in all roots of runs, newest first."""
+    paths = [file.parent for root in roots for file in (root / SWEEPS).glob("*/sweep.json")]
     return sorted(paths, key=lambda path: (path / "sweep.json").stat().st_mtime, reverse=True)
 
 
-def find_sweep(runs: Path, word: str | None) -> Sweep:
+def find_sweep(roots: Sequence[Path], word: str | None) -> Sweep:
     """The sweep that `word` is or begins; without a word the newest.
 
     Raises:
         LabError: there is none, or there are several.
     """
-    directories = sweep_directories(runs)
-    if not directories:
+    directories = {path.name: path for path in sweep_directories(roots)}
+    names = list(directories)
+    if not names:
         raise LabError(
-            f"there are no sweeps in {runs} yet. "
+            f"there are no sweeps in {roots[0]} yet. "
             "Make one: lab sweep trial=baseline optimizer.lr=1e-3,3e-4"
         )
     if word is None:
-        return Sweep.open(directories[0])
-    names = [path.name for path in directories]
+        return Sweep.open(directories[names[0]])
     matches = [word] if word in names else [name for name in names if name.startswith(word)]
     if len(matches) != 1:
         problem = f"{word!r} means {len(matches)} sweeps" if matches else f"no sweep {word!r}"
         raise LabError(f"{problem}{nearest(word, names)}. Sweeps: {', '.join(names[:8])}")
-    return Sweep.open(runs / SWEEPS / matches[0])
+    return Sweep.open(directories[matches[0]])

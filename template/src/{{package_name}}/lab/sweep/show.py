@@ -14,6 +14,7 @@ from typing import Any
 from ..machine.terminal import printable
 from ..project import Project
 from ..record.index import read_rows
+from ..record.roots import run_roots
 from .start import require_optuna
 
 N_BEST = 5
@@ -47,7 +48,7 @@ def show_command(project: Project, args: list[str]) -> int:
     from .folder import find_sweep
     from .points import Points
 
-    points = Points(find_sweep(project.paths.runs, options.sweep))
+    points = Points(find_sweep(run_roots(project), options.sweep))
     if options.json:
         print(json.dumps(as_data(points)))
         return 0
@@ -100,7 +101,7 @@ def format_states(points: Any) -> str:
 
 def format_cost(points: Any) -> str:
     """Hours and GPU-hours of the sweep's runs, failed ones too."""
-    rows = [row for row in read_rows(points.sweep.runs) if row["parent"] == points.sweep.id]
+    rows = [row for row in read_rows([points.sweep.runs]) if row["parent"] == points.sweep.id]
     hours = sum(row["seconds"] or 0 for row in rows) / HOUR_S
     gpu_hours = sum(row["gpu_seconds"] or 0 for row in rows) / HOUR_S
     return f"{len(rows)} runs, {hours:.3g} hours, {gpu_hours:.3g} GPU-hours"
