@@ -13,7 +13,6 @@ from conftest import SOURCE
 from myproj.lab.errors import Failed
 from myproj.lab.record.process import process_facts
 from myproj.lab.sweep import lock as lock_module
-from myproj.lab.sweep.lock import JournalLock
 from myproj.lab.sweep.points import Points
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock

@@ -60,7 +60,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
         return 0
     if plan.site.scheduler == "local":
         return search_here(project, points, base, code)
-    return search_in_jobs(points, plan, base, code)
+    return search_in_jobs(points, plan, base, code, options.yes)
 
 
 def plan_points(points: Points, n_points: int) -> None:

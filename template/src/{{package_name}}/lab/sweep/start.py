@@ -43,6 +43,9 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
         help="begin with the points of another sweep; 'runs': those of earlier runs of the trial",
     )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
+    parser.add_argument(
+        "--yes", action="store_true", help="send jobs though they may use more than the budget"
+    )
     return parser.read(args)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..cluster.budget import check_budget
 from ..cluster.job_states import job_state_of
 from ..cluster.plan import Plan, plan_of
 from ..cluster.send import send_runs
@@ -17,13 +18,18 @@ from ..record.status import status_of
 from .points import Points
 
 
-def search_in_jobs(points: Points, plan: Plan, base: Composition, code: Code) -> int:
+def search_in_jobs(
+    points: Points, plan: Plan, base: Composition, code: Code, yes: bool = False
+) -> int:
     """Sends a job array of workers, of which job.throttle run at a time; returns at once.
 
     Workers of an earlier call that still run or wait count too.
 
+    Args:
+        yes: send them though they may use more than the budget.
+
     Raises:
-        LabError: the frozen code fails its check, or the scheduler refuses.
+        LabError: the frozen code fails its check, or the scheduler or the budget refuses.
     """
     sweep = points.sweep
     n_alive = n_living_workers(points)
@@ -38,6 +44,7 @@ def search_in_jobs(points: Points, plan: Plan, base: Composition, code: Code) ->
     job = ["job.name=sweep"] if plan.request.name == "sweep" else []
     worker = compose(plan.project, [*plan.points[0].overrides, *job])
     plan = plan_of(plan.project, [worker] * n_jobs, command)
+    check_budget(plan, None, yes)
     with unpacked(plan, code, plan.runs / STORE) as frozen:
         check_points(replace(plan, points=[base], trains=True), code, frozen, batch=True)
         archive = pack_code(plan.runs, code, frozen)
