@@ -6,7 +6,6 @@ Needs root; `make test-cluster` runs it.
 
 import json
 from collections import Counter
-from pathlib import Path
 
 from myproj.lab.record.atomic import read_json
 from slurm_jobs import (  # noqa: F401
@@ -33,10 +32,15 @@ def n_done(lab):
     return result["n_points"] - result["n_open"]
 
 
-def workers_of(lab):
-    """The run directory and the record of each worker."""
-    paths = sorted(lab.folder.glob("runs/command/*/run.json"))
-    return [(path.parent, read_json(path)) for path in paths]
+def working(lab):
+    """The run directories of the workers that have begun."""
+    return sorted(
+        path.parents[2] for path in lab.folder.glob("runs/command/*/attempts/1/start.json")
+    )
+
+
+def job_id(run_dir):
+    return read_json(run_dir / "run.json")["job"]["id"]
 
 
 def sweep(lab):
@@ -47,12 +51,13 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab):
     output = sweep(lab)
     assert output.count("job ") >= 4
     assert "0 of 16 points are done" in output
-    (_, first), (preempted_dir, second), *_ = workers_of(lab)
-    assert "%3" in Path(first["job"]["script"]).read_text(), "the throttle"
-    wait_until(lambda: n_done(lab) >= 2, "two points")
+    (script,) = lab.folder.glob("runs/command/*/job.sh")
+    assert "--array=0-3%3" in script.read_text(), "the throttle"
+    wait_until(lambda: n_done(lab) >= 2 and len(working(lab)) >= 2, "two points")
+    killed, preempted, *_ = working(lab)
     # one worker is preempted in the middle of a point, another is killed with all it started
-    slurm("scancel", "--batch", "--signal=USR2", second["job"]["id"])
-    slurm("scancel", "--signal=KILL", first["job"]["id"])
+    slurm("scancel", "--batch", "--signal=USR2", job_id(preempted))
+    slurm("scancel", "--full", "--signal=KILL", job_id(killed))
     journal = lab.folder / "runs/sweeps" / shown(lab)["sweep_id"] / "journal.log"
     with open(journal, "ab") as file:
         file.write(b'{"op_code":6,"worker_id":"torn","trial_')
@@ -62,7 +67,8 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab):
         sweep(lab)
         wait_until(lambda: n_done(lab) == N_POINTS, "the last points", 600)
         wait_until(lambda: not slurm("squeue", "--noheader").strip(), "the end of all jobs", 600)
-    assert "requeue" in (preempted_dir / "job.log").read_text()
+    assert read_json(killed / "summary.json") is None, "it was killed"
+    assert "requeue" in (preempted / "job.log").read_text()
     result = shown(lab)
     seeds = Counter(
         point["params"]["seed"] for point in result["points"] if point["state"] == "complete"
