@@ -77,7 +77,7 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     attempt = begin_attempt(run, project, command=command) if rank == 0 else None
     try:
         # this process listens for the signals; one that it ignored would stay ignored in the child
-        process = subprocess.Popen(command, env=command_environment())
+        process = subprocess.Popen(command, env=command_environment(run.dir))
     except OSError as error:
         if attempt:
             attempt.end("failed", exception=error)
@@ -86,15 +86,18 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
         signal.signal(signum, lambda number, frame: process.send_signal(signal.SIGTERM))
     code = process.wait()
     if attempt:
-        attempt.end(status_of_code(code), exit_code=code, signal=-code if code < 0 else None)
+        asks_again = (run.dir / "requeue").exists()
+        status = "interrupted" if asks_again else status_of_code(code)
+        attempt.end(status, exit_code=code, signal=-code if code < 0 else None)
     return code if code >= 0 else 128 - code
 
 
-def command_environment() -> dict[str, str]:
+def command_environment(run_dir: Path) -> dict[str, str]:
     """The environment of the job without its run, and with the commands of this Python first."""
     environment = dict(os.environ)
     environment.pop(env.RUN_DIR, None)
     environment.pop(env.ATTEMPT, None)
+    environment[env.COMMAND_RUN_DIR] = str(run_dir)
     python_dir = Path(sys.executable).parent
     environment["PATH"] = f"{python_dir}{os.pathsep}{environment.get('PATH', '')}"
     return environment
