@@ -16,6 +16,7 @@ from ..config.overrides import parse_overrides, sweep_points, typed_value
 from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import Project
+from ..record.initial_weights import with_fixed_weights
 from .request import Request
 from .site import Site, load_site, site_of_host
 from .site_rules import build_request
@@ -72,6 +73,8 @@ def plan_submission(
         if site:
             print(f"lab: this is a login node of {site}, so site={site}", file=sys.stderr)
             points = [compose(project, [*point.overrides, f"site={site}"]) for point in points]
+    runs = Path(points[0].config.paths.runs)
+    points = [with_fixed_weights(point, runs, project.root) for point in points]
     return plan_of(project, points, command)
 
 

@@ -21,6 +21,7 @@ from .index import read_row
 from .json_lines import read_lines
 from .metrics_file import read_metrics
 from .outcome import COUNT_FIRST, deciding_attempt, final_weights
+from .recorded_weights import format_weights, recorded_weights
 from .run import Run
 from .schema import Row
 from .snapshot import format_code
@@ -86,12 +87,14 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
     record = run.record
     environment = record["env"]
     packages = f"{environment.get('n_packages')} packages"
+    weights = recorded_weights(run)
     notes = [entry.get("note") for entry in read_lines(run.dir / "notes.jsonl")]
     return [
         ("why", record["why"]),
         ("tags", " ".join(row["tags"])),
         *(("note", note) for note in notes),
         ("parent", record["parent"]),
+        ("init_from", format_weights(weights) if weights else None),
         ("settings", " ".join(record["command"].get("overrides", []))),
         ("by", f"{record['who']} on {record['host']}, {record['created']}"),
         ("code", format_code(record["code"])),

@@ -14,6 +14,7 @@ from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .identity import identity_problems
 from .recorded_data import find_recorded_data, verify_data
+from .recorded_weights import find_recorded_weights, recorded_weights
 from .run import Run
 from .verify_code import check_code
 from .verify_files import Part, check_record, check_settings
@@ -57,7 +58,7 @@ def find_problems(run: Run, root: Path) -> list[str]:
 
 def check_parts(run: Run, root: Path) -> list[Part]:
     """Every part of a run, compared with its record."""
-    return [
+    parts = [
         check_code(run, root),
         check_settings(run),
         check_record(run),
@@ -65,6 +66,9 @@ def check_parts(run: Run, root: Path) -> list[Part]:
         check_checkpoints(run),
         check_data(run, root),
     ]
+    if recorded_weights(run):
+        parts.append(check_initial_weights(run))
+    return parts
 
 
 def list_problems(parts: list[Part]) -> list[str]:
@@ -88,6 +92,19 @@ def check_data(run: Run, root: Path) -> Part:
     if "path" not in run.data:
         return Part("data", unchecked=["not checked, its fingerprint names no file or folder"])
     return Part("data", data_problems(run, root))
+
+
+def check_initial_weights(run: Run) -> Part:
+    """Whether the weights that a run started from are where they were, or near, and the same."""
+    part = Part("initial weights")
+    if recorded_weights(run)["sha256"] is None:
+        part.unchecked.append("not recorded, since the run has not loaded them")
+        return part
+    try:
+        find_recorded_weights(run, run.runs)
+    except NotComparable as error:
+        part.problems.append(str(error))
+    return part
 
 
 def data_problems(run: Run, root: Path) -> list[str]:

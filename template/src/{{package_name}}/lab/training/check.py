@@ -102,6 +102,7 @@ def check_batch(composition: Composition) -> CheckResult:
     from .build import build_data, build_task, callbacks_without_monitor
     from .check_classes import check_classes
     from .final_test import why_no_test
+    from .initialise import check_initial_weights
     from .means import LogMeans
     from .no_effect import NoEffect
     from .settings import apply_settings, resolve_settings
@@ -112,7 +113,9 @@ def check_batch(composition: Composition) -> CheckResult:
     apply_settings(config)
     data = build_data(config)
     check_classes(config, data)
-    task = accelerate(build_task(config), config)
+    task = build_task(config)
+    check_initial_weights(task, config)
+    task = accelerate(task, config)
     no_effect = NoEffect(config, composition.overrides)
     callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect]
     trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
