@@ -16,6 +16,7 @@ from ..config.overrides import parse_overrides, sweep_points, typed_value
 from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import Project
+from ..record.each import Inputs
 from ..record.initial_weights import with_fixed_weights
 from .request import Request
 from .site import Site, load_site, site_of_host
@@ -46,6 +47,7 @@ class Plan:
     runs: Path
     scratch: Path
     trains: bool
+    inputs: list[Inputs] | None = None  # of a command over files: those of each point
 
     def trial_of(self, point: Composition) -> str:
         """The trial under which a run of this point is recorded."""
@@ -64,6 +66,17 @@ def plan_submission(
     Raises:
         LabError: the settings are wrong, or the site's rules forbid the request.
     """
+    return plan_of(project, compose_points(project, overrides, command), command)
+
+
+def compose_points(
+    project: Project, overrides: list[str], command: list[str] | None
+) -> list[Composition]:
+    """Every point of a submission; see `plan_submission`.
+
+    Raises:
+        LabError: the settings are wrong.
+    """
     typed = parse_overrides(overrides, one_run=False)
     if command is not None and typed_value(typed, "trial") is None:
         overrides = [f"trial={_any_trial(project)}", *overrides]
@@ -74,8 +87,7 @@ def plan_submission(
             print(f"lab: this is a login node of {site}, so site={site}", file=sys.stderr)
             points = [compose(project, [*point.overrides, f"site={site}"]) for point in points]
     runs = Path(points[0].config.paths.runs)
-    points = [with_fixed_weights(point, runs, project.root) for point in points]
-    return plan_of(project, points, command)
+    return [with_fixed_weights(point, runs, project.root) for point in points]
 
 
 def plan_of(project: Project, points: list[Composition], command: list[str] | None = None) -> Plan:

@@ -23,6 +23,7 @@ from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project, read_yaml
 from .atomic import sha256, write_file
 from .bundle import STORE, link_bundles
+from .each import INPUTS, Inputs
 from .environment import read_environment
 from .frozen import check_frozen_directory, freeze_code
 from .index import read_rows
@@ -58,6 +59,7 @@ class RunRequest:
     checkpoints: Path | None = None  # root for checkpoints that shall not lie in the run directory
     code: Code | None = None  # what `freeze_code` returned, when that was done before
     job: dict[str, Any] | None = None  # of a run that is submitted
+    inputs: Inputs | None = None  # of a command over files
     init_from: InitialWeights | None = None  # what `create_run` found for `init_from`
 
 
@@ -186,7 +188,9 @@ def create_run_dir(folder: Path) -> RunDirectory:
 
 
 def write_run_files(staging: Path, request: RunRequest, packages: list[str]) -> None:
-    """Writes config.yaml, overrides.txt and env.txt."""
+    """Writes config.yaml, overrides.txt, env.txt and, for a command over files, inputs.json."""
+    if request.inputs:
+        write_file(staging / INPUTS, request.inputs.text())
     write_file(staging / "config.yaml", request.config_yaml)
     write_file(staging / "overrides.txt", "".join(f"{line}\n" for line in request.overrides))
     write_file(staging / "env.txt", "".join(f"{line}\n" for line in packages))

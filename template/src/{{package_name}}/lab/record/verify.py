@@ -13,12 +13,15 @@ from .changes import list_changes
 from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .identity import identity_problems
-from .recorded_data import find_recorded_data, verify_data
+from .json_lines import read_lines
+from .recorded_data import content_hash, find_recorded_data, verify_data
 from .recorded_weights import find_recorded_weights, recorded_weights
 from .run import Run
 from .verify_code import check_code
 from .verify_files import Part, check_record, check_settings
 from .verify_results import check_checkpoints, check_metrics
+
+PREDICTIONS = "predictions.jsonl"  # a row for each `lab predict`
 
 
 def verify_command(project: Project, args: list[str]) -> int:
@@ -68,6 +71,8 @@ def check_parts(run: Run, root: Path) -> list[Part]:
     ]
     if recorded_weights(run):
         parts.append(check_initial_weights(run))
+    if (run.dir / PREDICTIONS).exists():
+        parts.append(check_predictions(run, root))
     return parts
 
 
@@ -104,6 +109,19 @@ def check_initial_weights(run: Run) -> Part:
         find_recorded_weights(run, run.runs)
     except NotComparable as error:
         part.problems.append(str(error))
+    return part
+
+
+def check_predictions(run: Run, root: Path) -> Part:
+    """Whether the files of `lab predict` hold what the newest row about each of them says."""
+    part = Part("predictions")
+    newest = {row.get("path"): row for row in read_lines(run.dir / PREDICTIONS)}
+    for name, row in newest.items():
+        path = run.dir / str(name)
+        if not path.exists():
+            part.unchecked.append(f"{path} is gone")
+        elif content_hash(path, Project(root, PACKAGE)) != row.get("sha256"):
+            part.problems.append(f"{path} was changed")
     return part
 
 
