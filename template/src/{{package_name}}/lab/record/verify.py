@@ -120,7 +120,7 @@ def check_predictions(run: Run, root: Path) -> Part:
         path = run.dir / str(name)
         if not path.exists():
             part.unchecked.append(f"{path} is gone")
-        elif content_hash(path, Project(root, PACKAGE)) != row.get("sha256"):
+        elif content_hash(path, Project(root, PACKAGE)) != row.get("content_sha256"):
             part.problems.append(f"{path} was changed")
     return part
 

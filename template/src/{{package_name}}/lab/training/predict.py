@@ -36,7 +36,7 @@ class Predictions:
     """A file of predictions, as predictions.jsonl of its run holds it."""
 
     path: str  # from the directory of the run, or absolute
-    sha256: str  # of the content, as `lab data verify` prints it
+    content_sha256: str  # of the samples, as `lab data verify` prints it
     n: int  # samples
     fields: dict[str, str]  # type and shape of a sample's value
     checkpoint: str
@@ -145,7 +145,7 @@ def predict(
         return None
     return Predictions(
         path=place_of(target, run),
-        sha256=written.sha256,
+        content_sha256=written.sha256,
         n=written.n,
         fields=written.fields,
         checkpoint=checkpoint,
