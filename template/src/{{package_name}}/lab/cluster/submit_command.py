@@ -28,15 +28,13 @@ def submit_command(project: Project, args: list[str]) -> None:
     settings, command = split_command(args)
     chosen = parse_arguments(settings)
     plan = plan_of_arguments(project, chosen, command)
-    if plan is None:
-        return
-    if chosen.dry_run:
+    if plan and chosen.dry_run:
         print(dry_run(plan))
         return
     options = SubmitOptions(
         why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes
     )
-    submitted = submit_plan(plan, options)
+    submitted = submit_plan(plan, options) if plan else []
     if chosen.json:
         print(json_of(submitted))
     else:
@@ -140,7 +138,7 @@ def format_size(plan: Plan) -> str:
     return f"{n_runs} x [{one_job}], {n_runs * request.gpu_hours:,.1f} GPU-hours"
 
 
-def print_submitted(plan: Plan, submitted: list[Submitted]) -> None:
+def print_submitted(plan: Plan | None, submitted: list[Submitted]) -> None:
     """Prints job, run and log of each run, and when the first is expected to start."""
     if not submitted:
         return
