@@ -51,7 +51,7 @@ def test_every_name_of_a_run_may_have_a_checkpoint_behind_it(own, reference, che
     source = train(own)
     (source.checkpoints / "best.ckpt").write_bytes(b"best weights")
     train(own, metrics={"val/loss": 9.0})
-    found = resolve_weights(reference.format(id=source.id), own.paths.runs, own.root)
+    found = resolve_weights(reference.format(id=source.id), own)
     assert found["source"] == f"{source.id}:{checkpoint}"
     assert found["path"] == str(source.checkpoints / f"{checkpoint}.ckpt")
 
@@ -60,11 +60,11 @@ def test_a_file_is_found_from_here_and_from_the_project(own, tmp_path, monkeypat
     name = "it's = $one.safetensors"
     (own.root / name).write_bytes(b"weights")
     monkeypatch.chdir(tmp_path)
-    found = resolve_weights(name, own.paths.runs, own.root)
+    found = resolve_weights(name, own)
     assert found["source"] == found["path"] == str(own.root / name)
     assert found["run"] is None
     (tmp_path / name).write_bytes(b"nearer")
-    assert resolve_weights(name, own.paths.runs, own.root)["path"] == str(tmp_path / name)
+    assert resolve_weights(name, own)["path"] == str(tmp_path / name)
     from myproj.lab.config.overrides import parse_overrides, typed_value
 
     assert typed_value(parse_overrides([override_for(name)]), "init_from") == name
@@ -73,7 +73,7 @@ def test_a_file_is_found_from_here_and_from_the_project(own, tmp_path, monkeypat
 def test_a_checkpoint_that_is_named_by_its_file_has_its_run_in_the_record(own):
     source = train(own)
     file = source.dir / "checkpoints/last.ckpt"
-    found = resolve_weights(str(file), own.paths.runs, own.root)
+    found = resolve_weights(str(file), own)
     assert (found["run"], found["checkpoint"]) == (source.id, "last")
 
 
@@ -103,7 +103,7 @@ def test_a_job_may_wait_for_the_run_that_makes_its_weights(own):
     begin_attempt(source, own)
     (source.checkpoints / "last.ckpt").write_bytes(b"not the last one")
     asked = request(config_yaml=f"seed: 0\ninit_from: {source.id}\n", job={"site": "x"})
-    fixed = fix_weights(asked, own.paths.runs, own.root)
+    fixed = fix_weights(asked, own)
     assert fixed.init_from["source"] == f"{source.id}:last"
     assert fixed.init_from["sha256"] is None, "it will be another file when the job begins"
 
@@ -118,7 +118,7 @@ def test_verify_and_reproduce_name_weights_that_changed_or_are_gone(own, capsys)
     os.rename(last, source.checkpoints / "finished.ckpt")
     last.write_bytes(b"of an extension of the run")
     kept = source.checkpoints / "finished.ckpt"
-    assert find_recorded_weights(run, own.paths.runs) == kept
+    assert find_recorded_weights(run, own) == kept
     kept.unlink()
     for words, change in [("have changed", lambda: None), ("are gone", last.unlink)]:
         change()

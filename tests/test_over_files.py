@@ -119,7 +119,7 @@ def test_a_task_that_is_stopped_goes_on_where_it_was(own, files, tmp_path):
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 143, said
     assert {Path(file.path) for file in done_files(run.dir)} == {paths[0]}
-    waiting = files_to_submit(own.root / "runs", command, find_files([str(files / "*.wav")]))
+    waiting = files_to_submit([own.root / "runs"], command, find_files([str(files / "*.wav")]))
     assert {Path(file.path).name for file in waiting} == {*NAMES} - {paths[0].name}
 
 
@@ -130,17 +130,20 @@ def test_a_changed_file_is_another_one_and_a_queued_one_is_not_sent_twice(own, f
     process = start_rank(own, run, command)
     assert process.wait(timeout=120) == 0
     queued = create(
-        own, trial="command", inputs=Inputs(command, find_files([str(paths[2])])), job={"sending": True}
+        own,
+        trial="command",
+        inputs=Inputs(command, find_files([str(paths[2])])),
+        job={"sending": True},
     )
     assert queued.record["files"]["inputs.json"]
     found = find_files([str(path) for path in paths])
-    assert files_to_submit(own.root / "runs", command, found) == []
+    assert files_to_submit([own.root / "runs"], command, found) == []
     assert "of 3 files 2 are done and 1 queued or running" in capsys.readouterr().err
     paths[0].write_text("edited since")
     found = find_files([str(path) for path in paths])
-    changed = files_to_submit(own.root / "runs", command, found)
+    changed = files_to_submit([own.root / "runs"], command, found)
     assert [file.path for file in changed] == [str(paths[0])]
-    other = files_to_submit(own.root / "runs", ["true", "{}", "other"], found)
+    other = files_to_submit([own.root / "runs"], ["true", "{}", "other"], found)
     assert len(other) == 3, "another command has done nothing yet"
 
 

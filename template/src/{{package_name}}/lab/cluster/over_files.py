@@ -6,12 +6,14 @@ from __future__ import annotations
 import glob
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import LabError
 from ..project import Project
 from ..record.each import PLACE, InputFile, Inputs, progress_of
+from ..record.roots import run_roots
 from .job_states import job_state_of
 from .plan import Plan, compose_points, plan_of
 
@@ -47,8 +49,7 @@ def plan_over_files(
             "--each takes one value of each setting. Call it once for each of the others."
         )
     files = find_files(over_files.patterns)
-    runs = Path(points[0].config.paths.runs)
-    waiting = files_to_submit(runs, command, files)
+    waiting = files_to_submit(run_roots(project), command, files)
     batches = [
         waiting[start : start + over_files.per_task]
         for start in range(0, len(waiting), over_files.per_task)
@@ -104,12 +105,14 @@ def find_files(patterns: list[str]) -> list[InputFile]:
     return [InputFile.of(path) for path in sorted(paths)]
 
 
-def files_to_submit(runs: Path, command: list[str], files: list[InputFile]) -> list[InputFile]:
+def files_to_submit(
+    roots: Sequence[Path], command: list[str], files: list[InputFile]
+) -> list[InputFile]:
     """The files that the command has not run for, and that no job has yet; says how many have.
 
     A file that was changed since counts as another one.
     """
-    progress = progress_of(runs, command, job_state_of())
+    progress = progress_of(roots, command, job_state_of())
     waiting = [file for file in files if file not in progress.done | progress.pending]
     n_done = len(progress.done & set(files))
     n_pending = len(progress.pending & set(files) - progress.done)

@@ -86,8 +86,7 @@ def compose_points(
         if site:
             print(f"lab: this is a login node of {site}, so site={site}", file=sys.stderr)
             points = [compose(project, [*point.overrides, f"site={site}"]) for point in points]
-    runs = Path(points[0].config.paths.runs)
-    return [with_fixed_weights(point, runs, project.root) for point in points]
+    return [with_fixed_weights(point, project) for point in points]
 
 
 def plan_of(project: Project, points: list[Composition], command: list[str] | None = None) -> Plan:

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import LabError
 from ..project import Project
 from ..record.index import run_directories
+from ..record.roots import run_roots
 from ..record.status import status_of
 from .job_states import job_state_of
 
@@ -59,7 +60,7 @@ def offline_runs(project: Project) -> list[Path]:
     """Directories of offline W&B runs that have ended and were not uploaded, oldest first."""
     job_state = job_state_of()
     folders = []
-    for run_dir in map(Path, run_directories(project.paths.runs)):
+    for run_dir in map(Path, run_directories(*run_roots(project))):
         waiting = [
             file.parent
             for file in run_dir.glob("wandb/offline-run-*/*.wandb")

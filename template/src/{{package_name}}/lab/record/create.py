@@ -31,6 +31,7 @@ from .initial_weights import ASKS, resolve_weights, with_source
 from .order import next_order_unix_ms, order_of
 from .packages import installed_packages
 from .process import process_facts, user
+from .roots import record_root
 from .run import SCHEMA, Run
 from .schema import Code, InitialWeights, RunRecord
 from .seal import write_sealed
@@ -86,7 +87,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
         OSError: the disk is full or read-only; nothing of the run is left.
     """
     check_frozen_directory()
-    request = fix_weights(request, runs, project.root)
+    request = fix_weights(request, project)
     request = hide_in_request(request)
     if not request.allow:
         refuse_tokens_in_request(request)
@@ -108,6 +109,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
         record["order_unix_ms"] = next_order_unix_ms(runs, lambda: newest_order_unix_ms(runs))
         record = write_sealed(directory.staging / "run.json", record)
         create_checkpoint_dir(directory, request.checkpoints)
+        record_root(project, runs)
         os.rename(directory.staging, directory.final)
     except BaseException:
         shutil.rmtree(directory.staging, ignore_errors=True)
@@ -115,13 +117,13 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     return Run(directory.final, record, code)
 
 
-def fix_weights(request: RunRequest, runs: Path, root: Path) -> RunRequest:
+def fix_weights(request: RunRequest, project: Project) -> RunRequest:
     """The request with an `init_from` that means the same for ever, and what it names now."""
     if not ASKS.search(request.config_yaml):
         return request
     reference = str(settings_of_yaml(request.config_yaml)["init_from"])
     # A job may wait for the run that makes them.
-    weights = resolve_weights(reference, runs, root, may_come=request.job is not None)
+    weights = resolve_weights(reference, project, may_come=request.job is not None)
     config_yaml = with_source(request.config_yaml, weights["source"])
     return replace(request, config_yaml=config_yaml, init_from=weights)
 
@@ -139,7 +141,7 @@ def hide_in_request(request: RunRequest) -> RunRequest:
 
 def newest_order_unix_ms(runs: Path) -> int:
     """The place of the newest recorded run in the order of runs; 0 before the first."""
-    return max((order_of(row) for row in read_rows(runs)), default=0)
+    return max((order_of(row) for row in read_rows([runs])), default=0)
 
 
 def refuse_tokens_in_request(request: RunRequest) -> None:

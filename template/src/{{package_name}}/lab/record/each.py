@@ -8,7 +8,7 @@ command came to an end with. A file is the same as long as its path, size and ti
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,10 @@ class Progress:
     pending: set[InputFile]  # of runs that are queued or running
 
 
-def progress_of(runs: Path, command: list[str], job_state_of: JobStateOf) -> Progress:
+def progress_of(roots: Sequence[Path], command: list[str], job_state_of: JobStateOf) -> Progress:
     """What the runs of a command over files have done."""
     progress = Progress(set(), set())
-    for directory in runs_over_files(runs):
+    for directory in runs_over_files(roots):
         inputs = Inputs.read(directory)
         if inputs is None or inputs.command != command:
             continue
@@ -95,8 +95,8 @@ def progress_of(runs: Path, command: list[str], job_state_of: JobStateOf) -> Pro
     return progress
 
 
-def runs_over_files(runs: Path) -> Iterator[Path]:
+def runs_over_files(roots: Sequence[Path]) -> Iterator[Path]:
     """The directories of runs that have an inputs.json."""
-    for directory in map(Path, run_directories(runs)):
+    for directory in map(Path, run_directories(*roots)):
         if (directory / INPUTS).exists():
             yield directory

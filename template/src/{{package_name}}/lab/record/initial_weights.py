@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import LabError
 from ..machine.hub import SCHEME, HubFile, find_cached
+from ..project import Project
 from .atomic import read_json, sha256
 from .find import find_run
+from .outcome import final_weights
+from .roots import run_roots
 from .schema import InitialWeights
 from .status import UNENDED, status_of
 
@@ -30,15 +33,12 @@ CHECKPOINTS = ("best", "last", "previous", "finished")
 ASKS = re.compile(r"^init_from: (?!null$)", re.MULTILINE)
 
 
-def resolve_weights(
-    reference: str, runs: Path, root: Path, *, may_come: bool = False
-) -> InitialWeights:
+def resolve_weights(reference: str, project: Project, *, may_come: bool = False) -> InitialWeights:
     """What `init_from` means now.
 
     Args:
         reference: RUN, RUN:CHECKPOINT, a file, or hf:ORG/MODEL.
-        runs: root of all runs.
-        root: of the project; a relative path is looked up in the current directory, then there.
+        project: a relative path is looked up in the current directory, then in its root.
         may_come: accept a checkpoint that is not there yet, of a run that has not ended.
 
     Raises:
@@ -48,9 +48,9 @@ def resolve_weights(
         wanted, path = find_cached(HubFile.parse(reference))
         return describe_file(path, source=str(wanted))
     if reference.endswith(SUFFIXES):
-        path = existing_file(reference, root)
+        path = existing_file(reference, project.root)
         return describe_file(path, source=str(path))
-    return weights_of_run(reference, runs, may_come)
+    return weights_of_run(reference, project, may_come)
 
 
 def existing_file(text: str, root: Path) -> Path:
@@ -80,7 +80,7 @@ def describe_file(path: Path, source: str) -> InitialWeights:
     }
 
 
-def weights_of_run(reference: str, runs: Path, may_come: bool) -> InitialWeights:
+def weights_of_run(reference: str, project: Project, may_come: bool) -> InitialWeights:
     """The entry of a record for RUN or RUN:CHECKPOINT.
 
     Raises:
@@ -88,8 +88,9 @@ def weights_of_run(reference: str, runs: Path, may_come: bool) -> InitialWeights
     """
     word, _, checkpoint = reference.rpartition(":")
     if checkpoint not in CHECKPOINTS:
-        word, checkpoint = reference, "last"
-    run = find_run(runs, word)
+        word, checkpoint = reference, None
+    run = find_run(run_roots(project), word)
+    checkpoint = checkpoint or final_weights(run.checkpoints).stem
     path = run.checkpoints / f"{checkpoint}.ckpt"
     source = f"{run.id}:{checkpoint}"
     status = status_of(run.dir)
@@ -124,7 +125,7 @@ def _content_of(path: Path, mtime_ns: int, size_bytes: int, inode: int) -> str:
 
 
 def with_fixed_weights(
-    composition: Composition, runs: Path, root: Path, *, may_come: bool = True
+    composition: Composition, project: Project, *, may_come: bool = True
 ) -> Composition:
     """A composition whose `init_from` means the same for ever; see `resolve_weights`."""
     typed = composition.config.get("init_from")
@@ -132,7 +133,7 @@ def with_fixed_weights(
         return composition
     from omegaconf import OmegaConf  # slow, and few runs start from weights
 
-    source = resolve_weights(str(typed), runs, root, may_come=may_come)["source"]
+    source = resolve_weights(str(typed), project, may_come=may_come)["source"]
     return replace(
         composition,
         config=OmegaConf.merge(composition.config, {"init_from": source}),

@@ -7,9 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import LabError, NotComparable
+from ..project import Project
 from .attempt_files import read_attempts
 from .find import find_run
 from .initial_weights import content_of, resolve_weights
+from .roots import run_roots
 from .run import Run
 from .schema import InitialWeights
 
@@ -22,14 +24,14 @@ def recorded_weights(run: Run) -> InitialWeights | None:
     return run.record.get("init_from")
 
 
-def find_recorded_weights(run: Run, runs: Path) -> Path:
+def find_recorded_weights(run: Run, project: Project) -> Path:
     """The file that a run started from, by its content, wherever it lies now.
 
     Raises:
         NotComparable: it is gone, or has another content.
     """
     recorded = recorded_weights(run)
-    places = places_of(recorded, runs)
+    places = places_of(recorded, project)
     # A run that was extended keeps its earlier weights under another name.
     others = [path for place in places for path in sorted(place.parent.glob("*.ckpt"))]
     for path in [*places, *others]:
@@ -45,15 +47,15 @@ def find_recorded_weights(run: Run, runs: Path) -> Path:
     raise NotComparable(f"{what} are gone: {recorded['path']} is no file; {expected}")
 
 
-def places_of(recorded: InitialWeights, runs: Path) -> list[Path]:
+def places_of(recorded: InitialWeights, project: Project) -> list[Path]:
     """Where the recorded file may lie, the likeliest place first; there may be none."""
     places = []
     with suppress(LabError):
         if recorded["run"]:
-            checkpoints = find_run(runs, recorded["run"]).checkpoints
+            checkpoints = find_run(run_roots(project), recorded["run"]).checkpoints
             places.append(checkpoints / f"{recorded['checkpoint']}.ckpt")
         else:
-            places.append(Path(resolve_weights(recorded["source"], runs, runs.parent)["path"]))
+            places.append(Path(resolve_weights(recorded["source"], project)["path"]))
     return list(dict.fromkeys([*places, Path(recorded["path"])]))
 
 

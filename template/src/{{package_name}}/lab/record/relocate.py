@@ -93,8 +93,8 @@ def place_weights(project: Project, original: Run, sections: dict[str, Any]) -> 
     recorded = recorded_weights(original)
     if recorded is None:
         return
-    file = find_recorded_weights(original, project.paths.runs)
-    if file != places_of(recorded, project.paths.runs)[0]:
+    file = find_recorded_weights(original, project)
+    if file != places_of(recorded, project)[0]:
         sections["init_from"] = str(file)
 
 

@@ -16,6 +16,7 @@ from .identity import identity_problems
 from .json_lines import read_lines
 from .recorded_data import content_hash, find_recorded_data, verify_data
 from .recorded_weights import find_recorded_weights, recorded_weights
+from .roots import run_roots
 from .run import Run
 from .verify_code import check_code
 from .verify_files import Part, check_record, check_settings
@@ -39,12 +40,12 @@ def verify_command(project: Project, args: list[str]) -> int:
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     if options.other:
-        other = find_run(project.paths.runs, options.other)
+        other = find_run(run_roots(project), options.other)
         return compare_results(run, other, options.tolerance)
     parts = check_parts(run, project.root)
-    problems = identity_problems(run, project.paths.runs) + list_problems(parts)
+    problems = identity_problems(run, run_roots(project)) + list_problems(parts)
     remarks = [f"{part.name}: {line}" for part in parts for line in part.unchecked]
     remarks += [f"note: {change}" for change in list_changes(run.record, read_attempts(run.dir))]
     if problems:
@@ -70,7 +71,7 @@ def check_parts(run: Run, root: Path) -> list[Part]:
         check_data(run, root),
     ]
     if recorded_weights(run):
-        parts.append(check_initial_weights(run))
+        parts.append(check_initial_weights(run, root))
     if (run.dir / PREDICTIONS).exists():
         parts.append(check_predictions(run, root))
     return parts
@@ -99,14 +100,14 @@ def check_data(run: Run, root: Path) -> Part:
     return Part("data", data_problems(run, root))
 
 
-def check_initial_weights(run: Run) -> Part:
+def check_initial_weights(run: Run, root: Path) -> Part:
     """Whether the weights that a run started from are where they were, or near, and the same."""
     part = Part("initial weights")
     if recorded_weights(run)["sha256"] is None:
         part.unchecked.append("not recorded, since the run has not loaded them")
         return part
     try:
-        find_recorded_weights(run, run.runs)
+        find_recorded_weights(run, Project(root, PACKAGE))
     except NotComparable as error:
         part.problems.append(str(error))
     return part

@@ -52,8 +52,7 @@ def load_initial_weights(task: L.LightningModule, config: DictConfig, run: Run) 
     """
     if config.get("init_from") is None or whole_checkpoint(run.checkpoints):
         return {}
-    root = Project.find().root
-    weights = resolve_weights(str(config.init_from), Path(config.paths.runs), root)
+    weights = resolve_weights(str(config.init_from), Project.find())
     recorded = run.record.get("init_from") or {}
     if recorded.get("sha256") not in (None, weights["sha256"]):
         raise NotComparable(
@@ -71,9 +70,7 @@ def check_initial_weights(task: L.LightningModule, config: DictConfig) -> None:
     """
     if config.get("init_from") is None:
         return
-    root = Project.find().root
-    runs = Path(config.paths.runs)
-    weights = resolve_weights(str(config.init_from), runs, root, may_come=True)
+    weights = resolve_weights(str(config.init_from), Project.find(), may_come=True)
     if weights["sha256"] is None:
         print(f"init_from: not checked, {weights['run']} has not ended", flush=True)
         return

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from pathlib import Path
 
 from ..config.compose import compose
 from ..config.overrides import sweep_points
@@ -27,8 +26,7 @@ def train_points(project: Project, options: argparse.Namespace) -> int:
     for point in sweep_points(options.overrides):
         composition = compose(project, point)
         # Now: for a later point, @last would be the run of an earlier one.
-        runs = Path(composition.config.paths.runs)
-        points.append(with_fixed_weights(composition, runs, project.root).overrides)
+        points.append(with_fixed_weights(composition, project, may_come=False).overrides)
     print(
         f"{len(points)} runs, one after the other on this machine. "
         f"As one job array: lab submit {' '.join(options.overrides)}"

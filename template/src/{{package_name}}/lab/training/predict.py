@@ -18,7 +18,9 @@ from ..config.resolve import load_dotenv, resolve
 from ..project import Project
 from ..record.atomic import sha256
 from ..record.find import RUN_HELP, find_run
+from ..record.outcome import final_weights
 from ..record.ran import RanCode, imported_code
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.seal import append_sealed
@@ -47,7 +49,7 @@ class Predictions:
 
 def predict_command(project: Project, args: list[str]) -> int:
     options = parse_arguments(args)
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     code = code_to_run(run, project, options.today, "predicts")
     if code is None:
         words = [str(run.dir) if word == options.run else word for word in args]
@@ -57,7 +59,8 @@ def predict_command(project: Project, args: list[str]) -> int:
     recorded = read_recorded(run.dir / "config.yaml")
     config = resolve(with_changes(recorded, options.overrides, MAY_CHANGE, ADVICE))
     target = Path(options.to).absolute() if options.to else None
-    predictions = predict(config, run, options.checkpoint, options.split, target)
+    checkpoint = options.checkpoint or final_weights(run.checkpoints).stem
+    predictions = predict(config, run, checkpoint, options.split, target)
     if predictions is None:
         return 0
     same = code.get("commit") == run.record["code"].get("commit")
@@ -81,7 +84,9 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
         RUN_HELP,
     )
     parser.add_argument(
-        "--checkpoint", default="last", metavar="NAME", help="last (default), best or previous"
+        "--checkpoint",
+        metavar="NAME",
+        help="last, best or previous; default: that of the recorded numbers",
     )
     parser.add_argument(
         "--to", metavar="FILE", help=f"the file to write; otherwise in {DIRECTORY}/ of the run"

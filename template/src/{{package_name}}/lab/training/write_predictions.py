@@ -20,7 +20,6 @@ from ..hdf5.file_layout import Layout
 from ..hdf5.merge import ROW, merge_parts
 from ..hdf5.writer import write_fields
 from ..machine.ranks import discover
-from .ddp import cluster_environment
 from .prediction_writer import PredictionWriter
 from .trainer import plain_trainer
 
@@ -59,7 +58,6 @@ def run_prediction(
         Failed: samples are missing.
         DataFileError: a sample came twice, or the file cannot be written.
     """
-    ranks = discover()
     writer = PredictionWriter(provenance["run"])
     trainer = plain_trainer(
         config,
@@ -68,8 +66,7 @@ def run_prediction(
         logger=False,
         enable_checkpointing=False,
         callbacks=[writer],
-        num_nodes=ranks.n_nodes,
-        plugins=[cluster_environment(ranks)],
+        num_nodes=discover().n_nodes,
     )
     with ExitStack() as stack:
         if trainer.is_global_zero:
