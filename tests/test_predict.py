@@ -159,10 +159,8 @@ def test_other_data_without_labels_and_without_splits(home, rich):
     ("words", "expected"),
     [
         (["split=vla"], "has no split 'vla'; did you mean: val"),
-        (["data.path=missing.h5"], "no data file missing.h5"),
         (["data.file=new.h5"], "did you mean: data.path"),
         (["optimizer.lr=1"], "lab predict takes split=NAME"),
-        (["--checkpoint", "worst"], "has no checkpoint 'worst'"),
     ],
 )
 def test_a_mistake_is_told(home, rich, words, expected):
