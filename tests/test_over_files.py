@@ -172,3 +172,13 @@ def test_what_makes_no_sense_is_told(overrides, command, per_task, words):
 def test_a_pattern_without_files_is_told(tmp_path):
     with pytest.raises(LabError, match="matches no file"):
         find_files([str(tmp_path / "*.wav")])
+
+
+def test_a_program_that_is_not_there_is_told(own, files):
+    command = ["no-such-program", "{}"]
+    run = run_over(own, command, [files / NAMES[0]])
+    process = start_rank(own, run, command)
+    assert process.wait(timeout=120) == 1
+    end = json.loads((run.dir / "attempts/1/end.json").read_text())
+    assert end["status"] == "failed"
+    assert "No such file" in end["exception"]["line"]

@@ -17,7 +17,7 @@ from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import Project
 from ..record.each import Inputs
-from ..record.initial_weights import with_fixed_weights
+from ..record.initial_weights import with_fixed_weights, without_weights
 from .request import Request
 from .site import Site, load_site, site_of_host
 from .site_rules import build_request
@@ -86,6 +86,8 @@ def compose_points(
         if site:
             print(f"lab: this is a login node of {site}, so site={site}", file=sys.stderr)
             points = [compose(project, [*point.overrides, f"site={site}"]) for point in points]
+    if command is not None:
+        return [without_weights(point) for point in points]
     return [with_fixed_weights(point, project) for point in points]
 
 
@@ -149,7 +151,12 @@ def python_in_job(site: Site) -> list[str]:
 
 def plan_nodes(project: Project, overrides: list[str]) -> Plan:
     """The plan of `lab doctor --nodes`: its program on every rank, ten minutes at most."""
-    defaults = [f"trial={_any_trial(project)}", "job.time=00:10:00", "job.name=doctor"]
+    defaults = [
+        f"trial={_any_trial(project)}",
+        "init_from=null",
+        "job.time=00:10:00",
+        "job.name=doctor",
+    ]
     plan = plan_submission(project, [*defaults, *overrides])
     program = [*python_in_job(plan.site), "-m", f"{project.package}.lab.cluster.node_check"]
     return replace(plan, command=program, trains=False)

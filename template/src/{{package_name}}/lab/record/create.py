@@ -27,7 +27,7 @@ from .each import INPUTS, Inputs
 from .environment import read_environment
 from .frozen import check_frozen_directory, freeze_code
 from .index import read_rows
-from .initial_weights import ASKS, resolve_weights, with_source
+from .initial_weights import ASKS, resolve_weights, yaml_with_source
 from .order import next_order_unix_ms, order_of
 from .packages import installed_packages
 from .process import process_facts, user
@@ -124,7 +124,7 @@ def fix_weights(request: RunRequest, project: Project) -> RunRequest:
     reference = str(settings_of_yaml(request.config_yaml)["init_from"])
     # A job may wait for the run that makes them.
     weights = resolve_weights(reference, project, may_come=request.job is not None)
-    config_yaml = with_source(request.config_yaml, weights["source"])
+    config_yaml = yaml_with_source(request.config_yaml, weights["source"])
     return replace(request, config_yaml=config_yaml, init_from=weights)
 
 

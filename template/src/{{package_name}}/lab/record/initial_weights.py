@@ -131,18 +131,30 @@ def with_fixed_weights(
     typed = composition.config.get("init_from")
     if typed is None:
         return composition
+    source = resolve_weights(str(typed), project, may_come=may_come)["source"]
+    fixed = with_source(composition, source)
+    return replace(fixed, overrides=[*composition.overrides, override_for(source)])
+
+
+def without_weights(composition: Composition) -> Composition:
+    """A composition for something that trains nothing."""
+    if composition.config.get("init_from") is None:
+        return composition
+    return with_source(composition, None)
+
+
+def with_source(composition: Composition, source: str | None) -> Composition:
+    """A composition with another `init_from`."""
     from omegaconf import OmegaConf  # slow, and few runs start from weights
 
-    source = resolve_weights(str(typed), project, may_come=may_come)["source"]
     return replace(
         composition,
         config=OmegaConf.merge(composition.config, {"init_from": source}),
-        yaml=with_source(composition.yaml, source),
-        overrides=[*composition.overrides, override_for(source)],
+        yaml=yaml_with_source(composition.yaml, source),
     )
 
 
-def with_source(config_yaml: str, source: str) -> str:
+def yaml_with_source(config_yaml: str, source: str | None) -> str:
     """A recorded configuration with another `init_from`."""
     from omegaconf import OmegaConf
 
