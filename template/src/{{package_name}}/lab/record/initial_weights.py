@@ -132,6 +132,8 @@ def with_fixed_weights(
     if typed is None:
         return composition
     source = resolve_weights(str(typed), project, may_come=may_come)["source"]
+    if source == typed:
+        return composition
     fixed = with_source(composition, source)
     return replace(fixed, overrides=[*composition.overrides, override_for(source)])
 
