@@ -14,7 +14,12 @@ from .run import Run
 from .seal import AFTER, KEY, is_sealed
 
 SETTINGS = ("config.yaml", "overrides.txt")
-LINES = ("notes.jsonl", "evaluations.jsonl")  # files whose every line holds a hash
+LINES = (
+    "notes.jsonl",
+    "evaluations.jsonl",
+    "predictions.jsonl",
+    "each.jsonl",
+)  # files whose every line holds a hash
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ IGNORED_WARNINGS = (
     "isinstance.treespec",
     "srun",
     "heckpoint directory",
+    "infer the batch indices",
 )
 
 
