@@ -7,6 +7,7 @@ It is plain files and plain git.
 COMMANDS = [
     ("snapshot", "freeze the working tree, print the commit", "snapshot:snapshot_command"),
     ("runs table", "mean ± deviation over seeds, as text, Markdown, LaTeX", "table:table_command"),
+    ("runs plot", "curves of runs, with characters or as a picture", "plot:plot_command"),
     ("runs diff", "what two runs have different", "diff:diff_command"),
     ("runs code", "write the frozen code of a run", "code:code_command"),
     ("runs verify", "is a run as recorded, or two runs the same?", "verify:verify_command"),
