@@ -31,6 +31,10 @@ NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script i
 STOP_STEP = "LAB_STOP_STEP"  # optimizer steps after which this attempt saves and ends: that of the
 # run that it repeats ended there
 
+# What a command of notify=command is told
+EVENT = "LAB_EVENT"  # finished, trained, failed, interrupted or idle
+SUBJECT = "LAB_SUBJECT"  # one line: project, trial, run and event
+
 # Which job this process belongs to
 JOB = "LAB_JOB"  # the scheduler's id of the job
 INDEX = "LAB_INDEX"  # which run of a job array, counted from 0

@@ -21,8 +21,8 @@ def cost_line(run_dir: Path) -> str:
     energy_j = total_of(attempts, "energy_j")
     ends = [attempt.end for attempt in attempts]
     parts = [
-        f"{hours:.2f} h",
-        f"{gpu_hours:.2f} GPU-hours",
+        f"{hours:.3f} h",
+        f"{gpu_hours:.3f} GPU-hours",
         f"peak memory {largest(ends, 'peak_memory_bytes') / GB:.2f} GB",
     ]
     if largest(ends, "peak_gpu_bytes"):

@@ -137,6 +137,8 @@ class Bar(TQDMProgressBar):
     def init_train_tqdm(self) -> Tqdm:
         bar = super().init_train_tqdm()
         bar.leave = False
+        # Without the time and rate of an epoch, so that the facts fit into 80 columns.
+        bar.bar_format = "{desc}:{bar}| {n_fmt}/{total_fmt}{postfix}"
         return bar
 
     def on_train_epoch_start(self, trainer: L.Trainer, *args: Any) -> None:

@@ -28,6 +28,7 @@ from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.today import has_trial
 from .multirun import train_points
+from .notify import check_notify, notify_end
 from .resume_point import whole_checkpoint
 
 # What an attempt may do differently from the run's first.
@@ -66,6 +67,7 @@ def train_command(project: Project, args: list[str]) -> int:
     else:
         composition = compose(project, options.overrides)
     config = composition.config
+    check_notify(config, project)
     request = RunRequest(
         trial=composition.trial,
         config_yaml=composition.yaml,
@@ -150,6 +152,7 @@ def train_attempt(
     finally:
         if recording and recording.has_started:
             print(cost_line(run.dir), flush=True)
+            notify_end(config, run, project)
     return 0
 
 

@@ -20,6 +20,7 @@ from .continuation import Continuation
 from .ddp import BuffersAgree, NodeFacts, cluster_environment, strategy_for
 from .finders import FoundBatchSize, without_finders
 from .health import Health
+from .idle_watch import IdleWatch
 from .lightning_internals import Internals
 from .loggers import build_loggers
 from .means import LogMeans
@@ -78,6 +79,7 @@ def build_trainer(
         *build_progress(config.log, own_callbacks, means, watch),
         found_batch_size,
         NodeFacts(run, attempt),
+        IdleWatch(config, run),
         PlainLoaders(config.seed),
         *resumed,
         StretchCallback(run.dir, attempt, preemption),
