@@ -57,16 +57,20 @@ def copy_template(folder, answers_only=False):
 
 
 SLOWEST_FILES = (
-    "bench",
-    "signals",
-    "settings",
     "training_ends",
     "training",
-    "cluster_local",
-    "setup",
-    "record_crash",
     "project",
+    "hdf5_processes",
     "hdf5_resume",
+    "record_reproduce",
+    "update",
+    "signals",
+    "training_resume",
+    "exact",
+    "profile",
+    "bench",
+    "failures",
+    "setup",
 )
 IMPORT_TORCH = ("train", "resume", "eval", "check", "bench", "data")  # commands that do
 

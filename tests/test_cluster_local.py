@@ -73,6 +73,7 @@ def status(sent):
     return json.loads(file.read_text())["status"] if file.exists() else None
 
 
+@pytest.mark.slow
 def test_a_detached_job_can_be_seen_and_cancelled(lab):
     lab("data", "pack", "digits")
     sent = submit(lab, *slow(0.5))
@@ -108,6 +109,7 @@ def test_the_runs_of_an_array_go_one_after_the_other(lab):
     assert not killed.exists()  # what a killed job left in memory is cleared by the next
 
 
+@pytest.mark.slow
 def test_the_time_limit_ends_a_job(lab):
     words = ["submit", *SETTINGS, "job.time=20", "--json", "--", "sleep", "600"]
     sent = json_of(call(lab.folder, sys.executable, "-c", SHORT_LIMITS, *words))
@@ -115,6 +117,7 @@ def test_the_time_limit_ends_a_job(lab):
     assert status(sent) in ("interrupted", "failed")
 
 
+@pytest.mark.slow
 def test_a_forecast_above_the_budget_is_not_sent_unless_meant(lab):
     lab("data", "pack", "digits")
     settings = ["trial=baseline", "trainer=cpu", "trainer.max_epochs=2"]

@@ -9,15 +9,14 @@ import torch
 from myproj.lab.bench import chronometer
 from myproj.lab.bench.bench_file import bench_path, read_bench
 from myproj.lab.bench.forecast import (
-    check_budget,
-    forecast_from_bench,
     forecast_training,
     format_forecast,
+    print_forecast,
 )
 from myproj.lab.bench.peaks import peak_tflops
 from myproj.lab.bench.result import BenchResult, Measurement, MemoryBytes, Spread, StageTimes
 from myproj.lab.bench.verdict import list_findings
-from myproj.lab.errors import LabError, Refused
+from myproj.lab.errors import LabError
 from omegaconf import OmegaConf
 
 SHARES = {"load": 0.1, "forward": 0.3, "backward": 0.4, "optimizer": 0.1, "other": 0.1}
@@ -123,26 +122,22 @@ def test_another_gpu_is_the_ratio_of_the_peaks():
     assert peak_tflops("cpu", "32-true") is None
 
 
-def test_a_forecast_above_the_budget_is_refused_unless_meant(tmp_path, capsys):
-    config = settings(gpu_hours=0.5)
-    config = OmegaConf.merge(config, WIDE, {"paths": {"runs": str(tmp_path)}})
+def test_a_forecast_is_printed_for_what_was_benched(tmp_path, capsys):
+    config = OmegaConf.merge(settings(), WIDE, {"paths": {"runs": str(tmp_path)}})
     tree, day_s = "f" * 40, 86400
-    check_budget([config], tree, day_s)
-    assert forecast_from_bench(config, tree) is None, "not benched"
+    assert print_forecast([config], tree, day_s) == [None], "not benched"
     path = bench_path(config, tree)
     path.parent.mkdir()
     path.write_text(json.dumps(BENCH.as_json()))
     assert path.parent.name == "wide+low"
     assert capsys.readouterr().err == ""
-    check_budget([config], tree, day_s)
-    assert forecast_from_bench(config, tree).gpu_hours < 0.5
+    (forecast,) = print_forecast([config], tree, day_s)
+    assert forecast.gpu_hours < 0.5
     assert capsys.readouterr().err.startswith("forecast: 0:18:28 on 1 x NVIDIA A100")
-    check_budget([config], tree, limit_s=600)
-    assert "that is longer than job.time: 0:10:00" in capsys.readouterr().err
-    with pytest.raises(Refused, match=r"0\.616 GPU-hours; budget.gpu_hours is 0\.5.*--yes"):
-        check_budget([config] * 2, tree, day_s)
-    check_budget([config] * 2, tree, day_s, yes=True)
-    assert "the longest of 2 runs; all: 0.616 GPU-hours" in capsys.readouterr().err
+    print_forecast([config] * 2, tree, limit_s=600)
+    said = capsys.readouterr().err
+    assert "the longest of 2 runs; all: 0.616 GPU-hours" in said
+    assert "that is longer than job.time: 0:10:00" in said
     config.optimizer.lr, config.trainer.max_epochs = 0.2, 100
     assert bench_path(config, tree) == path, "neither changes the time of a step"
     for other in (

@@ -60,6 +60,7 @@ def expected(path):
 
 
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
+@pytest.mark.slow
 def test_workers_give_what_the_thread_gives(path, expected, start_method, monkeypatch):
     here = Path(__file__).parent
     monkeypatch.setenv("PYTHONPATH", f"{here}:{SOURCE}")  # spawned workers import this file
@@ -82,7 +83,7 @@ def test_an_epoch_left_early_does_not_disturb_the_next(path, expected):
         left.close()
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stop", [1, 5, 13])
 def test_a_loaded_position_continues_without_lightning(path, expected, num_workers, stop):
     first = loader(path, num_workers=num_workers)

@@ -99,6 +99,7 @@ def content(path):
     )
 
 
+@pytest.mark.slow
 def test_no_flipped_byte_is_verified_as_right(path):
     right, original = content(path), path.read_bytes()
     rng = np.random.default_rng(2)

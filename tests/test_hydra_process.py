@@ -141,6 +141,8 @@ def test_completion_in_bash(own_project):
     assert complete("lab train trial=baseline optimizer.l") == ["optimizer.lr="]
     assert complete("lab train trial=baseline sched") == ["schedule.", "schedule="]
     assert complete("lab train +model.wi") == ["+model.width="]
+    assert complete("lab que") == ["queue"]
+    assert complete("lab runs rep") == ["reproduce"]
 
 
 @pytest.mark.parametrize(

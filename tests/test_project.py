@@ -4,7 +4,7 @@ import re
 import shutil
 
 import pytest
-from conftest import call
+from conftest import call, equip
 from markdown_it import MarkdownIt
 from PIL import Image
 
@@ -14,9 +14,20 @@ def test_make_check_passes(own_project):
     assert call(own_project, "git", "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_make_test_passes(own_project):
     assert " passed" in call(own_project, "make", "test")
     assert call(own_project, "git", "status", "--porcelain") == ""
+
+
+@pytest.mark.slow
+def test_a_project_of_a_cluster_works_on_a_laptop(render, tmp_path, monkeypatch):
+    for name in ("WORK", "SCRATCH", "DSDIR", "JOBSCRATCH"):
+        monkeypatch.delenv(name, raising=False)
+    folder = equip(render(tmp_path / "myproj", site="jean_zay_h100"))
+    assert " passed" in call(folder, "make", "test")
+    assert "$WORK/runs, and the variable is not set here" in call(folder, "lab", "runs", "list")
+    assert "target" in call(folder, "lab", "config", "trial=baseline")
 
 
 def draw_pets(folder):

@@ -125,6 +125,13 @@ def test_an_edit_after_the_import_is_no_difference(own):
     assert start_of(own)["code"]["complete"] is True
 
 
+def test_an_attempt_that_is_killed_before_the_comparison_says_so(own):
+    write(own, {"src/myproj/extra.py": "import os\n\nos._exit(9)\n"})
+    run_program(own, rc=9)
+    assert start_of(own)["code"]["complete"] is False
+    assert "code: incomplete: never compared with what ran" in lab(own, "runs", "verify", "@last")
+
+
 @pytest.mark.parametrize("module", ["myproj.models.unet", "myproj.trials.wip.model"])
 def test_code_that_git_ignores_is_refused_with_the_rule(own, module, tmp_path):
     path = f"src/{module.replace('.', '/')}.py"

@@ -84,7 +84,7 @@ def test_a_finished_run_stays_finished(project, ending, capsys):
     row = read_row(str(run.dir))
     assert status_of(run.dir) == row["status"] == "finished"
     assert row["metrics"] == {"test/acc": 0.9}
-    assert find_run(run.runs, "@best:test/acc").id == run.id
+    assert find_run([run.runs], "@best:test/acc").id == run.id
     assert row["n_attempts"] == 2
     call(project, "runs show", run.id)
     shown = capsys.readouterr().out

@@ -52,7 +52,7 @@ def time_zone(monkeypatch):
 
 
 def ids(project):
-    return [row["run_id"] for row in read_rows(project.root / "runs")]
+    return [row["run_id"] for row in read_rows([project.root / "runs"])]
 
 
 def test_the_newest_run_is_last_whatever_the_clock_says(project, clock):
@@ -60,7 +60,7 @@ def test_the_newest_run_is_last_whatever_the_clock_says(project, clock):
     for set_by_s in (0, -HOUR_S, 5 * HOUR_S, 0, 0, -20 * HOUR_S):
         clock.set_by_s = set_by_s
         made.append(create(project).id)
-        assert find_run(project.root / "runs", "@last").id == made[-1]
+        assert find_run([project.root / "runs"], "@last").id == made[-1]
     assert ids(project) == made[::-1]
     assert sorted(made) != made, "the ids say what the clock said"
     assert len(os.listdir(project.root / "runs/.order")) == 1
@@ -71,7 +71,7 @@ def test_hosts_of_other_time_zones(project, time_zone):
     for zone in ("Asia/Tokyo", "UTC", "America/Los_Angeles"):
         time_zone(zone)
         made.append(create(project).id)
-        assert find_run(project.root / "runs", "@last").id == made[-1]
+        assert find_run([project.root / "runs"], "@last").id == made[-1]
     assert ids(project) == made[::-1]
     now = datetime.now(UTC)
     for run_id in made:
@@ -95,10 +95,10 @@ def test_runs_of_an_older_version_keep_their_order(project):
         mark.unlink()
     old = ids(project)
     assert [run_id[-6:] for run_id in old] == [made[1].id[-6:], made[0].id[-6:]]
-    assert find_run(project.root / "runs", "@last").dir.name == old[0]
+    assert find_run([project.root / "runs"], "@last").dir.name == old[0]
     new = create(project)
     assert new.id < old[0], "nine hours, in UTC"
-    assert find_run(project.root / "runs", "@last").id == new.id
+    assert find_run([project.root / "runs"], "@last").id == new.id
     assert ids(project) == [new.id, *old]
 
 
@@ -107,7 +107,7 @@ def test_the_newest_run_was_deleted(project, clock):
     clock.set_by_s = -HOUR_S
     second, third = create(project), create(project)
     third.dir.rename(project.root / "gone")
-    assert find_run(project.root / "runs", "@last").id == second.id
+    assert find_run([project.root / "runs"], "@last").id == second.id
     assert ids(project) == [second.id, first]
 
 

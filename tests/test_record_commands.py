@@ -113,25 +113,25 @@ def test_csv(project, capsys):
 
 def test_words_that_name_a_run(project):
     runs = project.root / "runs"
-    last = find_run(runs, "@last")
+    last = find_run([runs], "@last")
     assert last.trial == "wide"
     assert (
-        find_run(runs, last.id).id
-        == find_run(runs, last.id[:-1]).id
-        == find_run(runs, str(last.dir)).id
+        find_run([runs], last.id).id
+        == find_run([runs], last.id[:-1]).id
+        == find_run([runs], str(last.dir)).id
         == last.id
     )
-    assert find_run(runs, "@best:val/loss").record["why"] == "more width"
-    assert find_run(runs, "@best:val/acc").trial == "wide"
+    assert find_run([runs], "@best:val/loss").record["why"] == "more width"
+    assert find_run([runs], "@best:val/acc").trial == "wide"
     for word, advice in (
         ("2026-nothing", "no run"),
         ("20", "means 5 runs"),
         ("@best:val/los", "val/loss"),
     ):
         with pytest.raises(errors.LabError, match=advice):
-            find_run(runs, word)
+            find_run([runs], word)
     with pytest.raises(errors.LabError, match=last.id):
-        find_run(runs, last.id[:-1] + "z")
+        find_run([runs], last.id[:-1] + "z")
 
 
 def test_show(project, capsys):
@@ -181,7 +181,7 @@ def test_notes_and_tags(own, capsys):
     call(own, "runs note", "@last", "the loss spikes", "at step 10")
     call(own, "runs tag", "@last", "paper", "figure-2")
     call(own, "runs tag", "paper", "figure-2", "--remove")
-    assert find_run(own.root / "runs", "paper").id == run.id
+    assert find_run([own.root / "runs"], "paper").id == run.id
     assert [row["run_id"] for row in listed(own, capsys, "tag=paper")] == [run.id]
     assert listed(own, capsys, "tag=figure-2") == []
     call(own, "runs show", "@last")

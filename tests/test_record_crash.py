@@ -57,7 +57,7 @@ def test_killed_at_fifty_points(own_project):
         n_died += killed(
             own_project, 10**9, chance.uniform(0.1, 2) * short_s
         )  # at the start and while it logs
-    known = read_rows(own_project / "runs")
+    known = read_rows([own_project / "runs"])
     assert {"finished", "lost"} <= {row["status"] for row in known}
     for row in known:
         run = Run.open(Path(row["run_dir"]))
@@ -80,7 +80,7 @@ def test_killed_at_fifty_points(own_project):
 def test_eight_starts_at_once_are_eight_runs(own_project):
     processes = [start(own_project, 200) for _ in range(8)]
     exit_codes = [process.wait(timeout=120) for process in processes]
-    known = read_rows(own_project / "runs")
+    known = read_rows([own_project / "runs"])
     assert exit_codes == [0] * 8
     assert len({row["run_id"] for row in known}) == 8
     assert {row["status"] for row in known} == {"finished"}

@@ -55,7 +55,7 @@ def test_nothing_recorded_reaches_the_terminal_raw(own, capsys):
         ["runs list", "--columns", "why,tags,name"],
         ["runs list", "--json"],
         ["runs show", run.id],
-        ["runs diff", run.id, find_run(own.root / "runs", "@last").id],
+        ["runs diff", run.id, find_run([own.root / "runs"], "@last").id],
         ["runs table", "--by", "name", "status=failed"],
         ["runs cost"],
         ["runs prune"],
@@ -158,9 +158,9 @@ def test_damaged_records_are_named_and_hide_no_other(own, capsys, monkeypatch):
     call(own, "runs prune")
     assert "0 of 4 runs" in capsys.readouterr().out, "a damaged run is never deleted unasked"
     with pytest.raises(errors.LabError, match=f"{broken.id} is damaged: .*\n.*backup"):
-        find_run(own.root / "runs", broken.id)
+        find_run([own.root / "runs"], broken.id)
     with pytest.raises(errors.LabError, match=r"has no run\.json"):
-        find_run(own.root / "runs", hollow.id)
+        find_run([own.root / "runs"], hollow.id)
 
 
 def test_notes_with_odd_entries(own, capsys):

@@ -71,7 +71,7 @@ def test_a_disk_that_is_full_to_the_last_byte(project, runs, capsys):
         assert "df -h" in message
         assert f"lab resume {run.id}" in message
         assert "Traceback" not in capsys.readouterr().err
-        (row,) = read_rows(runs)
+        (row,) = read_rows([runs])
         assert (row["status"], row["exception"][:7]) == ("failed", "OSError")
         assert [entry["step"] for entry in read_metrics(run.dir)] == steps[1:]
         assert_readable(capsys, run)
@@ -126,7 +126,7 @@ def test_out_of_inodes_at_any_file(project, runs, capsys):
             assert_readable(capsys, run)
             break
     assert failures > 10
-    assert read_rows(runs) == []
+    assert read_rows([runs]) == []
 
 
 @needs_root
@@ -166,7 +166,7 @@ def test_a_quota_at_any_write(project, runs, capsys, monkeypatch):
             assert str(runs) in message
             assert not list(runs.glob("*/.2*")), "half a run is left"
             assert lab(capsys, "runs", "list")[0] == 0
-            endings += [row["status"] for row in read_rows(runs) if row["run_id"] != first.id]
+            endings += [row["status"] for row in read_rows([runs]) if row["run_id"] != first.id]
             continue
         break
     quota.n_left = None

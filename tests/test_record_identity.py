@@ -113,7 +113,7 @@ def test_an_older_summary_without_changes_is_completed(own):
     summary = json.loads((run.dir / "summary.json").read_text())
     assert len(summary.pop("changes")) == 1
     (run.dir / "summary.json").write_text(json.dumps(summary))
-    (row,) = read_rows(own.root / "runs")
+    (row,) = read_rows([own.root / "runs"])
     assert "2 codes" in row["changes"][0]
 
 
@@ -131,7 +131,7 @@ def test_a_renamed_directory_is_noticed(own, capsys, name):
         with pytest.raises(Failed, match="the directory was renamed"):
             call(own, "runs verify", word)
     newer = train(own)
-    assert find_run(own.root / "runs", "@last").id == newer.id
+    assert find_run([own.root / "runs"], "@last").id == newer.id
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_copied_directory_is_noticed(own, capsys, place):
     run = train(own)
     copy = own.root / "runs" / place.format(id=run.id)
     shutil.copytree(run.dir, copy, symlinks=True)
-    assert {mark_of(row) for row in read_rows(own.root / "runs")} == {"!"}
+    assert {mark_of(row) for row in read_rows([own.root / "runs"])} == {"!"}
     said = shown(own, capsys, "runs show", copy)
     assert "is a copy" in said
     assert str(run.dir) in said
@@ -163,5 +163,5 @@ def test_marks_survive_the_cache(own, tmp_path, monkeypatch):
     resumed(own, second, "x = 2\n")
     first.dir.rename(first.dir.with_name("renamed"))
     for _ in range(2):
-        marks = {row["run_id"]: mark_of(row) for row in read_rows(own.root / "runs")}
+        marks = {row["run_id"]: mark_of(row) for row in read_rows([own.root / "runs"])}
         assert marks == {"renamed": "!", second.id: "*"}

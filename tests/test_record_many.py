@@ -62,7 +62,7 @@ def plainly(runs):
 
 
 def listed(runs):
-    return sorted(index.read_rows(runs), key=lambda row: row["run_id"])
+    return sorted(index.read_rows([runs]), key=lambda row: row["run_id"])
 
 
 def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
@@ -78,13 +78,13 @@ def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     (changed / "summary.json").write_text(json.dumps(summary | {"status": "interrupted"}))
     annotate(Run.open(runs / "trial1/20260101-000001-000001"), tag="paper")
     assert listed(runs)[0]["status"] == "interrupted"
-    assert find_run(runs, "paper").id == "20260101-000001-000001"
+    assert find_run([runs], "paper").id == "20260101-000001-000001"
     assert len({given[0] for given in reads}) == 2
     (changed / "summary.json").write_text(json.dumps(summary))
 
 
 def test_filter_and_sort(runs, place):
-    known = index.read_rows(runs)
+    known = index.read_rows([runs])
     wanted = [parse_filter(text) for text in ("trial=trial3", "val/loss<0.1", "status=failed")]
     found = [row for row in known if all(each.matches(row) for each in wanted)]
     numbers = [k for k in range(N // 10) if k % 20 == 3 and k % 4 == 3]
@@ -92,7 +92,7 @@ def test_filter_and_sort(runs, place):
     best = sort_rows(known, "val/loss")
     assert [row["metrics"]["val/loss"] for row in best[:3]] == [0, 1e-4, 2e-4]
     assert sort_rows(known, "val/acc")[0]["run_id"] == best[0]["run_id"]
-    assert find_run(runs, "@best:val/loss").id == best[0]["run_id"]
+    assert find_run([runs], "@best:val/loss").id == best[0]["run_id"]
 
 
 @pytest.mark.parametrize("harm", ["garbage", "cut", "one bit", "older", "read-only", "no place"])

@@ -76,6 +76,7 @@ def write_installed(site, text):
     )
 
 
+@pytest.mark.slow
 def test_edited_files_are_named_on_request(site):
     write_installed(site, "x = 1\n")
     assert lines_of("lab-test", check_files=True) == ["lab-test==1.2"]

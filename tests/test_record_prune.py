@@ -135,7 +135,7 @@ def test_the_last_run_before_a_child_is_what_its_parent_meant(own, capsys):
     train(own, "failed")
     parent, child = train(own, "failed"), create(own, parent="@last")
     create(own)
-    rows = read_rows(own.root / "runs")
+    rows = read_rows([own.root / "runs"])
     (row,) = [row for row in rows if row["run_id"] == child.id]
     assert Protection(rows, own.root, 3, "val/loss").parents_of(row) == {parent.id}
 

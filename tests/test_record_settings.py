@@ -162,14 +162,14 @@ def test_a_resumed_run_has_the_settings_of_its_last_attempt(tmp_path):
 
 def test_the_best_run_may_be_limited_to_a_trial_and_its_last_value_counts(project, capsys):
     runs = project.root / "runs"
-    assert find_run(runs, "@best:val/loss").trial == "wide"
+    assert find_run([runs], "@best:val/loss").trial == "wide"
     said = capsys.readouterr().err
     assert "best last value of val/loss in 5 finished runs: 0.01" in said
-    best = find_run(runs, "@best:val/loss:baseline")
+    best = find_run([runs], "@best:val/loss:baseline")
     assert best.record["settings"]["seed"] == 1
     assert "in 4 finished runs: 0.06" in capsys.readouterr().err
     with pytest.raises(errors.LabError, match="did you mean: baseline"):
-        find_run(runs, "@best:val/loss:basline")
+        find_run([runs], "@best:val/loss:basline")
 
 
 def test_table_of_means_over_seeds(project, capsys):

@@ -40,7 +40,7 @@ def contents(folder):
     return {
         str(path.relative_to(folder)): path.read_text()
         for path in paths
-        if path.name[:5] != ".lab-"
+        if path.name[:5] != ".lab-" and path.name != ".roots"
     }
 
 
@@ -49,6 +49,7 @@ def root(tmp_path):
     files = {
         f"src/{PACKAGE}/trials/baseline/model__py": "model\n",
         "__gitattributes": "src export-ignore\n",
+        "__gitignore": "/runs\n",
     }
     return repository(tmp_path / "repo", **files)
 

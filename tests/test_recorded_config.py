@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from conftest import call
 from trainings import SHORT, last
 
@@ -20,6 +21,7 @@ def metrics_of_two_epochs(home, run_dir):
     return json.loads((run_dir / "summary.json").read_text())["metrics"]
 
 
+@pytest.mark.slow
 def test_it_is_reproduced_and_resumed(home):
     run_dir, earlier_run = run_of_one_epoch(home), run_of_one_epoch(home)
     (earlier_run / "config.yaml").write_text(EARLIER.replace("PROJECT", str(home)))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+import pytest
 from conftest import ROOT
 from setup_projects import INDEX_ONLY, UV, fresh, light, logging_uv, output_of, packages, setup  # noqa: F401
 
@@ -20,6 +21,7 @@ def set_environment(folder, value):
     )
 
 
+@pytest.mark.slow
 def test_with_pip_alone(light):  # noqa: F811
     """With all its packages, `make demo` of .ci/run shows it."""
     output = setup(light)

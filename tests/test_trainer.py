@@ -6,6 +6,7 @@ import lightning.pytorch as L
 import pytest
 import torch
 from in_process import BASELINE, Linear, composed
+from lightning.fabric.plugins.environments import MPIEnvironment
 from lightning.pytorch.callbacks import TQDMProgressBar
 from myproj.lab.errors import Failed
 from myproj.lab.training import health
@@ -77,6 +78,18 @@ def learn(home, tmp_path, monkeypatch, batch_s=0.0, change=None):
     )
     trainer.fit(task, datamodule=ClockData(clock, batch_s))
     return [json.loads(line) for line in (tmp_path / "speed.jsonl").read_text().splitlines()]
+
+
+def test_an_mpi4py_without_an_mpi_is_left_alone(home, tmp_path, monkeypatch):
+    def no_library():
+        raise RuntimeError("cannot load MPI library")
+
+    monkeypatch.setattr(MPIEnvironment, "detect", no_library)
+    config = composed(home, *BASELINE, "trainer.precision=32-true", "trainer.devices=1")
+    trainer = plain_trainer(
+        config, None, L.LightningModule(), callbacks=[], default_root_dir=tmp_path
+    )
+    assert trainer.world_size == 1
 
 
 def test_health_warns_once_of_slow_data(home, tmp_path, monkeypatch, capsys):

@@ -110,6 +110,16 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(home, spoiled, 
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
+def test_an_evaluation_takes_the_weights_of_the_recorded_numbers(home, spoiled):
+    checkpoints = spoiled / "checkpoints"
+    shutil.copy(checkpoints / "last.ckpt", checkpoints / "finished.ckpt")
+    damage(checkpoints / "last.ckpt", "cut")  # as if of an attempt that has extended it since
+    evaluated = call(home, "lab", "eval", spoiled.name, "--json")
+    accuracy = shown(home, spoiled)["metrics"]["test/acc"]
+    assert json.loads(evaluated.splitlines()[-1])["test/acc"] == accuracy
+    assert "lab: " in call(home, "lab", "eval", spoiled.name, "--checkpoint", "last", rc=2)
+
+
 def test_no_checkpoint_is_whole(home, spoiled):
     checkpoints = spoiled / "checkpoints"
     damage(checkpoints / "last.ckpt", "empty")

@@ -1,9 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""One command, `lab`: finds the command, and turns errors into a message and an exit code.
-
-Every folder of lab/ lists its commands in its __init__.py. The file of a command is imported
-when it is called.
-"""
+"""One command, `lab`: finds the command, and turns errors into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -12,41 +8,16 @@ import io
 import os
 import sys
 import textwrap
-from dataclasses import dataclass
-from importlib import import_module
 
 from . import env
+from .commands import Command, list_commands
 from .errors import LabError, nearest
 from .failure import debugging, describe, is_interruption, place_of
 from .machine.terminal import printable_lines
-from .project import LAB, PACKAGE, Project
+from .project import PACKAGE
 
 FIRST = ("train", "submit", "queue", "logs", "runs", "trials", "data", "doctor")
 WIDTH = 80  # columns of --help, which has at most 24 lines
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command of `lab`."""
-
-    words: str  # "train", "runs list"; "" is `lab` alone
-    summary: str  # one line of help
-    module: str
-    function: str
-
-    @property
-    def group(self) -> str:
-        """The first word: `runs` of `runs list`."""
-        return self.words.partition(" ")[0]
-
-    @property
-    def member(self) -> str:
-        """The second word: `list` of `runs list`; "" when there is none."""
-        return self.words.partition(" ")[2]
-
-    def run(self, args: list[str]) -> int | None:
-        function = getattr(import_module(self.module, __package__), self.function)
-        return function(Project.find(), args)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -117,17 +88,6 @@ def run_command(argv: list[str]) -> int | None:
     if argv[0] in by_words:
         return by_words[argv[0]].run(argv[1:])
     return show_group(argv, commands)
-
-
-def list_commands() -> list[Command]:
-    """All commands, in the order of the folders and of their lists."""
-    commands = []
-    for path in sorted(LAB.glob("*/__init__.py")):
-        folder = f".{path.parent.name}"
-        for words, summary, place in getattr(import_module(folder, __package__), "COMMANDS", ()):
-            file, function = place.split(":")
-            commands.append(Command(words, summary, f"{folder}.{file}", function))
-    return commands
 
 
 def show_group(argv: list[str], commands: list[Command]) -> int:

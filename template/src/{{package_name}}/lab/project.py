@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -131,16 +132,14 @@ def site_of(config: dict[str, Any]) -> str:
 def resolve_paths(raw: dict[str, Any], root: Path) -> Paths:
     """Absolute paths of a `paths` section: variables expanded, relative ones below `root`.
 
-    A path that names an unset variable is dropped.
-
-    Raises:
-        LabError: `runs` names an unset variable.
+    A path that names an unset variable is dropped: a project made for a cluster works elsewhere.
+    Runs then lie in runs/, which a line says.
     """
     runs = expand_path(raw["runs"], root)
     if runs is None:
-        raise LabError(
-            f"paths.runs is {raw['runs']!r}, which names a variable that is not set here. "
-            "Set the variable, or paths.runs."
+        runs = root / "runs"
+        say_once(
+            f"paths.runs is {raw['runs']}, and the variable is not set here: runs lie in {runs}"
         )
     entries = raw["data"] if isinstance(raw["data"], list) else [raw["data"]]
     data = [expand_path(entry, root) for entry in entries]
@@ -150,6 +149,12 @@ def resolve_paths(raw: dict[str, Any], root: Path) -> Paths:
         scratch=expand_path(raw.get("scratch"), root),
         data=[path for path in data if path is not None],
     )
+
+
+@cache
+def say_once(text: str) -> None:
+    """Prints a line for the user, the first time in a process."""
+    print(f"lab: {text}", file=sys.stderr)
 
 
 def expand_path(text: str | None, root: Path) -> Path | None:

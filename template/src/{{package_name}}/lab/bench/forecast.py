@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from omegaconf import DictConfig
 
-from ..errors import LabError, Refused, nearest
+from ..errors import LabError, nearest
 from .bench_file import read_bench
 from .peaks import PEAKS, peak_tflops
 from .result import BenchResult, Forecast, Measurement
@@ -195,35 +195,29 @@ def format_seconds(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def check_budget(
-    configs: list[DictConfig], tree: str | None, limit_s: float, yes: bool = False
-) -> None:
+def print_forecast(
+    configs: list[DictConfig], tree: str | None, limit_s: float
+) -> list[Forecast | None]:
     """Prints what the runs of these settings will take, as far as this code was benched with them.
 
     Args:
         configs: one for each run, as composed.
         tree: git tree of their code.
         limit_s: time limit of their jobs, in seconds.
-        yes: submit them all the same.
 
-    Raises:
-        Refused: together they take more than budget.gpu_hours.
+    Returns:
+        The forecast of each run; None for what was not benched.
     """
     forecasts = [forecast_from_bench(config, tree) for config in configs]
-    forecasts = [forecast for forecast in forecasts if forecast]
-    if not forecasts:
-        return
-    longest = max(forecasts, key=lambda forecast: forecast.seconds)
-    gpu_hours = sum(forecast.gpu_hours or 0 for forecast in forecasts)
+    known = [forecast for forecast in forecasts if forecast]
+    if not known:
+        return forecasts
+    longest = max(known, key=lambda forecast: forecast.seconds)
     line = f"forecast: {format_forecast(longest)}"
-    if len(forecasts) > 1:
-        line += f" (the longest of {len(forecasts)} runs; all: {gpu_hours:.3g} GPU-hours)"
+    if len(known) > 1:
+        gpu_hours = sum(forecast.gpu_hours or 0 for forecast in known)
+        line += f" (the longest of {len(known)} runs; all: {gpu_hours:.3g} GPU-hours)"
     print(line, file=sys.stderr)
     if longest.seconds > limit_s:
         print(f"that is longer than job.time: {format_seconds(limit_s)}", file=sys.stderr)
-    budget = configs[0].budget.gpu_hours
-    if budget is not None and gpu_hours > budget and not yes:
-        raise Refused(
-            f"this takes {gpu_hours:.3g} GPU-hours; budget.gpu_hours is {budget:g}. "
-            "If you mean it, add: --yes"
-        )
+    return forecasts

@@ -22,7 +22,7 @@ from ..machine.ranks import discover
 from ..training.accelerate import accelerate
 from ..training.build import build_callbacks, build_data, build_task
 from ..training.checkpoint import AtomicCheckpointIO
-from ..training.ddp import cluster_environment, strategy_for
+from ..training.ddp import strategy_for
 from ..training.means import LogMeans, batch_size_of
 from ..training.profilers import build_profiler
 from ..training.settings import ChosenSettings, apply_settings, resolve_settings
@@ -81,7 +81,7 @@ def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback])
         log_every_n_steps=config.log.every_n_steps,
         num_nodes=ranks.n_nodes,
         strategy=strategy_for(config),
-        plugins=[AtomicCheckpointIO(), cluster_environment(ranks)],
+        plugins=[AtomicCheckpointIO()],
     )
     return Bench(settings.chosen, trainer, task, data)
 

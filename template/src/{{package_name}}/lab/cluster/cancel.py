@@ -8,6 +8,7 @@ import argparse
 from ..errors import Failed, LabError
 from ..project import Project
 from ..record.find import find_run
+from ..record.roots import run_roots
 from ..record.run import Run
 from .job_states import JobStates, require_job
 from .local import scheduler_of
@@ -20,7 +21,7 @@ def cancel_command(project: Project, args: list[str]) -> None:
     parser.add_argument("run", nargs="+", help="an id or its beginning, a tag, @last")
     names = parser.parse_args(args).run
     states = JobStates()
-    for run in [find_run(project.paths.runs, name) for name in names]:
+    for run in [find_run(run_roots(project), name) for name in names]:
         cancel(run, states)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ..config.compose import Composition
 from ..config.recorded import run_identity
 from ..record.atomic import read_json
 from ..record.index import run_directories
+from ..record.roots import run_roots
 from ..record.status import status_of
 from .job_states import job_state_of
 from .plan import Plan
@@ -32,7 +34,7 @@ def points_to_submit(plan: Plan, tree: str) -> list[Composition]:
     Args:
         tree: git tree of the frozen code; runs of other code do not count.
     """
-    existing = existing_runs(plan.runs, tree)
+    existing = existing_runs(run_roots(plan.project), tree)
     missing = [point for point in plan.points if run_identity(point.yaml) not in existing]
     n_points = len(plan.points)
     if len(missing) == n_points:
@@ -50,11 +52,11 @@ def points_to_submit(plan: Plan, tree: str) -> list[Composition]:
     return missing
 
 
-def existing_runs(runs: Path, tree: str) -> dict[str, ExistingRun]:
+def existing_runs(roots: Sequence[Path], tree: str) -> dict[str, ExistingRun]:
     """Runs of this code that are queued, running or finished, by their run_identity."""
     job_state = job_state_of()
     existing = {}
-    for directory in map(Path, run_directories(runs)):
+    for directory in map(Path, run_directories(*roots)):
         record = read_json(directory / "run.json") or {}
         code = record.get("code") or {}
         if code.get("tree") != tree:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..errors import LabError
 from ..project import Project
 from ..record.find import find_run
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.status import status_of
 from .job_states import job_state_of, require_job
@@ -37,7 +38,7 @@ def logs_command(project: Project, args: list[str]) -> int:
         help="only what rank N and the job script print",
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     job = require_job(run)
     log = LogReader(run.dir / "job.log", options.rank)
     if options.follow:

@@ -13,6 +13,7 @@ from ..project import Project, read_yaml
 from ..record.atomic import read_json
 from ..record.index import run_directories
 from ..record.process import user
+from ..record.roots import run_roots
 from ..record.status import status_of
 from .job_states import JobStates
 
@@ -45,7 +46,7 @@ def queue(project: Project | None = None) -> list[Job]:
     """Your runs of this project that are queued or running, newest first."""
     project = project or Project.find()
     states = JobStates()
-    jobs = [_job_of(Path(directory), states) for directory in run_directories(project.paths.runs)]
+    jobs = [_job_of(Path(directory), states) for directory in run_directories(*run_roots(project))]
     waiting_or_running = [job for job in jobs if job is not None]
     return sorted(waiting_or_running, key=lambda job: job.run_id, reverse=True)
 

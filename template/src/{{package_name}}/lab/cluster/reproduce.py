@@ -16,6 +16,7 @@ from ..record.find import find_run
 from ..record.relocate import config_here
 from ..record.reproduce import repeated_variables
 from ..record.reproduce import reproduce_command as reproduce_here
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.stretches import Stretch, stretches_of
 from .plan import TRIAL_OF_COMMANDS, Plan, plan_of, plan_submission
@@ -34,7 +35,7 @@ def reproduce_command(project: Project, args: list[str]) -> int | None:
     names_one_run = len(words) == 1 and not words[0].startswith("-")
     if not overrides or not names_one_run:
         return reproduce_here(project, args)
-    original = find_run(project.paths.runs, words[0])
+    original = find_run(run_roots(project), words[0])
     if original.trial == TRIAL_OF_COMMANDS:
         raise LabError(
             f"{original.id} ran a command, not a training."

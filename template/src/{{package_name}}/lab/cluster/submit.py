@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..bench.forecast import check_budget
 from ..config.compose import Composition
 from ..errors import Failed, Refused
 from ..project import Project
@@ -22,6 +21,7 @@ from ..record.create import RunRequest, create_run
 from ..record.frozen import freeze_code, unpack_code
 from ..record.run import Run
 from ..record.stretches import Stretch
+from .budget import check_budget
 from .check_frozen import check_frozen, refuse_missing_files
 from .existing_runs import points_to_submit
 from .plan import Plan, plan_submission
@@ -38,7 +38,7 @@ class SubmitOptions:
         batch: train one batch of the frozen code before sending; False: check keys, targets and
             files only.
         allow: record also what looks like a secret.
-        yes: send also what will take more than budget.gpu_hours, as a bench of this code forecasts.
+        yes: send also what takes more than its budget.
     """
 
     why: str | None = None
@@ -82,7 +82,7 @@ def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
         plan = replace(plan, points=points_to_submit(plan, code["tree"]))
         if not plan.points:
             return []
-        check_hours(plan, code, options.yes)
+    check_budget(plan, code["tree"], options.yes)
     with unpacked(plan, code, plan.runs / STORE) as frozen:
         check_points(plan, code, frozen, options.batch)
         archive = pack_code(plan.runs, code, frozen)
@@ -102,21 +102,11 @@ def submit_repetition(
         LabError: the code is gone, or the scheduler refuses.
     """
     code = stretch.code
-    check_hours(plan, code, allow=True)  # they are known from the original
+    check_budget(plan, code["tree"], yes=True)  # the original says what it takes
     with unpacked(plan, code, stretch.bundles) as frozen:
         archive = pack_code(plan.runs, code, frozen)
     run = record_run(plan, plan.points[0], code, options, parent=original.id)
     return send_runs(plan, [run], archive)
-
-
-def check_hours(plan: Plan, code: dict[str, Any], allow: bool) -> None:
-    """Prints the forecast of a plan, where this code was benched.
-
-    Raises:
-        Refused: it is above budget.gpu_hours, unless `allow`.
-    """
-    configs = [point.config for point in plan.points]
-    check_budget(configs, code["tree"], plan.request.time_s, allow)
 
 
 @contextmanager

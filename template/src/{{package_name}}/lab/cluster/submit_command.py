@@ -73,9 +73,7 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
         "--no-batch", action="store_true", help="check keys, targets and files only; nothing slow"
     )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
-    parser.add_argument(
-        "--yes", action="store_true", help="send it though its forecast is above budget.gpu_hours"
-    )
+    parser.add_argument("--yes", action="store_true", help="send it though it is above its budget")
     parser.add_argument(
         "--json", action="store_true", help="for scripts: run_id, job_id, run_dir, log"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..project import Project
 from ..record.index import run_directories
+from ..record.roots import run_roots
 from ..record.status import UNENDED, status_of
 from .job_states import job_state_of
 from .sync_mlflow import upload_mlflow, waits_for_mlflow
@@ -26,7 +27,7 @@ def sync_command(project: Project, args: list[str]) -> int:
     dry_run = parser.parse_args(args).dry_run
     failed = False
     job_state = job_state_of()
-    run_dirs = sorted(map(Path, run_directories(project.paths.runs)), key=lambda path: path.name)
+    run_dirs = sorted(map(Path, run_directories(*run_roots(project))), key=lambda path: path.name)
     for run_dir in run_dirs:
         folders = waiting_wandb(run_dir)
         to_mlflow = waits_for_mlflow(run_dir)

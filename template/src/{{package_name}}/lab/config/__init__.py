@@ -9,7 +9,7 @@ COMMANDS = [
     ),
     (
         "completion",
-        "completes trials, groups and keys in your shell: bash, zsh, fish",
+        "completes commands, trials and keys in your shell: bash, zsh, fish",
         "completion:completion_command",
     ),
 ]

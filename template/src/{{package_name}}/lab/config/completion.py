@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab completion`: the shell completes trials, groups, options and keys."""
+"""`lab completion`: the shell completes commands, trials, groups, options and keys."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..commands import list_commands
 from ..errors import LabError
 from ..project import Project
 from .compose import compose
@@ -49,7 +50,7 @@ def completion_command(project: Project, args: list[str]) -> int:
         return 0
     parser = argparse.ArgumentParser(
         prog="lab completion",
-        description="Writes the shell's completion of trials, groups, options and keys to a file.",
+        description="Writes the shell's completion of commands, trials, groups and keys to a file.",
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
     shell = parser.parse_args(args).shell
@@ -74,6 +75,9 @@ def candidates(project: Project, line: str) -> list[str]:
     """What the last word of a command line may become, sorted; = or a dot at its end: more follows."""
     words = line.split()[1:]
     word = "" if line.endswith(" ") or not words else words.pop()
+    possible = _commands(words)
+    if possible:
+        return sorted(candidate for candidate in possible if candidate.startswith(word))
     settings = [setting for setting in words if "=" in setting]
     key, equals, _ = word.partition("=")
     if not equals:
@@ -85,6 +89,16 @@ def candidates(project: Project, line: str) -> list[str]:
             group = key.lstrip("+").partition("@")[0]
             possible = [f"{key}={option}" for option in loader.get_group_options(group)]
     return sorted({candidate for candidate in possible if candidate.startswith(word)})
+
+
+def _commands(words: list[str]) -> set[str]:
+    """The commands that may follow these words, which are none or a group such as `runs`."""
+    commands = [command for command in list_commands() if command.words]
+    if not words:
+        return {command.group for command in commands}
+    if len(words) == 1:
+        return {command.member for command in commands if command.group == words[0]} - {""}
+    return set()
 
 
 def _trials_and_variants(project: Project) -> list[str]:

@@ -12,6 +12,7 @@ from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project
 from .find import find_run, run_parser
 from .process import user
+from .roots import run_roots
 from .run import Run
 from .seal import append_sealed
 
@@ -25,7 +26,7 @@ def note_command(project: Project, args: list[str]) -> None:
     text = hide_secrets(" ".join(options.text))
     places = find_tokens(text.encode(errors="replace"), "the note", known_secrets())
     refuse_tokens(places, "Write the note without it.")
-    annotate(find_run(project.paths.runs, options.run), note=text)
+    annotate(find_run(run_roots(project), options.run), note=text)
 
 
 def tag_command(project: Project, args: list[str]) -> None:
@@ -38,7 +39,7 @@ def tag_command(project: Project, args: list[str]) -> None:
     parser.add_argument("tags", nargs="+", metavar="TAG")
     parser.add_argument("--remove", action="store_true", help="remove the tags")
     options = parser.parse_args(args)
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     for tag in options.tags:
         if not TAG.fullmatch(tag):
             raise LabError(

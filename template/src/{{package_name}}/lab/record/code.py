@@ -13,6 +13,7 @@ from .attempt_files import AttemptFiles, read_attempts
 from .changes import other_codes
 from .find import find_run, run_parser
 from .frozen import unpack_code
+from .roots import run_roots
 from .run import Run
 from .schema import Code
 
@@ -29,7 +30,7 @@ def code_command(project: Project, args: list[str]) -> None:
         "--attempt", type=int, metavar="N", help="the code of attempt N, when it ran other code"
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     name = f"code-{run.id}"
     if options.attempt:
         name += f"-attempt-{options.attempt}"

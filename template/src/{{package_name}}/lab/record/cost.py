@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..machine.terminal import printable
 from ..project import Project
 from .index import read_rows
+from .roots import run_roots
 from .schema import Row
 
 NAME_WIDTH = 24  # characters
@@ -41,7 +42,7 @@ def cost_command(project: Project, args: list[str]) -> None:
         prog="lab runs cost",
         description="Hours, GPU-hours and energy of all runs, failed ones too.",
     ).parse_args(args)
-    rows = read_rows(project.paths.runs)
+    rows = read_rows(run_roots(project))
     print(f"{'':<{NAME_WIDTH}}{'runs':>7}{'hours':>10}{'GPU-hours':>11}{'kWh':>9}")
     for name, group_of in GROUPINGS.items():
         groups = defaultdict(list)

@@ -29,6 +29,7 @@ from .index import read_rows
 from .order import next_order_unix_ms, order_of
 from .packages import installed_packages
 from .process import process_facts, user
+from .roots import record_root
 from .run import SCHEMA, Run
 from .schema import Code, RunRecord
 from .seal import write_sealed
@@ -102,6 +103,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
         record["order_unix_ms"] = next_order_unix_ms(runs, lambda: newest_order_unix_ms(runs))
         record = write_sealed(directory.staging / "run.json", record)
         create_checkpoint_dir(directory, request.checkpoints)
+        record_root(project, runs)
         os.rename(directory.staging, directory.final)
     except BaseException:
         shutil.rmtree(directory.staging, ignore_errors=True)
@@ -122,7 +124,7 @@ def hide_in_request(request: RunRequest) -> RunRequest:
 
 def newest_order_unix_ms(runs: Path) -> int:
     """The place of the newest recorded run in the order of runs; 0 before the first."""
-    return max((order_of(row) for row in read_rows(runs)), default=0)
+    return max((order_of(row) for row in read_rows([runs])), default=0)
 
 
 def refuse_tokens_in_request(request: RunRequest) -> None:

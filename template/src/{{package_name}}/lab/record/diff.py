@@ -14,6 +14,7 @@ from .find import find_run, run_parser
 from .git import Git
 from .index import read_row
 from .packages import versions_by_name
+from .roots import run_roots
 from .run import Run
 
 # Entries of the recorded environment that are no cause of a difference.
@@ -40,8 +41,8 @@ def diff_command(project: Project, args: list[str]) -> int:
     )
     parser.add_argument("other", help="a second run")
     options = parser.parse_args(args)
-    a = find_run(project.paths.runs, options.run)
-    b = find_run(project.paths.runs, options.other)
+    a = find_run(run_roots(project), options.run)
+    b = find_run(run_roots(project), options.other)
     print(printable(f"{a.id} ({a.trial}) -> {b.id} ({b.trial})"))
     differences = {
         "code": code_differences(a, b, project.root),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import LabError, nearest
@@ -22,10 +23,11 @@ RUN_HELP = "an id or its beginning, a tag, @last, @best:val/loss or @best:val/lo
 N_LATEST = 20  # runs among which @last is looked for first
 
 
-def find_run(runs: Path, word: str) -> Run:
+def find_run(roots: Sequence[Path], word: str) -> Run:
     """The run that `word` means.
 
     Args:
+        roots: directories that hold runs, from `run_roots`.
         word: a directory, @last, @best:<metric>, @best:<metric>:<trial>, an id or its beginning,
             or a tag.
 
@@ -34,16 +36,18 @@ def find_run(runs: Path, word: str) -> Run:
     """
     if "/" in word and not word.startswith("@") and Path(word).is_dir():
         return Run.open(Path(word).resolve())
-    paths = [Path(directory) for directory in run_directories(runs)]
+    paths = [Path(directory) for directory in run_directories(*roots)]
     directories = {path.name: path for path in paths}
     if not directories:
-        raise LabError(f"there are no runs in {runs} yet. Make one with: lab train trial=baseline")
+        raise LabError(
+            f"there are no runs in {roots[0]} yet. Make one with: lab train trial=baseline"
+        )
     if word == "@last":
-        return Run.open(newest_directory(runs, directories))
+        return Run.open(newest_directory(roots, directories))
     if word.startswith(BEST):
         metric, _, trial = word.removeprefix(BEST).partition(":")
-        return Run.open(best_directory(runs, metric, trial or "*"))
-    run_ids = matching_ids(runs, list(directories), word)
+        return Run.open(best_directory(roots, metric, trial or "*"))
+    run_ids = matching_ids(roots, list(directories), word)
     if not run_ids:
         raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
     if len(run_ids) > 1:
@@ -59,16 +63,16 @@ def find_run(runs: Path, word: str) -> Run:
     return Run.open(directories[run_ids[0]])
 
 
-def newest_directory(runs: Path, directories: dict[str, Path]) -> Path:
+def newest_directory(roots: Sequence[Path], directories: dict[str, Path]) -> Path:
     """The directory of the newest run; `directories` holds all by their names."""
     # The newest run has one of the latest ids, unless a clock was set back.
     run_ids = sorted(filter(RUN_ID.fullmatch, directories))
     latest = run_ids[-N_LATEST:] + sorted(directories.keys() - set(run_ids))
     newest = max((directories[name] for name in latest), key=order_in_record)
-    mark = newest_mark(runs)
-    if mark is not None and order_in_record(newest) >= mark:
+    marks = [newest_mark(root) for root in roots if any(run_directories(root))]
+    if None not in marks and order_in_record(newest) >= max(marks):
         return newest
-    return Path(read_rows(runs)[0]["run_dir"])
+    return Path(read_rows(roots)[0]["run_dir"])
 
 
 def order_in_record(run_dir: Path) -> int:
@@ -76,7 +80,7 @@ def order_in_record(run_dir: Path) -> int:
     return order_of(read_json(run_dir / "run.json") or {"run_id": run_dir.name})
 
 
-def best_directory(runs: Path, metric: str, trial: str) -> Path:
+def best_directory(roots: Sequence[Path], metric: str, trial: str) -> Path:
     """The directory of the finished run whose last value of `metric` is the best; says which.
 
     Args:
@@ -85,7 +89,7 @@ def best_directory(runs: Path, metric: str, trial: str) -> Path:
     Raises:
         LabError: no finished run of the trial has the metric.
     """
-    finished = [row for row in read_rows(runs) if row["status"] in COUNT_FIRST]
+    finished = [row for row in read_rows(roots) if row["status"] in COUNT_FIRST]
     require_metric(finished, metric)
     ranked = [row for row in rank_by_metric(finished, metric) if is_of_trial(row, trial)]
     if not ranked:
@@ -101,7 +105,7 @@ def best_directory(runs: Path, metric: str, trial: str) -> Path:
     return Path(best["run_dir"])
 
 
-def matching_ids(runs: Path, run_ids: list[str], word: str) -> list[str]:
+def matching_ids(roots: Sequence[Path], run_ids: list[str], word: str) -> list[str]:
     """The names of the directories that `word` is or begins.
 
     If there is none, those of the runs with the tag `word`, or whose directory was renamed from it.
@@ -111,7 +115,7 @@ def matching_ids(runs: Path, run_ids: list[str], word: str) -> list[str]:
     matches = [run_id for run_id in run_ids if run_id.startswith(word)]
     if matches:
         return matches
-    rows = read_rows(runs)
+    rows = read_rows(roots)
     return [row["run_id"] for row in rows if word in row["tags"] or word == row["renamed_from"]]
 
 

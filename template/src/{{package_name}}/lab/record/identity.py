@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from .index import run_directories
 from .run import Run
 
 
-def identity_problems(run: Run, runs: Path) -> list[str]:
-    """Says, a line each, that the directory of a run was renamed, or that `runs` has a copy."""
+def identity_problems(run: Run, roots: Sequence[Path]) -> list[str]:
+    """Says, a line each, that the directory of a run was renamed, or that a root has a copy."""
     here = run.dir.resolve()
-    paths = [Path(directory) for directory in run_directories(runs)]
+    paths = [Path(directory) for directory in run_directories(*roots)]
     others = [path for path in paths if path.name == run.id and path.resolve() != here]
     if run.dir.name == run.id:
         return [f"one of two is a copy; the other is {other}" for other in others]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,14 @@ RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on the cache saves more time than it costs
 
 
-def run_directories(runs: Path) -> Iterator[str]:
-    """Every run directory: runs/<trial>/<run_id>, also under the name that it was renamed to."""
+def run_directories(*roots: Path) -> Iterator[str]:
+    """Every run directory: <root>/<trial>/<run_id>, also under the name that it was renamed to."""
+    for root in roots:
+        yield from directories_in(root)
+
+
+def directories_in(runs: Path) -> Iterator[str]:
+    """The run directories in one root."""
     for trial in subdirectories(str(runs)):
         for name in subdirectories(f"{runs}/{trial}"):
             directory = f"{runs}/{trial}/{name}"
@@ -83,17 +89,19 @@ def subdirectories(directory: str) -> list[str]:
         return []
 
 
-def read_rows(runs: Path, job_state_of: JobStateOf | None = None) -> list[Row]:
-    """A row per run, newest first."""
-    directories = list(run_directories(runs))
+def read_rows(roots: Sequence[Path], job_state_of: JobStateOf | None = None) -> list[Row]:
+    """A row per run in all roots, newest first."""
 
     def read(directory: str) -> Row:
         return read_row(directory, job_state_of)
 
-    if len(directories) < MANY:
-        rows = [read(directory) for directory in directories]
-    else:
-        rows = read_through_cache(runs, directories, read)
+    rows = []
+    for root in roots:
+        directories = list(run_directories(root))
+        if len(directories) < MANY:
+            rows += [read(directory) for directory in directories]
+        else:
+            rows += read_through_cache(root, directories, read)
     mark_copies(rows)
     return sorted(rows, key=order_of, reverse=True)
 

@@ -21,6 +21,7 @@ from .differences import ABSENT
 from .filters import FIELDS, FILTERS, filter_rows, parse_filter, sort_rows
 from .index import read_rows
 from .marks import format_legend, marks_of
+from .roots import run_roots
 from .schema import Row
 from .settings import differing_settings, value_of
 from .status import JobStateOf
@@ -57,7 +58,7 @@ def list_command(project: Project, args: list[str], job_state_of: JobStateOf | N
     options = list_parser().parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where]
     names = options.columns.split(",") if options.columns else []
-    all_rows = read_rows(project.paths.runs, job_state_of)
+    all_rows = read_rows(run_roots(project), job_state_of)
     rows = sort_rows(filter_rows(all_rows, filters), options.sort)
     require_columns(all_rows, names)
     report_damaged(rows)

@@ -14,6 +14,7 @@ from .atomic import read_json, write_json
 from .columns import format_value
 from .index import read_rows
 from .process import user
+from .roots import run_roots
 from .schema import Row
 from .status import ENDED, UNENDED, JobStateOf
 
@@ -36,7 +37,7 @@ def news_command(project: Project, args: list[str], job_state_of: JobStateOf | N
     path = runs / ".looked" / f"{user()}.json"
     last_look = LastLook(**(read_json(path) or {}))
     now_unix_s = time.time()
-    rows = read_rows(runs, job_state_of)
+    rows = read_rows(run_roots(project), job_state_of)
     print("\n".join(format_news(rows, last_look)))
     open_ids = [row["run_id"] for row in rows if row["status"] in UNENDED]
     # Somebody else's runs, or a read-only disk: the same news appear again next time.

@@ -13,6 +13,7 @@ from ..project import Project
 from .curves import AXES, Curve, metric_names, read_curve
 from .draw_curves import draw_curves
 from .find import RUN_HELP, find_run
+from .roots import run_roots
 from .run import Run
 from .text_curves import MARKS, text_curves
 
@@ -26,7 +27,7 @@ def plot_command(project: Project, args: list[str]) -> None:
         LabError: there is no such run or metric, or the picture cannot be written.
     """
     options = plot_parser().parse_args(args)
-    runs = [find_run(project.paths.runs, word) for word in options.run]
+    runs = [find_run(run_roots(project), word) for word in options.run]
     if len(runs) > len(MARKS):
         raise LabError(f"{len(runs)} runs are too many for one picture; at most {len(MARKS)}")
     charts = {metric: curves_of(runs, metric, options.x) for metric in options.metric}

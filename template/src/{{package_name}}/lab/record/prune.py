@@ -19,6 +19,7 @@ from .git import Git
 from .index import read_rows, run_directories
 from .json_lines import read_lines
 from .needed import Protection
+from .roots import run_roots
 from .status import JobStateOf
 
 DESCRIPTION = (
@@ -54,7 +55,7 @@ def prune_command(
     parser.add_argument("--yes", action="store_true", help="really delete")
     options = parser.parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where or [DEFAULT_FILTER]]
-    rows = read_rows(project.paths.runs, job_state_of)
+    rows = read_rows(run_roots(project), job_state_of)
     trials = project.source / "trials"
     protection = Protection(rows, trials, options.keep_best, options.metric, job_state_of)
     by_rows = protection.needed_by_rows()
@@ -74,19 +75,26 @@ def prune_command(
 
 def delete_runs(directories: list[Path], project: Project) -> None:
     """Deletes runs with their checkpoints, then bundles and refs that no remaining run has."""
-    runs = project.paths.runs
+    roots = run_roots(project)
     commits = set()
     for directory in directories:
         commits |= commits_of(directory)
         delete_run(directory)
-    delete_leftovers(runs)
-    for directory in run_directories(runs):
+    for root in roots:
+        delete_leftovers(root)
+    for directory in run_directories(*roots):
         commits -= commits_of(Path(directory))
     git = Git(project.root)
     for commit in commits:
-        for path in (runs / STORE).rglob(f"{commit}.*"):
-            path.unlink()
+        for root in roots:
+            delete_bundles(root, commit)
         git.run("update-ref", "-d", f"refs/runs/{commit[:12]}", commit)
+
+
+def delete_bundles(root: Path, commit: str) -> None:
+    """Deletes the stored bundles of a commit."""
+    for path in (root / STORE).rglob(f"{commit}.*"):
+        path.unlink()
 
 
 def delete_run(directory: Path) -> None:

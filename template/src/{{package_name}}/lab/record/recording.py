@@ -124,6 +124,8 @@ def record_attempt(
     require_policy(code_policy)
     attempt = prepare_attempt(run, project, env_policy)
     attempt.facts |= facts
+    # True once it was compared with what runs: an attempt that is killed before never says so.
+    attempt.facts["code"] = attempt.facts["code"] | {"complete": False}
     earlier = read_attempts(run.dir)
     ran = RanCode(imported_code(project, code_of_attempt(run, attempt.facts)), code_policy)
     recording = Recording(attempt, attempt.n, earlier[0].start if earlier else {}, ran)

@@ -23,6 +23,7 @@ from .find import find_run, run_parser
 from .frozen import unpack_code
 from .index import run_directories
 from .relocate import config_here
+from .roots import run_roots
 from .run import Run
 from .stretches import Stretch, is_finished, stretches_of
 
@@ -49,7 +50,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
-    original = find_run(project.paths.runs, options.run)
+    original = find_run(run_roots(project), options.run)
     print_environment_differences(original, project)
     repeated = run_again(project, original)
     print(f"{original.id} was run again as {repeated.id}")

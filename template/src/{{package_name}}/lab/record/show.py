@@ -21,6 +21,7 @@ from .index import read_row
 from .json_lines import read_lines
 from .metrics_file import read_metrics
 from .outcome import COUNT_FIRST, deciding_attempt, final_weights
+from .roots import run_roots
 from .run import Run
 from .schema import Row
 from .snapshot import format_code
@@ -47,12 +48,12 @@ def show_command(project: Project, args: list[str], job_state_of: JobStateOf | N
         "--json", action="store_true", help="the whole record with status, run_dir and metrics"
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     row = read_row(str(run.dir), job_state_of)
     if options.json:
         print(json.dumps(as_dict(run, row), indent=1))
     else:
-        print(format_run(run, row, identity_problems(run, project.paths.runs)))
+        print(format_run(run, row, identity_problems(run, run_roots(project))))
 
 
 def as_dict(run: Run, row: Row) -> dict[str, Any]:

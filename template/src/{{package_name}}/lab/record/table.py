@@ -16,6 +16,7 @@ from .columns import FAVOURITES
 from .filters import FILTERS, filter_rows, is_number, parse_filter, require_keys, sortable
 from .index import read_rows
 from .ranking import require_metric
+from .roots import run_roots
 from .schema import Row
 from .settings import (
     differing_settings,
@@ -50,7 +51,7 @@ def table_command(project: Project, args: list[str]) -> None:
     options = table_parser().parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where]
     names = options.by.split(",")
-    all_rows = read_rows(project.paths.runs)
+    all_rows = read_rows(run_roots(project))
     rows = filter_rows(all_rows, filters)
     require_keys(all_rows, names)
     if not any(wanted.key == "status" for wanted in filters):

@@ -14,6 +14,7 @@ from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .identity import identity_problems
 from .recorded_data import find_recorded_data, verify_data
+from .roots import run_roots
 from .run import Run
 from .verify_code import check_code
 from .verify_files import Part, check_record, check_settings
@@ -35,12 +36,12 @@ def verify_command(project: Project, args: list[str]) -> int:
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     if options.other:
-        other = find_run(project.paths.runs, options.other)
+        other = find_run(run_roots(project), options.other)
         return compare_results(run, other, options.tolerance)
     parts = check_parts(run, project.root)
-    problems = identity_problems(run, project.paths.runs) + list_problems(parts)
+    problems = identity_problems(run, run_roots(project)) + list_problems(parts)
     remarks = [f"{part.name}: {line}" for part in parts for line in part.unchecked]
     remarks += [f"note: {change}" for change in list_changes(run.record, read_attempts(run.dir))]
     if problems:

@@ -18,7 +18,9 @@ from ..project import Project
 from ..record.find import RUN_HELP, find_run
 from ..record.frozen import freeze_code
 from ..record.git import GitFailed
+from ..record.outcome import final_weights
 from ..record.ran import RanCode, imported_code
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.schema import Code
@@ -36,7 +38,9 @@ def eval_command(project: Project, args: list[str]) -> int:
         RUN_HELP,
     )
     parser.add_argument(
-        "--checkpoint", default="last", metavar="NAME", help="last (default), best or previous"
+        "--checkpoint",
+        metavar="NAME",
+        help="last, best or previous; default: that of the recorded numbers",
     )
     parser.add_argument(
         "--today", action="store_true", help="with the code of today, not that of the run"
@@ -44,7 +48,7 @@ def eval_command(project: Project, args: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     options = parser.read(args)
     overrides = options.overrides
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     difference = difference_of_code(run, project)
     if difference and not options.today:
         print(f"lab: evaluates with the code of {run.id}, since {difference}", file=sys.stderr)
@@ -58,16 +62,17 @@ def eval_command(project: Project, args: list[str]) -> int:
     load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = resolve(with_changes(recorded, overrides, MAY_CHANGE, ADVICE))
-    metrics = evaluate(config, run, options.checkpoint)
+    checkpoint = options.checkpoint or final_weights(run.checkpoints).stem
+    metrics = evaluate(config, run, checkpoint)
     if metrics is None:
         return 0
     same = code.get("commit") == run.record["code"].get("commit")
     code_facts = {"commit": code.get("commit"), "same": same, **ran.check_late()}
-    append_evaluation(run.dir, options.checkpoint, overrides, metrics, code_facts)
+    append_evaluation(run.dir, checkpoint, overrides, metrics, code_facts)
     if options.json:
         print(json.dumps(metrics))
     else:
-        print(f"run {run.id}, {options.checkpoint}.ckpt")
+        print(f"run {run.id}, {checkpoint}.ckpt")
         for name, value in metrics.items():
             print(f"{name:<12} {value:.6g}")
     return 0

@@ -13,18 +13,21 @@ from torch import nn
 from ..errors import LabError
 from ..project import Project
 from ..record.find import find_run
+from ..record.outcome import final_weights
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.today import print_difference, require_trial
 from .build import build_task
 from .resume_point import refuse_damaged
 
 
-def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
+def load(run: str | Path = "@last", checkpoint: str | None = None) -> nn.Module:
     """The trained model of a run, on the CPU, in evaluation mode.
 
     Args:
         run: id or its unique beginning, directory, tag, `@last`, `@best:val/loss`.
-        checkpoint: "last" (whose test metrics the record holds), "best" or "previous".
+        checkpoint: "last", "best" or "previous"; None for that of the recorded test metrics, which
+            is the last one of the attempt that finished.
 
     Returns:
         The `model` of the run's task; the task itself (a LightningModule) when it has none.
@@ -34,11 +37,11 @@ def load(run: str | Path = "@last", checkpoint: str = "last") -> nn.Module:
             this project no longer has.
     """
     project = Project.find()
-    source = find_run(project.paths.runs, str(run))
+    source = find_run(run_roots(project), str(run))
     require_trial(source, project)
     task = build_task(OmegaConf.load(source.dir / "config.yaml"))
     print_difference(source, project)
-    load_weights(task, source, checkpoint)
+    load_weights(task, source, checkpoint or final_weights(source.checkpoints).stem)
     model = getattr(task, "model", task)
     return model.eval()
 

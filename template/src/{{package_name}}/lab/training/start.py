@@ -24,6 +24,7 @@ from ..record.find import RUN_HELP, find_run
 from ..record.frozen import frozen_directory
 from ..record.ran import RanCode, code_of_process, imported_code
 from ..record.recording import Recording, record_attempt
+from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.today import has_trial
@@ -94,7 +95,7 @@ def parent_id(project: Project, word: str) -> str:
         LabError: there is no such run, or there are several.
     """
     # The repetition of a run names an id; that run may lie in another directory of runs.
-    return word if frozen_directory() else find_run(project.paths.runs, word).id
+    return word if frozen_directory() else find_run(run_roots(project), word).id
 
 
 def resume_command(project: Project, args: list[str]) -> int:
@@ -104,7 +105,7 @@ def resume_command(project: Project, args: list[str]) -> int:
     options = parser.read(args)
     if env.ATTEMPT in os.environ:
         return join_attempt()
-    run = find_run(project.paths.runs, options.run)
+    run = find_run(run_roots(project), options.run)
     # Before seconds go into imports.
     whole_checkpoint(run.checkpoints)
     if not has_trial(project, run.trial) and not frozen_directory():

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import lightning.pytorch as L
+from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from omegaconf import DictConfig
 
@@ -100,7 +102,7 @@ def build_trainer(
         logger=build_loggers(config, run, attempt),
         log_every_n_steps=config.log.every_n_steps,
         callbacks=callbacks,
-        plugins=[AtomicCheckpointIO(run.checkpoints), cluster_environment(ranks)],
+        plugins=[AtomicCheckpointIO(run.checkpoints)],
         num_nodes=ranks.n_nodes,
         strategy=strategy_for(config),
     )
@@ -112,6 +114,7 @@ def plain_trainer(
     task: L.LightningModule,
     *,
     callbacks: list[L.Callback],
+    plugins: Sequence[CheckpointIO] = (),
     num_nodes: int = 1,
     **arguments: Any,
 ) -> L.Trainer:
@@ -140,6 +143,8 @@ def plain_trainer(
         **arguments,
         num_nodes=num_nodes,
         callbacks=[*callbacks, Internals(config.speed)],
+        # Lightning would look for an environment, and import mpi4py, which fails without an MPI.
+        plugins=[*plugins, cluster_environment(discover())],
         # Our data gives each rank its own part already.
         use_distributed_sampler=not isinstance(data, H5DataModule),
         num_sanity_val_steps=0,

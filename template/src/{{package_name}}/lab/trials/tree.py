@@ -12,6 +12,7 @@ from ..project import Project
 from ..record.index import read_rows
 from ..record.outcome import COUNT_FIRST
 from ..record.ranking import rank_by_metric
+from ..record.roots import run_roots
 
 PARENT = re.compile(r"^\*\*Parent\.\*\* \[([a-z][a-z0-9_]*)\]", re.MULTILINE)
 NAME_WIDTH = 28  # columns for the branches and the name
@@ -32,7 +33,7 @@ def format_tree(project: Project, metric: str) -> list[str]:
     """A line for each trial: its number of runs and the best value of `metric`."""
     names = trial_names(project)
     parents = {name: parent_of(project.source / "trials" / name) for name in names}
-    runs = read_rows(project.paths.runs)
+    runs = read_rows(run_roots(project))
     lines = []
     for name, branches in walk_tree(names, parents):
         numbers = format_numbers(name, runs, metric)
