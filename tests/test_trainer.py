@@ -153,7 +153,7 @@ def test_the_callbacks_stand_in_the_order_that_is_written_down(home, tmp_path, n
     )
     trainer = build_trainer(config, Record(tmp_path), 1, ClockData(Clock(), 0), build_task(config))
     names = [type(callback).__name__ for callback in trainer.callbacks]
-    assert names[-17:] == [
+    assert names[-18:] == [
         "ProfileCallback",
         "OptimizerWatch",
         "LogMeans",
@@ -166,13 +166,14 @@ def test_the_callbacks_stand_in_the_order_that_is_written_down(home, tmp_path, n
         "EpochLines",
         "FoundBatchSize",
         "NodeFacts",
+        "IdleWatch",
         "PlainLoaders",
         "StretchCallback",
         "PreemptionCallback",
         "Internals",
         "Checkpoints",
     ]
-    assert names[:-17] == ([] if n_devices == 1 else ["BuffersAgree"])
+    assert names[:-18] == ([] if n_devices == 1 else ["BuffersAgree"])
 
 
 def test_a_bar_is_drawn_on_a_terminal_or_when_asked_for():
