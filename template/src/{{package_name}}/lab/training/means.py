@@ -27,9 +27,15 @@ class Means:
         self.sums: dict[str, Tensor] = {}
         self.n_samples = 0
 
-    def add(self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int) -> None:
+    def add(
+        self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int, loss_divisor: int = 1
+    ) -> None:
         """Adds what a step returned for a batch of `n_samples`: a loss, or a dict, of which scalar
-        tensors are taken."""
+        tensors are taken.
+
+        Args:
+            loss_divisor: by which Lightning has divided the loss.
+        """
         values = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
         for name, value in values.items():
             if not isinstance(value, Tensor) or value.ndim:
@@ -37,8 +43,9 @@ class Means:
             if name not in self.sums:
                 dtype = summing_dtype(value.device)
                 self.sums[name] = torch.zeros((), dtype=dtype, device=value.device)
+            weight = n_samples * loss_divisor if name == "loss" else n_samples
             # `detach` costs more than the question whether it is needed.
-            self.sums[name].add_(value.detach() if value.requires_grad else value, alpha=n_samples)
+            self.sums[name].add_(value.detach() if value.requires_grad else value, alpha=weight)
         self.n_samples += n_samples
 
     def totals(self, trainer: L.Trainer) -> tuple[list[str], Tensor]:
@@ -112,7 +119,8 @@ class LogMeans(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        self.train.add(outputs, batch_size_of(batch))
+        # Lightning gives the share of a batch in the gradient: its loss divided by their number.
+        self.train.add(outputs, batch_size_of(batch), trainer.accumulate_grad_batches)
         if is_logging_step(trainer):
             self._publish_interval(trainer)
 
