@@ -225,7 +225,7 @@ def test_watched_page_shows_what_is_new_by_itself(browser, tmp_path):
     project = make_project(tmp_path / "myproj")
     attempt = begin_attempt(create(project), project)
     file = project.root / "runs/report.html"
-    watching = threading.Thread(target=call, args=(project, "report", "--watch", "0.5"))
+    watching = threading.Thread(target=call, args=(project, "report", "--watch", "2"))
     watching.start()
     while not file.exists() and watching.is_alive():
         watching.join(0.05)

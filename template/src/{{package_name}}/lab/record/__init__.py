@@ -17,6 +17,7 @@ COMMANDS = [
         "record, code and best weights of runs as one file, to publish",
         "archive:archive_command",
     ),
+    ("runs plot", "curves of runs, with characters or as a picture", "plot:plot_command"),
     ("runs diff", "what two runs have different", "diff:diff_command"),
     ("runs code", "write the frozen code of a run", "code:code_command"),
     ("runs verify", "is a run as recorded, or two runs the same?", "verify:verify_command"),

@@ -188,14 +188,15 @@ def format_cell(group: Group, metric: str) -> str:
 
 
 def format_mean(numbers: list[float]) -> str:
-    """0.9512 ± 0.0031: the deviation with two significant digits, the mean with as many decimals.
-
-    One number has no deviation.
-    """
+    """0.9512 ± 0.0031: mean and sample deviation. One number has no deviation."""
     mean = statistics.fmean(numbers)
     if len(numbers) == 1:
         return f"{mean:.4g}"
-    deviation = statistics.stdev(numbers)
+    return format_deviation(mean, statistics.stdev(numbers))
+
+
+def format_deviation(mean: float, deviation: float) -> str:
+    """The deviation with two significant digits, the mean with as many decimals."""
     if deviation == 0:
         return f"{mean:.4g} ± 0"
     n_decimals = max(0, 1 - math.floor(math.log10(deviation)))

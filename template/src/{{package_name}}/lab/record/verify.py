@@ -14,11 +14,15 @@ from .changes import list_changes
 from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .identity import identity_problems
-from .recorded_data import find_recorded_data, verify_data
+from .json_lines import read_lines
+from .recorded_data import content_hash, find_recorded_data, verify_data
+from .recorded_weights import find_recorded_weights, recorded_weights
 from .roots import run_roots
 from .run import Run
 from .scrub_note import format_scrubs
 from .verify_files import Part
+
+PREDICTIONS = "predictions.jsonl"  # a row for each `lab predict`
 
 
 def verify_command(project: Project, args: list[str]) -> int:
@@ -63,7 +67,12 @@ def find_problems(run: Run, root: Path) -> list[str]:
 
 def check_parts(run: Run, root: Path) -> list[Part]:
     """Every part of a run, compared with its record."""
-    return [*check_directory(run, root), check_data(run, root)]
+    parts = [*check_directory(run, root), check_data(run, root)]
+    if recorded_weights(run):
+        parts.append(check_initial_weights(run, root))
+    if (run.dir / PREDICTIONS).exists():
+        parts.append(check_predictions(run, root))
+    return parts
 
 
 def list_problems(parts: list[Part]) -> list[str]:
@@ -87,6 +96,32 @@ def check_data(run: Run, root: Path) -> Part:
     if "path" not in run.data:
         return Part("data", unchecked=["not checked, its fingerprint names no file or folder"])
     return Part("data", data_problems(run, root))
+
+
+def check_initial_weights(run: Run, root: Path) -> Part:
+    """Whether the weights that a run started from are where they were, or near, and the same."""
+    part = Part("initial weights")
+    if recorded_weights(run)["sha256"] is None:
+        part.unchecked.append("not recorded, since the run has not loaded them")
+        return part
+    try:
+        find_recorded_weights(run, Project(root, PACKAGE))
+    except NotComparable as error:
+        part.problems.append(str(error))
+    return part
+
+
+def check_predictions(run: Run, root: Path) -> Part:
+    """Whether the files of `lab predict` hold what the newest row about each of them says."""
+    part = Part("predictions")
+    newest = {row.get("path"): row for row in read_lines(run.dir / PREDICTIONS)}
+    for name, row in newest.items():
+        path = run.dir / str(name)
+        if not path.exists():
+            part.unchecked.append(f"{path} is gone")
+        elif content_hash(path, Project(root, PACKAGE)) != row.get("content_sha256"):
+            part.problems.append(f"{path} was changed")
+    return part
 
 
 def data_problems(run: Run, root: Path) -> list[str]:

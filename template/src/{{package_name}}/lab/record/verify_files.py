@@ -15,7 +15,8 @@ from .seal import AFTER, KEY, is_sealed
 
 SETTINGS = ("config.yaml", "overrides.txt")
 ARCHIVED = "archived.json"  # in a run from an archive: the files that the archive leaves out
-LINES = ("notes.jsonl", "evaluations.jsonl")  # files whose every line holds a hash
+# files whose every line holds a hash
+LINES = ("notes.jsonl", "evaluations.jsonl", "predictions.jsonl", "each.jsonl")
 
 
 @dataclass(frozen=True)
