@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..config.trial_names import trial_names
 from ..project import Project
-from ..trials.tree import parent_of, walk_tree
-
-QUESTION = re.compile(r"^\*\*Question\.\*\*[ \t]*(\S.*)$", re.MULTILINE)
-VERDICT = re.compile(r"^\*\*Verdict\.\*\*[ \t]*(\S.*)$", re.MULTILINE)
+from ..trials.draw_tree import walk_tree
+from ..trials.readme import read_readme
 
 
 @dataclass(frozen=True)
@@ -29,23 +25,9 @@ class TrialLine:
 def gather_trials(project: Project, name: str) -> list[TrialLine]:
     """The trials of this project, children after their parent; `name` is that of the project."""
     folder = project.source / "trials"
-    names = trial_names(project)
-    parents = {trial: parent_of(folder / trial) for trial in names}
-    lines = []
-    for trial, branches in walk_tree(names, parents):
-        readme = read_readme(folder / trial / "README.md")
-        question = first_match(QUESTION, readme)
-        lines.append(TrialLine(name, trial, branches, question, first_match(VERDICT, readme)))
-    return lines
-
-
-def read_readme(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def first_match(pattern: re.Pattern, text: str) -> str:
-    match = pattern.search(text)
-    return match[1] if match else ""
+    readmes = {trial: read_readme(folder / trial) for trial in trial_names(project)}
+    parents = {trial: readme.parent for trial, readme in readmes.items()}
+    return [
+        TrialLine(name, trial, branches, readmes[trial].question, readmes[trial].verdict)
+        for trial, branches in walk_tree(list(readmes), parents)
+    ]
