@@ -43,7 +43,11 @@ def settings_of(k: int, n_trials: int) -> dict:
     """About as many settings as a project has, with 8 learning rates, 50 seeds."""
     trainer = {f"key_{n}": n for n in range(20)} | {"max_epochs": 20}
     optimizer = {"_target_": "torch.optim.AdamW", "lr": 10 ** -(k % 8), "betas": [0.9, 0.999]}
-    model = {"_target_": f"myproj.trials.trial{k % n_trials}.model.CNN", "width": 32, "n_classes": 10}
+    model = {
+        "_target_": f"myproj.trials.trial{k % n_trials}.model.CNN",
+        "width": 32,
+        "n_classes": 10,
+    }
     data = {f"key_{n}": "a value" for n in range(12)} | {"batch_size": 64, "seed": k % 50}
     others = {
         name: {f"key_{n}": "a value" for n in range(6)}
