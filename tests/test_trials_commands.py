@@ -1,9 +1,11 @@
 """`lab trials new`, `diff`, `drop`, `restore`, `rename`: what they change in a project, and what they leave."""
 
 import json
+import os
 import subprocess
 
 import pytest
+from commands import write_command
 from conftest import call, environment_of
 from repositories import IDENTITY, commit, git
 from trial_runs import add_run, replace_in, trial_folder
@@ -66,6 +68,34 @@ def test_names_that_cannot_be_used(own_project):
         assert message in trials(own_project, "new", name, rc=2)
     assert "did you mean: baseline" in trials(own_project, "new", "x", "--from", "baselin", rc=2)
     assert git(own_project, "status", "--porcelain") == ""
+
+
+def test_the_readme_opens_on_a_terminal_only(own_project):
+    editor = own_project / "editor.sh"
+    write_command(own_project, editor.name, f'#!/bin/sh\necho "$1" >> {own_project}/opened\n')
+    words = ["lab", "trials", "new", "--no-check"]
+    call(own_project, *words, "piped", cold=True, EDITOR=str(editor))
+    assert not (own_project / "opened").exists()
+    terminal, inside = os.openpty()
+    environment = environment_of(own_project, EDITOR=f"{editor} -x", VISUAL="")
+    ends = {"stdin": inside, "stdout": inside, "stderr": inside}
+    done = subprocess.run([*words, "typed"], cwd=own_project, env=environment, timeout=120, **ends)
+    os.close(inside)
+    os.close(terminal)
+    assert done.returncode == 0
+    assert (own_project / "opened").read_text() == "-x\n", "the words of $EDITOR come first"
+
+
+def test_drops_of_two_branches_merge(wide):
+    trials(wide, "new", "deep", "--no-check")
+    commit(wide, "Add deep")
+    git(wide, "checkout", "-q", "-b", "other")
+    trials(wide, "drop", "deep", "--why", "Too deep.")
+    git(wide, "checkout", "-q", "main")
+    trials(wide, "drop", "wide", "--why", "Too wide.")
+    git(wide, "merge", "-q", "-m", "both", "other")
+    lines = [line for line in (wide / PAGE).read_text().splitlines() if line.startswith("- ")]
+    assert [line.split("`")[1] for line in lines] == ["wide", "deep"]
 
 
 def test_diff_shows_settings_and_code_side_by_side(wide):
@@ -140,6 +170,8 @@ def test_nothing_is_lost_when_a_drop_fails(wide):
     (wide / ".git/info/exclude").write_text("*.npy\n")
     (folder / "kept.npy").touch()
     assert "kept.npy: git ignores it" in trials(wide, "drop", "wide", "--why", "x", rc=4)
+    token = "ghp_" + "a1" * 18
+    assert "--why:1 looks like" in trials(wide, "drop", "wide", "--why", token, rc=4)
     assert "say why" in trials(wide, "drop", "wide", "--why", " ", rc=2)
     assert "did you mean: wide" in trials(wide, "drop", "wid", "--why", "x", rc=2)
     assert (folder / "kept.npy").exists()
