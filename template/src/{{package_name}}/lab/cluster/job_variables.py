@@ -22,7 +22,7 @@ OF_A_JOB = re.compile(
             r"(CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES)$",
             r"(OMP|MKL)_NUM_THREADS$",
             r"PYTHON(?!NOUSERSITE|DONTWRITE)",
-            r"LAB_(?!SITE_PATH)",
+            r"LAB_(?!SITE_PATH|GPU_LEASES)",
         ]
     )
 )
