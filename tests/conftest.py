@@ -72,7 +72,7 @@ SLOWEST_FILES = (
     "failures",
     "setup",
 )
-IMPORT_TORCH = ("train", "resume", "eval", "check", "bench", "data")  # commands that do
+IMPORT_TORCH = ("train", "resume", "eval", "predict", "check", "bench", "data")  # commands that do
 
 RENDERED = Path(tempfile.mkdtemp(prefix="myproj-"))
 atexit.register(shutil.rmtree, RENDERED, ignore_errors=True)

@@ -128,6 +128,8 @@ class Project:
             if (directory / f"{name}.yaml").is_file():
                 return directory / f"{name}.yaml"
             names |= {path.stem for path in directory.glob("*.yaml")}
+        if new := new_names("options").get(f"site/{name}"):
+            return self.site_file(new.removeprefix("site/"))
         raise LabError(f"no site {name!r}{nearest(name, names)}. Sites: {', '.join(sorted(names))}")
 
     @cached_property
@@ -139,6 +141,12 @@ class Project:
         raw |= site.get("paths") or {}
         raw |= config.get("paths") or {}
         return resolve_paths(raw, self.root)
+
+
+@cache
+def new_names(what: str) -> dict[str, Any]:
+    """The new names of `what`: settings or options, by their old ones."""
+    return read_yaml(LAB / "conf" / "renamed.yaml").get(what) or {}
 
 
 def site_of(config: dict[str, Any]) -> str:
@@ -206,7 +214,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise LabError(f"{path} is missing; restore it with git, or with: copier recopy") from error
+        raise LabError(f"{path} is missing. Bring it back: git checkout HEAD -- {path}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = str(path)
         mark = getattr(error, "problem_mark", None)

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The hook `deleted-trials`: says which trials a commit deletes without a line in TRIALS.md.
+"""The check `deleted-trials`: says which trials a commit deletes without a line in TRIALS.md.
 
 It stops no commit.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from ..config.gone_trials import PAGE, gone_trials
@@ -59,7 +58,3 @@ def staged(*options: str) -> str:
     """What git says of the changes in this commit."""
     command = ["git", "diff", "--cached", *options]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -135,7 +135,9 @@ def without_repetitions(rows: list[Row]) -> list[Row]:
     newest: dict[str, Row] = {}
     for row in rows:
         # A record without settings repeats none
-        identity = identities[id(row["settings"])] if row["settings"] else row["run_dir"]
+        identity = row["run_dir"]
+        if row["settings"]:
+            identity = f"{row['trial']} {identities[id(row['settings'])]}"
         newest.setdefault(identity, row)
     n_left_out = len(rows) - len(newest)
     if n_left_out:
@@ -147,9 +149,14 @@ def group_rows(rows: list[Row], names: list[str]) -> list[Group]:
     """The groups, sorted by their values."""
     groups: dict[tuple, Group] = {}
     for row in rows:
-        values = tuple(value_of(row["settings"], name) for name in names)
+        values = tuple(group_value(row, name) for name in names)
         groups.setdefault(repr(values), Group(values, [])).rows.append(row)
     return sorted(groups.values(), key=lambda group: tuple(map(sortable, group.values)))
+
+
+def group_value(row: Row, name: str) -> object:
+    """The value of a setting; every record says of which trial it is."""
+    return row["trial"] if name == "trial" else value_of(row["settings"], name)
 
 
 def warn_of_other_differences(groups: list[Group], names: list[str]) -> None:

@@ -5,11 +5,12 @@ import os
 import shutil
 import sys
 
+from ..update.origin import update_problem
 from .add import added, typed_requirements
 from .environment import environment_path, make_environment
 from .kernel import register_kernel
 from .packages import install
-from .process import ROOT, stop
+from .process import ROOT, say, stop
 from .repository import make_repository, require_no_conflicts
 from .torch_build import chosen_build
 
@@ -33,6 +34,9 @@ def main(words):
         register_kernel(environment, uv)
         return
     make_repository(environment)
+    problem = update_problem(ROOT)
+    if problem:
+        say(problem)
     print("\nReady. To call `lab` in this shell:\n  . .venv/bin/activate\nThen: lab --help")
 
 
