@@ -30,12 +30,10 @@ def wide(own_project):
 def test_new_copies_code_and_settings_and_trains_one_batch(home):
     parent = trial_folder(home, "baseline")
     (parent / "curve.png").write_bytes(b"a result")
-    (parent / "notes.log").write_text("left out")
-    exclude = home / ".git/info/exclude"
-    exclude.write_text("*.log\n")
+    (parent / "old.ckpt").write_text("git ignores it")
     output = call(home, "lab", "trials", "new", "copied", "-m", "Is a copy as good?")
-    for path in (parent / "curve.png", parent / "notes.log", exclude):
-        path.unlink()
+    (parent / "curve.png").unlink()
+    (parent / "old.ckpt").unlink()
     assert "ok  copied: " in output
     assert "one batch in" in output
     folder = trial_folder(home, "copied")
@@ -164,14 +162,13 @@ def test_nothing_is_lost_when_a_drop_fails(wide):
         wide, "drop", "wide", "--why", "x", rc=4
     )
     (folder / "new.py").unlink()
-    (wide / ".git/info/exclude").write_text("*.npy\n")
-    (folder / "kept.npy").touch()
-    assert "kept.npy: git ignores it" in trials(wide, "drop", "wide", "--why", "x", rc=4)
+    (folder / "old.ckpt").touch()
+    assert "old.ckpt: git ignores it" in trials(wide, "drop", "wide", "--why", "x", rc=4)
     token = "ghp_" + "a1" * 18
     assert "--why:1 looks like" in trials(wide, "drop", "wide", "--why", token, rc=4)
     assert "say why" in trials(wide, "drop", "wide", "--why", " ", rc=2)
     assert "did you mean: wide" in trials(wide, "drop", "wid", "--why", "x", rc=2)
-    assert (folder / "kept.npy").exists()
+    assert (folder / "old.ckpt").exists()
 
 
 def commit_with_hooks(folder):
