@@ -1,7 +1,9 @@
 """The tree of trials, and the hook that looks at what is committed."""
 
 import pytest
+from myproj.lab.config.completion import candidates
 from myproj.lab.hooks import tokens
+from myproj.lab.project import Project
 from myproj.lab.trials.draw_tree import walk_tree
 
 # Put together here, so that this file holds none.
@@ -24,6 +26,14 @@ def test_children_are_drawn_below_their_parent():
     }
     lines = [branches + name for name, branches in walk_tree(list(parents), parents)]
     assert lines == ["baseline", "├─ slow", "└─ wide", "   └─ deep", "lost"]
+
+
+def test_names_of_trials_are_completed(tmp_path):
+    (tmp_path / "TRIALS.md").write_text("- 2026-11-22 dropped `wide` at `1a2b3c`: no runs. x\n")
+    project = Project(tmp_path, "myproj")
+    assert candidates(project, "lab trials diff b") == ["baseline"]
+    assert candidates(project, "lab trials restore ") == ["wide"]
+    assert candidates(project, "lab trials re") == ["rename", "restore", "result"]
 
 
 def test_trials_in_a_circle_are_drawn_once():

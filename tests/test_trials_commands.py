@@ -1,14 +1,17 @@
 """`lab trials new`, `diff`, `drop`, `restore`, `rename`: what they change in a project, and what they leave."""
 
 import json
+import os
 import subprocess
 
 import pytest
+from commands import write_command
 from conftest import call, environment_of
 from repositories import IDENTITY, commit, git
 from trial_runs import add_run, replace_in, trial_folder
 
 PAGE = "TRIALS.md"
+OTHER_HOOKS = "style,large-files,private-keys,tokens,imports"
 
 
 def trials(folder, *words, rc=0):
@@ -27,12 +30,10 @@ def wide(own_project):
 def test_new_copies_code_and_settings_and_trains_one_batch(home):
     parent = trial_folder(home, "baseline")
     (parent / "curve.png").write_bytes(b"a result")
-    (parent / "notes.log").write_text("left out")
-    exclude = home / ".git/info/exclude"
-    exclude.write_text("*.log\n")
+    (parent / "old.ckpt").write_text("git ignores it")
     output = call(home, "lab", "trials", "new", "copied", "-m", "Is a copy as good?")
-    for path in (parent / "curve.png", parent / "notes.log", exclude):
-        path.unlink()
+    (parent / "curve.png").unlink()
+    (parent / "old.ckpt").unlink()
     assert "ok  copied: " in output
     assert "one batch in" in output
     folder = trial_folder(home, "copied")
@@ -68,12 +69,40 @@ def test_names_that_cannot_be_used(own_project):
     assert git(own_project, "status", "--porcelain") == ""
 
 
+def test_the_readme_opens_on_a_terminal_only(own_project):
+    editor = own_project / "editor.sh"
+    write_command(own_project, editor.name, f'#!/bin/sh\necho "$1" >> {own_project}/opened\n')
+    words = ["lab", "trials", "new", "--no-check"]
+    call(own_project, *words, "piped", cold=True, EDITOR=str(editor))
+    assert not (own_project / "opened").exists()
+    terminal, inside = os.openpty()
+    environment = environment_of(own_project, EDITOR=f"{editor} -x", VISUAL="")
+    ends = {"stdin": inside, "stdout": inside, "stderr": inside}
+    done = subprocess.run([*words, "typed"], cwd=own_project, env=environment, timeout=120, **ends)
+    os.close(inside)
+    os.close(terminal)
+    assert done.returncode == 0
+    assert (own_project / "opened").read_text() == "-x\n", "the words of $EDITOR come first"
+
+
+def test_drops_of_two_branches_merge(wide):
+    trials(wide, "new", "deep", "--no-check")
+    commit(wide, "Add deep")
+    git(wide, "checkout", "-q", "-b", "other")
+    trials(wide, "drop", "deep", "--why", "Too deep.")
+    git(wide, "checkout", "-q", "main")
+    trials(wide, "drop", "wide", "--why", "Too wide.")
+    git(wide, "merge", "-q", "-m", "both", "other")
+    lines = [line for line in (wide / PAGE).read_text().splitlines() if line.startswith("- ")]
+    assert [line.split("`")[1] for line in lines] == ["wide", "deep"]
+
+
 def test_diff_shows_settings_and_code_side_by_side(wide):
     assert "no difference" in trials(wide, "diff", "wide")
     replace_in(trial_folder(wide, "wide") / "config.yaml", "width: 32", "width: 64")
     replace_in(trial_folder(wide, "wide") / "model.py", "nn.Dropout(0.2)", "nn.Dropout(0.5)")
     (trial_folder(wide, "wide") / "block.py").write_text("A = 1\n")
-    lines = trials(wide, "diff", "wide", rc=1).splitlines()
+    lines = trials(wide, "diff", "baseline", "wide", rc=1).splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == ["baseline", "wide"]
     assert lines[1] == "== settings"
@@ -83,10 +112,6 @@ def test_diff_shows_settings_and_code_side_by_side(wide):
     assert lines[4].split() == [">", "A", "=", "1"]
     (changed,) = [line for line in lines if "nn.Dropout" in line]
     assert changed.split() == ["nn.Dropout(0.2),", "|", "nn.Dropout(0.5),"]
-    assert trials(wide, "diff", "wide", "baseline", rc=1).splitlines()[0].split() == [
-        "wide",
-        "baseline",
-    ]
     assert "names no parent" in trials(wide, "diff", "baseline", rc=2)
 
 
@@ -137,19 +162,20 @@ def test_nothing_is_lost_when_a_drop_fails(wide):
         wide, "drop", "wide", "--why", "x", rc=4
     )
     (folder / "new.py").unlink()
-    (wide / ".git/info/exclude").write_text("*.npy\n")
-    (folder / "kept.npy").touch()
-    assert "kept.npy: git ignores it" in trials(wide, "drop", "wide", "--why", "x", rc=4)
+    (folder / "old.ckpt").touch()
+    assert "old.ckpt: git ignores it" in trials(wide, "drop", "wide", "--why", "x", rc=4)
+    token = "ghp_" + "a1" * 18
+    assert "--why:1 looks like" in trials(wide, "drop", "wide", "--why", token, rc=4)
     assert "say why" in trials(wide, "drop", "wide", "--why", " ", rc=2)
     assert "did you mean: wide" in trials(wide, "drop", "wid", "--why", "x", rc=2)
-    assert (folder / "kept.npy").exists()
+    assert (folder / "old.ckpt").exists()
 
 
 def commit_with_hooks(folder):
     """What the hooks say to a commit of everything; they let it pass."""
     git(folder, "add", "-A")
     words = ("commit", "-q", "-m", "By hand")
-    environment = environment_of(folder, **IDENTITY)
+    environment = environment_of(folder, SKIP=OTHER_HOOKS, **IDENTITY)
     done = subprocess.run(
         ["git", *words], cwd=folder, env=environment, capture_output=True, text=True
     )

@@ -81,6 +81,15 @@ def test_runs_of_other_code_are_not_averaged(made):
     assert (thin["best"], thin["mean"], thin["sd"], thin["n_seeds"]) == (0.2, 0.2, None, 1)
 
 
+def test_the_tree_says_whose_weights_a_trial_started_from(own_project):
+    source = add_run(own_project, "baseline", 0, 0.9)
+    assert "weights" not in call(own_project, "lab", "trials", "tree")
+    run = add_run(own_project, "baseline", 0, 0.5, init_from=f"{source.id}:last")
+    output = call(own_project, "lab", "trials", "tree")
+    assert f"weights of {source.id} (baseline)" in output
+    assert tree(own_project)["baseline"]["best_run"] == run.id
+
+
 def result(folder, name, *options, rc=0):
     return call(folder, "lab", "trials", "result", name, *options, rc=rc)
 

@@ -32,8 +32,11 @@ def test_moved_code_is_compared_with_the_old_run(tmp_path):
     assert "note: the code differs" in output
     assert show(folder)["parent"] == run_id
     (folder / "src/myproj/winner.py").write_text('CODE = "second"\n')
-    assert BITWISE in lab(folder, *check), "the frozen code"
     assert "differs: val/loss" in lab(folder, *check, "--today", rc=1)
+    lab(folder, "trials", "rename", "baseline", "first")
+    assert BITWISE in lab(folder, *check), "the frozen code, with the old name"
+    rows = json.loads(lab(folder, "runs", "list", "trial=first", "--json"))
+    assert len(rows) == 5, "the run and its repetitions"
 
 
 def loaded_from(folder, run_id):

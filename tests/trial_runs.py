@@ -12,6 +12,7 @@ optimizer:
   lr: {lr}
 data:
   seed: {seed}
+init_from: {init_from}
 checkpoint:
   monitor: {monitor}
   mode: {mode}
@@ -27,11 +28,18 @@ def add_run(
     monitor="val/loss",
     mode="min",
     status="finished",
+    init_from="null",
     **more,
 ):
     """A run of `trial` with today's code, that ended with this val/loss."""
     config = CONFIG.format(
-        trial=trial, family=trial.partition("/")[0], seed=seed, lr=lr, monitor=monitor, mode=mode
+        trial=trial,
+        family=trial.partition("/")[0],
+        seed=seed,
+        lr=lr,
+        monitor=monitor,
+        mode=mode,
+        init_from=init_from,
     )
     metrics = {"val/loss": loss, **more}
     project = Project(folder, "myproj")

@@ -72,9 +72,10 @@ class Project:
         """The project around the current directory, else the one that this package was imported from.
 
         Raises:
-            LabError: the current directory is inside another project.
+            LabError: the current directory is inside another project, or there is none.
         """
-        if env.PROJECT in os.environ:
+        lies_in_a_project = LAB.parents[1].name == "src"
+        if env.PROJECT in os.environ or not lies_in_a_project:
             return cls.find()
         return cls._around(Path.cwd()) or cls(LAB.parents[2], PACKAGE)
 

@@ -13,6 +13,7 @@ from ..commands import list_commands
 from ..errors import LabError
 from ..project import Project
 from .compose import compose
+from .gone_trials import PAGE, gone_trials
 from .hydra_errors import group_names
 from .hydra_loader import project_loader
 from .trial_names import trial_names, variant_names
@@ -75,7 +76,7 @@ def candidates(project: Project, line: str) -> list[str]:
     """What the last word of a command line may become, sorted; = or a dot at its end: more follows."""
     words = line.split()[1:]
     word = "" if line.endswith(" ") or not words else words.pop()
-    possible = _commands(words)
+    possible = _commands(words) or _names_of_trials(project, words)
     if possible:
         return sorted(candidate for candidate in possible if candidate.startswith(word))
     settings = [setting for setting in words if "=" in setting]
@@ -99,6 +100,15 @@ def _commands(words: list[str]) -> set[str]:
     if len(words) == 1:
         return {command.member for command in commands if command.group == words[0]} - {""}
     return set()
+
+
+def _names_of_trials(project: Project, words: list[str]) -> set[str]:
+    """The trials that may follow `lab trials COMMAND`."""
+    if words[:1] != ["trials"]:
+        return set()
+    if words[1] == "restore":
+        return {trial.name for trial in gone_trials(project.root / PAGE).values() if trial.commit}
+    return set(trial_names(project))
 
 
 def _trials_and_variants(project: Project) -> list[str]:

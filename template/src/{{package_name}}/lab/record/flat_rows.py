@@ -19,6 +19,7 @@ FACTS = (
     "why",
     "parent",
     "seed",
+    "init_from",
     "commit",
     "device",
     "n_attempts",
@@ -41,6 +42,7 @@ def flat_rows(rows: list[Row]) -> list[dict[str, Any]]:
 def flat_row(row: Row, settings: list[str]) -> dict[str, Any]:
     """One run; `settings` are the dotted keys to show."""
     facts = {key: row[key] for key in FACTS}
+    facts["init_from"] = (row["init_from"] or {}).get("source")
     facts["gpu_hours"] = (row["gpu_seconds"] or 0) / HOUR_S
     facts["tags"] = ",".join(map(str, row["tags"]))
     values = {key: value_of(row["settings"], key) for key in settings}

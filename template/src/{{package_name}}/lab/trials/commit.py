@@ -8,6 +8,7 @@ import os
 from ..errors import Failed, Refused
 from ..project import Project
 from ..record.git import Git, GitFailed
+from .code import CACHES
 
 IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")  # the beginnings of variables that say who commits
 MAX_NAMED = 3  # files in a message
@@ -76,10 +77,10 @@ def refuse_to_lose(git: Git, directory: str) -> None:
             f"Commit it first: git add -A {directory} && git commit -m 'Last state'"
         )
     ignored = git.paths("ls-files", "-z", "-o", "-i", "--exclude-standard", "--", directory)
-    kept = [name for name in ignored if "/__pycache__/" not in f"/{name}"]
-    if kept:
+    files = [name for name in ignored if not set(CACHES) & set(name.split("/"))]
+    if files:
         raise Refused(
-            f"{format_names(kept)}: git ignores it, so it would be lost.\n"
+            f"{format_names(files)}: git ignores it, so it would be lost.\n"
             "Move it away or delete it first."
         )
 

@@ -113,14 +113,14 @@ def composed_settings(project: Project, name: str) -> dict[str, object]:
     config = OmegaConf.to_container(compose(project, [f"trial={name}"]).config, enum_to_str=True)
     leaves = flatten(config)
     leaves.pop("trial")
-    own = f"{project.package}.trials.{name}."
-    return {key: shorten(value, own) for key, value in leaves.items()}
+    directory = f"{project.package}.trials.{name}."
+    return {key: shorten(value, directory) for key, value in leaves.items()}
 
 
-def shorten(value: object, own: str) -> object:
-    """A class of the trial's own directory, whose name begins with `own`, as .module.Class."""
-    if isinstance(value, str) and value.startswith(own):
-        return "." + value.removeprefix(own)
+def shorten(value: object, directory: str) -> object:
+    """A class whose name begins with `directory` as .module.Class; any other value as it is."""
+    if isinstance(value, str) and value.startswith(directory):
+        return "." + value.removeprefix(directory)
     return value
 
 

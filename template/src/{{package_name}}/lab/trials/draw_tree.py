@@ -112,6 +112,8 @@ def format_remark(trial: Trial, metric: str) -> str:
         parts.append(f"from {trial.parent}, which is gone")
     if trial.numbers.n_runs and trial.numbers.metric != metric:
         parts.append(f"by {trial.numbers.metric}")
+    if trial.numbers.init_from:
+        parts.append(f"weights of {trial.numbers.init_from}")
     if trial.verdict not in OPEN:
         parts.append(trial.verdict)
     return printable(" · ".join(parts))

@@ -11,6 +11,8 @@ from pathlib import Path
 from ..config.gone_trials import PAGE
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
+from ..machine.known_secrets import known_secrets
+from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project
 from ..record.index import read_rows
 from ..record.roots import run_roots
@@ -48,11 +50,14 @@ def drop_trial(project: Project, name: str, why: str) -> str:
 
     Raises:
         LabError: there is no such trial, or no reason.
-        Refused: files of it are in no commit.
+        Refused: files of it are in no commit, or the reason holds a token.
         Failed: git did not commit; everything is as before.
     """
     if not why.strip():
         raise LabError('say why: lab trials drop NAME --why "no better than the baseline"')
+    # The hooks do not see this commit.
+    tokens = find_tokens(why.encode(errors="replace"), "--why", known_secrets())
+    refuse_tokens(tokens, advice="Give the reason without it.")
     git = users_git(project)
     directory = trial_directory(project, name)
     if name in read_gone(project) and not directory.exists():

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..project import Project
 from ..record.cost import HOUR_S, sum_of
 from ..record.filters import is_number
+from ..record.index import recorded_id
 from ..record.moments import recorded_moment
 from ..record.outcome import COUNT_FIRST
 from ..record.ranking import lower_is_better
@@ -40,6 +41,7 @@ class TrialNumbers:
         best: the best last value in the finished runs; None without one.
         mean, sd: over the seeds of the best run's settings, with the same code of the trial; the
             sample deviation, None for one seed.
+        init_from: whose weights the best run started from: a run with its trial, or a file.
         age_s: seconds since the newest run was created; None without runs.
     """
 
@@ -52,6 +54,7 @@ class TrialNumbers:
     sd: float | None
     n_seeds: int
     gpu_hours: float
+    init_from: str | None
     age_s: float | None
 
 
@@ -114,10 +117,27 @@ def number_trials(
         if row["trial_tree"]
     ]
     code = code_of_trees(project.root, trees) if trees else {}
-    return {
+    numbers = {
         name: numbers_of(of_trial.get(name, []), metrics[name], repetitions[name], code)
         for name in names
     }
+    for name, group in repetitions.items():
+        if group and group[0]["init_from"]:
+            numbers[name] = replace(numbers[name], init_from=weights_of(group[0], rows))
+    return numbers
+
+
+def weights_of(row: Row, rows: list[Row]) -> str:
+    """`20261122-101530-1a2b3c (wide)`: the run whose weights a run started from; else their file.
+
+    Args:
+        rows: all runs.
+    """
+    weights = row["init_from"]
+    trials = [each["trial"] for each in rows if recorded_id(each) == weights.get("run")]
+    if trials:
+        return f"{weights['run']} ({trials[0]})"
+    return str(weights.get("source"))
 
 
 def repetitions_of_best(rows: list[Row], metric: Metric, keys: RepetitionKeys) -> list[Row]:
@@ -163,6 +183,7 @@ def numbers_of(
         sd=statistics.stdev(values) if len(values) > 1 else None,
         n_seeds=len(values),
         gpu_hours=sum_of(rows, "gpu_seconds") / HOUR_S,
+        init_from=None,
         age_s=max(0.0, time.time() - recorded_moment(rows[0]["created"])) if rows else None,
     )
 

@@ -165,16 +165,20 @@ def other_metrics(groups: list[Repetitions], metric: Metric) -> list[str]:
 
 def settings_texts(groups: list[Repetitions]) -> list[str]:
     """The settings of each group that differ between them, as one would type them; [] without."""
-    newest = [group.rows[0] for group in groups]
-    several = [row["settings"] for row in newest]
-    keys = [key for key in differing_settings(several) if key.rpartition(".")[2] != "seed"]
-    if not keys:
+    several = [group.rows[0]["settings"] for group in groups]
+    columns = {}
+    for key in differing_settings(several):
+        values = [format_setting(key, value_of(settings, key)) for settings in several]
+        # A class of a trial that was renamed has the same name in both places.
+        if key.rpartition(".")[2] != "seed" and len(set(values)) > 1:
+            columns[key] = values
+    if not columns:
         return []
-    titles = short_titles(keys)
+    titles = short_titles(list(columns))
     texts = []
-    for settings in several:
-        values = [f"{titles[key]}={format_setting(key, value_of(settings, key))}" for key in keys]
-        texts.append(f"`{' '.join(values)}`")
+    for n in range(len(groups)):
+        typed = [f"{titles[key]}={values[n]}" for key, values in columns.items()]
+        texts.append(f"`{' '.join(typed)}`")
     return texts
 
 

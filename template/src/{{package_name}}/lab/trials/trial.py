@@ -64,8 +64,8 @@ def trials(metric: str | None = None, *, project: Project | None = None) -> list
         metric: for all trials; by default the one that chose the best checkpoint of each.
 
     Returns:
-        Name, parent, status, n_runs, metric, best, best_run, mean, sd, n_seeds, gpu_hours, age_s,
-        question, verdict; None where there is nothing to say.
+        Name, parent, status, n_runs, metric, best, best_run, mean, sd, n_seeds, gpu_hours,
+        init_from, age_s, question, verdict; None where there is nothing to say.
     """
     project = project or Project.of_notebook()
     return [trial.as_row() for trial in read_trials(project, metric)]
