@@ -1,4 +1,4 @@
-"""The log of a training: its first lines, the lines within an epoch, its last line, and the learning rate in its rows."""
+"""The log of a training: its first and last lines, those within an epoch, and the learning rate in its rows."""
 
 import re
 from types import SimpleNamespace

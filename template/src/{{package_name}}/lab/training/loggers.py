@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 
 from lightning.pytorch.loggers.logger import Logger
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError
 from ..record.run import Run
@@ -35,7 +35,8 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
     if "mlflow" in config.logger:
         loggers.append(build_mlflow_logger(config, run))
     if "tensorboard" in config.logger:
-        loggers.append(TensorBoardOfRun(run, attempt, **config.logger.tensorboard))
+        settings = OmegaConf.to_container(config.logger.tensorboard)
+        loggers.append(TensorBoardOfRun(run, attempt, **settings))
     if "wandb" in config.logger:
         loggers.append(build_wandb_logger(config, run, attempt))
     return loggers

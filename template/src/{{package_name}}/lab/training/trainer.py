@@ -11,7 +11,7 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch.strategies import DDPStrategy, Strategy
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ..hdf5 import H5DataModule
 from ..machine.ranks import discover
@@ -44,6 +44,7 @@ IGNORED_WARNINGS = (
     "isinstance.treespec",
     "srun",
     "heckpoint directory",
+    "infer the batch indices",
 )
 
 
@@ -126,7 +127,9 @@ def plain_trainer(
         arguments: further arguments of Lightning's Trainer.
     """
     silence_lightning()
-    settings = {key: value for key, value in config.trainer.items() if key not in NOT_LIGHTNINGS}
+    settings = OmegaConf.to_container(config.trainer)
+    for key in NOT_LIGHTNINGS:
+        settings.pop(key, None)
     if not task.automatic_optimization:
         # Clipping and accumulation are the task's own then; Lightning refuses to do them.
         settings["gradient_clip_val"] = None
