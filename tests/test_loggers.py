@@ -11,6 +11,7 @@ import pytest
 from conftest import call
 from trainings import SHORT, last, rows, start
 from wandb_files import logged_steps
+from wandb_server import wandb_server
 
 pytestmark = pytest.mark.slow
 
@@ -95,22 +96,27 @@ def test_no_key_is_in_a_file(home, run):
     assert found == ""
 
 
-def test_sync_fills_a_file_store_from_the_record_and_only_once(home, run, logged, tmp_path):
+def test_sync_uploads_to_both_and_only_once(home, run, logged, tmp_path):
+    """W&B's own command reads its file, and sends it to a server on this machine."""
     from mlflow.tracking import MlflowClient
 
     Path(run["run_dir"], "mlflow.synced").unlink()
     uri = f"file:{tmp_path}/mlruns"
-    assert f"{run['run_dir']} to MLflow" in call(
-        home, "lab", "sync", "--dry-run", MLFLOW_TRACKING_URI=uri
-    )
-    # It fails for W&B, which has no network here, and goes on with MLflow.
-    call(home, "lab", "sync", rc=1, MLFLOW_TRACKING_URI=uri, WANDB_API_KEY="", NETRC="/nonexistent")
+    assert f"{run['run_dir']} to MLflow" in call(home, "lab", "sync", "--dry-run")
+    with wandb_server() as (url, histories):
+        variables = {"WANDB_BASE_URL": url, "WANDB_API_KEY": KEY, "MLFLOW_TRACKING_URI": uri}
+        call(home, "lab", "sync", **variables)
+    assert list(histories) == [run["run_id"]]
+    history = [json.loads(line) for line in histories[run["run_id"]]]
+    steps = [row["trainer/global_step"] + 1 for row in history if "train/loss" in row]
+    assert steps == sorted(logged)
+
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     client = MlflowClient(uri)
     (found,) = runs_of_mlflow(client, run)
-    history = client.get_metric_history(found.info.run_id, "train/loss")
-    assert sorted(point.step for point in history) == sorted(logged)
-    assert "to MLflow" not in call(home, "lab", "sync", "--dry-run", MLFLOW_TRACKING_URI=uri)
+    points = client.get_metric_history(found.info.run_id, "train/loss")
+    assert sorted(point.step for point in points) == sorted(logged)
+    assert call(home, "lab", "sync", "--dry-run") == ""
 
 
 def test_a_server_that_never_answers_stops_nothing(home):

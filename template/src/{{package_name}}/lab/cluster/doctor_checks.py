@@ -226,7 +226,7 @@ def repository(project: Project) -> Iterator[Finding]:
 
 
 def tracking(project: Project) -> Iterator[Finding]:
-    from ..training.wandb_logger import has_wandb_key
+    from ..training.wandb_access import has_wandb_key
 
     key = "a key is set" if has_wandb_key() else "no key, so runs log offline"
     mode = os.environ.get("WANDB_MODE", "chosen per run")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..config.resolve import load_dotenv
 from ..project import Project
 from ..record.index import run_directories
 from ..record.roots import run_roots
@@ -25,6 +26,7 @@ def sync_command(project: Project, args: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lab sync", description=description)
     parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
     dry_run = parser.parse_args(args).dry_run
+    load_dotenv(project)
     failed = False
     job_state = job_state_of()
     run_dirs = sorted(map(Path, run_directories(*run_roots(project))), key=lambda path: path.name)
@@ -40,5 +42,5 @@ def sync_command(project: Project, args: list[str]) -> int:
             failed |= not dry_run and not upload_wandb(folders)
         if to_mlflow:
             print(f"{run_dir} to MLflow", flush=True)
-            failed |= not dry_run and not upload_mlflow(project, run_dir)
+            failed |= not dry_run and not upload_mlflow(run_dir)
     return int(failed)

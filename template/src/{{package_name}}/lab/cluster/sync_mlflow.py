@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 from ..config.recorded import read_recorded
-from ..config.resolve import load_dotenv, resolve
+from ..config.resolve import resolve
 from ..errors import LabError
 from ..machine.secrets import hide_tokens
-from ..project import Project
 from ..record.atomic import read_json
 from ..record.run import Run
 from ..training.mlflow_run import SENT, MlflowRun, mlflow_place
@@ -27,7 +26,7 @@ def waits_for_mlflow(run_dir: Path) -> bool:
     return "\n  mlflow:\n" in text and "tracking_uri" in text
 
 
-def upload_mlflow(project: Project, run_dir: Path) -> bool:
+def upload_mlflow(run_dir: Path) -> bool:
     """Sends the rest of a run; prints why it cannot, and gives False.
 
     Raises:
@@ -35,7 +34,6 @@ def upload_mlflow(project: Project, run_dir: Path) -> bool:
     """
     if importlib.util.find_spec("mlflow") is None:
         raise LabError("mlflow is not installed: make add PACKAGE=mlflow")
-    load_dotenv(project)
     run = Run.open(run_dir)
     settings = resolve(read_recorded(run_dir / "config.yaml")).logger.mlflow
     summary = read_json(run_dir / "summary.json") or {}

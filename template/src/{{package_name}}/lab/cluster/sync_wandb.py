@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from ..errors import LabError
+from ..machine.network import is_reachable
+from ..training.wandb_access import has_wandb_key, wandb_url
 
 
 def waiting_wandb(run_dir: Path) -> list[Path]:
@@ -30,9 +32,19 @@ def upload_wandb(folders: list[Path]) -> bool:
     wandb = find_wandb()
     if wandb is None:
         raise LabError("the wandb command is not installed: make add PACKAGE=wandb")
-    if subprocess.run([wandb, "sync", str(folders[-1])]).returncode:
+    if not has_wandb_key():
+        print("lab: W&B has no key: wandb login, or WANDB_API_KEY=... in .env", file=sys.stderr)
         return False
-    for folder in folders:
+    # W&B itself would wait for a network for ever.
+    if not is_reachable(wandb_url()):
+        print(f"lab: {wandb_url()} does not answer, so nothing was uploaded", file=sys.stderr)
+        return False
+    *earlier, newest = folders
+    subprocess.run([wandb, "sync", str(newest)])
+    # Its exit code is 0 after most failures, too.
+    if not any(newest.glob("*.wandb.synced")):
+        return False
+    for folder in earlier:
         for file in folder.glob("*.wandb"):
             file.with_name(f"{file.name}.synced").touch()
     return True

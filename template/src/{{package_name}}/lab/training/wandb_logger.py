@@ -8,13 +8,9 @@ its directory holds the whole run, and is the only one that `lab sync` uploads.
 
 from __future__ import annotations
 
-import netrc
 import os
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import WandbLogger
@@ -24,8 +20,8 @@ from ..machine.network import is_reachable
 from ..record.json_lines import read_lines
 from ..record.metrics_file import ROW_KEYS, read_metrics
 from ..record.run import Run
+from .wandb_access import has_wandb_key, wandb_url
 
-URL = "https://api.wandb.ai"
 # Seconds that W&B may take to begin a run, and to upload the rest at its end.
 LIMITS = {"WANDB_INIT_TIMEOUT": "30", "WANDB_FINISH_TIMEOUT": "60"}
 
@@ -135,18 +131,3 @@ def wandb_mode(mode: str, site_has_internet: bool) -> str:
     if site_has_internet and has_wandb_key() and is_reachable(wandb_url()):
         return "online"
     return "offline"
-
-
-def has_wandb_key() -> bool:
-    """Whether $WANDB_API_KEY or .netrc hold a key."""
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    file = os.environ.get("NETRC") or Path.home() / ".netrc"
-    with suppress(OSError, netrc.NetrcParseError):
-        return netrc.netrc(file).authenticators(urlsplit(wandb_url()).hostname) is not None
-    return False
-
-
-def wandb_url() -> str:
-    """The address of W&B, or of a server of one's own."""
-    return os.environ.get("WANDB_BASE_URL") or URL
