@@ -50,11 +50,12 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def command_environment() -> dict[str, str]:
+def command_environment(run_dir: Path) -> dict[str, str]:
     """The environment of the job without its run, and with the commands of this Python first."""
     environment = dict(os.environ)
     environment.pop(env.RUN_DIR, None)
     environment.pop(env.ATTEMPT, None)
+    environment[env.COMMAND_RUN_DIR] = str(run_dir)
     python_dir = Path(sys.executable).parent
     environment["PATH"] = f"{python_dir}{os.pathsep}{environment.get('PATH', '')}"
     return environment

@@ -18,6 +18,7 @@ from ..errors import LabError
 from ..project import Project
 from ..record.each import Inputs
 from ..record.initial_weights import with_fixed_weights, without_weights
+from ..training.notify import check_notify, mail_address
 from .request import Request
 from .site import Site, load_site, site_of_host
 from .site_rules import build_request
@@ -100,6 +101,10 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
     config = OmegaConf.to_container(points[0].config)
     site = load_site(project, points[0].choices["site"], config["site"])
     job = config["job"]
+    check_notify(points[0].config, project)
+    if "mail" in (config["notify"] or {}) and site.scheduler != "local" and not job["mail"]:
+        # The scheduler can tell of a job whose node died.
+        job["mail"] = mail_address(config["notify"]["mail"]["to"], project.root)
     throttle = job.pop("throttle")
     name = job.pop("name") or _job_name(points[0], command)
     if command is not None and job["tasks_per_node"] is None:

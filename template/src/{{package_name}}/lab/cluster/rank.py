@@ -82,7 +82,7 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     attempt = begin_attempt(run, project, command=command) if rank == 0 else None
     try:
         # this process listens for the signals; one that it ignored would stay ignored in the child
-        process = subprocess.Popen(command, env=command_environment())
+        process = subprocess.Popen(command, env=command_environment(run.dir))
     except OSError as error:
         if attempt:
             attempt.end("failed", exception=error)
@@ -91,7 +91,9 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
         signal.signal(signum, lambda number, frame: process.send_signal(signal.SIGTERM))
     code = process.wait()
     if attempt:
-        attempt.end(status_of_code(code), exit_code=code, signal=-code if code < 0 else None)
+        asks_again = (run.dir / "requeue").exists()
+        status = "interrupted" if asks_again else status_of_code(code)
+        attempt.end(status, exit_code=code, signal=-code if code < 0 else None)
     return code if code >= 0 else 128 - code
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from dataclasses import asdict
+from pathlib import Path
 from types import FrameType
 
 from ..errors import Failed
@@ -24,7 +25,8 @@ from .job_variables import command_environment
 class Commands:
     """Starts one command after the other, until a signal asks to stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
         self.must_stop = bool(STOP.signum)  # a signal that came before
         self.process: subprocess.Popen | None = None
         for signum in PREEMPTION_SIGNALS:
@@ -41,7 +43,7 @@ class Commands:
         Raises:
             OSError: it cannot be started.
         """
-        self.process = subprocess.Popen(command, env=command_environment())
+        self.process = subprocess.Popen(command, env=command_environment(self.run_dir))
         if self.must_stop:  # the signal came while it was being started
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -60,7 +62,7 @@ def run_over_files(project: Project, run: Run, inputs: Inputs) -> int:
         Failed: the command cannot be started.
     """
     attempt = begin_attempt(run, project, command=inputs.command)
-    commands = Commands()
+    commands = Commands(run.dir)
     done = done_files(run.dir)
     n_failed = 0
     for number, file in enumerate(inputs.files, start=1):

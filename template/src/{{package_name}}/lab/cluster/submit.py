@@ -73,7 +73,7 @@ def submit(
     Raises:
         LabError: the settings, the frozen code, the budget or the site forbid it; nothing was sent.
     """
-    project = project or Project.find()
+    project = project or Project.of_notebook()
     options = SubmitOptions(why=why, batch=batch, allow=allow, yes=yes)
     if each is None:
         return submit_plan(plan_submission(project, list(overrides), command), options)

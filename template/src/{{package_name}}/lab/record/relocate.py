@@ -14,7 +14,6 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from .. import env
-from ..config.recorded import read_recorded
 from ..errors import LabError
 from ..project import Paths, Project
 from .attempt_files import read_attempts
@@ -30,7 +29,8 @@ def config_here(project: Project, original: Run, file: Path) -> str:
     Raises:
         NotComparable: the recorded data, or the weights to start from, are not here.
     """
-    sections = OmegaConf.to_container(read_recorded(file), resolve=False)
+    # the names as recorded: the repetition runs the recorded code
+    sections = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
     old_paths = sections.get("paths") or {}
     moves = list_moves(project, old_paths, old_root(original))
     here = moved(sections, moves, old_paths.get("data"), texts(project.paths.data))

@@ -108,6 +108,15 @@ class Environment(TypedDict):
     checked_files: bool  # whether env.txt names packages whose files were edited
 
 
+class Scrub(TypedDict):
+    """A leaked value that was taken out of a record: what no longer is as it was recorded."""
+
+    time: str
+    who: str | None
+    files: list[str]  # of the run's directory
+    code: dict[str, list[str]]  # changed files by the new commit
+
+
 class RunRecord(TypedDict, total=False):
     """run.json, written once when a run is created; `job` changes when the scheduler answers."""
 
@@ -133,6 +142,7 @@ class RunRecord(TypedDict, total=False):
     env: Environment
     files: dict[str, str]  # sha256 by file name
     job: dict[str, Any]  # site, scheduler, id
+    scrubbed: list[Scrub]  # when a leaked value was taken out of this record
     sha256: str  # of all other entries; so in every JSON file of the record, see seal.py
 
 
@@ -221,6 +231,8 @@ class Row(Summary, total=False):
     """A run in a list of runs: its summary, its tags and where it is."""
 
     run_dir: str
+    commit: str | None  # of the snapshot
+    trial_tree: str | None  # git's hash of the trial's directory
     renamed_from: str | None  # the recorded id, when the directory has another name
     is_copied: NotRequired[bool]  # another directory in the list has the same recorded id
     tags: list[str]

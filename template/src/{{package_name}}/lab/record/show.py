@@ -26,6 +26,7 @@ from .recorded_weights import format_weights, recorded_weights
 from .roots import run_roots
 from .run import Run
 from .schema import Row
+from .scrub_note import format_scrubs
 from .snapshot import format_code
 from .status import JobStateOf
 
@@ -96,6 +97,7 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
         ("why", record["why"]),
         ("tags", " ".join(row["tags"])),
         *(("note", note) for note in notes),
+        *(("scrubbed", line.removeprefix("scrubbed ")) for line in format_scrubs(record)),
         ("parent", record["parent"]),
         ("init_from", format_weights(weights) if weights else None),
         ("over files", format_inputs(run)),
