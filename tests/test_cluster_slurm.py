@@ -103,6 +103,27 @@ def test_an_array_runs_each_point_once_and_the_same_list_fills_only_holes(lab):
     ended(again)
 
 
+def test_an_array_over_files_runs_for_each_of_them(lab):
+    raw = lab.folder / "raw files"
+    raw.mkdir()
+    names = ["a.wav", "it's b.wav", "-c.wav", "new\nline.wav"]
+    for name in names:
+        (raw / name).write_text(name)
+    each = ["job.gpus=0", "--each", str(raw / "*.wav"), "--per-task", "3"]
+    command = ["--", "bash", "-c", 'test -e "$1.go" && cp -- "$1" "$1.out"', "bash", "{}"]
+    for name in names[1:]:
+        (raw / f"{name}.go").touch()
+    sent = submit(lab, *each, *command)
+    states = ["COMPLETED" if name != names[0] else "FAILED" for name in sorted(names)]
+    for one, of_task in zip(sent, [states[:3], states[3:]], strict=True):
+        ended(one, "FAILED" if "FAILED" in of_task else "COMPLETED")
+    assert {path.stem for path in raw.glob("*.out")} == {*names[1:]}
+    (raw / f"{names[0]}.go").touch()
+    ended(submit(lab, *each, *command))
+    assert (raw / "a.wav.out").read_text() == "a.wav"
+    assert submit(lab, *each, *command) == []
+
+
 def test_any_command_runs_frozen_with_its_own_exit_code_and_without_a_network(lab):
     probe = "import os, socket; print(os.environ['WANDB_MODE'], os.environ['HF_HUB_OFFLINE'], flush=True); "
     probe += "socket.create_connection(('192.0.2.1', 80), 5)"

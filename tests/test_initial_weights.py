@@ -9,6 +9,7 @@ from myproj.lab.record.create import fix_weights
 from myproj.lab.record.index import read_row
 from myproj.lab.record.initial_weights import override_for, resolve_weights
 from myproj.lab.record.recorded_weights import find_recorded_weights
+from myproj.lab.record.relocate import place_weights
 from myproj.lab.record.run import Run
 from record_package import call, create, make_project, request, train
 
@@ -114,11 +115,16 @@ def test_verify_and_reproduce_name_weights_that_changed_or_are_gone(own, capsys)
     begin_attempt(run, own).end("finished")
     call(own, "runs verify", run.id)
     assert "initial weights" in capsys.readouterr().out
+    sections = {"init_from": "/a/path/of/another/project"}
+    place_weights(own, run, sections)
+    assert sections["init_from"] == f"{source.id}:last"
     last = source.checkpoints / "last.ckpt"
     os.rename(last, source.checkpoints / "finished.ckpt")
     last.write_bytes(b"of an extension of the run")
     kept = source.checkpoints / "finished.ckpt"
     assert find_recorded_weights(run, own) == kept
+    place_weights(own, run, sections)
+    assert sections["init_from"] == str(kept), "what a repetition starts from"
     kept.unlink()
     for words, change in [("have changed", lambda: None), ("are gone", last.unlink)]:
         change()

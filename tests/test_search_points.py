@@ -8,9 +8,10 @@ from myproj.lab.record.create import create_run
 from myproj.lab.record.metrics_file import MetricsLog
 from myproj.lab.record.process import process_facts
 from myproj.lab.sweep.begin import plan_points
+from myproj.lab.sweep.folder import make_sweep
 from myproj.lab.sweep.points import AGAIN, MAX_TRIES, PRUNED, RUN, WORKER, Points
 from record_package import make_project
-from search import make_search
+from search import NO_CODE, make_search
 from sweep_request import request_of
 
 
@@ -143,3 +144,18 @@ def test_more_points_continue_a_search(project):
     assert points.take() is None
     plan_points(points, 3)
     assert points.take() is not None
+
+
+def test_points_start_from_the_weights_that_were_meant_when_the_sweep_was_made(project):
+    points = make_search(
+        project, "model.width=8,16", overrides=["trial=baseline", "init_from=@last"]
+    )
+    definition = points.sweep.definition
+    runs = points.sweep.runs
+    sweeps = [
+        make_sweep(runs, definition, code_hash, NO_CODE, init_from=source)
+        for code_hash, source in [("x", "20261122-000000-abcdef:last"), ("x", "later:last")]
+    ]
+    for sweep in sweeps:
+        assert sweep.overrides[-1] == "init_from='20261122-000000-abcdef:last'"
+    assert points.sweep.overrides == definition.overrides

@@ -41,7 +41,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """
     leaves: dict[str, Any] = {}
     for key, value in tree.items():
-        if isinstance(value, dict) and value and "." not in "".join(value):
+        if isinstance(value, dict) and value and "." not in "".join(map(str, value)):
             leaves |= flatten(value, f"{prefix}{key}.")
         else:
             leaves[f"{prefix}{key}"] = value

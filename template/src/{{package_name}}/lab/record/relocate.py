@@ -7,16 +7,19 @@ reads data here, and writes nothing to the old place.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from .. import env
+from ..errors import LabError
 from ..project import Paths, Project
 from .attempt_files import read_attempts
+from .initial_weights import resolve_weights
 from .recorded_data import find_recorded_data
-from .recorded_weights import find_recorded_weights, places_of, recorded_weights
+from .recorded_weights import find_recorded_weights, recorded_weights
 from .run import Run
 
 
@@ -94,8 +97,10 @@ def place_weights(project: Project, original: Run, sections: dict[str, Any]) -> 
     if recorded is None:
         return
     file = find_recorded_weights(original, project)
-    if file != places_of(recorded, project)[0]:
-        sections["init_from"] = str(file)
+    sections["init_from"] = str(file)
+    with suppress(LabError):
+        if resolve_weights(recorded["source"], project)["path"] == str(file):
+            sections["init_from"] = recorded["source"]
 
 
 def texts(paths: list[Path]) -> list[str]:

@@ -14,6 +14,7 @@ from ..cluster.plan import plan_submission
 from ..errors import LabError
 from ..project import Project
 from ..record.frozen import freeze_code
+from ..record.initial_weights import with_fixed_weights
 from ..record.roots import record_root, run_roots
 from .definition import define_sweep, hash_of_code
 from .earlier import add_earlier_points, find_origins
@@ -34,6 +35,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
         LabError: a mistake in the settings, or the site forbids the jobs.
     """
     definition, base = define_sweep(project, options.overrides)
+    init_from = with_fixed_weights(base, project).config.get("init_from")
     # The site's rules are asked before anything is written.
     plan = plan_submission(project, definition.overrides, ["sweep"])
     # On a login node the plan has chosen the site.
@@ -50,7 +52,9 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
     )
     code_hash = hash_of_code(project, code, base.trial)
     record_root(project, plan.runs)
-    sweep = make_sweep(plan.runs, definition, code_hash, code, options.why, options.allow)
+    sweep = make_sweep(
+        plan.runs, definition, code_hash, code, options.why, options.allow, init_from
+    )
     points = Points(sweep)
     add_earlier_points(project, points, base, origins)
     plan_points(points, base.config.sweep.points)

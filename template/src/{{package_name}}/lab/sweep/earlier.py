@@ -117,7 +117,7 @@ def is_same(project: Project, points: Points, run: EarlierRun, params: dict[str,
     """Whether a run has the settings that a point with these values would have."""
     definition = points.sweep.definition
     own = [setting.override(params[setting.name]) for setting in definition.settings]
-    expected = compose(project, [*definition.overrides, *own]).yaml
+    expected = compose(project, [*points.sweep.overrides, *own]).yaml
     recorded = (run.run_dir / "config.yaml").read_text(encoding="utf-8")
     return run_identity(without_pruning(recorded)) == run_identity(expected)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import LabError, nearest
 from ..record.atomic import read_json, write_json
+from ..record.initial_weights import override_for
 from ..record.process import user
 from ..record.schema import Code
 from ..record.seal import seal
@@ -53,6 +54,12 @@ class Sweep:
         return self.dir.name
 
     @property
+    def overrides(self) -> list[str]:
+        """What its points share. `init_from` means what it meant when the sweep was made."""
+        source = self.record.get("init_from")
+        return [*self.definition.overrides, *([override_for(source)] if source else [])]
+
+    @property
     def runs(self) -> Path:
         """The root of all runs."""
         return self.dir.parent.parent
@@ -74,8 +81,12 @@ def make_sweep(
     code: Code,
     why: str | None = None,
     allow: bool = False,
+    init_from: str | None = None,
 ) -> Sweep:
     """The sweep of a definition below `runs`: made now, or found as somebody made it before.
+
+    Args:
+        init_from: the weights that its points start from, as `with_fixed_weights` names them.
 
     Raises:
         OSError: the disk is full or read-only.
@@ -91,6 +102,7 @@ def make_sweep(
             "code": {key: code.get(key) for key in ("commit", "tree", "branch", "dirty")},
             "why": why,
             "allow": allow,
+            "init_from": init_from,
             "who": user(),
             "created": datetime.now().astimezone().isoformat(timespec="seconds"),
         }

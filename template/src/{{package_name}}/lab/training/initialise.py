@@ -107,7 +107,9 @@ def load_file(task: L.LightningModule, path: Path, init: DictConfig) -> Match:
         raise LabError(f"init.mismatch is {init.mismatch!r}{suggestion}. One of: refuse, skip")
     there = read_tensors(path)
     here = task.state_dict()
-    match = match_tensors(there, here, dict(init.prefix))
+    # A number in a YAML file is a beginning too.
+    prefix = {str(key): None if to is None else str(to) for key, to in init.prefix.items()}
+    match = match_tensors(there, here, prefix)
     if match.misfits and init.mismatch == "refuse":
         misfits = [f"{name}: {shapes}" for name, shapes in match.misfits.items()]
         lines = "".join(f"  {line}\n" for line in misfits[:MAX_LINES])
