@@ -19,7 +19,7 @@ from .renamed import with_new_keys
 from .resolve import load_dotenv, plain_values, resolve
 
 # sections that say where and how a run runs, not what it computes
-PLACE = ("job", "site", "paths")
+PLACE = ("job", "site", "paths", "sweep")
 
 
 def read_recorded(path: Path) -> DictConfig:
