@@ -85,7 +85,8 @@ class Questions:
         if name not in self._validators:
             return ""
         try:
-            return self._validators[name].render({name: answer, "_folder_name": "x"}).strip()
+            context = {name: answer, "_folder_name": "x", "_copier_answers": {}}
+            return self._validators[name].render(context).strip()
         except TemplateError as error:
             raise ReleaseError(f"the validator of {name} fails: {error}") from None
 
