@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -106,7 +106,7 @@ def row_of(project: str) -> Row:
         if is_address(project):
             return row
         runs = runs_of(folder)
-    hours: Counter[str] = Counter()
+    hours: dict[str, float] = defaultdict(float)
     for run in runs:
         hours[run["who"] or "?"] += float(run.get("gpu_seconds") or 0) / HOUR_S
     last = max((run["created"][:10] for run in runs if run["created"]), default=None)

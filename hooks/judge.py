@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ def repo_review(of: str, folder: Path) -> str:
     text = complaint(folder, "sp-repo-review", "--format", "json", ".")
     if not text:
         return ""
-    checks = json.loads(text[text.index("{") : text.rindex("}") + 1])["checks"]
+    checks = json_of(text)["checks"]
     failed = {name for name, check in checks.items() if check["result"] is False}
     unused = sorted(set(IGNORED[of]) - failed)
     lines = [f"{name}: {checks[name]['description']}" for name in sorted(failed - set(IGNORED[of]))]
@@ -153,13 +154,42 @@ def pyright(of: str, folder: Path) -> str:
     """Types, in basic mode, against the installed torch and Lightning."""
     include = {"project": ["src", "tests"], "repository": ["hooks"]}[of]
     settings = {"include": include, "typeCheckingMode": "basic", "pythonVersion": "3.11"}
+    settings |= {rule: "none" for rule in IGNORED["types"]}
     file = folder / "pyrightconfig.json"
     file.write_text(json.dumps(settings))
     try:
-        text = complaint(folder, "pyright", "--pythonpath", ROOT / ".venv/bin/python")
+        python = ROOT / ".venv/bin/python"
+        text = complaint(folder, "pyright", "--outputjson", "--pythonpath", python)
     finally:
         file.unlink()
-    return text.replace(f"{folder}/", "")
+    if not text.startswith("{"):
+        return text
+    faults: dict[str, list[str]] = defaultdict(list)
+    for fault in json_of(text)["generalDiagnostics"]:
+        path = Path(fault["file"]).relative_to(folder)
+        line = fault["range"]["start"]["line"] + 1
+        faults[place_of(path)].append(f"{path}:{line}: {fault['message'].splitlines()[0]}")
+    return "\n".join(beyond_the_numbers(faults, IGNORED["types_left"]))
+
+
+def place_of(path: Path) -> str:
+    """The folder that a number of judges.toml is for: lab/training of src/myproj/lab/training/fit.py."""
+    parts = path.parts[2:] if path.parts[0] == "src" else path.parts
+    return "/".join(parts[:2])
+
+
+def beyond_the_numbers(faults: dict[str, list[str]], numbers: dict[str, dict]) -> list[str]:
+    """The faults of each folder that has more than its number."""
+    lines = []
+    for place in sorted(faults.keys() | numbers.keys()):
+        n, most = len(faults.get(place, [])), numbers.get(place, {"n": 0})["n"]
+        if n > most:
+            lines += [f"{place}: {n} faults, {most} may stay:", *faults[place]]
+    return lines
+
+
+def json_of(text: str) -> dict:
+    return json.loads(text[text.index("{") : text.rindex("}") + 1])
 
 
 JUDGES = [

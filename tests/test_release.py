@@ -200,3 +200,13 @@ def test_a_choice_may_go_when_another_takes_its_place(template):
     before = Questions(Repository(template), "0.2.0")
     assert len(questions.check_answers(head(template), before, "", set())) == 1
     assert questions.check_answers(head(template), before, "", {"site/lanta"}) == []
+
+
+def test_a_withdrawn_choice_is_still_an_answer_and_not_offered(template):
+    withdrawn = "{Desk: desk, Old: {value: lanta, validator: 'is gone'}}"
+    write(template, {"copier.yml": copier_yml(QUESTIONS.replace("[desk, lanta]", withdrawn))})
+    commit(template, "withdraw lanta")
+    before = Questions(Repository(template), "0.2.0")
+    assert questions.check_answers(head(template), before, "", set()) == []
+    assert head(template).offered("site") == ["desk"]
+    assert head(template).other_answers()["site"] == "desk"

@@ -54,6 +54,14 @@ class Questions:
         }
 
     def choices(self, name: str) -> list[Any]:
+        """The values that a question takes, also those that are withdrawn."""
+        return [choice["value"] if is_long(choice) else choice for choice in self._choices(name)]
+
+    def offered(self, name: str) -> list[Any]:
+        """The choices of a new project."""
+        return [choice for choice in self._choices(name) if not is_long(choice)]
+
+    def _choices(self, name: str) -> list[Any]:
         choices = self.asked[name].get("choices") or []
         return list(choices.values()) if isinstance(choices, dict) else list(choices)
 
@@ -77,7 +85,8 @@ class Questions:
         if name not in self._validators:
             return ""
         try:
-            return self._validators[name].render({name: answer, "_folder_name": "x"}).strip()
+            context = {name: answer, "_folder_name": "x", "_copier_answers": {}}
+            return self._validators[name].render(context).strip()
         except TemplateError as error:
             raise ReleaseError(f"the validator of {name} fails: {error}") from None
 
@@ -85,12 +94,17 @@ class Questions:
         """Answers that are not the defaults, as far as the questions take them."""
         answers: dict[str, Any] = {}
         for name, question in self.asked.items():
-            if choices := self.choices(name):
+            if choices := self.offered(name):
                 answers[name] = choices[-1]
             elif question.get("type", "str") == "str" and "when" not in question:
                 taken = (word for word in OTHER_ANSWERS if not self.refusal(name, word))
                 answers[name] = next(taken, None)
         return {name: answer for name, answer in answers.items() if answer is not None}
+
+
+def is_long(choice: Any) -> bool:
+    """Whether a choice is written with its value and a validator, as a withdrawn one is."""
+    return isinstance(choice, dict) and "value" in choice
 
 
 def check_form(new: Questions) -> list[str]:
@@ -126,7 +140,7 @@ def check_answers(new: Questions, old: Questions, entry: str, moved: set[str]) -
             continue
         problems += [
             f"the choice {choice} of {name} is gone: projects of {old.ref} fall back to the\n"
-            "  default without a word. Keep it, or name what takes its place in\n"
+            "  default without a word. Withdraw it (copier.yml says how), or name its successor in\n"
             f"  lab/conf/renamed.yaml: below options, {name}/{choice}: {name}/OTHER"
             for choice in old.choices(name)
             if choice not in new.choices(name) and f"{name}/{choice}" not in moved
@@ -143,8 +157,8 @@ def _check_validator(name: str, new: Questions, old: Questions) -> list[str]:
             shown = answer if len(answer) < 30 else f"{answer[:10]}... ({len(answer)} characters)"
             return [
                 f"{name} no longer takes {shown!r}, which {old.ref} took ({reason}).\n"
-                "  Projects with such an answer get the default without a word; take it still,\n"
-                "  and steer only the default"
+                "  Projects have such answers, and updates would stop or drop them;\n"
+                "  take it still, and steer only the default"
             ]
     return []
 

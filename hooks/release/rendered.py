@@ -24,7 +24,7 @@ HEAD_BYTES = 200
 
 def answers_to_try(questions: Questions) -> list[dict[str, Any]]:
     """The defaults, each choice of every question (one of each at a time), and other texts."""
-    choices = {name: questions.choices(name) for name in questions.asked if questions.choices(name)}
+    choices = {name: questions.offered(name) for name in questions.asked if questions.offered(name)}
     rows = zip_longest(*choices.values())
     named = [dict(zip(choices, row, strict=True)) for row in rows]
     answered = [{name: choice for name, choice in row.items() if choice} for row in named]

@@ -200,7 +200,7 @@ def expand_path(text: str | None, root: Path) -> Path | None:
     return root / Path(VARIABLE.sub(value_of_variable, str(text))).expanduser()
 
 
-def value_of_variable(match: re.Match) -> str:
+def value_of_variable(match: re.Match) -> Any:
     default = match[2]
     return os.environ.get(match[1] or match[3] or match[4], default)
 

@@ -9,12 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
+from ..config.resolve import plain_values, resolve
 from ..project import Project
 from ..record.atomic import read_json
 from ..record.frozen import frozen_code, frozen_directory
 from ..record.git import NoRepository
+from ..record.schema import Code
 from ..record.snapshot import snapshot
 from .result import SCHEMA, BenchResult
 
@@ -47,7 +49,7 @@ def bench_path(config: DictConfig, tree: str | None) -> Path:
 
     It is runs/<trial>/bench-<tree>-<settings>.json. Settings that do not change the time of a step make no difference.
     """
-    settings = OmegaConf.to_container(config, resolve=True)
+    settings = plain_values(resolve(config))
     measured = {key: value for key, value in settings.items() if key not in OTHER_SECTIONS}
     measured["trainer"] = {
         key: value for key, value in settings["trainer"].items() if key not in OTHER_TRAINER_KEYS
@@ -74,7 +76,7 @@ def read_bench(config: DictConfig, tree: str | None) -> BenchResult | None:
 
 def code_that_runs(project: Project, config: DictConfig) -> dict[str, Any]:
     """Commit, tree and dirty of the code that runs; each None where there is no repository."""
-    code: dict[str, Any] = {}
+    code: Code = {}
     if frozen_directory():
         code = frozen_code()
     else:

@@ -10,13 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from .. import env
 from ..config.compose import Composition
 from ..errors import Failed, LabError, Refused
 from ..project import Project
 from ..record.frozen_files import left_out_reason
+from ..record.schema import Code
 from .check_program import FrozenCheck
 from .job_variables import clean_environment
 
@@ -28,7 +28,7 @@ NOT_CODE = re.compile(
 CHECKPOINT_BYTES_PER_PARAMETER = 12
 
 
-def check_frozen(project: Project, code: dict[str, Any], frozen: Path, point: Composition) -> None:
+def check_frozen(project: Project, code: Code, frozen: Path, point: Composition) -> None:
     """Trains one batch of `point` in `frozen`, the unpacked snapshot.
 
     Raises:
@@ -47,9 +47,7 @@ def check_frozen(project: Project, code: dict[str, Any], frozen: Path, point: Co
     check_room(Path(paths.checkpoints or paths.runs), result.n_parameters)
 
 
-def run_check(
-    project: Project, code: dict[str, Any], frozen: Path, overrides: list[str]
-) -> FrozenCheck:
+def run_check(project: Project, code: Code, frozen: Path, overrides: list[str]) -> FrozenCheck:
     """Runs check_program.py of the frozen code.
 
     Raises:
@@ -90,9 +88,7 @@ def check_room(checkpoints: Path, n_parameters: int) -> None:
         )
 
 
-def refuse_missing_files(
-    project: Project, code: dict[str, Any], frozen: Path, names: Iterable[str]
-) -> None:
+def refuse_missing_files(project: Project, code: Code, frozen: Path, names: Iterable[str]) -> None:
     """Checks that the snapshot in `frozen` has the files that a run needs.
 
     Args:

@@ -13,6 +13,7 @@ from ..config.recorded import run_identity
 from ..record.atomic import read_json
 from ..record.index import run_directories
 from ..record.roots import run_roots
+from ..record.schema import RunRecord
 from ..record.status import status_of
 from .job_states import job_state_of
 from .plan import Plan
@@ -57,7 +58,7 @@ def existing_runs(roots: Sequence[Path], tree: str) -> dict[str, ExistingRun]:
     job_state = job_state_of()
     existing = {}
     for directory in map(Path, run_directories(*roots)):
-        record = read_json(directory / "run.json") or {}
+        record: RunRecord = read_json(directory / "run.json") or {}
         code = record.get("code") or {}
         if code.get("tree") != tree:
             continue

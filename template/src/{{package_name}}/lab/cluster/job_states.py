@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import Failed, LabError
 from ..record.process import user
 from ..record.run import Run
+from ..record.schema import RunRecord
 from ..record.status import JobStateOf, alive
 from .job_state import JobState
 
@@ -20,7 +21,7 @@ class JobStates:
         # scheduler -> its jobs, or why it does not answer
         self._answers: dict[str, dict[str, JobState] | str] = {}
 
-    def of(self, record: dict[str, Any]) -> JobState | None:
+    def of(self, record: RunRecord) -> JobState | None:
         """The state of the job in a run's record.
 
         Returns:
@@ -60,7 +61,7 @@ def job_state_of() -> JobStateOf:
     """
     states = JobStates()
 
-    def word_of(record: dict[str, Any]) -> str | None:
+    def word_of(record: RunRecord) -> str | None:
         job = states.of(record)
         return None if job is None else job.state
 

@@ -8,11 +8,10 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from omegaconf import OmegaConf
-
 from ..config.batch import batches_per_step
 from ..config.compose import Composition, compose
 from ..config.overrides import parse_overrides, sweep_points, typed_value
+from ..config.resolve import plain_values
 from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import Project
@@ -98,7 +97,7 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
     Raises:
         LabError: the site's rules forbid the request.
     """
-    config = OmegaConf.to_container(points[0].config)
+    config = plain_values(points[0].config)
     site = load_site(project, points[0].choices["site"], config["site"])
     job = config["job"]
     check_notify(points[0].config, project)

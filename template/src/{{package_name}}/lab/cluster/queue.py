@@ -14,6 +14,7 @@ from ..record.atomic import read_json
 from ..record.index import run_directories
 from ..record.process import user
 from ..record.roots import run_roots
+from ..record.schema import RunRecord
 from ..record.status import status_of
 from .job_states import JobStates
 
@@ -58,7 +59,7 @@ def _job_of(run_dir: Path, states: JobStates) -> Job | None:
     if has_ended and not wants_requeue:
         return None
     record_file = run_dir / "run.json"
-    record = read_json(record_file) or {}
+    record: RunRecord = read_json(record_file) or {}
     job_state = states.of(record)
     if job_state is None or record["who"] != user():
         return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
-from ..config.resolve import resolve
+from ..config.resolve import plain_values, resolve
 from ..errors import LabError
 from ..project import Project
 from ..record.bundle import STORE, store_bundles
@@ -84,11 +85,11 @@ def plan_repetition(
     # composed only for its site and job; its command is not sent
     chosen = plan_submission(project, overrides, command=["reproduce"]).points[0]
     recorded = OmegaConf.create(config_here(project, original, stretch.config))
-    sections = OmegaConf.to_container(recorded, resolve=False)
+    sections = plain_values(cast("DictConfig", recorded))
     sections["job"] = chosen.config.job
-    sections["site"] = OmegaConf.to_container(chosen.config.site)
+    sections["site"] = plain_values(chosen.config.site)
     sections["site"]["env"] |= repeated_variables(stretch)
-    config = OmegaConf.create(sections)
+    config = DictConfig(sections)
     point = replace(
         chosen,
         config=resolve(config),

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..config.compose import Composition
 from ..errors import Failed, Refused
@@ -21,6 +20,7 @@ from ..record.create import RunRequest, create_run
 from ..record.each import Inputs
 from ..record.frozen import freeze_code, unpack_code
 from ..record.run import Run
+from ..record.schema import Code
 from ..record.stretches import Stretch
 from .budget import check_budget
 from .check_frozen import check_frozen, refuse_missing_files
@@ -125,7 +125,7 @@ def submit_repetition(
 
 
 @contextmanager
-def unpacked(plan: Plan, code: dict[str, Any], bundles: Path) -> Iterator[Path]:
+def unpacked(plan: Plan, code: Code, bundles: Path) -> Iterator[Path]:
     """A temporary directory with the files of recorded code; `bundles` is where its bundles lie."""
     with tempfile.TemporaryDirectory(prefix="lab-submit-") as temporary:
         frozen = Path(temporary).resolve() / "code"
@@ -133,7 +133,7 @@ def unpacked(plan: Plan, code: dict[str, Any], bundles: Path) -> Iterator[Path]:
         yield frozen
 
 
-def freeze_points(plan: Plan, allow: bool) -> dict[str, dict[str, Any]]:
+def freeze_points(plan: Plan, allow: bool) -> dict[str, Code]:
     """Freezes the working tree; the `code` section of the record for each trial.
 
     Raises:
@@ -152,7 +152,7 @@ def freeze_points(plan: Plan, allow: bool) -> dict[str, dict[str, Any]]:
     return codes
 
 
-def _freeze(plan: Plan, point: Composition, allow: bool) -> dict[str, Any]:
+def _freeze(plan: Plan, point: Composition, allow: bool) -> Code:
     rules = point.config.record
     code = freeze_code(
         plan.project,
@@ -167,7 +167,7 @@ def _freeze(plan: Plan, point: Composition, allow: bool) -> dict[str, Any]:
     return code
 
 
-def check_points(plan: Plan, code: dict[str, Any], frozen: Path, batch: bool) -> None:
+def check_points(plan: Plan, code: Code, frozen: Path, batch: bool) -> None:
     """Checks that the unpacked code in `frozen` has what the jobs need.
 
     Args:
@@ -185,7 +185,7 @@ def check_points(plan: Plan, code: dict[str, Any], frozen: Path, batch: bool) ->
         check_frozen(plan.project, code, frozen, point)
 
 
-def pack_code(runs: Path, code: dict[str, Any], frozen: Path) -> CodeArchive:
+def pack_code(runs: Path, code: Code, frozen: Path) -> CodeArchive:
     """Packs the frozen tree as <runs>/.code/<commit>.tar, which nodes unpack without git.
 
     Raises:
@@ -214,7 +214,7 @@ def pack_code(runs: Path, code: dict[str, Any], frozen: Path) -> CodeArchive:
 def record_run(
     plan: Plan,
     point: Composition,
-    code: dict[str, Any],
+    code: Code,
     options: SubmitOptions,
     parent: str | None = None,
     inputs: Inputs | None = None,

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from hydra.core.override_parser.types import Override, OverrideType
-from omegaconf import OmegaConf
+from omegaconf import DictConfig
 
 from .check import OPEN, NewKeys, Source, check_keys, dotted_keys, unknown_setting
 from .check_target import absolute_target, argument_names, is_target
+from .resolve import plain_values
 
 
 def check_typed(override: Override, values: dict[str, Any], source: Source) -> str:
@@ -26,30 +27,31 @@ def check_typed(override: Override, values: dict[str, Any], source: Source) -> s
         LabError: an unknown key, a value of another type, or an argument that a class does not take.
     """
     key = override.key_or_group
+    typed = str(override.input_line)
     if key == "hydra" or key.startswith("hydra."):
-        return override.input_line
+        return typed
     parts = key.split(".")
     section, rest = _locate(parts, values)
     is_new = rest[0] not in section
     if len(rest) > 1 and isinstance(section.get(rest[0]), list):
-        return override.input_line  # an item of a list, as data.fields.0
+        return typed  # an item of a list, as data.fields.0
     is_empty_argument = is_target(section) and not is_new and section[rest[0]] is None
     if len(rest) > 1 and is_empty_argument and override.type is OverrideType.CHANGE:
-        return f"++{override.input_line}"  # null becomes a section, as data.shapes.x=[64,64]
+        return f"++{typed}"  # null becomes a section, as data.shapes.x=[64,64]
     if len(rest) > 1 and not is_new:  # a part of something that has no parts
         raise unknown_setting(key, dotted_keys(values), source.name)
     if override.type is OverrideType.DEL:
         if is_new:
             raise unknown_setting(key, dotted_keys(values), source.name)
-        return override.input_line
+        return typed
     if override.type is not OverrideType.CHANGE:
         source = replace(source, new_keys=NewKeys.OWN)
     check_keys(_nested(parts, _plain(override.value())), values, source)
     takes_new_keys = key in OPEN  # as init.prefix={encoder.: backbone.}
     takes_new_keys |= is_new and _needs_no_plus(section, source)
     if takes_new_keys and override.type is OverrideType.CHANGE:
-        return f"++{override.input_line}"
-    return override.input_line
+        return f"++{typed}"
+    return typed
 
 
 def without_deleted(override: Override, values: dict[str, Any]) -> dict[str, Any]:
@@ -90,4 +92,4 @@ def _nested(parts: list[str], value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """A parsed value as plain Python: Hydra's quoted strings become str."""
-    return OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=False)["value"]
+    return plain_values(DictConfig({"value": value}))["value"]

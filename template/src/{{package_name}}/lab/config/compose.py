@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.default_element import GroupDefault
@@ -22,7 +22,7 @@ from .defaults_list import config_files, origin_of_keys, tree_lines
 from .hydra_errors import hydra_errors
 from .hydra_loader import PRIMARY, project_loader
 from .overrides import SOURCE, parse_overrides, typed_value
-from .resolve import load_dotenv, recorded_yaml, resolve
+from .resolve import load_dotenv, plain_values, recorded_yaml, resolve
 from .trial_names import trial_names
 from .trial_nodes import register_trial
 
@@ -64,7 +64,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     with project_loader(project) as loader, hydra_errors(loader, project):
         name = trial_of(typed, loader, project)
         register_trial(project, name)
-        lines = [override.input_line for override in typed if override.key_or_group != "trial"]
+        lines = [str(override.input_line) for override in typed if override.key_or_group != "trial"]
         lines.append(f"trial={name}")
         defaults = loader.compute_defaults_list(PRIMARY, lines, RunMode.RUN)
         files = config_files(loader, defaults.defaults, project)
@@ -88,7 +88,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
         trial=name,
         overrides=overrides,
         origin=origin,
-        choices=dict(defaults.overrides.known_choices),
+        choices=cast("dict[str, str]", dict(defaults.overrides.known_choices)),
         defaults_tree=tree,
     )
 
@@ -104,10 +104,11 @@ def trial_of(typed: list[Override], loader: ConfigLoaderImpl, project: Project) 
         raise LabError(f"there is no group 'experiment'; did you mean: trial={experiment}")
     name = typed_value(typed, "trial")
     if name is None:
-        for element in loader.repository.load_config(PRIMARY).defaults_list:
-            if isinstance(element, GroupDefault) and element.group == "trial":
-                name = element.value
-    if name in (None, "???"):
+        primary = loader.repository.load_config(PRIMARY)
+        for element in (primary and primary.defaults_list) or []:
+            if isinstance(element, GroupDefault) and element.group == "trial" and element.value:
+                name = str(element.value)
+    if name is None or name == "???":
         valid_names = ", ".join(trial_names(project)) or "none yet: lab trials new NAME"
         raise LabError(f"no trial named; add trial=NAME. Trials: {valid_names}")
     return name.strip("/")
@@ -124,7 +125,7 @@ def finish_config(config: DictConfig, project: Project, name: str) -> DictConfig
     Raises:
         LabError: no data, the project's own task has no model, or a target lies in another trial.
     """
-    values = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
+    values = plain_values(config, enum_to_str=True)
     values.pop("hydra", None)
     values["trial"] = name
     for section in MAY_BE_EMPTY:
@@ -136,9 +137,10 @@ def finish_config(config: DictConfig, project: Project, name: str) -> DictConfig
         raise LabError(
             f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN"
         )
-    finished = OmegaConf.create(with_absolute_targets(values, trial_directory(name)))
-    paths = OmegaConf.to_container(resolve(finished.paths))
-    return OmegaConf.merge(finished, {"paths": absolute_paths(paths, project)})
+    finished = DictConfig(with_absolute_targets(values, trial_directory(name)))
+    paths = plain_values(resolve(finished.paths))
+    merged = OmegaConf.merge(finished, {"paths": absolute_paths(paths, project)})
+    return cast("DictConfig", merged)
 
 
 def with_absolute_targets(values: Any, trial: str) -> Any:

@@ -52,11 +52,12 @@ def config_files(
     """
     files = []
     for element in defaults:
-        if element.config_path.startswith("hydra/"):
+        name = str(element.config_path)
+        if name.startswith("hydra/"):
             continue
-        result = loader.repository.load_config(element.config_path)
-        path = config_path(loader, element.config_path, project)
-        values = OmegaConf.to_container(result.config, resolve=False)
+        result: Any = loader.repository.load_config(name)
+        path = config_path(loader, name, project)
+        values: Any = OmegaConf.to_container(result.config, resolve=False)
         if not isinstance(values, dict):
             raise LabError(f"{path} must hold `key: value` lines, but it holds a list.")
         values.pop("defaults", None)  # a structured config keeps its list
@@ -65,7 +66,7 @@ def config_files(
                 values = {part: values}
         else:
             values.pop("hydra", None)
-        files.append(ConfigFile(element.config_path, element.package or "", path, values))
+        files.append(ConfigFile(name, element.package or "", path, values))
     return files
 
 

@@ -68,7 +68,7 @@ def with_new_names(config_path: str, result: ConfigResult) -> ConfigResult:
     file = Path(result.provider) if group.startswith("trial") else file
     root = LAB.parents[2]
     source = str(file.relative_to(root) if file.is_relative_to(root) else file)
-    values = OmegaConf.to_container(result.config, resolve=False)
+    values: Any = OmegaConf.to_container(result.config, resolve=False)
     if isinstance(values, dict):
         values = with_new_keys(values, prefix.lstrip("."), source, settings)
     defaults = result.defaults_list

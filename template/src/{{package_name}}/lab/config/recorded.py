@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -15,7 +16,7 @@ from .check import check_type, dotted_keys
 from .compose import Composition
 from .overrides import SOURCE, parse_overrides
 from .renamed import with_new_keys
-from .resolve import load_dotenv, resolve
+from .resolve import load_dotenv, plain_values, resolve
 
 # sections that say where and how a run runs, not what it computes
 PLACE = ("job", "site", "paths", "sweep")
@@ -26,11 +27,10 @@ def read_recorded(path: Path) -> DictConfig:
 
     Settings have today's names, where a release has renamed them since.
     """
-    config = OmegaConf.load(path)
+    config = cast("DictConfig", OmegaConf.load(path))
     if not new_names("settings"):
         return config
-    values = OmegaConf.to_container(config, resolve=False)
-    return OmegaConf.create(with_new_keys(values, "", None, new_names("settings")))
+    return DictConfig(with_new_keys(plain_values(config), "", None, new_names("settings")))
 
 
 def run_identity(text: str) -> str:
@@ -51,7 +51,7 @@ def with_changes(
         LabError: an unknown key, a value of another type, or, with `advice`, a key that may not change.
     """
     changed = config.copy()
-    keys = dotted_keys(OmegaConf.to_container(config, resolve=False))
+    keys = dotted_keys(plain_values(config))
     allowed_keys = [key for key in keys if key.startswith(may_change)]
     for override in parse_overrides(overrides):
         key = override.key_or_group

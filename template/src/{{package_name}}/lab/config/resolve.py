@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 from dotenv import dotenv_values
 from omegaconf import DictConfig, OmegaConf
@@ -29,7 +29,7 @@ def resolve(config: DictConfig) -> DictConfig:
         LabError: an interpolation names no key, or its resolver fails.
     """
     try:
-        return OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+        return DictConfig(OmegaConf.to_container(config, resolve=True))
     except OmegaConfBaseException as error:
         key = error.full_key or "a setting"
         text = str(error).splitlines()[0]
@@ -38,10 +38,15 @@ def resolve(config: DictConfig) -> DictConfig:
         raise LabError(f"{key}: {text}") from error
 
 
+def plain_values(config: DictConfig, enum_to_str: bool = False) -> dict[str, Any]:
+    """The configuration as dicts and lists; interpolations stay as written."""
+    return cast("dict[str, Any]", OmegaConf.to_container(config, enum_to_str=enum_to_str))
+
+
 def recorded_yaml(config: DictConfig, resolved: DictConfig) -> str:
     """The resolved configuration as YAML; a value that holds a known secret stays the ${...} of `config`."""
-    values = OmegaConf.to_container(resolved)
-    written = OmegaConf.to_container(config, resolve=False)
+    values = plain_values(resolved)
+    written = plain_values(config)
     return OmegaConf.to_yaml(OmegaConf.create(_hide(values, written, list(known_secrets()))))
 
 

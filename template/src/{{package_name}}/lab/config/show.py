@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from omegaconf import OmegaConf
+from typing import cast
+
+from omegaconf import DictConfig, OmegaConf
 
 from ..project import Project
 from .check import dotted_keys
 from .compose import Composition, compose
 from .overrides import SettingsParser
+from .resolve import plain_values
 
 
 def config_command(project: Project, args: list[str]) -> int:
@@ -36,9 +39,9 @@ def config_command(project: Project, args: list[str]) -> int:
 
 def origin_lines(composition: Composition) -> list[str]:
     """`key=value  # file` for each key that is no section; values as the record shows them."""
-    config = OmegaConf.create(composition.yaml)
+    config = cast("DictConfig", OmegaConf.create(composition.yaml))
     lines = []
-    for key in dotted_keys(OmegaConf.to_container(config, resolve=False)):
+    for key in dotted_keys(plain_values(config)):
         value = OmegaConf.select(config, key, throw_on_resolution_failure=False)
         if not OmegaConf.is_dict(value):
             lines.append(f"{key}={value}  # {composition.origin.get(key, 'set by lab')}")

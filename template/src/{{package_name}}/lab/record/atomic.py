@@ -46,7 +46,7 @@ def write_json(path: Path, value: Any) -> None:
     write_file(path, text.encode("utf-8", errors="backslashreplace").decode("utf-8"))
 
 
-def read_json(path: Path) -> dict | None:
+def read_json(path: Path) -> Any:
     """The object in `path`; None when the file is missing or is not JSON.
 
     A network file system may show a stale or vanished file for a moment after a rename, so a bad read is

@@ -22,7 +22,7 @@ from .claim import is_superseded, withdraw_claim
 from .metrics_file import last_metrics
 from .outcome import needless_weights, set_result_aside
 from .process import process_facts
-from .schema import EndRecord, RaisedError
+from .schema import EndRecord, RaisedError, RunRecord
 from .seal import write_sealed
 from .summary import summarise
 from .torch_facts import torch_facts
@@ -149,7 +149,7 @@ class Attempt:
         write_sealed(self.dir / "end.json", end | measured)
         if needless:
             needless.unlink()
-        record = read_json(self.run_dir / "run.json") or {}
+        record: RunRecord = read_json(self.run_dir / "run.json") or {}
         summary_reserve.unlink(missing_ok=True)
         write_sealed(self.run_dir / "summary.json", summarise(record, self.run_dir))
 

@@ -41,8 +41,8 @@ def attempt_numbers(run_dir: Path) -> list[int]:
 
 def read_attempt(run_dir: Path, n: int) -> AttemptFiles:
     folder = run_dir / "attempts" / str(n)
-    start = read_json(folder / "start.json") or {}
-    end = read_json(folder / "end.json") or {}
+    start: StartRecord = read_json(folder / "start.json") or {}
+    end: EndRecord = read_json(folder / "end.json") or {}
     nodes = [read_json(path) for path in sorted(folder.glob("node-*.json"))]
     until_now = {}
     if start and not end and (folder / "heartbeat").exists():

@@ -223,7 +223,7 @@ def frozen_code() -> Code:
     """
     check_frozen_directory()
     label = frozen_directory() / LABEL
-    code = read_json(label) or {}
+    code: Code = read_json(label) or {}
     commit = code.get("commit")
     expected = os.environ.get(env.SNAPSHOT_COMMIT, commit)
     if not commit or commit != expected:

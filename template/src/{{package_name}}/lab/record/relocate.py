@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from .. import env
+from ..config.resolve import plain_values
 from ..errors import LabError
 from ..project import Paths, Project
 from .attempt_files import read_attempts
@@ -30,7 +31,7 @@ def config_here(project: Project, original: Run, file: Path) -> str:
         NotComparable: the recorded data, or the weights to start from, are not here.
     """
     # the names as recorded: the repetition runs the recorded code
-    sections = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+    sections = plain_values(cast("DictConfig", OmegaConf.load(file)))
     old_paths = sections.get("paths") or {}
     moves = list_moves(project, old_paths, old_root(original))
     here = moved(sections, moves, old_paths.get("data"), texts(project.paths.data))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..errors import LabError
 from ..project import read_yaml
@@ -36,6 +36,8 @@ class Run:
     `code_now` is the code that this process froze when it created the run, so that the first
     attempt need not freeze it a second time; None when the run was opened.
     """
+
+    record: RunRecord
 
     def __init__(self, directory: Path, record: RunRecord, code_now: Code | None = None) -> None:
         self.dir = directory
@@ -99,7 +101,7 @@ class Run:
         if is_sealed(record):
             changed = seal(changed)
         write_json(path, changed)
-        self.record = self.record | changed
+        self.record = cast("RunRecord", self.record | changed)
 
 
 def no_record(run_dir: Path) -> str:
@@ -130,4 +132,4 @@ def upgraded(record: dict[str, Any], run_dir: Path) -> RunRecord:
         defaults[section] = {}
     defaults["run_id"] = run_dir.name
     defaults["trial"] = run_dir.parent.name.replace("+", "/")
-    return defaults | record
+    return cast("RunRecord", defaults | record)

@@ -57,11 +57,11 @@ def status_of(
     if summary is not None and not preempted:
         return summary["status"]
 
-    record = record or read_json(run_dir / "run.json") or {}
-    has_job = bool(record.get("job"))
+    facts: RunRecord = record or read_json(run_dir / "run.json") or {}
+    has_job = bool(facts.get("job"))
     job_state = "unknown"
     if has_job and job_state_of:
-        job_state = job_state_of(record)
+        job_state = job_state_of(facts)
     if job_state in ("queued", "running"):
         return job_state
     if preempted and has_job and job_state == "unknown":
@@ -71,7 +71,7 @@ def status_of(
     is_over = job_state is None or bool(attempt and attempt.end)
     if not is_over and has_job and not (attempt and attempt.start):
         return "queued"
-    if not is_over and seems_alive(run_dir, record, attempt):
+    if not is_over and seems_alive(run_dir, facts, attempt):
         return "running"
     return status_at_end(read_attempts(run_dir))
 

@@ -67,5 +67,5 @@ def constraint_lines():
 
 def name_of(requirement):
     """The name of a requirement as PyPI writes it: `Scikit_Learn>=1.5` is `scikit-learn`."""
-    name = re.match(r"\s*([A-Za-z0-9._-]*)", requirement)[1]
+    name = re.split(r"[^A-Za-z0-9._-]", requirement.strip(), maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -39,8 +39,8 @@ def output_of(*command):
 
 
 def succeeds(*command):
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.call(command, cwd=str(ROOT), **silent) == 0
+    null = subprocess.DEVNULL
+    return subprocess.call(command, cwd=str(ROOT), stdout=null, stderr=null) == 0
 
 
 def say(message):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +53,7 @@ class Settings:
     chosen: ChosenSettings
 
 
-def resolve_settings(config: DictConfig, first_attempt: dict[str, Any]) -> Settings:
+def resolve_settings(config: DictConfig, first_attempt: Mapping[str, Any]) -> Settings:
     """The settings of a training on this machine. `config` stays as it is.
 
     Args:
@@ -85,7 +86,7 @@ def refuse_contradictions(config: DictConfig) -> None:
         )
 
 
-def resolve_auto(config: DictConfig, first_attempt: dict[str, Any]) -> DictConfig:
+def resolve_auto(config: DictConfig, first_attempt: Mapping[str, Any]) -> DictConfig:
     """A copy of `config` without `auto` in trainer.accelerator, devices, precision and threads.
 
     Raises:

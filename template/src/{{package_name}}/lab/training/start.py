@@ -27,6 +27,7 @@ from ..record.recording import Recording, record_attempt
 from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
+from ..record.schema import StartRecord
 from ..record.today import has_trial
 from .multirun import train_points
 from .notify import check_notify, notify_end
@@ -169,7 +170,7 @@ def join_attempt() -> int:
     config = read_recorded(config_file)
     # Empty if this rank is faster than the first rank of the first attempt.
     attempts = read_attempts(run.dir)
-    first_attempt = attempts[0].start if attempts else {}
+    first_attempt: StartRecord = attempts[0].start if attempts else {}
     # Only the first rank writes the record.
     code = code_of_process(run, read_attempt(run.dir, attempt).start)
     ran = RanCode(imported_code(project, code), config.record.get("code", "refuse"))
