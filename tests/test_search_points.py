@@ -1,12 +1,15 @@
 """What becomes of a point on which nobody works any more; grids, holes, and points of earlier runs."""
 
+import os
 import subprocess
+import time
 
 import pytest
 from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.create import create_run
 from myproj.lab.record.metrics_file import MetricsLog
 from myproj.lab.record.process import process_facts
+from myproj.lab.record.run import Run
 from myproj.lab.sweep.begin import plan_points
 from myproj.lab.sweep.points import AGAIN, MAX_TRIES, PRUNED, RUN, WORKER, Points
 from record_package import make_project
@@ -143,3 +146,31 @@ def test_more_points_continue_a_search(project):
     assert points.take() is None
     plan_points(points, 3)
     assert points.take() is not None
+
+
+def elsewhere(project, points, silent_s):
+    """A point of a worker on another machine, whose last sign of life is so old."""
+    number = work(project, points)
+    trial = points.trials()[number]
+    run_dir = points.run_dir(trial)
+    facts = {"pid_space": "elsewhere"}
+    run = Run.open(run_dir)
+    run.update(process=run.record["process"] | facts)
+    points.set_attributes(trial, **{WORKER: process_facts() | facts})
+    then_s = time.time() - silent_s
+    for path in [run_dir / "run.json", *run_dir.glob("attempts/1/*")]:
+        os.utime(path, (then_s, then_s))
+    return number
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "state", "is_awaited"),
+    [(5, "RUNNING", False), (60, "RUNNING", True), (601, "FAIL", False)],
+)
+def test_a_worker_elsewhere_counts_as_dead_after_ten_minutes(
+    project, points, silent_s, state, is_awaited
+):
+    number = elsewhere(project, points, silent_s)
+    later, trial = settled(points, number)
+    assert trial.state.name == state
+    assert later.is_awaited() == is_awaited
