@@ -53,7 +53,8 @@ class Definition:
     def sweep_id(self, code_hash: str) -> str:
         """TRIAL-HASH: the same for the same search with the same code."""
         identity = asdict(self)
-        identity["overrides"] = [line for line in self.overrides if not is_place(line)]
+        identity["overrides"] = sorted(line for line in self.overrides if not is_place(line))
+        identity["space"] = sorted(self.space)
         text = json.dumps([identity, code_hash], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()
         return f"{self.trial.replace('/', '+')}-{digest[:8]}"

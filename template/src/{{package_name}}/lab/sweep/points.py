@@ -44,7 +44,6 @@ ORIGIN = "origin"  # of a point that this sweep did not make: its run, or its sw
 MAX_TRIES = 3
 MISSED_S = 1.5 * HEARTBEAT_S  # without a sign of life from a process elsewhere
 CHECKPOINTS = ("last.ckpt", "previous.ckpt")
-UNENDED = (TrialState.RUNNING, TrialState.WAITING)
 N_POINTS = "n_points"  # user attribute of the study
 
 
@@ -54,7 +53,7 @@ class Ended(IntEnum):
     DONE = 0  # told, or given to the next worker
     FAILED = 1
     MISTAKE = 2  # also for every other point
-    NO_POINT = 3  # none is left
+    NO_POINT = 10  # none is left
     STOPPED = 130  # a signal asked for it; the point waits to be resumed
 
 
@@ -77,7 +76,7 @@ class Points:
     @property
     def n_points(self) -> int:
         """How many points the sweep shall have."""
-        return self.study.user_attrs[N_POINTS]
+        return self.study.user_attrs.get(N_POINTS, 0)
 
     def n_missing(self) -> int:
         """How many points have still to be asked; those that failed do not count."""
