@@ -81,7 +81,7 @@ def test_twelve_points_end_better_than_the_default(home):
 
 
 def test_an_interrupted_point_is_resumed_by_the_same_command(home):
-    words = ["trainer.max_epochs=30", "optimizer.lr=1e-4,2e-4", "sweep.workers=1", "seed=5"]
+    words = ["trainer.max_epochs=8", "optimizer.lr=1e-4,2e-4", "sweep.workers=1", "seed=5"]
     process = start(home, *words)
     before = {
         path.parent.parent.name for path in home.glob("runs/baseline/*/checkpoints/last.ckpt")
