@@ -24,7 +24,7 @@ def light(fresh):
     """A project without its heavy packages, where only the path through setup.py is of interest."""
     path = fresh / "pyproject.toml"
     text = path.read_text()
-    for start, names in (("lab = [", LIGHT), ("dev = [", LIGHT), ('    "scikit-learn', [])):
+    for start, names in (("lab = [", LIGHT), ("lab-dev = [", LIGHT), ('    "scikit-learn', [])):
         begin = text.index(start)
         end = text.index("]", begin)
         text = text[:begin] + (f"{start}{str(names)[1:-1]}" if names else "") + text[end:]

@@ -1,9 +1,11 @@
 """The hooks of a project: they repair what they can, refuse conflicts, and tell of edits in the template's files."""
 
+import hashlib
 import subprocess
 
 import pytest
 from conftest import call, environment_of
+from project_files import files
 from repositories import git, write
 
 STUDENT = """\
@@ -133,9 +135,12 @@ def test_an_edited_file_of_the_template_is_told_once_and_committed(own_project, 
     code, text = committing()
     assert code == 0
     assert "edited by hand:" not in text
-    for name in (".copier-answers.yml", "src/myproj/lab/conf/optimizer/sgd.yaml"):
-        with open(own_project / name, "a") as edited:
-            edited.write("# an update\n")
+    newer = own_project / "src/myproj/lab/conf/optimizer/sgd.yaml"
+    hashes = own_project / "src/myproj/lab/hashes.txt"
+    before = hashlib.sha256(newer.read_bytes()).hexdigest()
+    newer.write_text(newer.read_text() + "# an update\n")
+    after = hashlib.sha256(newer.read_bytes()).hexdigest()
+    hashes.write_text(hashes.read_text().replace(before, after))
     code, text = committing()
     assert code == 0
     assert "edited by hand:" not in text, "an update is no edit by hand"
@@ -148,3 +153,64 @@ def test_a_trial_without_init_gets_one(own_project, committing):
     assert "git add " in text
     assert (own_project / "src/myproj/trials/wide/__init__.py").exists()
     assert committing()[0] == 0
+
+
+def test_the_users_own_rules_hold_for_the_users_files_only(own_project):
+    pyproject = own_project / "pyproject.toml"
+    text = pyproject.read_text()
+    own = 'line-length = 60\nlint.extend-select = ["D"]\nextend-exclude = ["notes"]\n'
+    pyproject.write_text(text.replace("[tool.pytest", f"{own}\n[tool.pytest", 1))
+    before = {path: path.read_bytes() for path in template_python(own_project)}
+    text = call(own_project, "make", "fix", rc=2)
+    assert "src/myproj/data.py:" in text.replace("--> ", "").replace("\\", "/")
+    assert "/lab/" not in text.replace("lab/tools/targets.mk", "")
+    assert {path: path.read_bytes() for path in before} == before
+    names = [str(path.relative_to(own_project)) for path in before]
+    call(own_project, "python", "-m", "myproj.lab.hooks", "--skip=imports", *names)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def template_python(project):
+    return [*project.glob("src/*/lab/**/*.py"), *project.glob("tests/lab/*.py")]
+
+
+def test_own_contracts_of_imports_hold_too(own_project):
+    contract = """
+[tool.importlinter]
+root_package = "myproj"
+
+[[tool.importlinter.contracts]]
+name = "mine"
+type = "forbidden"
+source_modules = ["myproj.task"]
+forbidden_modules = ["myproj.lab"]
+"""
+    with open(own_project / "pyproject.toml", "a") as pyproject:
+        pyproject.write(contract)
+    (own_project / "src/myproj/task.py").write_text("from .lab import errors  # noqa: F401\n")
+    git(own_project, "add", "-A")
+    text = call(own_project, "python", "-m", "myproj.lab.hooks", rc=1)
+    assert "mine BROKEN" in text
+    assert "^ refused by the check imports" in text
+    call(own_project, "python", "-m", "myproj.lab.hooks", SKIP="imports")
+
+
+def test_inside_a_larger_repository_make_check_looks_at_the_project(own_project):
+    (own_project / ".git").rename(own_project.parent / ".git")
+    (own_project.parent / "other.txt").write_text(CONFLICT)
+    write(own_project, {"notes.txt": CONFLICT})
+    git(own_project.parent, "add", "-A")
+    text = call(own_project, "make", "check", rc=2)
+    assert "notes.txt:2: two versions" in text
+    assert "other.txt" not in text
+
+
+def test_no_global_ignore_file_hides_a_file_of_the_project(render, tmp_path):
+    ignored = tmp_path / "ignored"
+    ignored.write_text("data/\n*.sh\ndocs/\n.github/\nlogs/\nlab/\n*.py\n")
+    folder = render(tmp_path / "myproj")
+    all_files = files(folder)
+    write(folder, {"src/myproj/__pycache__/x.pyc": "", "src/myproj/.DS_Store": "", "runs/x": ""})
+    git(folder, "init", "-q")
+    git(folder, "-c", f"core.excludesFile={ignored}", "add", "-A")
+    assert sorted(git(folder, "ls-files").splitlines()) == all_files

@@ -49,11 +49,6 @@ def test_sites_that_are_offered_exist_and_the_other_way_round():
     assert set(QUESTIONS["site"]["choices"].values()) == {path.stem for path in shipped}
 
 
-def test_seeds_are_listed_twice():
-    update_block = next(entry for entry in COPIER["_exclude"] if "/README.md" in entry)
-    assert update_block.split("\n")[1:-2] == COPIER["_skip_if_exists"]
-
-
 @pytest.mark.parametrize(("name", "site", "license_"), MATRIX)
 def test_matrix_of_answers(render_answers, tmp_path, name, site, license_):
     folder = render_answers(tmp_path / "p", project_name=name, site=site, license=license_)

@@ -1,170 +1,183 @@
-"""`copier update` from an older release brings the new machinery and touches nothing of the user's."""
+"""`copier update` brings the new machinery and touches nothing of the user's: a thin slice of tests/test_updates.py."""
 
-import filecmp
-import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import copier
 import pytest
 import yaml
-from conftest import ROOT, call, equip
-from project_files import files
+from conftest import call, equip
+from project_edits import EDITS, append, replace
+from releases import DELETED, FIRST, LAST, LATE_SEED, make_history, tags
 from repositories import commit, git
-
-OPTIONS = {"defaults": True, "quiet": True, "unsafe": False}
-LAB = "template/src/{{package_name}}/lab"
-SEED = "template/src/{{package_name}}"
+from update_rules import (
+    OPTIONS,
+    broken_rules,
+    contents,
+    fresh_contents,
+    render,
+    solve,
+    update,
+)
 
 
 @pytest.fixture(scope="module")
-def releases(template, tmp_path_factory):
-    """A repository of the template with two tags: 99.0.0 is what lies here, 0.0.1 an older one made of it."""
-    folder = shutil.copytree(template, tmp_path_factory.mktemp("releases") / "template")
-    key = folder / LAB / "conf/lab.yaml.jinja"
-    pyproject = folder / "template/pyproject.toml.jinja"
-    ignored = folder / "template/.gitignore"
-    task = folder / SEED / "task.py"
-    now = {path: path.read_text(encoding="utf-8") for path in (key, pyproject, ignored, task)}
-    moved = folder / LAB / "machine/disk.py"
-    moved.rename(folder / LAB / "machine/older_name.py")
-    (folder / "template/notes.md").write_text("a seed of 0.0.1 that 99.0.0 drops\n")
-    key.write_text(
-        now[key].replace("seed: 0 #", "seed: 7 #").replace("    every_n_steps", "    every_n")
-    )
-    key.write_text(
-        "".join(line for line in key.read_text().splitlines(True) if "matmul_precision" not in line)
-    )
-    pyproject.write_text(now[pyproject].replace('    "python-dotenv>=1.0",\n', ""))
-    ignored.write_text(now[ignored].replace("/wandb\n", ""))
-    task.write_text(now[task] + "\n# an older comment\n")
-    commit(folder, "0.0.1")
-    git(folder, "tag", "0.0.1")
-    for path, text in now.items():
-        path.write_text(text, encoding="utf-8")
-    (folder / LAB / "machine/older_name.py").rename(moved)
-    (folder / "template/notes.md").unlink()
-    config = (folder / "copier.yml").read_text()
-    begin = config.index("  # Tombstones")
-    with_tombstone = config[begin:].replace('"update" %}\n', '"update" %}\n    /notes.md\n', 1)
-    (folder / "copier.yml").write_text(config[:begin] + with_tombstone)
-    commit(folder, "99.0.0")
-    git(folder, "tag", "99.0.0")
-    return folder
+def releases(tmp_path_factory):
+    """Seven releases of the whole template."""
+    return make_history(tmp_path_factory.mktemp("releases") / "template", small=False)
+
+
+@pytest.fixture(scope="module")
+def few_files(tmp_path_factory):
+    """The same of a template without most of lab/."""
+    return make_history(tmp_path_factory.mktemp("few") / "template", small=True)
+
+
+@pytest.fixture(scope="module")
+def fresh(few_files, tmp_path_factory):
+    """tag -> the contents of a new project, with few files."""
+    folder = tmp_path_factory.mktemp("fresh")
+    return {tag: fresh_contents(few_files, tag, folder / tag / "myproj") for tag in tags()}
 
 
 @pytest.fixture
 def old(releases, tmp_path):
-    """A project of 0.0.1, set up."""
-    copier.run_copy(str(releases), tmp_path / "myproj", vcs_ref="0.0.1", **OPTIONS)
-    return equip(tmp_path / "myproj")
+    """A project of 0.1.0, set up."""
+    return equip(render(releases, FIRST, tmp_path / "myproj"))
 
 
-def update(folder, releases):
-    copier.run_update(folder, vcs_ref="99.0.0", overwrite=True, **OPTIONS)
-    assert git(folder, "ls-files", "-u") == "", "conflicts"
-    assert not list(folder.rglob("*.rej"))
-    assert git(folder, "diff", "--check", "HEAD") == ""
-    assert "_commit: 99.0.0" in (folder / ".copier-answers.yml").read_text()
+@pytest.fixture
+def small_old(few_files, tmp_path):
+    """The same with few files, not set up."""
+    folder = render(few_files, FIRST, tmp_path / "myproj")
+    commit(folder, "start")
+    return folder
 
 
-def edit(path, old, new):
-    text = path.read_text(encoding="utf-8")
-    assert old in text, f"{path} has changed; change this test with it"
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+def test_six_releases_one_by_one_in_a_directory_of_a_larger_repository(small_old, fresh):
+    edit = EDITS["a_large_life"]
+    edit.apply(small_old)
+    (small_old / ".git").rename(small_old.parent / ".git")
+    (small_old.parent / "paper.tex").write_text("Mine.\n")
+    commit(small_old.parent, "one directory up")
+    for old_tag, tag in zip(tags(), tags()[1:], strict=False):
+        before = contents(small_old)
+        update(small_old, tag)
+        assert broken_rules(before, contents(small_old), fresh[old_tag], fresh[tag], edit) == []
+        assert solve(small_old) == set()
 
 
-def test_an_untouched_project_becomes_a_new_one(old, releases, tmp_path):
-    update(old, releases)
-    fresh = tmp_path / "fresh" / "myproj"
-    copier.run_copy(str(releases), fresh, vcs_ref="99.0.0", **OPTIONS)
-    seeds = {"src/myproj/task.py", "notes.md"}  # the older ones stay
-    names = [name for name in files(fresh) if name not in seeds]
-    assert filecmp.cmpfiles(old, fresh, names, shallow=False) == (names, [], [])
-    tracked = set(git(old, "ls-files", "-co", "--exclude-standard", "--deduplicate").split())
-    assert {name for name in tracked if (old / name).exists()} - {".venv"} == set(files(fresh)) | {
-        "notes.md"
+@pytest.mark.parametrize("name", ["nothing", "template_files_deleted", "a_trial_deleted"])
+def test_six_releases_at_once(small_old, fresh, name):
+    edit = EDITS[name]
+    edit.apply(small_old)
+    git(small_old, "add", "-A")
+    git(small_old, "commit", "-q", "--allow-empty", "-m", name)
+    before = contents(small_old)
+    update(small_old, LAST)
+    assert broken_rules(before, contents(small_old), fresh[FIRST], fresh[LAST], edit) == []
+    assert solve(small_old) == set()
+
+
+def test_the_rules_find_what_an_update_may_do_wrong(small_old, fresh):
+    """The checks of the other tests, on updates that went wrong."""
+    edit = EDITS["nothing"]
+    old, new = fresh[FIRST], fresh[LAST]
+    replace(small_old, "README.md", "## Set up", "## Mine")
+    replace(small_old, "Makefile", "# Yours", "# Mine\n# Yours")
+    before = {
+        name: text for name, text in contents(small_old).items() if name != "tests/test_data.py"
+    }
+    good = new | {name: before[name] for name in ("README.md", "CITATION.cff", "Makefile")}
+    good = {
+        name: before.get(name, text)
+        if name.startswith(("tests/test", "src/myproj/conf", "src/myproj/task"))
+        else text
+        for name, text in good.items()
+    }
+    del good["tests/test_data.py"], good[LATE_SEED]
+    assert broken_rules(before, good, old, new, edit) == []
+    wrong = {
+        "a seed changed": good | {"README.md": new["README.md"]},
+        "a user's line lost": good | {"Makefile": new["Makefile"]},
+        "a dropped seed deleted": {name: good[name] for name in good if name != "CITATION.cff"},
+        "a deleted file came back": good | {"tests/test_data.py": b""},
+        "nothing arrived": good | {"src/myproj/lab/cli.py": old["src/myproj/lab/cli.py"]},
+        "marks": good | {"Makefile": good["Makefile"] + b"<<<<<<< before updating\n"},
+        "left behind": good | {"Makefile.rej": b""},
+        "a file too many": good | {DELETED: old[DELETED]},
+    }
+    assert [
+        name for name, after in wrong.items() if not broken_rules(before, after, old, new, edit)
+    ] == []
+
+
+def test_recopy_keeps_the_users_files(small_old):
+    replace(small_old, "README.md", "## Set up", "My thesis.\n\n## Set up")
+    replace(small_old, "src/myproj/task.py", '"""', '"""My own: ')
+    commit(small_old, "mine")
+    before = contents(small_old)
+    copier.run_recopy(small_old, vcs_ref=LAST, **OPTIONS)
+    after = contents(small_old)
+    for name in ("README.md", "src/myproj/task.py", "src/myproj/conf/config.yaml"):
+        assert after[name] == before[name]
+    assert b"WIDTH = 79" in after["src/myproj/lab/cli.py"]
+
+
+def test_uncommitted_work_is_refused_with_what_to_do(small_old):
+    (small_old / "notes.txt").write_text("not committed\n")
+    before = contents(small_old)
+    done = run_copier(small_old, "update", "--defaults")
+    assert done.returncode != 0
+    assert "Please commit or stash your local changes" in done.stderr
+    assert contents(small_old) == before
+
+
+def test_check_update_says_whether_there_is_one(small_old):
+    assert run_copier(small_old, "check-update", "--quiet").returncode == 2
+    update(small_old, LAST)
+    assert run_copier(small_old, "check-update", "--quiet").returncode == 0
+
+
+def run_copier(folder, *words):
+    command = [sys.executable, "-m", "copier", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_renamed_package_is_updated_under_its_new_name(old, releases, tmp_path):
+    (old / "src/myproj/net.py").write_text("from myproj.lab import errors\nfrom .lab import env\n")
+    (old / "src/myproj/conf/net.yaml").write_text("_target_: myproj.net.Net\nnote: myproj.\n")
+    commit(old, "mine")
+    text = call(old, "lab", "rename", "nova")
+    assert "src/myproj is src/nova now" in text
+    commit(old, "rename")
+    assert (old / "src/nova/net.py").read_text().startswith("from nova.lab import errors\n")
+    assert (old / "src/nova/conf/net.yaml").read_text() == "_target_: nova.net.Net\nnote: myproj.\n"
+    assert not (old / "src/myproj").exists()
+    names = {"README.md", "pyproject.toml", "CITATION.cff", "LICENSE", ".copier-answers.yml"}
+    for name in git(old, "grep", "-lw", "myproj", "--", ".", ":!docs/lab").split():
+        assert name in names or name.endswith("net.yaml"), "these have the project's name"
+    assert "myproj." not in (old / "pyproject.toml").read_text().replace("of myproj", "")
+    update(old, LAST)
+    assert git(old, "ls-files", "-u") == ""
+    named = {"package_name": "nova", "project_name": "myproj"}
+    other = tmp_path / "other/myproj"
+    copier.run_copy(str(releases), other, vcs_ref=LAST, data=named, **OPTIONS)
+    git(other, "init", "-q")
+    before, after = contents(other), contents(old)
+    for name in ("pyproject.toml", ".pre-commit-config.yaml", ".copier-answers.yml"):
+        assert after[name] == before[name]
+    assert {name: text for name, text in after.items() if "/lab/" in name} == {
+        name: text for name, text in before.items() if "/lab/" in name
     }
 
 
-@pytest.mark.slow
-def test_a_project_with_a_life_of_its_own_keeps_all_of_it(old, releases):
-    package = old / "src/myproj"
-    shutil.copytree(package / "trials/baseline", package / "trials/wide")
-    edit(package / "trials/wide/config.yaml", "width: 32", "width: 64")
-    edit(package / "trials/wide/README.md", "# baseline", "# wide")
-    edit(old / "README.md", "## Set up", "My thesis.\n\n## Set up")
-    edit(package / "task.py", "# an older comment", "# my loss")
-    edit(package / "conf/config.yaml", "max_epochs: 20", "max_epochs: 2")
-    edit(
-        old / "pyproject.toml",
-        '    "scikit-learn>=1.5",\n',
-        '    "scikit-learn>=1.5",\n    "tqdm>=4.67",\n',
-    )
-    edit(old / "pyproject.toml", 'version = "0.1.0"', 'version = "0.4.0"')
-    edit(old / ".gitignore", "# yours\n", "# yours\n/figures\n")
-    (package / "plots.py").write_text('"""Mine."""\n')
-    (old / "tests/test_plots.py").write_text("def test_mine():\n    assert True\n")
-    (old / "CITATION.cff").unlink()
-    commit(old, "my work")
-    mine = {name: (old / name).read_bytes() for name in (
-        "README.md", "notes.md", "tests/test_plots.py", "src/myproj/task.py", "src/myproj/plots.py",
-        "src/myproj/conf/config.yaml", "src/myproj/trials/wide/config.yaml",
-        "src/myproj/trials/wide/README.md", "src/myproj/trials/wide/model.py",
-        "src/myproj/trials/baseline/model.py",
-    )}  # fmt: skip
-
-    update(old, releases)
-
-    assert {name: (old / name).read_bytes() for name in mine} == mine
-    assert not (old / "CITATION.cff").exists()
-    pyproject = (old / "pyproject.toml").read_text()
-    for line in ('    "tqdm>=4.67",', 'version = "0.4.0"', '    "python-dotenv>=1.0",'):
-        assert line in pyproject
-    assert {"/figures", "/wandb"} <= set((old / ".gitignore").read_text().split("\n"))
-    keys = yaml.safe_load((package / "lab/conf/lab.yaml").read_text(encoding="utf-8"))
-    assert keys["seed"] == 0
-    assert "matmul_precision" in keys["trainer"]
-    assert (package / "lab/machine/disk.py").exists()
-    assert not (package / "lab/machine/older_name.py").exists()
-    assert "matmul_precision" in call(old, "lab", "config", "trial=wide")
-    assert " passed" in call(old, "make", "test")
-
-
-def test_a_deleted_trial_stays_deleted(old, releases):
-    shutil.rmtree(old / "src/myproj/trials/baseline")
-    commit(old, "without baseline")
-    update(old, releases)
-    assert not (old / "src/myproj/trials/baseline").exists()
-    assert (old / "src/myproj/trials/__init__.py").exists()
-
-
-def test_recopy_keeps_seeds(old, releases):
-    edit(old / "README.md", "## Set up", "My thesis.\n\n## Set up")
-    commit(old, "my readme")
-    copier.run_recopy(old, vcs_ref="99.0.0", overwrite=True, **OPTIONS)
-    assert "My thesis." in (old / "README.md").read_text()
-    assert "# an older comment" in (old / "src/myproj/task.py").read_text()
-
-
-def test_the_template_is_the_one_that_is_tested(releases):
-    assert filecmp.cmp(releases / LAB / "cli.py", ROOT / LAB / "cli.py", shallow=False)
-
-
-def test_files_of_the_template_that_the_user_deleted_stay_away(old, releases):
-    deleted = ["Makefile", ".github/workflows/check.yml", "src/myproj/lab/conf/site/lanta.yaml"]
-    for name in deleted:
-        (old / name).unlink()
-    commit(old, "without them")
-    update(old, releases)
-    assert not [name for name in deleted if (old / name).exists()]
-    assert (old / "src/myproj/lab/machine/disk.py").exists(), "the others are updated"
-    assert "# an older comment" in (old / "src/myproj/task.py").read_text()
-
-
-def test_a_conflict_is_told_in_words_until_it_is_solved(old, releases, capfd):
-    edit(old / ".gitignore", "/dist\n", "/dist\n/mine\n")
+def test_what_an_update_did_is_told_in_words(old, releases, capfd):
+    replace(old, ".gitignore", "/lightning_logs\n", "/lightning_logs\n/mine\n")
+    append(old, DELETED, "# my own\n")
     commit(old, "mine")
-    copier.run_update(old, vcs_ref="99.0.0", overwrite=True, **OPTIONS | {"quiet": False})
+    copier.run_update(old, vcs_ref=LAST, **OPTIONS | {"quiet": False})
     said = capfd.readouterr().err
     assert "Choose between the lines after <<<<<<< and those before >>>>>>>" in said
     assert f"docs/update.md of {releases}" in said
@@ -175,8 +188,35 @@ def test_a_conflict_is_told_in_words_until_it_is_solved(old, releases, capfd):
     assert git(old, *commands[0].split()[1:]) == ".gitignore"
     text = call(old, "make", "setup", f"PYTHON={sys.executable}", rc=2)
     assert "hold two versions of some lines:\n  .gitignore\n" in text
-    lines = (old / ".gitignore").read_text().splitlines(True)
-    solved = [line for line in lines if not line.startswith(("<<<<<<<", "=======", ">>>>>>>"))]
-    (old / ".gitignore").write_text("".join(solved))
-    git(old, "add", ".gitignore")
+    assert ".gitignore:" in call(old, "python", "-m", "myproj.lab.hooks", ".gitignore", rc=1)
+    solve_without_commit(old)
     assert git(old, *commands[0].split()[1:]) == ""
+    git(old, "add", "--all")
+    text = call(old, "python", "-m", "myproj.lab.hooks", ".copier-answers.yml")
+    assert "this update removes files that you had edited" in text
+    assert f"git show HEAD:./{DELETED}" in text
+    assert "# my own" in git(old, "show", f"HEAD:./{DELETED}")
+
+
+def solve_without_commit(folder):
+    path = folder / ".gitignore"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(
+        "".join(line for line in lines if line[:7] not in ("<<<<<<<", "=======", ">>>>>>>"))
+    )
+    git(folder, "add", ".gitignore")
+
+
+@pytest.mark.slow
+def test_a_project_with_a_life_of_its_own_works_after_the_update(old):
+    EDITS["a_large_life"].apply(old)
+    commit(old, "my work")
+    update(old, LAST)
+    assert git(old, "ls-files", "-u") == ""
+    keys = yaml.safe_load((old / "src/myproj/lab/conf/lab.yaml").read_text(encoding="utf-8"))
+    assert keys["seed"] == 1
+    assert "every_minutes" in call(old, "lab", "config", "trial=wide")
+    git(old, "add", "--all")
+    call(old, "python", "-m", "myproj.lab.hooks", "--skip=style")
+    assert " passed" in call(old, "make", "test")
+    assert Path(old, "src/myproj/trials/wide").is_dir()

@@ -37,6 +37,9 @@ COMMAND_RUN_DIR = (
 )
 # one that writes the file `requeue` there when it is asked to stop is started again
 SWEEP_POINT = "LAB_SWEEP_POINT"  # DIRECTORY:NUMBER of the point of a sweep that is trained here
+# What a command of notify=command is told
+EVENT = "LAB_EVENT"  # finished, trained, failed, interrupted or idle
+SUBJECT = "LAB_SUBJECT"  # one line: project, trial, run and event
 
 # Which job this process belongs to
 JOB = "LAB_JOB"  # the scheduler's id of the job

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..project import Project
 from .doctor_checks import CHECKS, Finding
 from .doctor_nodes import examine_nodes
+from .doctor_template import template_files
 
 WIDTH = 80  # columns
 
@@ -26,7 +27,7 @@ def doctor_command(project: Project, args: list[str]) -> int:
     )
     parser.parse_args(args)
     something_is_wrong = False
-    for check in CHECKS:
+    for check in (*CHECKS, template_files):
         print(check.__name__.replace("_", " "))
         for finding in findings_of(check, project):
             print(format_finding(finding))

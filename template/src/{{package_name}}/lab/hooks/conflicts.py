@@ -1,9 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The hook `conflicts`: no file, of whatever type, with both sides of a merge or of an update."""
+"""The check `conflicts`: no file, of whatever type, with both sides of a merge or of an update."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 BEGIN = b"<<<<<<< "
@@ -31,7 +30,3 @@ def conflicts_in(content: bytes) -> list[int]:
     lines = content.splitlines()
     last_end = max((n for n, line in enumerate(lines, 1) if line.startswith(END)), default=0)
     return [n for n, line in enumerate(lines, 1) if line.startswith(BEGIN) and n < last_end]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The hook `style`: ruff repairs the files of a commit, and names what is left."""
+"""The check `style`: ruff repairs the files of a commit, and names what is left."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 
 # As `make fix`: the formatter also parts lines that the linter would object to.
 REPAIRS = (["check", "--fix-only"], ["format"])
+SUFFIXES = (".py", ".pyi", ".ipynb")
 
 
 def main(names: list[str]) -> int:
-    """Repairs the files `names`; 1 when one was changed, or when something is left to do."""
+    """Repairs the Python among `names`; 1 when one was changed, or when something is left to do."""
+    names = [name for name in names if name.endswith(SUFFIXES)]
+    if not names:
+        return 0
     before = {name: Path(name).read_bytes() for name in names}
     for words in REPAIRS:
         run_ruff([*words, "--quiet"], names)
@@ -29,7 +33,3 @@ def run_ruff(words: list[str], names: list[str]) -> str:
     """What ruff says about files; "" when it has no objection."""
     command = [sys.executable, "-m", "ruff", *words, "--force-exclude", "--", *names]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

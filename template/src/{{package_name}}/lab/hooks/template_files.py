@@ -1,46 +1,71 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The hook `template-files`: says once of each file of the template that it was edited by hand.
+"""The check `template-files`: says once of each file of the template that it was edited by hand.
 
-It stops no commit.
+Of an update it says which edited files it removes. It stops no commit.
 """
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
-MARK = b"Template's file: "  # in the first lines of each
-ANSWERS = ".copier-answers.yml"  # an update of the template changes it
-HEAD_BYTES = 200
+from ..update.template_files import HASHES, hash_of, read_hashes
 
 
 def main(names: list[str]) -> int:
-    """Prints which of the files `names` are the template's and are committed with an edit by hand."""
-    staged = git("diff", "--cached", "--name-only").splitlines()
-    if any(name.rpartition("/")[2] == ANSWERS for name in staged):
-        return 0
-    memory = Path(git("rev-parse", "--git-path", "lab-edited-files").strip())
-    known = memory.read_text(encoding="utf-8").splitlines() if memory.exists() else []
-    edited = [name for name in names if name in staged and name not in known and is_template(name)]
-    if edited:
-        memory.write_text("\n".join([*known, *edited]) + "\n", encoding="utf-8")
-        print(
-            f"the template's, edited by hand: {' '.join(edited)}\n"
-            "The commit goes on. Where an update changes the same lines, you will have to choose.\n"
-            "It is better to override them in your own files, or to change the template."
-        )
+    """Prints what the staged files mean for the template's; always 0."""
+    if Path(HASHES).is_file():
+        staged = set(git("diff", "--cached", "--name-only", "--relative", "-z").split("\0"))
+        hashes = read_hashes(Path(HASHES).read_text(encoding="utf-8"))
+        tell_of_edits(staged, hashes)
+        if HASHES in staged:
+            tell_of_removed_edits(hashes)
     return 0
 
 
-def is_template(name: str) -> bool:
-    with open(name, "rb") as file:
-        return MARK in file.read(HEAD_BYTES)
+def tell_of_edits(staged: set[str], hashes: dict[str, str]) -> None:
+    """Names the edited files of the template among those staged, unless this clone did before."""
+    memory = Path(git("rev-parse", "--git-path", "lab-edited-files").strip())
+    known = memory.read_text(encoding="utf-8").splitlines() if memory.exists() else []
+    edited = [
+        path
+        for path, expected in hashes.items()
+        if path in staged
+        and path not in known
+        and Path(path).is_file()
+        and hash_of(Path(path).read_bytes()) != expected
+    ]
+    if not edited:
+        return
+    memory.write_text("\n".join([*known, *edited]) + "\n", encoding="utf-8")
+    print(
+        f"the template's, edited by hand: {' '.join(edited)}\n"
+        "The commit goes on, and updates keep the edit. Where an update changes the\n"
+        "same lines, you will have to choose; a file that it removes is lost.\n"
+        "lab doctor says where such an edit belongs."
+    )
+
+
+def tell_of_removed_edits(hashes: dict[str, str]) -> None:
+    """Names the files that this update removes or renames although they were edited."""
+    before = read_hashes(show(f"HEAD:./{HASHES}"))
+    gone = [path for path in before if path not in hashes and not Path(path).exists()]
+    edited = [path for path in gone if is_other(show(f"HEAD:./{path}"), before[path])]
+    if edited:
+        print("this update removes files that you had edited. To see such an edit again:")
+        for path in edited:
+            print(f"  git show HEAD:./{path}")
+
+
+def is_other(text: str, expected: str) -> bool:
+    return bool(text) and hash_of(text.encode()) != expected
+
+
+def show(place: str) -> str:
+    """The text of a file in a commit; "" when it is not there."""
+    done = subprocess.run(["git", "show", place], capture_output=True, check=False)
+    return "" if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def git(*words: str) -> str:
     return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

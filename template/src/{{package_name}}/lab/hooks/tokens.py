@@ -1,9 +1,8 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The hook `tokens` of .pre-commit-config.yaml: no tokens, and every trial a package."""
+"""The check `tokens`: no tokens, and every trial a package."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from ..machine.known_secrets import known_secrets
@@ -27,7 +26,7 @@ def main(names: list[str]) -> int:
         print(f"{token}. Move it to .env, which git ignores")
     if tokens:
         print(
-            "If it is no secret, name the file in `exclude:` of this hook "
+            "If it is no secret, name the file in `exclude:` of the hook `lab` "
             "in .pre-commit-config.yaml"
         )
     trials = invisible_trials(PACKAGE)
@@ -44,7 +43,3 @@ def invisible_trials(package: Path) -> list[Path]:
     """Directories of trials that import-linter does not see, since they have no __init__.py."""
     folders = {path.parent for path in (package / "trials").rglob("*.py")}
     return sorted(folder for folder in folders if not (folder / "__init__.py").exists())
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
