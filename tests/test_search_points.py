@@ -7,13 +7,16 @@ import time
 import pytest
 from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.create import create_run
+from myproj.lab.record.frozen import freeze_code
 from myproj.lab.record.metrics_file import MetricsLog
 from myproj.lab.record.process import process_facts
 from myproj.lab.record.run import Run
-from myproj.lab.sweep.begin import plan_points
+from myproj.lab.sweep.begin import plan_points, print_beginning
+from myproj.lab.sweep.definition import hash_of_code
+from myproj.lab.sweep.folder import make_sweep
 from myproj.lab.sweep.points import AGAIN, MAX_TRIES, PRUNED, RUN, WORKER, Points
 from record_package import make_project
-from search import make_search
+from search import NO_CODE, make_search
 from sweep_request import request_of
 
 
@@ -174,3 +177,29 @@ def test_a_worker_elsewhere_counts_as_dead_after_ten_minutes(
     later, trial = settled(points, number)
     assert trial.state.name == state
     assert later.is_awaited() == is_awaited
+
+
+@pytest.mark.parametrize(
+    ("file", "differs"),
+    [
+        ("src/myproj/trials/baseline/model.py", True),
+        ("src/myproj/__init__.py", True),
+        ("src/myproj/trials/wide/model.py", False),
+        ("src/myproj/trials/baseline/README.md", False),
+        ("notes.txt", False),
+    ],
+)
+def test_code_that_the_trial_runs_makes_another_search(project, file, differs):
+    runs = project.root / "runs"
+    before = hash_of_code(project, freeze_code(project, runs, "baseline"), "baseline")
+    (project.root / file).write_text("# another idea\n")
+    after = hash_of_code(project, freeze_code(project, runs, "baseline"), "baseline")
+    assert (before != after) == differs
+
+
+def test_an_equal_search_with_other_code_is_named(project, points, capsys):
+    definition = points.sweep.definition
+    other = Points(make_sweep(points.sweep.runs, definition, "other code", NO_CODE))
+    plan_points(other, 2)
+    print_beginning(other)
+    assert f"--from {points.sweep.id}" in capsys.readouterr().out

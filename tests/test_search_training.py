@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from conftest import call, environment_of
@@ -129,23 +128,6 @@ def test_points_that_fall_behind_are_pruned(home):
     call(home, "lab", "resume", last["run"])
     summary = json.loads((home / "runs/baseline" / last["run"] / "summary.json").read_text())
     assert summary["status"] == "finished"
-
-
-def test_an_edit_of_the_code_begins_another_search(home):
-    model = home / "src/myproj/trials/baseline/model.py"
-    words = ["trainer.max_epochs=1", "trainer.limit_train_batches=1", "seed=70,71"]
-    sweep(home, *words)
-    first = shown(home)["sweep_id"]
-    text = model.read_text()
-    try:
-        model.write_text(text + "\n# another idea\n")
-        output = sweep(home, *words)
-    finally:
-        model.write_text(text)
-    assert f"--from {first}" in output
-    assert shown(home)["sweep_id"] != first
-    Path(home / "NOTES.md").write_text("a note is no code\n")
-    assert "all points are done" in sweep(home, *words)
 
 
 def test_a_worker_asks_no_gpu_before_it_forks(home):
