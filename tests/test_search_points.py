@@ -1,13 +1,18 @@
 """What becomes of a point on which nobody works any more; grids, holes, and points of earlier runs."""
 
+import os
 import subprocess
+import time
 
 import pytest
 from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.create import create_run
+from myproj.lab.record.frozen import freeze_code
 from myproj.lab.record.metrics_file import MetricsLog
 from myproj.lab.record.process import process_facts
-from myproj.lab.sweep.begin import plan_points
+from myproj.lab.record.run import Run
+from myproj.lab.sweep.begin import plan_points, print_beginning
+from myproj.lab.sweep.definition import hash_of_code
 from myproj.lab.sweep.folder import make_sweep
 from myproj.lab.sweep.points import AGAIN, MAX_TRIES, PRUNED, RUN, WORKER, Points
 from record_package import make_project
@@ -159,3 +164,57 @@ def test_points_start_from_the_weights_that_were_meant_when_the_sweep_was_made(p
     for sweep in sweeps:
         assert sweep.overrides[-1] == "init_from='20261122-000000-abcdef:last'"
     assert points.sweep.overrides == definition.overrides
+
+
+def elsewhere(project, points, silent_s):
+    """A point of a worker on another machine, whose last sign of life is so old."""
+    number = work(project, points)
+    trial = points.trials()[number]
+    run_dir = points.run_dir(trial)
+    facts = {"pid_space": "elsewhere"}
+    run = Run.open(run_dir)
+    run.update(process=run.record["process"] | facts)
+    points.set_attributes(trial, **{WORKER: process_facts() | facts})
+    then_s = time.time() - silent_s
+    for path in [run_dir / "run.json", *run_dir.glob("attempts/1/*")]:
+        os.utime(path, (then_s, then_s))
+    return number
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "state", "is_awaited"),
+    [(5, "RUNNING", False), (60, "RUNNING", True), (601, "FAIL", False)],
+)
+def test_a_worker_elsewhere_counts_as_dead_after_ten_minutes(
+    project, points, silent_s, state, is_awaited
+):
+    number = elsewhere(project, points, silent_s)
+    later, trial = settled(points, number)
+    assert trial.state.name == state
+    assert later.is_awaited() == is_awaited
+
+
+@pytest.mark.parametrize(
+    ("file", "differs"),
+    [
+        ("src/myproj/trials/baseline/model.py", True),
+        ("src/myproj/__init__.py", True),
+        ("src/myproj/trials/wide/model.py", False),
+        ("src/myproj/trials/baseline/README.md", False),
+        ("notes.txt", False),
+    ],
+)
+def test_code_that_the_trial_runs_makes_another_search(project, file, differs):
+    runs = project.root / "runs"
+    before = hash_of_code(project, freeze_code(project, runs, "baseline"), "baseline")
+    (project.root / file).write_text("# another idea\n")
+    after = hash_of_code(project, freeze_code(project, runs, "baseline"), "baseline")
+    assert (before != after) == differs
+
+
+def test_an_equal_search_with_other_code_is_named(project, points, capsys):
+    definition = points.sweep.definition
+    other = Points(make_sweep(points.sweep.runs, definition, "other code", NO_CODE))
+    plan_points(other, 2)
+    print_beginning(other)
+    assert f"--from {points.sweep.id}" in capsys.readouterr().out

@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from myproj.lab.sweep.begin import plan_points
@@ -12,6 +13,7 @@ from myproj.lab.sweep.points import AGAIN, Points
 from optuna.trial import TrialState
 from record_package import make_project
 from search import finished_runs, logs_of, make_search, start_worker
+from small_disks import fill, mounted, needs_root
 
 TIMEOUT_S = 240
 
@@ -82,3 +84,26 @@ def test_four_workers_of_fifty_points_each(project):
     points = search_with_kills(project, n_workers=4, n_points=200, point_s=0.1)
     require_each_once(points, 200)
     assert points.take() is None
+
+
+def test_several_people_who_start_the_same_grid_at_once_get_one(project):
+    space = "optimizer.lr=range(0,20)"
+    with ThreadPoolExecutor(4) as people:
+        searches = list(people.map(lambda _: make_search(project, space), range(4)))
+    assert len({points.sweep.dir for points in searches}) == 1
+    numbers = [trial.params for trial in Points(searches[0].sweep).trials()]
+    assert len(numbers) == 20
+
+
+@pytest.mark.slow
+@needs_root
+def test_a_full_disk_stops_workers_and_loses_no_point(project):
+    with mounted(project.root / "runs", "size=4m") as disk:
+        points = make_search(project, "optimizer.lr=range(0,4)")
+        filler = fill(disk, free_bytes=60_000)  # for a part of the first points
+        workers = [start_worker(project, points.sweep) for _ in range(2)]
+        assert all(worker.wait(TIMEOUT_S) != 0 for worker in workers)
+        filler.unlink()
+        plan_points(points, 4)
+        assert start_worker(project, points.sweep).wait(TIMEOUT_S) == 0, logs_of(points.sweep)
+        require_each_once(points, 4)

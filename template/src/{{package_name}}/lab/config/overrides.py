@@ -63,7 +63,8 @@ def sweep_points(arguments: list[str]) -> list[list[str]]:
             choices.append([f"{key}={value}" for value in override.sweep_string_iterator()])
         else:
             raise LabError(
-                f"{argument!r} has no list of values. Write key=a,b,c or key=range(0,5)."
+                f"{argument!r} has no list of values. Write key=a,b,c or key=range(0,5). "
+                "To search in an interval: lab sweep"
             )
     return [list(point) for point in product(*choices)]
 

@@ -123,7 +123,7 @@ class RunRecord(TypedDict, total=False):
     schema: int
     run_id: str
     trial: str
-    parent: str | None  # id of the run that this one repeats
+    parent: str | None  # id of the run that this one repeats, or of the sweep that it is a point of
     why: str | None
     who: str | None
     order_unix_ms: int  # the place among all runs, see order.py

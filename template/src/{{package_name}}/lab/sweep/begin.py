@@ -131,7 +131,7 @@ def print_beginning(points: Points) -> None:
         for direction, metric in zip(definition.directions, definition.metrics, strict=True)
     ]
     print(f"{', '.join(goals)} by {definition.sampler} over {' '.join(definition.space)}")
-    if points.trials():
+    if n_done:
         return
     for other in sweeps_of_other_code(sweep):
         print(f"sweep {other} searches the same with other code; its points: --from {other}")

@@ -53,7 +53,8 @@ class Definition:
     def sweep_id(self, code_hash: str) -> str:
         """TRIAL-HASH: the same for the same search with the same code."""
         identity = asdict(self)
-        identity["overrides"] = [line for line in self.overrides if not is_place(line)]
+        identity["overrides"] = sorted(line for line in self.overrides if not is_place(line))
+        identity["space"] = sorted(self.space)
         text = json.dumps([identity, code_hash], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()
         return f"{self.trial.replace('/', '+')}-{digest[:8]}"
@@ -93,11 +94,11 @@ def define_sweep(project: Project, arguments: list[str]) -> tuple[Definition, Co
     return definition, base
 
 
-def space_of(written: dict[str, str], searched: list[str], fixed: list[str]) -> list[Setting]:
+def space_of(written: list[str], searched: list[str], fixed: list[str]) -> list[Setting]:
     """The settings of a sweep: those that the configuration names, and those that were typed.
 
     Args:
-        written: the section `sweep.space`.
+        written: `sweep.space`.
         searched: typed settings with several values; they win over `written`.
         fixed: typed settings with one value, which are not searched.
 
@@ -105,7 +106,7 @@ def space_of(written: dict[str, str], searched: list[str], fixed: list[str]) -> 
         LabError: there are none, or one has no values that can be searched.
     """
     typed_keys = {line.partition("=")[0] for line in fixed}
-    lines = [f"{key}={text}" for key, text in written.items() if key not in typed_keys]
+    lines = [line for line in written if line.partition("=")[0].lstrip("+") not in typed_keys]
     settings = {setting.name: setting for setting in map(parse_setting, [*lines, *searched])}
     if not settings:
         raise LabError(

@@ -27,8 +27,10 @@ import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ..record.atomic import number, read_json
+from ..record.attempt_files import last_attempt
 from ..record.process import process_facts
-from ..record.status import SILENT_S, alive, status_of
+from ..record.recording import HEARTBEAT_S
+from ..record.status import SILENT_S, alive, silence_s, status_of
 from .folder import Sweep
 from .journal import open_study
 from .lock import JournalLock
@@ -40,8 +42,8 @@ AGAIN = "asked_again"  # on a lost point, whose values another one has
 PRUNED = "pruned"  # the step at which the pruner stopped it
 ORIGIN = "origin"  # of a point that this sweep did not make: its run, or its sweep
 MAX_TRIES = 3
+MISSED_S = 1.5 * HEARTBEAT_S  # without a sign of life from a process elsewhere
 CHECKPOINTS = ("last.ckpt", "previous.ckpt")
-UNENDED = (TrialState.RUNNING, TrialState.WAITING)
 N_POINTS = "n_points"  # user attribute of the study
 
 
@@ -51,7 +53,7 @@ class Ended(IntEnum):
     DONE = 0  # told, or given to the next worker
     FAILED = 1
     MISTAKE = 2  # also for every other point
-    NO_POINT = 3  # none is left
+    NO_POINT = 10  # none is left
     STOPPED = 130  # a signal asked for it; the point waits to be resumed
 
 
@@ -74,7 +76,7 @@ class Points:
     @property
     def n_points(self) -> int:
         """How many points the sweep shall have."""
-        return self.study.user_attrs[N_POINTS]
+        return self.study.user_attrs.get(N_POINTS, 0)
 
     def n_missing(self) -> int:
         """How many points have still to be asked; those that failed do not count."""
@@ -134,6 +136,19 @@ class Points:
             age_s = (datetime.now() - trial.datetime_start).total_seconds()
             return age_s < SILENT_S
         return bool(lives)
+
+    def is_awaited(self) -> bool:
+        """Whether a worker on another machine is silent, so that its point may be free soon."""
+        return any(self.is_silent(trial) for trial in self.trials(TrialState.RUNNING))
+
+    def is_silent(self, trial: FrozenTrial) -> bool:
+        """Whether a point belongs to a process elsewhere that has missed a sign of life."""
+        worker = trial.user_attrs.get(WORKER)
+        run_dir = self.run_dir(trial)
+        if worker is None or run_dir is None or alive(worker) is not None:
+            return False
+        attempt = last_attempt(run_dir)
+        return silence_s(run_dir, attempt.n if attempt else 0) > MISSED_S
 
     def settle_own(self, number: int) -> bool:
         """Decides about the point that this process has worked on, if it is still its own.

@@ -12,7 +12,7 @@ import lightning.pytorch as L
 from .. import env
 from ..errors import LabError
 
-CALLBACK = "pruning"  # the name in the section `callbacks` of a point's configuration
+CALLBACK = "sweep_pruning"  # the name in the section `callbacks` of a point's configuration
 
 
 class Pruned(LabError):

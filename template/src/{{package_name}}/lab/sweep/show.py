@@ -75,7 +75,7 @@ def format_sweep(points: Any) -> list[str]:
         *[f"            {line}" for line in definition.space],
         f"points      {format_states(points)}",
         f"cost        {format_cost(points)}",
-        *(f"best{line.removeprefix('best:'):}" for line in format_best(points, N_BEST)),
+        *format_best(points, N_BEST),
     ]
     for metric, shares in importances(points).items():
         lines.append(f"which settings matter for {metric}:")
@@ -91,7 +91,7 @@ def format_sweep(points: Any) -> list[str]:
 
 
 def format_states(points: Any) -> str:
-    """`18 of 20: 15 complete, 3 pruned; 1 failed`."""
+    """`18 of 20 done: 15 complete, 3 pruned, 1 fail, 1 running`."""
     names = Counter(trial.state.name.lower() for trial in points.own())
     listed = ", ".join(f"{n} {name}" for name, n in names.items()) or "none yet"
     n_earlier = len(points.trials()) - len(points.own())

@@ -27,6 +27,7 @@ from .points import Ended, Points
 from .process_alone import leave_the_others
 
 POLL_S = 0.1
+AWAIT_S = 20  # until one looks again whether a silent worker counts as dead
 MAX_FAILURES = 3  # points in a row
 
 
@@ -69,7 +70,10 @@ def work(sweep: Sweep, objective: Objective) -> int:
             return work_on_next(sweep, points, objective)
         code = wait_for_point(pid)
         if code == Ended.NO_POINT:
-            return 0
+            if not points.is_awaited():
+                return 0
+            wait_or_stop(AWAIT_S)
+            continue
         if code in (Ended.MISTAKE, Ended.STOPPED):
             return end_early(code)
         n_failures = 0 if code == Ended.DONE else n_failures + 1
@@ -105,6 +109,13 @@ def wait_for_point(pid: int) -> int:
             passed_on = True
             with suppress(ProcessLookupError):
                 os.kill(pid, STOP.signum)
+        time.sleep(POLL_S)
+
+
+def wait_or_stop(seconds: float) -> None:
+    """Waits, unless a signal asks to stop."""
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s and not STOP.signum:
         time.sleep(POLL_S)
 
 

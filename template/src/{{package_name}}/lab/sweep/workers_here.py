@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import env
+from ..cluster.gpu_lease import lease_directory, lease_gpus
 from ..config.compose import Composition
 from ..errors import Refused
 from ..machine.cpu import cores, own_cores
@@ -29,7 +30,6 @@ from .progress import Progress, format_best
 CORES_PER_WORKER = 4  # where there is no GPU
 POLL_S = 0.5
 LAST_LINES = 4  # of the log of a worker that failed
-FREE = 0.5  # share of its memory that nobody uses on a free GPU
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def search_here(project: Project, points: Points, base: Composition, code: Code)
         Refused: no GPU is free.
     """
     sweep = points.sweep
-    shares = shares_of(base, points.n_open())
+    shares = shares_of(base, sweep.id, points.n_open())
     print(f"{len(shares)} workers; what they print: {os.path.relpath(sweep.workers)}/", flush=True)
     command = [sys.executable, "-m", f"{project.package}.lab", "sweep", "worker", str(sweep.dir)]
     with workplace_of(project, points, code) as workplace:
@@ -78,38 +78,46 @@ def search_here(project: Project, points: Points, base: Composition, code: Code)
     return 130 if Ended.STOPPED in codes else 1
 
 
-def shares_of(base: Composition, n_points: int) -> list[Share]:
+def shares_of(base: Composition, sweep_id: str, n_points: int) -> list[Share]:
     """What each worker may use: a GPU for each, where there are some, and an equal share of cores.
 
     Raises:
-        Refused: somebody uses all GPUs.
+        Refused: others use all GPUs.
     """
-    n_workers = base.config.sweep.workers
-    free = free_gpus() if base.config.trainer.accelerator != "cpu" else []
-    n_default = len(free) or max(1, cores() // CORES_PER_WORKER)
-    n_workers = min(n_workers or n_default, n_points)
+    wanted = base.config.sweep.workers
+    uses_gpus = base.config.trainer.accelerator != "cpu"
+    leased = lease_free_gpus(sweep_id, min(wanted or n_points, n_points)) if uses_gpus else []
+    n_default = len(leased) or max(1, cores() // CORES_PER_WORKER)
+    n_workers = min(wanted or n_default, n_points)
     numbers = sorted(own_cores())
     shares = []
     for n in range(n_workers):
-        # With more workers than cores, several get the same one.
+        # With more workers than cores or GPUs, several get the same one.
         share = set(numbers[n::n_workers]) or {numbers[n % len(numbers)]}
-        shares.append(Share(share, free[n % len(free)] if free else None))
+        shares.append(Share(share, leased[n % len(leased)] if leased else None))
     return shares
 
 
-def free_gpus() -> list[int]:
-    """The GPUs of which nobody uses half of the memory; empty on a machine without one.
+def lease_free_gpus(sweep_id: str, n_most: int) -> list[int]:
+    """The free GPUs, leased until this process ends; empty on a machine without one.
 
     Raises:
-        Refused: there are some, and none is free.
+        Refused: there are some, and others use all of them.
     """
-    all_gpus = gpus()
-    free = [gpu.index for gpu in all_gpus if gpu.free_MB >= FREE * gpu.memory_MB]
-    if all_gpus and not free:
+    if not gpus():
+        return []
+    directory = lease_directory()
+    leased: list[int] = []
+    while len(leased) < n_most:
+        more = lease_gpus(directory, 1, sweep_id, None, gpus())
+        if not more:
+            break
+        leased.append(more[0].index)
+    if not leased:
         raise Refused(
-            "no GPU of this machine is free: nvidia-smi. Wait for them, or search without: trainer=cpu"
+            "no GPU of this machine is free: lab top. Wait, or search without one: trainer=cpu"
         )
-    return free
+    return leased
 
 
 @contextmanager
