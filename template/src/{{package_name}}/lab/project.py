@@ -117,6 +117,18 @@ class Project:
         return resolve_paths(raw, self.root)
 
 
+def package_in(root: Path) -> str:
+    """The package of the project in `root`: of code from before `lab rename` it is the old name.
+
+    Raises:
+        LabError: there is none.
+    """
+    cli = next(root.glob("src/*/lab/cli.py"), None)
+    if cli is None:
+        raise LabError(f"{root} holds no project: it has no src/*/lab")
+    return cli.parents[1].name
+
+
 def site_of(config: dict[str, Any]) -> str:
     """The site that the `defaults` of a configuration name."""
     for entry in config.get("defaults", []):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ..errors import LabError
-from ..project import Project
+from ..project import Project, read_yaml
 from .frozen import frozen_code, frozen_directory, repository_top
 from .frozen_files import filtered_hashes, frozen_hashes, git_hash
 from .git import Git, GitFailed
@@ -50,6 +50,16 @@ def is_same(path: Path, recorded: str | None) -> bool:
 def has_trial(project: Project, trial: str) -> bool:
     """Whether the code that runs has a trial, given as NAME or NAME/VARIANT."""
     return (project.source / "trials" / trial.partition("/")[0] / "config.yaml").is_file()
+
+
+def what_the_project_lacks(project: Project, run: Run) -> str | None:
+    """Why a run can go on with its own code only; None when that of today may do."""
+    if not has_trial(project, run.trial):
+        return f"this project has no trial {run.trial!r} any more"
+    package = read_yaml(run.dir / "config.yaml").get("package", project.package)
+    if package != project.package:
+        return f"the package was called {package} then"
+    return None
 
 
 def format_names(names: list[str]) -> str:

@@ -26,7 +26,7 @@ from ..record.recording import Recording, record_attempt
 from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
-from ..record.today import has_trial
+from ..record.today import what_the_project_lacks
 from .multirun import train_points
 from .resume_point import whole_checkpoint
 
@@ -105,12 +105,9 @@ def resume_command(project: Project, args: list[str]) -> int:
     run = find_run(run_roots(project), options.run)
     # Before seconds go into imports.
     whole_checkpoint(run.checkpoints)
-    if not has_trial(project, run.trial) and not frozen_directory():
-        print(
-            f"lab: this project has no trial {run.trial!r} any more; continues with the code of "
-            f"{run.id}",
-            file=sys.stderr,
-        )
+    lacking = None if frozen_directory() else what_the_project_lacks(project, run)
+    if lacking:
+        print(f"lab: {lacking}; continues with the code of {run.id}", file=sys.stderr)
         return run_with_frozen_code(run, project, ["resume", str(run.dir), *options.overrides])
     return train_attempt(project, run, options.overrides, when_built=True)
 

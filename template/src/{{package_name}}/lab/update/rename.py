@@ -66,8 +66,8 @@ def rename_command(project: Project, args: list[str]) -> int:
     print(
         "Now read the changes, install the package by its new name, and commit:\n"
         f"  git diff --cached\n  make setup check\n  git commit -m 'Rename the package to {new}'\n"
-        "The code of earlier runs keeps the old name: they are listed, compared and\n"
-        "reproduced as before."
+        "Earlier runs keep the old name. They are resumed, evaluated and reproduced with\n"
+        "their own code."
     )
     return 0
 
