@@ -27,8 +27,18 @@ def test_pages_are_listed_and_shown(monkeypatch, capsys):
 
 
 def test_pages_can_be_brought_back(tmp_path):
-    with pytest.raises(errors.LabError, match="copier recopy"):
+    with pytest.raises(errors.LabError, match="git checkout HEAD -- docs/lab"):
         pages.docs_command(Project(tmp_path, "myproj"), [])
+
+
+def test_no_text_tells_to_do_what_loses_lines():
+    """`copier recopy` takes the lines of the user out of merged files; `commit -a` leaves new files out."""
+    folders = [ROOT / "docs", ROOT / "template", ROOT / "hooks"]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    for path in [*files, *ROOT.glob("*.md"), ROOT / "copier.yml"]:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        assert not re.search(r"(:|^) *copier recopy", text, re.M), path
+        assert not re.search(r"git commit (-\w*a|--all)", text), path
 
 
 @pytest.mark.parametrize("path", [PROJECT / "README.md", *PAGES], ids=lambda path: path.name)

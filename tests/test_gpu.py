@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from myproj.lab.errors import Refused
 from myproj.lab.machine import gpu as gpu_module
-from myproj.lab.machine.gpu import Gpu, energy_j, gpus, least_used_gpus, utilization_percent
+from myproj.lab.machine.gpu import Gpu, energy_j, gpus, require_gpus, utilization_percent
 from stand_in_gpus import show_gpus  # noqa: F401
 
 
@@ -48,16 +48,11 @@ def test_gpus_on_two_processors_are_noticed(show_gpus):
     assert gpu_module.some_are_connected_through_cpus()
 
 
-def test_the_least_used_gpus_are_taken_and_a_full_one_refused(show_gpus):
-    show_gpus(*[{"total_MB": 1000, "used_MB": used} for used in (900, 100, 200)])
-    assert [gpu.index for gpu in least_used_gpus(2)] == [1, 2]
-    assert [gpu.index for gpu in least_used_gpus(3, need_MB=0)] == [1, 2, 0]
-    with pytest.raises(Refused, match="GPU 0 has 100 of 1000 MB free"):
-        least_used_gpus(3)
-    with pytest.raises(Refused, match="850 MB are needed"):
-        least_used_gpus(2, need_MB=850)
-    with pytest.raises(Refused, match="has 3 NVIDIA GPUs"):
-        least_used_gpus(4)
+def test_more_gpus_than_there_are_is_refused(show_gpus):
+    show_gpus(*[{"total_MB": 1000, "used_MB": 0}] * 3)
+    require_gpus(3)
+    with pytest.raises(Refused, match=r"job\.gpus=4, but this machine has 3 NVIDIA GPUs"):
+        require_gpus(4)
 
 
 def test_energy_is_the_sum_over_the_gpus_of_this_process(show_gpus, monkeypatch):

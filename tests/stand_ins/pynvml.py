@@ -68,6 +68,17 @@ def nvmlDeviceGetUtilizationRates(gpu):
     return SimpleNamespace(gpu=_supported(gpu, "utilization_percent"))
 
 
+def nvmlDeviceGetPowerUsage(gpu):
+    return _supported(gpu, "power_mW")
+
+
+def nvmlDeviceGetComputeRunningProcesses(gpu):
+    return [
+        SimpleNamespace(pid=pid, usedGpuMemory=None if used_MB is None else used_MB << 20)
+        for pid, used_MB in _supported(gpu, "processes")
+    ]
+
+
 def nvmlDeviceGetTotalEccErrors(gpu, kind, counter):
     return _supported(gpu, "uncorrected_errors")
 

@@ -103,7 +103,8 @@ export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
 
 # ---- this machine, without a scheduler
-if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
+if [ "${#RUNS[@]}" -gt 1 ] && [ -z "${CUDA_VISIBLE_DEVICES:-}" ]; then
+  # the runs of an array wait for each other; those with GPUs have waited for free ones
   exec 9>"$SCRIPT.lock"
   flock 9
 fi

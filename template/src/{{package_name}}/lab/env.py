@@ -13,6 +13,7 @@ from pathlib import Path
 
 # Set by the user
 SITE_PATH = "LAB_SITE_PATH"  # further directories with site profiles, separated by ":"
+GPU_LEASES = "LAB_GPU_LEASES"  # directory in which all users of a machine lease its GPUs
 DEBUG = "LAB_DEBUG"  # 1: errors end the command with their traceback, and reach a debugger
 
 # Which code runs, and for which project
@@ -30,6 +31,15 @@ ATTEMPT = (
 NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script is about to begin
 STOP_STEP = "LAB_STOP_STEP"  # optimizer steps after which this attempt saves and ends: that of the
 # run that it repeats ended there
+
+COMMAND_RUN_DIR = (
+    "LAB_COMMAND_RUN_DIR"  # directory of the run of `lab submit -- COMMAND`, set for the command;
+)
+# one that writes the file `requeue` there when it is asked to stop is started again
+SWEEP_POINT = "LAB_SWEEP_POINT"  # DIRECTORY:NUMBER of the point of a sweep that is trained here
+# What a command of notify=command is told
+EVENT = "LAB_EVENT"  # finished, trained, failed, interrupted or idle
+SUBJECT = "LAB_SUBJECT"  # one line: project, trial, run and event
 
 # Which job this process belongs to
 JOB = "LAB_JOB"  # the scheduler's id of the job

@@ -10,6 +10,7 @@ COMMANDS = [
     ("queue", "your jobs: state, why they wait, for how long, GPU-hours", "queue:queue_command"),
     ("logs", "what a run's job printed; -f follows it", "logs:logs_command"),
     ("cancel", "end a run's job", "cancel:cancel_command"),
+    ("top", "who uses which GPU of this machine", "top:top_command"),
     ("shell", "an interactive shell on a node", "shell:shell_command"),
     ("runs list", "list runs, newest first", "runs:list_command"),
     ("runs show", "one run: what ran, how it went, where it is", "runs:show_command"),
@@ -27,7 +28,7 @@ COMMANDS = [
         "fetch what trial=NAME needs on nodes without internet",
         "prefetch:prefetch_command",
     ),
-    ("sync", "upload offline W&B runs", "sync:sync_command"),
+    ("sync", "upload to W&B and MLflow what runs could not send", "sync:sync_command"),
     ("site show", "the profile of a cluster", "site_show:show_command"),
     ("site init", "ask this cluster, and draft its profile", "site_init:init_command"),
 ]

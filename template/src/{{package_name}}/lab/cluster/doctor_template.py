@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..project import Project, read_yaml
+from ..update.origin import update_problem
 from ..update.template_files import HASHES, changed_files
 from .doctor_checks import Finding
 
@@ -27,6 +28,9 @@ def template_files(project: Project) -> Iterator[Finding]:
             f"the package is {project.package}, but {ANSWERS} says {answer}; updates go astray",
             f"name the directory src/{answer} again, then: lab rename {project.package}",
         )
+    problem, _, advice = update_problem(project.root).partition(".\n")
+    if problem:
+        yield Finding("note", problem, " ".join(advice.split("\n")))
     changed = changed_files(project.root)
     if not changed:
         yield Finding("ok", "all are as the template wrote them")

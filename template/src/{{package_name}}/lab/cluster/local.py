@@ -6,38 +6,48 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from .. import env
-from ..machine.gpu import least_used_gpus
+from ..machine.gpu import require_gpus
+from ..project import PACKAGE
 from ..record.process import pid_started
+from .gpu_lease import lease_directory
 from .job_state import JobState
 from .job_variables import clean_environment
 from .request import Request
 from .scheduler import Scheduler
 
+LEASE = f"{PACKAGE}.lab.cluster.gpu_lease"
+
 
 class Local(Scheduler):
-    """A machine without a scheduler: each run is a detached process, on the emptiest GPUs.
+    """A machine without a scheduler: each run is a detached process, which waits for free GPUs.
 
     A job id is the process id and the start of the process: a later one may get the same number.
     """
 
     def send(self, request: Request, script: Path, n_runs: int) -> list[str]:
-        """Starts a process for each run; the runs of an array wait for each other.
+        """Starts a process for each run.
+
+        Those with GPUs wait in line for them; the runs of an array without GPUs for each other.
 
         Raises:
-            Refused: there are too few free GPUs.
+            Refused: this machine has too few GPUs, or their leases cannot be recorded.
         """
         environment = clean_environment()
+        command = ["bash", str(script)]
         if request.gpus:
-            chosen = least_used_gpus(request.gpus, request.memory_MB)
-            environment |= {
-                "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-                "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in chosen),
-            }
-        return [_start(script, environment | {env.INDEX: str(index)}) for index in range(n_runs)]
+            require_gpus(request.gpus)
+            lease_directory()
+            need_MB = "" if request.memory_MB is None else str(request.memory_MB)
+            lease = [sys.executable, "-m", LEASE, str(request.gpus), need_MB, script.parent.name]
+            command = [*lease, str(script)]
+            # What waits imports what this process imports; the job script sets its own.
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        return [_start(command, environment | {env.INDEX: str(index)}) for index in range(n_runs)]
 
     def jobs(self) -> dict[str, JobState]:
         """Every process of this machine as if it were a job: a run looks up its own id."""
@@ -52,7 +62,7 @@ class Local(Scheduler):
                 age_s = up_s - int(started_ticks) / os.sysconf("SC_CLK_TCK")
                 state, reason = "running", ""
                 if int(name) in waiting:
-                    state, reason = "queued", "another run of its array is running"
+                    state, reason = "queued", waiting[int(name)]
                 states[f"{name}-{started_ticks}"] = JobState(state, reason, round(age_s))
         return states
 
@@ -63,22 +73,28 @@ class Local(Scheduler):
             os.kill(pid, signal.SIGTERM)
 
 
-def waiting_processes() -> set[int]:
-    """The job scripts that wait for the other runs of their array: each has a child `flock`."""
-    waiting = set()
+def waiting_processes() -> dict[int, str]:
+    """The processes that wait to run a job script, each with its reason.
+
+    One of an array without GPUs has a child `flock`, one that wants GPUs is `gpu_lease` itself.
+    """
+    waiting = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
             stat = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
             command, _, fields = stat.partition("(")[2].rpartition(")")
             if command == "flock":
-                waiting.add(int(fields.split()[1]))  # its parent
+                parent = int(fields.split()[1])
+                waiting[parent] = "another run of its array is running"
+            elif LEASE.encode() in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                waiting[int(name)] = "it waits in line for GPUs: lab top"
     return waiting
 
 
-def _start(script: Path, environment: dict[str, str]) -> str:
-    """Starts a job script that outlives the terminal; returns its job id."""
+def _start(command: list[str], environment: dict[str, str]) -> str:
+    """Starts a process that outlives the terminal and becomes the job script; returns its job id."""
     process = subprocess.Popen(
-        ["bash", str(script)],
+        command,
         env=environment,
         start_new_session=True,
         stdin=subprocess.DEVNULL,

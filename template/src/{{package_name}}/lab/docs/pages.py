@@ -26,7 +26,9 @@ def docs_command(project: Project, args: list[str]) -> None:
     name = parser.parse_args(args).page
     pages = {path.stem: path for path in sorted((project.root / FOLDER).glob("*.md"))}
     if not pages:
-        raise LabError(f"{project.root / FOLDER} has no pages. Bring them back: copier recopy")
+        raise LabError(
+            f"{project.root / FOLDER} has no pages. Bring them back: git checkout HEAD -- {FOLDER}"
+        )
     if name is None:
         for page, path in pages.items():
             print(f"lab docs {page:<15} {title_of(path)}")

@@ -25,6 +25,7 @@ class Gpu:
     memory_MB: int
     used_MB: int
     celsius: int | None = None
+    power_W: int | None = None
     utilization_percent: int | None = None  # share of the last second in which a kernel ran
     uncorrected_errors: int | None = None  # of its memory, since the driver was loaded
     slowed_down: bool | None = None  # by the hardware, because of heat or power
@@ -66,6 +67,7 @@ def read_gpu(nvml: Any, index: int) -> Gpu:
         nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
         nvml.NVML_VOLATILE_ECC,
     )
+    power_mW = ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
     # the older name of "clocks event reasons", which drivers of every age answer
     reasons = ask(nvml, nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     slowed_down = None
@@ -78,10 +80,22 @@ def read_gpu(nvml: Any, index: int) -> Gpu:
         memory_MB=memory.total >> 20,
         used_MB=memory.used >> 20,
         celsius=celsius,
+        power_W=None if power_mW is None else round(power_mW / 1000),
         utilization_percent=None if utilization is None else utilization.gpu,
         uncorrected_errors=n_errors,
         slowed_down=slowed_down,
     )
+
+
+def processes_on(gpu: Gpu) -> dict[int, int | None]:
+    """The processes that compute on a GPU, each with its memory in MB; None where it is hidden."""
+    nvml = load_nvml()
+    handle = nvml.nvmlDeviceGetHandleByIndex(gpu.index)
+    running = ask(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
+    return {
+        each.pid: None if each.usedGpuMemory is None else each.usedGpuMemory >> 20
+        for each in running
+    }
 
 
 def ask(nvml: Any, question: Callable[..., Any], *arguments: Any) -> Any:
@@ -105,30 +119,16 @@ def some_are_connected_through_cpus() -> bool:
     return nvml.NVML_TOPOLOGY_SYSTEM in levels
 
 
-def least_used_gpus(n: int, need_MB: int | None = None) -> list[Gpu]:
-    """The n GPUs with the most free memory.
-
-    Args:
-        need_MB: free memory that each of them must have; None: half of its own.
-
-    Raises:
-        Refused: there are fewer GPUs, or one of them has less free memory.
+def require_gpus(n: int) -> None:
     """
-    by_free_memory = sorted(gpus(), key=lambda gpu: -gpu.free_MB)
-    if len(by_free_memory) < n:
+    Raises:
+        Refused: this machine has fewer than n GPUs.
+    """
+    n_here = len(gpus())
+    if n_here < n:
         raise Refused(
-            f"job.gpus={n}, but this machine has {len(by_free_memory)} NVIDIA GPUs. "
-            "Without one: job.gpus=0"
+            f"job.gpus={n}, but this machine has {n_here} NVIDIA GPUs. Without one: job.gpus=0"
         )
-    for gpu in by_free_memory[:n]:
-        needed_MB = gpu.memory_MB // 2 if need_MB is None else need_MB
-        if gpu.free_MB < needed_MB:
-            raise Refused(
-                f"GPU {gpu.index} has {gpu.free_MB} of {gpu.memory_MB} MB free, and no other has more; "
-                f"{needed_MB} MB are needed.\n"
-                "Somebody uses it: nvidia-smi. Wait for them, or insist: job.mem=0"
-            )
-    return by_free_memory[:n]
 
 
 def nvidia_driver() -> str | None:

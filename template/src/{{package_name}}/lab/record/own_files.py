@@ -12,7 +12,13 @@ OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
 OF_PACKAGES = ("site-packages", "dist-packages")
 # A machine's set-up of Python, and code that torch generates from what is recorded.
 NOT_OWN_MODULES = ("sitecustomize", "usercustomize")
-GENERATED = ("torchinductor", f"{os.sep}triton", f"{os.sep}.triton", "torch_extensions")
+GENERATED = (
+    "torchinductor",
+    f"{os.sep}triton",
+    f"{os.sep}.triton",
+    "torch_extensions",
+    "_remote_module_non_scriptable",  # torch up to 2.7, when it is imported
+)
 
 
 def own_files() -> list[str]:

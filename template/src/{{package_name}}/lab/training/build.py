@@ -17,16 +17,21 @@ from ..failure import message_of, place_of
 
 
 def build(config: DictConfig, key: str, **arguments: Any) -> Any:
-    """`instantiate(config[key], **arguments)`.
+    """`instantiate(config[key], **arguments)`, with plain lists and dicts.
+
+    Without that an optimizer keeps the ListConfig of its `betas`, which no checkpoint can hold. A
+    `_convert_` in the section itself wins.
 
     Raises:
         LabError: the target does not exist, or does not take an argument.
         Exception: what the project's own code raised; its line is in the traceback.
     """
+    section = config[key]
+    convert = section.get("_convert_", "all")
     try:
-        return instantiate(config[key], **arguments)
+        return instantiate(section, _convert_=convert, **arguments)
     except InstantiationException as error:
-        shown = error_to_show(error, key, config[key].get("_target_"))
+        shown = error_to_show(error, key, section.get("_target_"))
     raise shown
 
 

@@ -72,7 +72,7 @@ def format_result(result: CheckResult) -> str:
 
 
 def check(project: Project, overrides: list[str], batch: bool = True) -> CheckResult:
-    """Composes the settings, builds every part, trains one batch and tests one.
+    """Composes the settings, builds every part, trains one batch, tests one, tries a checkpoint.
 
     It leaves nothing behind.
 
@@ -93,6 +93,8 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> CheckRe
 def check_batch(composition: Composition) -> CheckResult:
     """Builds the parts as train.py does; trains one batch and tests one, on one process.
 
+    What a checkpoint would hold is tried in memory.
+
     Raises:
         LabError: what is wrong.
         Exception: what the project's own code raised.
@@ -100,8 +102,10 @@ def check_batch(composition: Composition) -> CheckResult:
     # They import torch, which takes seconds.
     from .accelerate import accelerate
     from .build import build_data, build_task, callbacks_without_monitor
+    from .check_checkpoint import FirstCheckpoint, NoFile
     from .check_classes import check_classes
     from .final_test import why_no_test
+    from .initialise import check_initial_weights
     from .means import LogMeans
     from .no_effect import NoEffect
     from .settings import apply_settings, resolve_settings
@@ -112,10 +116,14 @@ def check_batch(composition: Composition) -> CheckResult:
     apply_settings(config)
     data = build_data(config)
     check_classes(config, data)
-    task = accelerate(build_task(config), config)
+    task = build_task(config)
+    check_initial_weights(task, config)
+    task = accelerate(task, config)
     no_effect = NoEffect(config, composition.overrides)
-    callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect]
-    trainer = plain_trainer(config, data, task, fast_dev_run=1, callbacks=callbacks)
+    callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect, FirstCheckpoint()]
+    trainer = plain_trainer(
+        config, data, task, fast_dev_run=1, callbacks=callbacks, plugins=[NoFile()]
+    )
 
     began_s = time.monotonic()
     trainer.fit(task, datamodule=data)

@@ -9,8 +9,9 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ from .lightning_internals import (
 from .random_state import RandomState, read_random_state, set_random_state
 from .steps import is_logging_step, nothing_pending
 
-# What `torch.load(weights_only=True)` accepts, besides None, lists, tuples and dicts.
-PLAIN = (torch.Tensor, bool, int, float, complex, str, bytes, set, torch.dtype)
+# What `torch.load(weights_only=True)` accepts, besides None, tensors, lists, tuples, sets and dicts.
+PLAIN = (bool, int, float, complex, str, bytes, torch.dtype)
+BASES = (int, float, complex, str, bytes)  # a value of a class derived from one of them becomes it
+HYPER_PARAMETERS = "hyper_parameters"  # where Lightning puts self.save_hyperparameters()
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -178,27 +181,47 @@ class Checkpoints(LightningCheckpoint):
 
 
 def plain_types(value: Any, name: str = "checkpoint") -> Any:
-    """The same content in types that `torch.load(weights_only=True)` accepts; arrays become
-    tensors.
+    """The same content in types that `torch.load(weights_only=True)` accepts.
+
+    Arrays become tensors, sequences lists, mappings dicts, and an enum its value.
 
     Raises:
         LabError: `value` holds something else; the message says where.
     """
+    if isinstance(value, Enum):
+        return plain_types(value.value, name)
     # Before the plain types: numpy's float64 is a float too.
     if isinstance(value, np.generic):
-        return value.item()
+        return plain_types(value.item(), name)
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
-    if value is None or isinstance(value, PLAIN):
+        is_numeric = value.dtype.kind in "biufc"
+        return torch.from_numpy(value) if is_numeric else plain_types(value.tolist(), name)
+    if value is None or type(value) in PLAIN or isinstance(value, torch.Tensor):
         return value
+    for base in BASES:
+        if isinstance(value, base):
+            return base(value)
     if isinstance(value, Mapping):
-        return {key: plain_types(item, f"{name}.{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple):
+        keys = [plain_types(key, f"a key of {name}") for key in value]
+        items = [plain_types(item, f"{name}.{key}") for key, item in value.items()]
+        return dict(zip(keys, items, strict=True))
+    if isinstance(value, Sequence | set):
         items = [plain_types(item, f"{name}[{i}]") for i, item in enumerate(value)]
-        return items if isinstance(value, list) else tuple(items)
-    raise LabError(
-        f"{name} is a {type(value).__name__}, which a checkpoint cannot hold (it is read with weights_only=True). "
-        "Return tensors, numbers, texts, lists and dicts from state_dict and on_save_checkpoint."
+        kinds = [kind for kind in (tuple, set) if isinstance(value, kind)]
+        return kinds[0](items) if kinds else items
+    raise LabError(_not_plain(value, name))
+
+
+def _not_plain(value: Any, name: str) -> str:
+    """What to do about a value that no checkpoint can hold."""
+    problem = f"{name} is a {type(value).__name__}. A checkpoint cannot hold it."
+    section, _, argument = name.removeprefix("checkpoint.").partition(".")
+    if section == HYPER_PARAMETERS:
+        argument = argument.split(".")[0].split("[")[0]
+        return f"{problem}\nLeave it out: self.save_hyperparameters(ignore=[{argument!r}])"
+    return (
+        f"{problem}\nReturn tensors, numbers, texts, lists and dicts from state_dict "
+        "and on_save_checkpoint."
     )
 
 

@@ -1,6 +1,7 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
 # ---- this machine, without a scheduler
-if [ "${#RUNS[@]}" -gt 1 ]; then # the runs of an array wait for each other
+if [ "${#RUNS[@]}" -gt 1 ] && [ -z "${CUDA_VISIBLE_DEVICES:-}" ]; then
+  # the runs of an array wait for each other; those with GPUs have waited for free ones
   exec 9>"$SCRIPT.lock"
   flock 9
 fi

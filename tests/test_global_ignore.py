@@ -1,0 +1,41 @@
+"""A user's own ignore file, for all repositories, keeps no file of a project out of its first commit."""
+
+from conftest import call
+from project_files import files
+from repositories import git
+
+USUAL = """
+*.log
+*.sh
+build/
+conf/
+config/
+data/
+docs/
+env/
+job/
+lab/
+lib/
+logs/
+record/
+runs/
+secrets.py
+site/
+tests/
+"""
+
+
+def test_the_first_commit_is_complete(project, own_project, tmp_path):
+    (tmp_path / "ignore").write_text(USUAL)
+    hidden = {"src/myproj/.idea/x.xml", "src/myproj/conf/.env", "data/digits.h5", "runs/x/run.json"}
+    for name in hidden | {"src/myproj/conf/data/mine.yaml", "src/myproj/__pycache__/x.pyc"}:
+        (own_project / name).parent.mkdir(parents=True, exist_ok=True)
+        (own_project / name).touch()
+    (tmp_path / "gitconfig").write_text(f"[core]\n\texcludesFile = {tmp_path}/ignore\n")
+    git(own_project, "rm", "-q", "-r", "--cached", ".")
+    call(own_project, "git", "add", "--all", GIT_CONFIG_GLOBAL=str(tmp_path / "gitconfig"))
+    tracked = set(git(own_project, "ls-files").splitlines())
+    assert set(files(project)) - tracked == set()
+    assert "src/myproj/conf/data/mine.yaml" in tracked
+    assert {"data/digits.h5", "runs/x/run.json", "src/myproj/conf/.env"}.isdisjoint(tracked)
+    assert not [name for name in tracked if "__pycache__" in name]

@@ -1,0 +1,84 @@
+"""The names that no package may have are frozen; those of later packages are only avoided."""
+
+import keyword
+import re
+import sys
+import textwrap
+import tomllib
+from importlib import metadata
+
+from conftest import PROJECT, ROOT
+from packaging.requirements import Requirement
+
+ANSWERS = ROOT / "template/answers.jinja"
+# What torch, Lightning, torchmetrics, Hydra or scikit-learn import when it is installed
+OPTIONAL = """
+accelerate apex bitsandbytes boto3 comet_ml cv2 cupy dask dill deepspeed expecttest flax flint gcsfs gmpy2 horovod
+jax jaxlib jsonargparse keras librosa litlogger matplotlib mlflow mlx neptune nltk numba onnx onnxruntime
+onnxscript optree pandas pil polars portpicker psutil pyarrow pydot pytest_benchmark rouge_score s3fs
+scienceplots seaborn soundfile tabulate tensorflow tensorrt timm tokenizers torch_xla torchao
+torchaudio torchdata torchrec torchtext torchvision transformer_engine transformers xarray xformers
+"""
+DIRECTORIES = """
+build conf config data dist docs hooks lab project runs setup site src task tasks test tests train trial trials utils
+"""
+FORBIDDEN_BY_WINDOWS = {"aux", "con", "nul", "prn"}
+
+
+def listed(name):
+    """The names of a list in answers.jinja."""
+    text = ANSWERS.read_text(encoding="utf-8")
+    return re.search(rf'set {name} = "\n(.*?)" ?\.split', text, re.S)[1].split()
+
+
+def names_in_use():
+    """Lower-case names that a package of a project would hide, or that would hide it."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    todo = {Requirement(text).name for requirements in lists for text in requirements} - {"myproj"}
+    assert {"torch", "scikit-learn", "wandb", "ruff", "matplotlib"} <= todo
+    distributions = {"nvidia", "triton"}  # of the CUDA build of torch
+    while todo:
+        distribution = metadata.distribution(todo.pop())
+        name = distribution.name.lower().replace("-", "_")
+        if name not in distributions:
+            distributions.add(name)
+            todo |= {one.name for one in requirements_of(distribution)}
+    imports = {
+        name
+        for name, owners in metadata.packages_distributions().items()
+        if distributions & {owner.lower().replace("-", "_") for owner in owners}
+    }
+    names = (
+        imports
+        | distributions
+        | FORBIDDEN_BY_WINDOWS
+        | set((DIRECTORIES + OPTIONAL).split())
+        | set(keyword.kwlist)
+        | sys.stdlib_module_names
+    )
+    return {name for name in names if re.fullmatch("[a-z][a-z0-9_]{1,39}", name)}
+
+
+def requirements_of(distribution):
+    """What an installed distribution needs here."""
+    requirements = [Requirement(text) for text in distribution.requires or []]
+    return [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
+
+
+def test_names_that_are_refused_are_the_same_for_ever():
+    """A name more would end the updates of the projects that have it; `avoided` is the list for it."""
+    golden = (ROOT / "tests/golden/refused_names.txt").read_text().split()
+    assert listed("refused") == golden
+    assert not set(listed("avoided")) & set(golden)
+
+
+def test_names_in_use_are_refused_or_avoided(request):
+    later = names_in_use() - set(listed("refused"))
+    if request.config.getoption("--regenerate"):
+        text = ANSWERS.read_text(encoding="utf-8")
+        names = textwrap.fill(" ".join(sorted(later | set(listed("avoided")))), 110)
+        pattern = r'(set avoided = "\n)(.*?)(" ?\.split)'
+        text = re.sub(pattern, rf"\g<1>{names}\n\g<3>", text, flags=re.S)
+        ANSWERS.write_text(text, encoding="utf-8")
+    assert later - set(listed("avoided")) == set(), "run it again with --regenerate"
