@@ -1,4 +1,4 @@
-"""CPU seconds of `copier copy` and of `copier update` through a release that changes ten files, beyond importing copier.
+"""CPU seconds of `copier copy` and `copier update` (a release that changes ten files), beyond importing copier.
 
     python benchmarks/update.py [ROUNDS]
 

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Where the project is, and where its large things go.
 
 It needs PyYAML only, so commands that read records start fast.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Runs a command with the frozen code of a run, when the code of today is another one."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The code of today next to that of a run: does the project still have what the run ran?"""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab rename NEW`: the package gets another name, so that the next update knows it by that."""
 
 from __future__ import annotations
