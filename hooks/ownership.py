@@ -18,7 +18,7 @@ JINJA = ".jinja"
 NOT_RENDERED = ("answers.jinja",)  # read by copier.yml and by other files
 HASHES = "src/{{package_name}}/lab/hashes.txt.jinja"  # below template/
 HEADER = (
-    '# Template\'s file: replaced by "copier update". '
+    '# Template\'s file: updated by "copier update". '
     "Change it in the template, or override it from your own files.\n"
     "# The hash of each of the template's files, as the template wrote it: `lab doctor` compares with them.\n"
 )

@@ -2,7 +2,7 @@
 
 from repositories import commit, git, write
 
-HEADER = '# Template\'s file: replaced by "copier update".\n'
+HEADER = '# Template\'s file: updated by "copier update".\n'
 QUESTIONS = """\
 name: {type: str, default: x, validator: "{{ 'is too long' if name | length > 20 }}"}
 author: {type: str, default: nobody}

@@ -19,7 +19,7 @@ LEFT_OUT = (
     *(f"lab/{name}" for name in ("setup", "training", "trials", "update", "conf/site")),
 )
 HEADER = (
-    '# Template\'s file: replaced by "copier update". '
+    '# Template\'s file: updated by "copier update". '
     "Change it in the template, or override it from your own files.\n"
 )
 

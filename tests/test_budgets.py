@@ -86,7 +86,7 @@ def test_no_file_imports_itself_by_a_circle():
 
 
 HEADER = (
-    '# Template\'s file: replaced by "copier update". '
+    '# Template\'s file: updated by "copier update". '
     "Change it in the template, or override it from your own files.\n"
 )
 
@@ -99,7 +99,7 @@ def test_every_template_file_says_that_it_is_one():
     assert {path.suffix for path in owned} >= {".py", ".yaml", ".yml", ".sh", ".md"}
     for path in owned:
         line = path.read_text(encoding="utf-8").partition("\n")[0]
-        assert 'Template\'s file: replaced by "copier update".' in line, path
+        assert 'Template\'s file: updated by "copier update".' in line, path
         if path.suffix == ".py":
             assert line + "\n" == HEADER, path
 

@@ -52,7 +52,7 @@ def test_every_page_belongs_to_the_template():
     assert len(PAGES) >= 8
     for path in PAGES:
         first = path.read_text(encoding="utf-8").splitlines()[0]
-        assert first.startswith("<!-- Template's file: replaced by"), path
+        assert first.startswith("<!-- Template's file: updated by"), path
     assert (ROOT / "docs/lab").resolve() == ROOT / "template/docs/lab"
 
 

@@ -5,7 +5,6 @@ import subprocess
 
 import pytest
 from conftest import call, environment_of
-from project_files import files
 from repositories import git, write
 
 STUDENT = """\
@@ -203,14 +202,3 @@ def test_inside_a_larger_repository_make_check_looks_at_the_project(own_project)
     text = call(own_project, "make", "check", rc=2)
     assert "notes.txt:2: two versions" in text
     assert "other.txt" not in text
-
-
-def test_no_global_ignore_file_hides_a_file_of_the_project(render, tmp_path):
-    ignored = tmp_path / "ignored"
-    ignored.write_text("data/\n*.sh\ndocs/\n.github/\nlogs/\nlab/\n*.py\n")
-    folder = render(tmp_path / "myproj")
-    all_files = files(folder)
-    write(folder, {"src/myproj/__pycache__/x.pyc": "", "src/myproj/.DS_Store": "", "runs/x": ""})
-    git(folder, "init", "-q")
-    git(folder, "-c", f"core.excludesFile={ignored}", "add", "-A")
-    assert sorted(git(folder, "ls-files").splitlines()) == all_files

@@ -21,7 +21,7 @@ from ownership import (
 
 TEMPLATE = ROOT / "template"
 COPIER = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
-MARK = 'Template\'s file: replaced by "copier update".'
+MARK = 'Template\'s file: updated by "copier update".'
 
 
 def test_every_file_has_one_owner():

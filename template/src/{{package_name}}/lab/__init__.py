@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The template's machinery: one folder for each thing a user does.
 
 For notebooks: `from <package>.lab import runs, trials, load, submit, queue, logs`.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """One command, `lab`: finds the command, and turns errors into a message and an exit code."""
 
 from __future__ import annotations

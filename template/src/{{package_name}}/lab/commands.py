@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The commands of `lab`: every folder of lab/ lists its own in its __init__.py.
 
 The file of a command is imported when the command is called.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Every LAB_* variable with its meaning, and the environment in which frozen code is started.
 
 Job scripts set the same variables (cluster/job/*.sh), so a new one is written here and there.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """An error in the project's own code: its line, the error, and what to do about it."""
 
 from __future__ import annotations

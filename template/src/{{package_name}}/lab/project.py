@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Where the project is, and where its large things go.
 
 It needs PyYAML only, so commands that read records start fast.
@@ -141,6 +141,18 @@ class Project:
         raw |= site.get("paths") or {}
         raw |= config.get("paths") or {}
         return resolve_paths(raw, self.root)
+
+
+def package_in(root: Path) -> str:
+    """The package of the project in `root`: of code from before `lab rename` it is the old name.
+
+    Raises:
+        LabError: there is none.
+    """
+    cli = next(root.glob("src/*/lab/cli.py"), None)
+    if cli is None:
+        raise LabError(f"{root} holds no project: it has no src/*/lab")
+    return cli.parents[1].name
 
 
 @cache

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Measuring: where the time of a step goes, what a training will take, which of two is faster."""
 
 COMMANDS = [

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """A Lightning profiler that records a moment at the start and end of each part of a step.
 
 The times are computed afterwards. On CUDA a moment is an event in the device's stream.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What `lab bench` shows: text for a screen of 80 columns, JSON, or a picture."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Runs `lab bench` in a process of its own, so that one bench does not change the next."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The program that `check_frozen` starts in the frozen code: one batch, and what it needed."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The check of `lab doctor` that looks at the template's files in the project."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """GPUs of a machine without a scheduler: a job waits in line for them, and leases them until it ends.
 
 Each GPU has a file in a directory that all users of the machine share, named by its UUID. Whoever

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What every rank of `lab doctor --nodes` runs: measures how a node computes and exchanges data."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What a rank of `lab doctor --nodes` measured, and which hosts are bad."""
 
 from __future__ import annotations

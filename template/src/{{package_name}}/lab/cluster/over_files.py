@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab submit --each`: an array of jobs that runs a command for each of many files."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The plan of a submission: its points, composed and checked, and the request of their jobs."""
 
 from __future__ import annotations

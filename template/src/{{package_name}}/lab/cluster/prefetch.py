@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab prefetch`: fetches what nodes without internet need, and proves that it is enough."""
 
 from __future__ import annotations

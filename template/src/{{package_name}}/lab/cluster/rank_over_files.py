@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """One task of an array over files: runs the command for each of its files, and notes how each ended."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Reads the lists of jobs that Slurm, PBS, Grid Engine and PJM print."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Renders the job script from job/job.sh and the scheduler's part of it."""
 
 from __future__ import annotations

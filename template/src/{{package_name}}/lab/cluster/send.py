@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Writes the job script of recorded runs, gives it to the scheduler, and records the answer."""
 
 from __future__ import annotations

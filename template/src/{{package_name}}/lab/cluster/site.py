@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """A cluster's profile, one YAML file: conf/lab.yaml has every key, its default and meaning."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The rules of a site: turns the job section of a configuration into a Request, or refuses it."""
 
 from __future__ import annotations

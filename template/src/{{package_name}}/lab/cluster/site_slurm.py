@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What Slurm says of its partitions, GPUs and accounts, for the draft of a profile."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Submits runs: freezes the code, checks it, records the runs, and sends one job for all."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Checks the keys of one file, or of the command line, against those of the files before it."""
 
 from __future__ import annotations

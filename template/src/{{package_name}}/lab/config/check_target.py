@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Checks a section with `_target_`: where its class lies, and its arguments. Imports nothing it names."""
 
 from __future__ import annotations

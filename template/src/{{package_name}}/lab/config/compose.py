@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """From files and the command line to one checked configuration. Hydra composes it."""
 
 from __future__ import annotations

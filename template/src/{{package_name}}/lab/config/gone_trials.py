@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """TRIALS.md in the project: which trials were dropped and which were renamed. `lab trials` writes it."""
 
 from __future__ import annotations

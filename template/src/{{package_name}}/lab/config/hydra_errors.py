@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Hydra's errors as answers: its text, with the file, and with the nearest valid name."""
 
 from __future__ import annotations

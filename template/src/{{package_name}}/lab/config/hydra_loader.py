@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Hydra's loader for this project, kept apart from a notebook's or a script's own Hydra.
 
 Three names of hydra._internal are used, as in hydra-core 1.3.8: ConfigLoaderImpl composes,

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Reads what was typed after a command: its options, and settings in Hydra's grammar."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Old names of settings and of options of groups, which conf/renamed.yaml lists with their new ones."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Parameter names of a `_target_`, read from its source with `ast`; nothing is imported.
 
 What it cannot see counts as taking any name: compiled code, dataclasses, assignments.

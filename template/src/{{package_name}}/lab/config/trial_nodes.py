@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Registers a trial in Hydra's ConfigStore, as an option of the group `trial` in the global package."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What was probably meant by a typed word that is neither a setting nor an option."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """One HDF5 file per data set: packed once, read through a memory map, exact after a resume.
 
 Names are imported when they are first used, so that packing and verifying import neither torch nor

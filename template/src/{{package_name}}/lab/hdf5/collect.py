@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Collects samples that come one at a time, each field in a temporary file."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping

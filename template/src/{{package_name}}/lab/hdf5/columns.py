@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The arrays that a data file is made of, in blocks of rows that fit into memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Writes conf/data/NAME.yaml for a file that was just packed, so that trainings find it."""
 
 import json

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """A split of a data file as a torch Dataset that reads a whole batch at a time."""
 
 from collections.abc import Callable, Mapping, Sequence

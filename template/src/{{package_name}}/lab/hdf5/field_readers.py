@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Reads one field of a batch of samples from the memory map."""
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Finds a data file by name: its YAML in conf/data, then the directories of paths.data."""
 
 import argparse

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Loads batches ahead of the training step, and knows its position in an epoch to the sample."""
 
 import sys

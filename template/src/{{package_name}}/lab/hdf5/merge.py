@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Puts the samples of several data files, such as the parts of several processes, into one order."""
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Progress bars: only in a terminal, and gone when the work is done."""
 
 from collections.abc import Iterable

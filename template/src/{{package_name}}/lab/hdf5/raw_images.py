@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Reads folders of images, as pixels or as the bytes of their files."""
 
 from collections.abc import Sequence

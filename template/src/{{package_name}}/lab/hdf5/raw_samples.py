@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What the readers of raw data share: their result, damaged samples, changed files."""
 
 from collections.abc import Iterator, Sequence

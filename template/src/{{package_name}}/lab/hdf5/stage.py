@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Copies a data file to node-local memory or disk, once for a node, verified.
 
 A copy is named by its content, belongs to the user alone, and is verified before it is used: all of

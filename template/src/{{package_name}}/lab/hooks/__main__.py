@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The template's checks, as one hook: python -m PACKAGE.lab.hooks [--skip=CHECK] [FILE ...].
 
 Without files it checks all that git tracks here. The variable SKIP, which pre-commit reads too,

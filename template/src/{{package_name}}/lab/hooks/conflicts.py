@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The check `conflicts`: no file, of whatever type, with both sides of a merge or of an update."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The check `deleted-trials`: says which trials a commit deletes without a line in TRIALS.md.
 
 It stops no commit.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The check `template-files`: says once of each file of the template that it was edited by hand.
 
 Of an update it says which edited files it removes. It stops no commit.

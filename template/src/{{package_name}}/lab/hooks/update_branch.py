@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Updates the project to the template's newest release, on the branch template-update.
 
 A weekly job of a forge runs it with nobody there to answer: python3 src/*/lab/hooks/update_branch.py

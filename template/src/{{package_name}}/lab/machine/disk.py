@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Disks of this node: type of the file system, free space, stripes on Lustre, the node's own disk."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What a disk's refusal to write means, and which command shows more: full, quota, read-only."""
 
 from __future__ import annotations

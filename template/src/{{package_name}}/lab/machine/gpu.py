@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """NVIDIA GPUs of this node, asked through NVIDIA's management library (NVML, the package nvidia-ml-py)."""
 
 from __future__ import annotations

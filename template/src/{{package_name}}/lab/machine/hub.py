@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Files of models from the Hugging Face hub: read from this machine's cache, fetched by `lab prefetch`.
 
 As a program, `python -m <package>.lab.machine.hub hf:ORG/MODEL` fetches the weights of a model.

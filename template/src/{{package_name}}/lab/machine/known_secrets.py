@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Values that are known to be secret, and are hidden in everything that is written.
 
 They are the values of .env, and those of variables whose name says so. What holds one shows

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Memory limit and use of this job: cgroups of version 2 and 1, then the node."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Which of how many processes this one is, from whatever started it.
 
 In order of trust: torchrun, a Slurm step, Open MPI, PMI/PMIx, PBS, a single process. The innermost launcher knows

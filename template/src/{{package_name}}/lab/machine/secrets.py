@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What looks like a secret: file names and tokens that must get into neither git nor a record.
 
 Each freeze searches the changed files for them, so they are few, quick, and seldom wrong: about

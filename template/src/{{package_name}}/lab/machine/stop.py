@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The request to stop: a signal only sets a flag, and the program decides when it stops."""
 
 from __future__ import annotations

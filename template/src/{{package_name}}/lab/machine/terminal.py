@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Text for the terminal: a note, a file name or an error can neither move the cursor nor forge a line."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What an archive says about itself: RO-Crate metadata for programs, a README for people.
 
 The metadata follow the profile Process Run Crate: each run is an action, with the code as its

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Begins the next attempt of a run: claims it, freezes the code, and compares both with the record."""
 
 from __future__ import annotations

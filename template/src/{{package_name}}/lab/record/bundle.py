@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Git bundles next to a run: they keep its code even when the repository is gone.
 
 If the default branch of the remote has an ancestor of the code, we store only the difference to it

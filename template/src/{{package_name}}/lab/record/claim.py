@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The claim to the next attempt of a run: of several that resume a run at once, exactly one goes on.
 
 Whoever creates attempts/<n>/lock owns attempt n: the file is created with O_EXCL, which only one

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The columns of `lab runs list`: which metrics and settings are shown, and as what text."""
 
 from __future__ import annotations

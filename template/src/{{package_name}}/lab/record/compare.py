@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Compares the results of two runs: bitwise, within tolerance, different, or not comparable."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Creates a run: freezes the code, then writes the record.
 
 The directory of the run appears under its name when everything in it is written.

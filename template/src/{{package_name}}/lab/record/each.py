@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Commands over many files (`lab submit --each`): which files a run has, and which of them are done.
 
 inputs.json of such a run holds the command and its files, each.jsonl a row for each file that a

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Filters and sorting of `lab runs list`: val/loss<0.1, optimizer.lr=1e-3, trial=wide, since=7d."""
 
 from __future__ import annotations

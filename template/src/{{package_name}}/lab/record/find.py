@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Finds a run by its id, a part of it, a tag, @last or @best:<metric>."""
 
 from __future__ import annotations

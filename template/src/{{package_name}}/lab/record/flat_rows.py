@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Runs as a table for a notebook: plain values only, a column for each metric and setting."""
 
 from __future__ import annotations

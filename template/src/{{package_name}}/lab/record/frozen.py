@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The frozen code of a run: recorded at its start, written out again, checked when it runs."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The files of frozen code: git's hash of each, and why a file is not among them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Git as the record uses it: never asks, never changes what belongs to the user."""
 
 from __future__ import annotations

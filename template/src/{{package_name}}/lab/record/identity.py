@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Whether a run's directory is the one that was recorded: not renamed, not a copy."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What ran is what is recorded: compares the imported files of own code with the frozen code."""
 
 from __future__ import annotations

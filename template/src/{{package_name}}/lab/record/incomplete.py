@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What the record lacks of the code that a run has run, for `lab runs verify` and `show`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The weights that a run starts from (`init_from`): which file, which content, made by which run.
 
 What is typed may change its meaning later (@last). A new run gets the reference that never does: the

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Moments that are typed (7d, 2026-11-01) or recorded, as seconds since 1970."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The order in which runs were created, whatever the clocks of their machines say.
 
 Each run gets a time in UTC as `order_unix_ms`: that of its machine, or one millisecond more than

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """How a run ended, over all its attempts: a run that has finished stays finished.
 
 A later attempt that fails, is interrupted or is killed leaves the run its numbers. The weights of

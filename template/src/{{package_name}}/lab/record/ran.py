@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What a process ran, for the record of its attempt: the code and the variables that it read."""
 
 from __future__ import annotations

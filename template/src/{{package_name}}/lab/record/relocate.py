@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The recorded configuration of a run with the places of this project.
 
 A run may come from another machine, another clone, or a project that was moved. Its repetition

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Which runs of a trial are repetitions: they differ in their seeds only."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab runs reproduce`: runs the frozen code of a run again, as a new run; --today: today's code."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import env
 from ..errors import Failed, LabError, NotComparable
-from ..project import LAB, Project, read_yaml
+from ..project import LAB, Project, package_in, read_yaml
 from .atomic import write_file
 from .attempt_files import last_attempt
 from .bundle import STORE, store_bundles
@@ -191,7 +191,8 @@ def link_shared(project: Project, frozen_project: Path) -> None:
 
 def run_frozen(project: Project, stretch: Stretch, code: Path, words: list[str]) -> None:
     """`lab WORDS` with the frozen code, from where its attempt was started in it."""
-    command = [sys.executable, "-m", f"{project.package}.lab", *words]
+    package = package_in(code / stretch.code["prefix"])
+    command = [sys.executable, "-m", f"{package}.lab", *words]
     variables = variables_of(project, stretch, code)
     subprocess.run(command, cwd=working_directory(stretch, code), env=variables)
 

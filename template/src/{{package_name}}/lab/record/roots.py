@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The roots: the directories in which runs of this project lie.
 
 Another site, or `paths.runs=` on the command line, makes runs in another root than today's

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """A cache of rows, which makes it fast to list thousands of runs. It may be deleted at any time.
 
 It is a file on this machine's own disk. A row counts as long as its run's summary.json has the same

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """A run as its record describes it: runs/<trial>/<run_id>/run.json and the files next to it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Runs a command with the frozen code of a run, when the code of today is another one."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import FrameType
 
 from .. import env
 from ..machine.stop import PREEMPTION_SIGNALS
-from ..project import Project
+from ..project import Project, package_in
 from .frozen import unpack_code
 from .run import Run
 
@@ -40,7 +40,8 @@ def run_with_frozen_code(run: Run, project: Project, words: list[str]) -> int:
             code["commit"],
             env.paths_outside(project.root),
         )
-        command = [sys.executable, "-m", f"{project.package}.lab", *words]
+        package = package_in(directory / code["prefix"])
+        command = [sys.executable, "-m", f"{package}.lab", *words]
         process = subprocess.Popen(command, env=os.environ | frozen)
         with process, signals_passed_on(process):
             exit_code = wait_for(process)

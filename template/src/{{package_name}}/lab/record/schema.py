@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What the JSON files of the record hold: their keys, units and meanings.
 
 A value is None when it is not known. Older records have fewer keys: readers take a missing key for

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab runs scrub`: takes a leaked value out of a run, and says so in its record."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Takes a leaked value out of the frozen code of a run: as a new commit without history."""
 
 from __future__ import annotations

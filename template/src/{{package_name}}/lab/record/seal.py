@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Seals: a JSON object of the record holds its own hash, so that `lab runs verify` notices an edit.
 
 They find accidents and careless edits. Whoever computes a hash anew after an edit is not found. The

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The composed settings of runs: recorded as data, looked up by their dotted keys, compared."""
 
 from __future__ import annotations

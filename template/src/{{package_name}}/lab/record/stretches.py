@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The stretches of a run: which of its attempts made its result, and at which step each ended.
 
 An attempt that was killed counts up to the checkpoint from which the next one began.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The code of today next to that of a run: does the project still have what the run ran?"""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..config.gone_trials import name_of_today
 from ..errors import LabError
-from ..project import Project
+from ..project import Project, read_yaml
 from .frozen import frozen_code, frozen_directory, repository_top
 from .frozen_files import filtered_hashes, frozen_hashes, git_hash
 from .git import Git, GitFailed
@@ -51,6 +51,16 @@ def is_same(path: Path, recorded: str | None) -> bool:
 def has_trial(project: Project, trial: str) -> bool:
     """Whether the code that runs has a trial, given as NAME or NAME/VARIANT."""
     return (project.source / "trials" / trial.partition("/")[0] / "config.yaml").is_file()
+
+
+def what_the_project_lacks(project: Project, run: Run) -> str | None:
+    """Why a run can go on with its own code only; None when that of today may do."""
+    if not has_trial(project, run.trial):
+        return f"this project has no trial {run.trial!r} any more"
+    package = read_yaml(run.dir / "config.yaml").get("package", project.package)
+    if package != project.package:
+        return f"the package was called {package} then"
+    return None
 
 
 def format_names(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What torch says of this process: versions, flags, threads and GPUs."""
 
 from __future__ import annotations

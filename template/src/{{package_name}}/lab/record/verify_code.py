@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Whether the code of a run, and of attempts that ran other code, can be had again."""
 
 from __future__ import annotations

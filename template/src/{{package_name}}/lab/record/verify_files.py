@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Whether the files of the record are what was written: settings, JSON files, notes, job script."""
 
 from __future__ import annotations

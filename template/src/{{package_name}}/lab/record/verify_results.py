@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Whether metrics and checkpoints are those whose hashes the attempts recorded at their ends.
 
 An attempt that was killed recorded none: what it may have written cannot be checked.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """One page of trials, runs and curves, that opens anywhere without a network."""
 
 COMMANDS = [

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """When the steps of a run were: in which epoch, and after how many hours of training."""
 
 from __future__ import annotations

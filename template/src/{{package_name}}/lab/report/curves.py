@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The curves of runs, read from metrics.jsonl and thinned to what a screen can show.
 
 A report of 2,000 runs reads two million rows, so a file is parsed in one go, and a file that has

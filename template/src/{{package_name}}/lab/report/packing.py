@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Data as a page holds it: compressed, as text in which no character means anything to HTML."""
 
 from __future__ import annotations

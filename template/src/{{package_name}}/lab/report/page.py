@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The page: one file of HTML, style, program and data. page/ holds its parts as plain files.
 
 Nothing that a record says becomes HTML: all of it is data in base64, and the program shows it as

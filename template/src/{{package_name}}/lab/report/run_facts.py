@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What a page says of a run besides its row: where it ran, its code, and links to both."""
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from ..record.json_lines import read_lines
 
 # https://host/path, ssh://git@host:22/path and git@host:path, of forges that show a commit
 REMOTE = re.compile(
-    r"(?:(?:https|ssh|git)://(?:[\w.-]+@)?([\w.-]+)(?::\d+)?/|[\w.-]+@([\w.-]+):)([\w./~-]+)"
+    r"(?:(?:https|ssh|git)://"
+    r"(?:[\w.-]+@)?([\w.-]+)(?::\d+)?/|[\w.-]+@([\w.-]+):)([\w./~-]+)"
 )
 COMMIT = re.compile(r"[0-9a-f]{40,64}")
 

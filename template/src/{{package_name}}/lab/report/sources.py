@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Whose runs a report shows: this project's, and those of other people or projects."""
 
 from __future__ import annotations

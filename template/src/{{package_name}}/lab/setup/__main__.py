@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`make setup` runs `python -m <package>.lab.setup`; `make add` and `make kernel` the same with that word."""
 
 import os

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`make add PACKAGE=einops`: a package becomes a dependency of the project, and is installed."""
 
 import os

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`make kernel`: notebooks on JupyterHub or in JupyterLab can choose the environment of the project."""
 
 from .installer import index_variables, pip_command, quiet

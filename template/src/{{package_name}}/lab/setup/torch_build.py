@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """TORCH=cpu, TORCH=cu126: another build of torch than that of the package index.
 
 It is installed first, and the other packages leave it as it is. The environment remembers it, so

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Begins a sweep, or continues it: freezes the code, plans the points, starts the workers."""
 
 from __future__ import annotations

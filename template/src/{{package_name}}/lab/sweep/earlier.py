@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Points that a sweep begins with: those of another sweep, or of earlier runs of its trial."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The directory of a sweep, runs/sweeps/<id>/: sweep.json says what it searches, journal.log how far."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """A lock on a shared file system: a file that only one process can create, also on NFS.
 
 A lock whose owner has died is removed: at once when the owner ran on this machine, else when the

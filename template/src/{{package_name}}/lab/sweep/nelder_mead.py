@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Nelder and Mead's simplex as a sampler, for several workers that ask and tell in any order.
 
 Nothing is remembered between two questions. The search is played again from the points that are

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The points of a sweep: asked for, worked on, told. A point's run says how it went.
 
 =================================================  =========================================

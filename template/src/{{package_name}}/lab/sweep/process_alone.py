@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Each task of a job that runs several workers works alone, with a GPU of its own."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab sweep show`: how far a sweep is, its best points, which settings matter, what it cost."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Trains one point of a sweep as a normal run of the record, whose parent is the sweep."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab sweep worker`: asks for a point, has it trained, and so on until no point is left.
 
 Each point is trained by a fork of this process, which has imported torch and computed nothing. So

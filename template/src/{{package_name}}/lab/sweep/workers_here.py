@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The workers of a sweep as processes of this machine: one per free GPU, or a share of the cores."""
 
 from __future__ import annotations

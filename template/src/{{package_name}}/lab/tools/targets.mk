@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 # The Makefile of the project includes this file.
 # setup: environment, packages, git, hooks. TORCH=cpu or TORCH=cu126 chooses another build of torch than PyPI's own.
 # add:   a package more: make add PACKAGE=einops          kernel: the environment for notebooks on JupyterHub

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Training: settings, parts, Trainer, checkpoints, metrics; resuming, evaluating and loading a run."""
 
 COMMANDS = [

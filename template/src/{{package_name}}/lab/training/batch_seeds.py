@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The order of an epoch of a torch DataLoader, from any batch on, with a seed for each batch.
 
 Its workers read this file, so it imports little.

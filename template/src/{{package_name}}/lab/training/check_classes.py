@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Compares the classes of a model with those of the data, before a GPU fails without saying why."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Checkpoints of plain types, written to a temporary file that is renamed: last.ckpt,
 previous.ckpt, best.ckpt."""
 

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The confusion matrix of a classifier: how many samples of a class are taken for which."""
 
 from __future__ import annotations

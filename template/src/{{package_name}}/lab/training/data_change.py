@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What the record says of the data, and a word when they changed since the trial's previous run."""
 
 from __future__ import annotations

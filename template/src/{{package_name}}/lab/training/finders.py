@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Lightning's finders of learning rate and batch size: what they found holds for the whole run."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The first lines of a training: the network, a batch, and how the global batch comes about."""
 
 from __future__ import annotations

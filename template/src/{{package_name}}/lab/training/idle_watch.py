@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Tells when the GPUs of a training do nothing, because it hangs or waits for its data."""
 
 from __future__ import annotations

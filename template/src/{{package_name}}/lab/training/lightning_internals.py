@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The private parts of Lightning that are replaced or read: each with the function of Lightning,
 and the reason.
 

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """A training step without the hooks that nobody wrote (`speed.skip_unused_hooks`).
 
 Lightning calls each hook of each callback and of the module in every step, and notes the name of

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """What is replaced or read of torch and line_profiler beyond their public interface, each with the
 reason.
 

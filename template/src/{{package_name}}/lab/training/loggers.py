@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The loggers of a run: metrics.jsonl always, and those that `logger=` names next to it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Means of what the steps return: summed on the device, read once per logging interval, equal on
 any number of ranks."""
 

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The MLflow logger: sends new rows of the record from a thread, so that no step waits for it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The MLflow run of a run: made once, found by a tag, filled from metrics.jsonl.
 
 What MLflow lacks is read from the record. So a run that had no network, or whose server went away,

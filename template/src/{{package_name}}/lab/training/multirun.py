@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab train -m`: the runs of a list of settings, one after the other on this machine."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Tells people that a run has ended, failed, or does nothing: `notify=mail|command|webhook`.
 
 A message that cannot be sent changes nothing of the run.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """How a message leaves this machine: by mail, by a command, or to a web address.
 
 Each way ends within a limit of time, or raises an error.

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Sends saved pictures to the trackers. MLflow takes the whole directory at the end."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """torch's own DataLoader, made to go on in the middle of an epoch as if nothing had stopped it.
 
 The order of an epoch, and what workers draw for a batch, follow from the seed, the epoch and the

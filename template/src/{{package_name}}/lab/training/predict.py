@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab predict`: writes what a run's checkpoint predicts for the samples of a split or a data file."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Writes what each process predicts into a part, a data file that says to which sample each row belongs."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Stops a training at a batch boundary when a signal asks for it, with a checkpoint."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Profilers behind `profile=`: where the time and the memory of the first steps go.
 
 A profiler is a function `(file, trainer, settings)` that gives a context. It records while the

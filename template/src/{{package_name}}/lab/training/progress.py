@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Progress of a training: lines for a log, and Lightning's bar on a terminal."""
 
 from __future__ import annotations

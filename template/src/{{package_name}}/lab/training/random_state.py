@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Reads and sets the state of all random generators of a process: Python's, NumPy's, torch's,
 CUDA's.
 

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The checkpoint from which a run continues: the newest one that is whole. It needs no torch."""
 
 from __future__ import annotations

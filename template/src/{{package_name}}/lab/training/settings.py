@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Settings that depend on the machine: `auto`, and what follows from the number of processes.
 
 A configuration is never changed in place. Each function takes one and returns a new one:

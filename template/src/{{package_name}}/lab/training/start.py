@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab train` and `lab resume`."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.schema import StartRecord
-from ..record.today import has_trial
+from ..record.today import what_the_project_lacks
 from .multirun import train_points
 from .notify import check_notify, notify_end
 from .resume_point import whole_checkpoint
@@ -109,12 +109,9 @@ def resume_command(project: Project, args: list[str]) -> int:
     run = find_run(run_roots(project), options.run)
     # Before seconds go into imports.
     whole_checkpoint(run.checkpoints)
-    if not has_trial(project, run.trial) and not frozen_directory():
-        print(
-            f"lab: this project has no trial {run.trial!r} any more; continues with the code of "
-            f"{run.id}",
-            file=sys.stderr,
-        )
+    lacking = None if frozen_directory() else what_the_project_lacks(project, run)
+    if lacking:
+        print(f"lab: {lacking}; continues with the code of {run.id}", file=sys.stderr)
         return run_with_frozen_code(run, project, ["resume", str(run.dir), *options.overrides])
     return train_attempt(project, run, options.overrides, when_built=True)
 

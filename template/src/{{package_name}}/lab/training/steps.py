@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Where a training stands: optimizer steps done, gradients that wait, what comes before the next
 batch."""
 

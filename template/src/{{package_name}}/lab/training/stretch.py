@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Notes at which step an attempt begins, and ends it where `lab runs reproduce` says."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The W&B logger: one W&B run for each run, offline unless W&B has a key and a network.
 
 W&B keeps an offline run in one directory for each attempt, and its upload of one replaces what was

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab trials drop`: removes a trial, and keeps in TRIALS.md what was learnt."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """The numbers of a trial from its runs: the best run, mean and deviation over its seeds, the cost."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """`lab rename NEW`: the package gets another name, so that the next update knows it by that."""
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def rename_command(project: Project, args: list[str]) -> int:
     print(
         "Now read the changes, install the package by its new name, and commit:\n"
         f"  git diff --cached\n  make setup check\n  git commit -m 'Rename the package to {new}'\n"
-        "The code of earlier runs keeps the old name: they are listed, compared and\n"
-        "reproduced as before."
+        "Earlier runs keep the old name. They are resumed, evaluated and reproduced with\n"
+        "their own code."
     )
     return 0
 

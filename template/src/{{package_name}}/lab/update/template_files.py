@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Which of the template's files were edited, moved or deleted, by the hashes that it came with."""
 
 from __future__ import annotations

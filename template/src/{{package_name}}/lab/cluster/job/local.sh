@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 # ---- this machine, without a scheduler
 if [ "${#RUNS[@]}" -gt 1 ] && [ -z "${CUDA_VISIBLE_DEVICES:-}" ]; then
   # the runs of an array wait for each other; those with GPUs have waited for free ones

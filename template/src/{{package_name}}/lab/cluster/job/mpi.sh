@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 # ---- MPI starts the processes, torch connects them
 HOST_FILE=${@@{host_variable}:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${@@{host_variable}:-}" ] || hostname >"$HOST_FILE"

@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 # ---- Slurm
 RESTART=${SLURM_RESTART_COUNT:-0} # unset on the first start
 if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then

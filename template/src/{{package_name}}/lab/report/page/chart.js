@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // One chart of lines, drawn by uPlot, with the values under the pointer below it.
 
 const CHART_PX = 320;

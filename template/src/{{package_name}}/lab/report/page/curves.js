@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // The curves of the chosen runs, laid over each other.
 
 const MOST_CURVES = 60; // runs in one chart

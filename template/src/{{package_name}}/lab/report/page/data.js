@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // The data in the page: a table that is opened at once, and curves that are opened when they are looked at.
 
 let report = null; // the table, as gather.py made it

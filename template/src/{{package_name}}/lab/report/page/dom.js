@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // Elements of the page. Text is only ever text here, never markup: nothing that a run says can become an element.
 
 /** element("td", {class: "number"}, child, "text", …): an element; an attribute `onclick` is a listener. */

@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // The filter: words that all must hold. key=value,value  key!=value  key<number  or a part of any text of a run.
 
 const SEARCHED = ["run_id", "trial", "status", "who", "why", "tags", "project", "overrides", "exception"];

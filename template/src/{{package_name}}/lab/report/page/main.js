@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // The page from top to bottom, and when its parts are drawn: those in sight at once, the others when there is time.
 
 const PARTS = [

@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // Parallel coordinates: an axis for each setting that differs and for the metric, a line for each run.
 // A stretch that is dragged on an axis becomes a filter.
 

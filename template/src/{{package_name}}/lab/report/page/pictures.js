@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // The pictures and tables that the chosen runs saved.
 
 const MOST_WITH_PICTURES = 12; // runs

@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // A drawing with a dot for each run: two columns against each other, the colour from a third.
 
 const SCATTER = { height: 340, left: 64, right: 14, top: 10, bottom: 40 };

@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // Arithmetic on curves: where their points lie on the axis, smoothing, a common grid, mean and deviation.
 
 const MOST_GRID_POINTS = 3000; // a screen has about as many columns

@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // The table of runs. Only the rows in sight are elements, so that thousands of runs scroll and sort at once.
 
 const ROW_PX = 27;

@@ -1,4 +1,4 @@
-// Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+// Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 // The tree of trials: what each one asks, its runs, and its best number.
 
 const COUNT = ["finished", "trained"]; // runs whose numbers count
