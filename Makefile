@@ -20,7 +20,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-slow test-cluster test-gpu bench
+.PHONY: demo test test-slow test-cluster test-gpu test-newest test-lowest bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -45,6 +45,10 @@ test-cluster: .venv/ready
 
 test-slow: .venv/ready
 	@.venv/bin/python -m pytest -n 2 -m slow
+
+# A new project with the newest or the lowest versions that its ranges allow: make test-newest PYTHON=python3.13
+test-newest test-lowest: .venv/ready
+	@.venv/bin/python hooks/try_versions.py $(@:test-%=%) --python $(PYTHON) $(if $(TORCH),--torch $(TORCH))
 
 test-gpu: .venv/ready
 	@rm -f build/gpu-figures.txt
