@@ -1,4 +1,5 @@
 # demo: a project in build/myproj, set up, trained, shown    test: the suite    test-slow: what takes longer
+# test-newest, test-lowest: a project with other versions of its packages: make test-newest PYTHON=python3.13
 # test-cluster: jobs on real schedulers (root)    test-gpu: what only a GPU can show, on a machine that has one    bench: the measurements
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
 PYTHON ?= python3
@@ -46,9 +47,8 @@ test-cluster: .venv/ready
 test-slow: .venv/ready
 	@.venv/bin/python -m pytest -n 2 -m slow
 
-# A new project with the newest or the lowest versions that its ranges allow: make test-newest PYTHON=python3.13
-test-newest test-lowest: .venv/ready
-	@.venv/bin/python hooks/try_versions.py $(@:test-%=%) --python $(PYTHON) $(if $(TORCH),--torch $(TORCH))
+test-newest test-lowest: build/copier/ready
+	@build/copier/bin/python hooks/try_versions.py $(@:test-%=%) --python $(PYTHON) $(if $(TORCH),--torch $(TORCH))
 
 test-gpu: .venv/ready
 	@rm -f build/gpu-figures.txt
@@ -60,7 +60,7 @@ bench: .venv/ready
 
 build/copier/ready: constraints.txt
 	$(call venv,build/copier)
-	$(call install,build/copier) copier
+	$(call install,build/copier) copier uv
 	@touch $@
 
 .venv/ready: constraints.txt
