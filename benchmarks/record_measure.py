@@ -39,18 +39,22 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *WHO, *words], cwd=folder, check=True, capture_output=True)
 
 
-def settings_of(k: int) -> dict:
-    """About as many settings as a project has; 20 trials, 8 learning rates, 50 seeds."""
+def settings_of(k: int, n_trials: int) -> dict:
+    """About as many settings as a project has, with 8 learning rates, 50 seeds."""
     trainer = {f"key_{n}": n for n in range(20)} | {"max_epochs": 20}
     optimizer = {"_target_": "torch.optim.AdamW", "lr": 10 ** -(k % 8), "betas": [0.9, 0.999]}
-    model = {"_target_": f"myproj.trials.trial{k % 20}.model.CNN", "width": 32, "n_classes": 10}
+    model = {
+        "_target_": f"myproj.trials.trial{k % n_trials}.model.CNN",
+        "width": 32,
+        "n_classes": 10,
+    }
     data = {f"key_{n}": "a value" for n in range(12)} | {"batch_size": 64, "seed": k % 50}
     others = {
         name: {f"key_{n}": "a value" for n in range(6)}
         for name in ("batch", "speed", "log", "checkpoint", "record", "schedule", "job", "paths")
     }
     return {
-        "trial": f"trial{k % 20}",
+        "trial": f"trial{k % n_trials}",
         "seed": k % 50,
         "trainer": trainer,
         "optimizer": optimizer,
@@ -60,17 +64,17 @@ def settings_of(k: int) -> dict:
     }
 
 
-def make_runs(folder: Path, n_runs: int) -> None:
-    """Ended runs of 20 trials, as `lab train` leaves them, without their other files."""
+def make_runs(folder: Path, n_runs: int, n_trials: int = 20) -> None:
+    """Ended runs, as `lab train` leaves them, without their other files."""
     shutil.rmtree(folder / "runs", ignore_errors=True)
     for k in range(n_runs):
         run_id = f"20260101-{k // 3600:02}{k // 60 % 60:02}{k % 60:02}-{k:06x}"
-        run = folder / f"runs/trial{k % 20}" / run_id
+        run = folder / f"runs/trial{k % n_trials}" / run_id
         run.mkdir(parents=True)
         about = {
             "schema": 1,
             "run_id": run_id,
-            "trial": f"trial{k % 20}",
+            "trial": f"trial{k % n_trials}",
             "parent": None,
             "who": "ann",
             "why": None,
@@ -92,5 +96,5 @@ def make_runs(folder: Path, n_runs: int) -> None:
             "n_attempts": 1,
         }
         results = {"metrics": metrics, "status": "finished", "exception": None}
-        whole = about | times | results | {"code": code, "settings": settings_of(k)}
+        whole = about | times | results | {"code": code, "settings": settings_of(k, n_trials)}
         (run / "summary.json").write_text(json.dumps(whole, indent=1))

@@ -109,13 +109,17 @@ class Timed(L.Callback):
         from myproj.lab.bench.chronometer import Chronometer
         trainer.profiler = Chronometer(trainer, 10**9, 1)
 class Unwatched(L.Callback):
+    names = ("Health",)
     def setup(self, trainer, task, stage):
-        trainer.callbacks = [one for one in trainer.callbacks if type(one).__name__ != "Health"]
+        trainer.callbacks = [one for one in trainer.callbacks if type(one).__name__ not in self.names]
+class Unlogged(Unwatched):
+    names = ("OptimizerWatch", "Pace", "StepLines", "FirstLines")
 """
 
 
 ALL_HOOKS = "speed.skip_unused_hooks=false"
 NO_HEALTH = "callbacks.unwatched={_target_: modules.Unwatched}"
+NO_LINES = "callbacks.unlogged={_target_: modules.Unlogged}"
 CHRONOMETER = "callbacks.timed={_target_: modules.Timed}"
 # One contender, another one, and what the ratio of their times may be at most; None: no limit.
 RATIOS = (
@@ -127,6 +131,7 @@ RATIOS = (
     ("lab train as shipped", "the same, unused hooks called", None),
     ("the same, chronometer on", "lab train as shipped", 1.05),
     ("3 ms, lab train as shipped", "3 ms, unused hooks called", 0.95),
+    ("3 ms, lab train as shipped", "3 ms, no lines and no rate", 1.01),
     ("wide, lab train as shipped", "wide loop, fused Adam", 1.01),
 )
 
@@ -166,6 +171,7 @@ class Benchmark:
             "the same, chronometer on": partial(self.lab_train, SMALL, CHRONOMETER),
             "3 ms, lab train as shipped": partial(self.lab_train, MIDDLE),
             "3 ms, unused hooks called": partial(self.lab_train, MIDDLE, ALL_HOOKS),
+            "3 ms, no lines and no rate": partial(self.lab_train, MIDDLE, NO_LINES),
             "wide loop, fused Adam": partial(self.program, WIDE, "loop.py", "fused"),
             "wide, lab train as shipped": partial(self.lab_train, WIDE),
         }

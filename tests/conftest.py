@@ -72,7 +72,7 @@ SLOWEST_FILES = (
     "failures",
     "setup",
 )
-IMPORT_TORCH = ("train", "resume", "eval", "check", "bench", "data")  # commands that do
+IMPORT_TORCH = ("train", "resume", "eval", "predict", "check", "bench", "data")  # commands that do
 
 RENDERED = Path(tempfile.mkdtemp(prefix="myproj-"))
 atexit.register(shutil.rmtree, RENDERED, ignore_errors=True)
@@ -184,7 +184,9 @@ def call(folder, *command, rc=0, timeout_s=300, cold=False, **variables):
     """
     environment = environment_of(folder, **variables)
     command = [str(word) for word in command]
-    heavy = command[0] == "lab" and command[1:2] and command[1] in IMPORT_TORCH
+    heavy = command[0] == "lab" and (
+        " ".join(command[1:2]) in IMPORT_TORCH or command[1:3] == ["trials", "new"]
+    )
     if heavy and not cold and same_libraries(environment):
         module = f"{package_of(folder)}.lab"
         done = warm_process().start(module, command[1:], folder, environment)

@@ -19,7 +19,7 @@ SITES = sorted(
 GPUS_WHERE_UNKNOWN = 4  # per node
 
 
-def job_script(site_name, *, nodes=1, gpus=1, n_runs=1, **job):
+def job_script(site_name, *, nodes=1, gpus=1, n_runs=1, command=(), **job):
     """The text of a job script; gpus=None takes all of a node."""
     site = load_site(ANN, site_name)
     if gpus is None:
@@ -33,11 +33,11 @@ def job_script(site_name, *, nodes=1, gpus=1, n_runs=1, **job):
         site=site,
         request=build_request(site, job, "wide", n_runs),
         points=[],
-        command=[*python, "-m", "myproj.lab", "rank"],
+        command=[*python, "-m", "myproj.lab", "rank", *command],
         throttle=2,
         runs=WORK / "runs",
         scratch=WORK,
-        trains=True,
+        trains=not command,
     )
     run_dirs = [WORK / f"runs/wide/20261120-19000{i}-abcdef" for i in range(n_runs)]
     code = CodeArchive(WORK / "runs/.code/c0ffee.tar", commit="c0ffee", prefix="")

@@ -7,7 +7,6 @@ Needs root; `make test-cluster` runs it.
 import json
 import os
 import signal
-import struct
 import subprocess
 import time
 from pathlib import Path
@@ -33,6 +32,7 @@ from slurm_jobs import (  # noqa: F401
     wait_until,
     weights,
 )
+from wandb_files import logged_steps
 
 pytestmark = needs_root
 
@@ -134,35 +134,5 @@ def test_offline_wandb_resumes_under_one_id(lab):
     assert [file.name for file in files] == [f"run-{sent['run_id']}.wandb"] * 2
     before, after = (logged_steps(file) for file in files)
     assert before
-    assert after
-    assert before + after == sorted(row["step"] for row in rows(sent) if "train/loss" in row)
-
-
-def logged_steps(file):
-    """The optimizer steps of the rows with a training loss in an offline W&B file, which is a LevelDB log."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    content = file.read_bytes()
-    header_bytes = 7
-    block_bytes = 32768
-    position = header_bytes
-    parts = b""
-    steps = []
-    while position + header_bytes <= len(content):
-        left_in_block = -position % block_bytes
-        if left_in_block < header_bytes:  # a header never crosses blocks
-            position += left_in_block
-        length, kind = struct.unpack("<HB", content[position + 4 : position + header_bytes])
-        begin = position + header_bytes
-        position = begin + length
-        parts += content[begin:position]
-        if kind in (1, 4):  # whole, or the last part
-            record = Record.FromString(parts)
-            parts = b""
-            row = {
-                "/".join(item.nested_key) or item.key: json.loads(item.value_json)
-                for item in record.history.item
-            }
-            if "train/loss" in row:
-                steps.append(row["trainer/global_step"] + 1)
-    return steps
+    assert set(before) < set(after), "the newest holds the whole run"
+    assert after == sorted(row["step"] for row in rows(sent) if "train/loss" in row)

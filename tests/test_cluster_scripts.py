@@ -17,6 +17,7 @@ SHAPES = {
     "1node": {"gpus": None},
     "2nodes": {"gpus": None, "nodes": 2},
     "array": {"n_runs": 3},
+    "each": {"n_runs": 2, "command": ["--", "python", "it's.py", "a b", "--to={}"]},
 }
 # scheduler -> the site and shape whose script is stored whole
 WHOLE = {

@@ -112,7 +112,7 @@ def test_any_harm_to_the_cache_changes_nothing(tmp_path, place, monkeypatch, har
             content[5000] ^= 4
             path.write_bytes(content)
         case "older":
-            path.write_bytes(path.read_bytes().replace(b"rows 2", b"rows 1", 1))
+            path.write_bytes(path.read_bytes().replace(b"rows 3", b"rows 2", 1))
         case "read-only":
             os.utime(runs / "trial0/20260101-000000-000000/summary.json")
             monkeypatch.setattr(row_cache.Path, "write_bytes", refuse)

@@ -36,12 +36,9 @@ def record(root, runs):
 
 
 def contents(folder):
-    paths = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)
-    return {
-        str(path.relative_to(folder)): path.read_text()
-        for path in paths
-        if path.name[:5] != ".lab-" and path.name != ".roots"
-    }
+    paths = [path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts]
+    own = [path for path in paths if path.name[:5] != ".lab-" and path.name != ".roots"]
+    return {str(path.relative_to(folder)): path.read_text() for path in own}
 
 
 @pytest.fixture

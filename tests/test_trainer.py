@@ -13,8 +13,10 @@ from myproj.lab.training import health
 from myproj.lab.training.build import build_task
 from myproj.lab.training.health import Health
 from myproj.lab.training.means import LogMeans
-from myproj.lab.training.progress import Bar, EpochLines, build_progress
+from myproj.lab.training.optimizer_watch import OptimizerWatch
+from myproj.lab.training.progress import Bar, StepLines, build_progress
 from myproj.lab.training.trainer import build_trainer, plain_trainer
+from omegaconf import OmegaConf
 from torch.utils.data import DataLoader
 
 
@@ -151,31 +153,44 @@ def test_the_callbacks_stand_in_the_order_that_is_written_down(home, tmp_path, n
     )
     trainer = build_trainer(config, Record(tmp_path), 1, ClockData(Clock(), 0), build_task(config))
     names = [type(callback).__name__ for callback in trainer.callbacks]
-    assert names[-13:] == [
+    assert names[-18:] == [
         "ProfileCallback",
+        "OptimizerWatch",
         "LogMeans",
         "Health",
         "Own",
         "NoEffect",
+        "Pace",
+        "StepLines",
+        "FirstLines",
         "EpochLines",
         "FoundBatchSize",
         "NodeFacts",
+        "IdleWatch",
         "PlainLoaders",
         "StretchCallback",
         "PreemptionCallback",
         "Internals",
         "Checkpoints",
     ]
-    assert names[:-13] == ([] if n_devices == 1 else ["BuffersAgree"])
+    assert names[:-18] == ([] if n_devices == 1 else ["BuffersAgree"])
 
 
 def test_a_bar_is_drawn_on_a_terminal_or_when_asked_for():
-    def kinds(*arguments):
-        return [type(callback) for callback in build_progress(*arguments)]
+    def kinds(progress, own):
+        return [type(callback) for callback in progress_callbacks(progress, own)]
 
-    assert kinds("auto", []) == [EpochLines], "the tests have no terminal"
-    assert kinds(True, []) == [Bar, EpochLines]
-    assert kinds(True, [TQDMProgressBar()]) == [EpochLines], "the user's takes its place"
+    assert kinds("auto", [])[1] == StepLines, "the tests have no terminal"
+    assert kinds(True, [])[1] == Bar
+    own = kinds(True, [TQDMProgressBar()])
+    assert Bar not in own, "the user's takes its place"
+    assert StepLines not in own
+
+
+def progress_callbacks(progress, own):
+    watch = OptimizerWatch()
+    log = OmegaConf.create({"progress": progress, "every_s": 60})
+    return build_progress(log, own, LogMeans(watch), watch)
 
 
 @pytest.mark.parametrize("own", [[], [TQDMProgressBar()]])
@@ -183,7 +198,7 @@ def test_lines_and_bar_do_not_mix(home, tmp_path, capsys, own):
     config = composed(home, *BASELINE, "trainer.precision=32-true", "trainer.devices=1")
     task = build_task(config)
     data = ClockData(Clock(), 0)
-    callbacks = [LogMeans(), *own, *build_progress(True, own)]
+    callbacks = [LogMeans(), *own, *progress_callbacks(True, own)]
     trainer = plain_trainer(config, data, task, callbacks=callbacks, enable_checkpointing=False)
     trainer.fit(task, datamodule=data)
     printed = capsys.readouterr().out.replace("\r", "\n").splitlines()

@@ -2,7 +2,7 @@
 
 import pytest
 from myproj.lab.hooks import tokens
-from myproj.lab.trials.tree import walk_tree
+from myproj.lab.trials.draw_tree import walk_tree
 
 # Put together here, so that this file holds none.
 SECRETS = [
@@ -24,6 +24,12 @@ def test_children_are_drawn_below_their_parent():
     }
     lines = [branches + name for name, branches in walk_tree(list(parents), parents)]
     assert lines == ["baseline", "├─ slow", "└─ wide", "   └─ deep", "lost"]
+
+
+def test_trials_in_a_circle_are_drawn_once():
+    parents = {"a": "c", "b": "a", "c": "b", "own": "own"}
+    lines = [branches + name for name, branches in walk_tree(list(parents), parents)]
+    assert lines == ["a", "└─ b", "   └─ c", "own"]
 
 
 @pytest.mark.parametrize("text", SECRETS)

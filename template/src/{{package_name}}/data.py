@@ -34,5 +34,5 @@ class Digits(H5DataModule):
         self, batch: tuple[torch.Tensor, ...], dataloader_idx: int
     ) -> tuple[torch.Tensor, ...]:
         """On the device: image_B1HW uint8 in 0..16 becomes float32 in 0..1; label_B stays int64."""
-        image_B1HW, label_B = batch
-        return image_B1HW.float() / 16, label_B
+        image_B1HW, *labels = batch  # images of which the labels are not known have none
+        return image_B1HW.float() / 16, *labels

@@ -44,6 +44,11 @@ class Classifier(L.LightningModule):
     validation_step = training_step
     test_step = training_step
 
+    def predict_step(self, batch: tuple[Tensor, ...], batch_idx: int) -> dict[str, Tensor]:
+        """What `lab predict` writes, a row for each sample: the scores, and the best class."""
+        score_BC = self.model(batch[0])
+        return {"score": score_BC, "class": score_BC.argmax(1)}
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.make_optimizer(self.parameters())
         return scheduled(optimizer, self.make_schedule, self.trainer)

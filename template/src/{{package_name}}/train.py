@@ -24,6 +24,7 @@ from .lab.training.build import build_data, build_task
 from .lab.training.check_classes import check_classes
 from .lab.training.data_change import data_record, print_data_change
 from .lab.training.final_test import run_final_test
+from .lab.training.initialise import load_initial_weights
 from .lab.training.resume_point import last_checkpoint
 from .lab.training.settings import apply_settings, resolve_settings
 from .lab.training.trainer import build_trainer
@@ -44,7 +45,9 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     # 2. Parts: what a sample is, what is learned, who trains (with callbacks, loggers, profiler)
     data = build_data(config)
     check_classes(config, data)
-    task = accelerate(build_task(config), config)
+    task = build_task(config)
+    recording.note(**load_initial_weights(task, config, run))  # init_from, of a run that begins
+    task = accelerate(task, config)
     trainer = build_trainer(config, run, recording.n, data, task)
     recording.check_code()  # the code that runs is the code that was frozen
     fingerprint = data_record(data)

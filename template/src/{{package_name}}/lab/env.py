@@ -32,6 +32,15 @@ NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script i
 STOP_STEP = "LAB_STOP_STEP"  # optimizer steps after which this attempt saves and ends: that of the
 # run that it repeats ended there
 
+COMMAND_RUN_DIR = (
+    "LAB_COMMAND_RUN_DIR"  # directory of the run of `lab submit -- COMMAND`, set for the command;
+)
+# one that writes the file `requeue` there when it is asked to stop is started again
+SWEEP_POINT = "LAB_SWEEP_POINT"  # DIRECTORY:NUMBER of the point of a sweep that is trained here
+# What a command of notify=command is told
+EVENT = "LAB_EVENT"  # finished, trained, failed, interrupted or idle
+SUBJECT = "LAB_SUBJECT"  # one line: project, trial, run and event
+
 # Which job this process belongs to
 JOB = "LAB_JOB"  # the scheduler's id of the job
 INDEX = "LAB_INDEX"  # which run of a job array, counted from 0

@@ -11,6 +11,7 @@ SYNONYMS = {
     "batchsize": "batch_size",
     "bs": "batch_size",
     "epochs": "max_epochs",
+    "file": "path",
     "gpus": "devices",
     "learning_rate": "lr",
     "num_classes": "n_classes",

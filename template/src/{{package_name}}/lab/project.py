@@ -59,6 +59,32 @@ class Project:
             # Frozen code works on the data and runs of the project it was frozen from
             return cls(Path(os.environ[env.PROJECT]), PACKAGE)
         start = Path.cwd() if start is None else Path(start)
+        project = cls._around(start)
+        if project is None:
+            raise LabError(
+                f"no project here: neither {start} nor a directory above it has src/*/lab. "
+                "cd into a project first."
+            )
+        return project
+
+    @classmethod
+    def of_notebook(cls) -> Project:
+        """The project around the current directory, else the one that this package was imported from.
+
+        Raises:
+            LabError: the current directory is inside another project.
+        """
+        if env.PROJECT in os.environ:
+            return cls.find()
+        return cls._around(Path.cwd()) or cls(LAB.parents[2], PACKAGE)
+
+    @classmethod
+    def _around(cls, start: Path) -> Project | None:
+        """The project that holds the directory `start`; None when there is none.
+
+        Raises:
+            LabError: it is another project than the one of this package.
+        """
         for folder in (start.resolve(), *start.resolve().parents):
             cli = next(folder.glob("src/*/lab/cli.py"), None)
             if cli is None:
@@ -71,10 +97,7 @@ class Project:
                     f"(if it is missing: cd {folder} && make setup)"
                 )
             return cls(folder, PACKAGE)
-        raise LabError(
-            f"no project here: neither {start} nor a directory above it has src/*/lab. "
-            "cd into a project first."
-        )
+        return None
 
     @property
     def source(self) -> Path:
@@ -104,6 +127,8 @@ class Project:
             if (directory / f"{name}.yaml").is_file():
                 return directory / f"{name}.yaml"
             names |= {path.stem for path in directory.glob("*.yaml")}
+        if new := new_names("options").get(f"site/{name}"):
+            return self.site_file(new.removeprefix("site/"))
         raise LabError(f"no site {name!r}{nearest(name, names)}. Sites: {', '.join(sorted(names))}")
 
     @cached_property
@@ -115,6 +140,12 @@ class Project:
         raw |= site.get("paths") or {}
         raw |= config.get("paths") or {}
         return resolve_paths(raw, self.root)
+
+
+@cache
+def new_names(what: str) -> dict[str, Any]:
+    """The new names of `what`: settings or options, by their old ones."""
+    return read_yaml(LAB / "conf" / "renamed.yaml").get(what) or {}
 
 
 def site_of(config: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ COMMANDS = [
         "fetch what trial=NAME needs on nodes without internet",
         "prefetch:prefetch_command",
     ),
-    ("sync", "upload offline W&B runs", "sync:sync_command"),
+    ("sync", "upload to W&B and MLflow what runs could not send", "sync:sync_command"),
     ("site show", "the profile of a cluster", "site_show:show_command"),
     ("site init", "ask this cluster, and draft its profile", "site_init:init_command"),
 ]

@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable
 
 from ..machine.gpu import Gpu, gpus
-
-CHECK_EVERY_S = 30
-IDLE_MIN = 30  # minutes at 0 % on all of the job's GPUs
+from ..machine.idle_gpus import IDLE_MIN, wait_until_idle
 
 
 def stop_idle_job(
@@ -28,21 +26,18 @@ def stop_idle_job(
     Returns:
         True when the process was asked to save and end (SIGUSR2), because none of its GPUs did anything.
     """
-    last_busy_s = clock()
-    while os.path.exists(f"/proc/{pid}"):
-        utilizations = {gpu.utilization_percent for gpu in ask_gpus() if gpu.index in indices}
-        if utilizations != {0}:  # a GPU that does not report its use counts as busy
-            last_busy_s = clock()
-        if clock() - last_busy_s >= IDLE_MIN * 60:
-            names = ", ".join(str(index) for index in sorted(indices))
-            print(
-                f"GPU {names} did nothing for {IDLE_MIN} minutes: asking the job to save and end."
-            )
-            print("Is its data loading stuck, or was it forgotten? lab logs RUN", flush=True)
-            os.kill(pid, signal.SIGUSR2)
-            return True
-        sleep(CHECK_EVERY_S)
-    return False
+    is_idle = wait_until_idle(
+        lambda: os.path.exists(f"/proc/{pid}"),
+        lambda: [gpu.utilization_percent for gpu in ask_gpus() if gpu.index in indices],
+        clock=clock,
+        sleep=sleep,
+    )
+    if is_idle:
+        names = ", ".join(str(index) for index in sorted(indices))
+        print(f"GPU {names} did nothing for {IDLE_MIN} minutes: asking the job to save and end.")
+        print("Is its data loading stuck, or was it forgotten? lab logs RUN", flush=True)
+        os.kill(pid, signal.SIGUSR2)
+    return is_idle
 
 
 if __name__ == "__main__":

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
+
+from .. import env
 
 JOB_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "PJM_JOBID", "JOB_ID")
 
@@ -44,3 +48,14 @@ def clean_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name in OF_THE_CLUSTER or not OF_A_JOB.match(name)
     }
+
+
+def command_environment(run_dir: Path) -> dict[str, str]:
+    """The environment of the job without its run, and with the commands of this Python first."""
+    environment = dict(os.environ)
+    environment.pop(env.RUN_DIR, None)
+    environment.pop(env.ATTEMPT, None)
+    environment[env.COMMAND_RUN_DIR] = str(run_dir)
+    python_dir = Path(sys.executable).parent
+    environment["PATH"] = f"{python_dir}{os.pathsep}{environment.get('PATH', '')}"
+    return environment

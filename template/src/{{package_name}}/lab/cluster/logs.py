@@ -20,6 +20,28 @@ from .queue import poll_interval_s
 READ_EVERY_S = 0.5
 
 
+def logs(
+    run: str | Path = "@last", rank: int | None = None, *, project: Project | None = None
+) -> str:
+    """What a run's job has printed so far.
+
+    Args:
+        run: an id or its beginning, a tag, a directory, @last.
+        rank: only what this rank and the job script printed.
+
+    Raises:
+        LabError: no such run, it has no job, or its job has printed nothing yet.
+    """
+    project = project or Project.of_notebook()
+    of_run = find_run(run_roots(project), str(run))
+    require_job(of_run)
+    path = of_run.dir / "job.log"
+    if not path.exists():
+        raise no_log(of_run)
+    lines = path.read_text(errors="replace").splitlines(keepends=True)
+    return "".join(line for line in lines if is_of_rank(line, rank))
+
+
 def logs_command(project: Project, args: list[str]) -> int:
     """Prints what a run's job printed.
 

@@ -16,6 +16,9 @@ from ..config.overrides import parse_overrides, sweep_points, typed_value
 from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..project import Project
+from ..record.each import Inputs
+from ..record.initial_weights import with_fixed_weights, without_weights
+from ..training.notify import check_notify, mail_address
 from .request import Request
 from .site import Site, load_site, site_of_host
 from .site_rules import build_request
@@ -45,6 +48,7 @@ class Plan:
     runs: Path
     scratch: Path
     trains: bool
+    inputs: list[Inputs] | None = None  # of a command over files: those of each point
 
     def trial_of(self, point: Composition) -> str:
         """The trial under which a run of this point is recorded."""
@@ -63,6 +67,17 @@ def plan_submission(
     Raises:
         LabError: the settings are wrong, or the site's rules forbid the request.
     """
+    return plan_of(project, compose_points(project, overrides, command), command)
+
+
+def compose_points(
+    project: Project, overrides: list[str], command: list[str] | None
+) -> list[Composition]:
+    """Every point of a submission; see `plan_submission`.
+
+    Raises:
+        LabError: the settings are wrong.
+    """
     typed = parse_overrides(overrides, one_run=False)
     if command is not None and typed_value(typed, "trial") is None:
         overrides = [f"trial={_any_trial(project)}", *overrides]
@@ -72,7 +87,9 @@ def plan_submission(
         if site:
             print(f"lab: this is a login node of {site}, so site={site}", file=sys.stderr)
             points = [compose(project, [*point.overrides, f"site={site}"]) for point in points]
-    return plan_of(project, points, command)
+    if command is not None:
+        return [without_weights(point) for point in points]
+    return [with_fixed_weights(point, project) for point in points]
 
 
 def plan_of(project: Project, points: list[Composition], command: list[str] | None = None) -> Plan:
@@ -84,6 +101,10 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
     config = OmegaConf.to_container(points[0].config)
     site = load_site(project, points[0].choices["site"], config["site"])
     job = config["job"]
+    check_notify(points[0].config, project)
+    if "mail" in (config["notify"] or {}) and site.scheduler != "local" and not job["mail"]:
+        # The scheduler can tell of a job whose node died.
+        job["mail"] = mail_address(config["notify"]["mail"]["to"], project.root)
     throttle = job.pop("throttle")
     name = job.pop("name") or _job_name(points[0], command)
     if command is not None and job["tasks_per_node"] is None:
@@ -135,7 +156,12 @@ def python_in_job(site: Site) -> list[str]:
 
 def plan_nodes(project: Project, overrides: list[str]) -> Plan:
     """The plan of `lab doctor --nodes`: its program on every rank, ten minutes at most."""
-    defaults = [f"trial={_any_trial(project)}", "job.time=00:10:00", "job.name=doctor"]
+    defaults = [
+        f"trial={_any_trial(project)}",
+        "init_from=null",
+        "job.time=00:10:00",
+        "job.name=doctor",
+    ]
     plan = plan_submission(project, [*defaults, *overrides])
     program = [*python_in_job(plan.site), "-m", f"{project.package}.lab.cluster.node_check"]
     return replace(plan, command=program, trains=False)

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 
+from ..config.compose import compose
 from ..config.overrides import SettingsParser
 from ..errors import Failed
+from ..machine.hub import SCHEME
 from ..project import Project
 from .job_environment import OFFLINE_SWITCHES
 
@@ -18,7 +20,8 @@ def prefetch_command(project: Project, args: list[str]) -> None:
     """Trains one batch with the network, so that caches fill, then once more without it.
 
     Raises:
-        Failed: the check fails with the network, or still needs the network afterwards.
+        Failed: weights cannot be downloaded, the check fails with the network, or it still needs the
+            network afterwards.
     """
     parser = SettingsParser(
         "lab prefetch", "Fetches what trial=NAME needs on nodes without internet, and proves it."
@@ -26,6 +29,7 @@ def prefetch_command(project: Project, args: list[str]) -> None:
     overrides = parser.read(args).overrides
     check = [sys.executable, "-m", f"{project.package}.lab", "check", *overrides]
     online = online_environment(project)
+    fetch_initial_weights(project, overrides, online)
     code = subprocess.run(check, env=online, cwd=project.root).returncode
     if code:
         raise Failed(
@@ -46,6 +50,22 @@ def prefetch_command(project: Project, args: list[str]) -> None:
         )
     attempt = "without any network" if without_network else "with the offline switches only"
     print(f"everything is there (tried {attempt})")
+
+
+def fetch_initial_weights(project: Project, overrides: list[str], online: dict[str, str]) -> None:
+    """Downloads the model of the hub that `init_from` names, if it names one.
+
+    Raises:
+        Failed: it cannot be downloaded.
+    """
+    reference = compose(project, overrides).config.get("init_from")
+    if not str(reference).startswith(SCHEME):
+        return
+    # A process of its own: the library reads its switches when it is imported.
+    command = [sys.executable, "-m", f"{project.package}.lab.machine.hub", str(reference)]
+    done = subprocess.run(command, env=online, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Failed(done.stderr.strip().rpartition("lab: ")[2])
 
 
 def online_environment(project: Project) -> dict[str, str]:

@@ -44,7 +44,7 @@ class Job:
 
 def queue(project: Project | None = None) -> list[Job]:
     """Your runs of this project that are queued or running, newest first."""
-    project = project or Project.find()
+    project = project or Project.of_notebook()
     states = JobStates()
     jobs = [_job_of(Path(directory), states) for directory in run_directories(*run_roots(project))]
     waiting_or_running = [job for job in jobs if job is not None]

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from .. import env
@@ -16,7 +15,10 @@ from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
 from ..project import Project
 from ..record.begin import begin_attempt
+from ..record.each import Inputs
 from ..record.run import Run
+from .job_variables import command_environment
+from .rank_over_files import run_over_files
 
 
 def rank_command(project: Project, args: list[str]) -> int:
@@ -74,10 +76,13 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     Raises:
         Failed: the command does not exist.
     """
+    inputs = Inputs.read(run.dir)
+    if inputs:
+        return run_over_files(project, run, inputs)
     attempt = begin_attempt(run, project, command=command) if rank == 0 else None
     try:
         # this process listens for the signals; one that it ignored would stay ignored in the child
-        process = subprocess.Popen(command, env=command_environment())
+        process = subprocess.Popen(command, env=command_environment(run.dir))
     except OSError as error:
         if attempt:
             attempt.end("failed", exception=error)
@@ -86,18 +91,10 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
         signal.signal(signum, lambda number, frame: process.send_signal(signal.SIGTERM))
     code = process.wait()
     if attempt:
-        attempt.end(status_of_code(code), exit_code=code, signal=-code if code < 0 else None)
+        asks_again = (run.dir / "requeue").exists()
+        status = "interrupted" if asks_again else status_of_code(code)
+        attempt.end(status, exit_code=code, signal=-code if code < 0 else None)
     return code if code >= 0 else 128 - code
-
-
-def command_environment() -> dict[str, str]:
-    """The environment of the job without its run, and with the commands of this Python first."""
-    environment = dict(os.environ)
-    environment.pop(env.RUN_DIR, None)
-    environment.pop(env.ATTEMPT, None)
-    python_dir = Path(sys.executable).parent
-    environment["PATH"] = f"{python_dir}{os.pathsep}{environment.get('PATH', '')}"
-    return environment
 
 
 def status_of_code(code: int) -> str:

@@ -18,12 +18,14 @@ from ..errors import Failed, Refused
 from ..project import Project
 from ..record.bundle import STORE, flush_to_disk
 from ..record.create import RunRequest, create_run
+from ..record.each import Inputs
 from ..record.frozen import freeze_code, unpack_code
 from ..record.run import Run
 from ..record.stretches import Stretch
 from .budget import check_budget
 from .check_frozen import check_frozen, refuse_missing_files
 from .existing_runs import points_to_submit
+from .over_files import OverFiles, plan_over_files
 from .plan import Plan, plan_submission
 from .script import CodeArchive
 from .send import Submitted, send_runs
@@ -51,6 +53,8 @@ def submit(
     *overrides: str,
     project: Project | None = None,
     command: list[str] | None = None,
+    each: str | None = None,
+    per_task: int = 1,
     why: str | None = None,
     batch: bool = True,
     allow: bool = False,
@@ -61,13 +65,20 @@ def submit(
     Args:
         overrides: as on the command line, such as "trial=wide", "seed=0,1,2".
         command: any command to run instead of a training.
+        each: a pattern of files. The command runs for each of them that it has not run for, with the
+            path in place of {}.
+        per_task: files of one task of the array.
         why, batch, allow, yes: see SubmitOptions.
 
     Raises:
         LabError: the settings, the frozen code, the budget or the site forbid it; nothing was sent.
     """
-    plan = plan_submission(project or Project.find(), list(overrides), command)
-    return submit_plan(plan, SubmitOptions(why=why, batch=batch, allow=allow, yes=yes))
+    project = project or Project.of_notebook()
+    options = SubmitOptions(why=why, batch=batch, allow=allow, yes=yes)
+    if each is None:
+        return submit_plan(plan_submission(project, list(overrides), command), options)
+    plan = plan_over_files(project, list(overrides), command, OverFiles([each], per_task))
+    return submit_plan(plan, options) if plan else []
 
 
 def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
@@ -86,7 +97,11 @@ def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
     with unpacked(plan, code, plan.runs / STORE) as frozen:
         check_points(plan, code, frozen, options.batch)
         archive = pack_code(plan.runs, code, frozen)
-    runs = [record_run(plan, point, codes[point.trial], options) for point in plan.points]
+    inputs = plan.inputs or [None] * len(plan.points)
+    runs = [
+        record_run(plan, point, codes[point.trial], options, inputs=inputs_of_run)
+        for point, inputs_of_run in zip(plan.points, inputs, strict=True)
+    ]
     return send_runs(plan, runs, archive)
 
 
@@ -202,6 +217,7 @@ def record_run(
     code: dict[str, Any],
     options: SubmitOptions,
     parent: str | None = None,
+    inputs: Inputs | None = None,
 ) -> Run:
     """Makes the run directory with its record; from now on the run has its id."""
     checkpoints = point.config.paths.checkpoints
@@ -213,6 +229,7 @@ def record_run(
         seed=point.config.seed,
         why=options.why,
         parent=parent,
+        inputs=inputs,
         allow=options.allow,
         max_file_mb=point.config.record.max_file_mb,
         env_vars=tuple(point.config.record.get("env_vars", ())),

@@ -15,6 +15,7 @@ from ..project import Project
 from ..record.bundle import STORE
 from .job_size import format_hms
 from .local import scheduler_of
+from .over_files import OverFiles, plan_over_files
 from .plan import Plan, plan_submission
 from .script import CodeArchive, render_script, script_path
 from .send import Submitted
@@ -26,18 +27,32 @@ MAX_PRINTED = 10  # runs of an array
 def submit_command(project: Project, args: list[str]) -> None:
     settings, command = split_command(args)
     chosen = parse_arguments(settings)
-    plan = plan_submission(project, chosen.overrides, command)
-    if chosen.dry_run:
+    plan = plan_of_arguments(project, chosen, command)
+    if plan and chosen.dry_run:
         print(dry_run(plan))
         return
     options = SubmitOptions(
         why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes
     )
-    submitted = submit_plan(plan, options)
+    submitted = submit_plan(plan, options) if plan else []
     if chosen.json:
         print(json_of(submitted))
     else:
         print_submitted(plan, submitted)
+
+
+def plan_of_arguments(
+    project: Project, chosen: argparse.Namespace, command: list[str] | None
+) -> Plan | None:
+    """The plan of what was typed; None when all files of --each are done.
+
+    Raises:
+        LabError: as `plan_submission`.
+    """
+    if chosen.each:
+        over_files = OverFiles(chosen.each, chosen.per_task)
+        return plan_over_files(project, chosen.overrides, command, over_files)
+    return plan_submission(project, chosen.overrides, command)
 
 
 def split_command(args: list[str]) -> tuple[list[str], list[str] | None]:
@@ -63,7 +78,17 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
         "Freezes the code, writes a job script, sends it and returns."
         " Lists (seed=0,1,2) make one job array with a run for each point;"
         " the same list again submits only the runs that are missing."
-        " `lab submit … -- COMMAND` freezes the code and sends any command.",
+        " `lab submit … -- COMMAND` freezes the code and sends any command;"
+        " with --each it runs for each file that it has not run for.",
+    )
+    parser.add_argument(
+        "--each",
+        action="append",
+        metavar="'PATTERN'",
+        help="run the command after -- for each file, with its path in place of {}",
+    )
+    parser.add_argument(
+        "--per-task", type=int, default=1, metavar="K", help="files of one task (1)"
     )
     parser.add_argument("--why", metavar="TEXT", help="what this run is for; kept in its record")
     parser.add_argument(
@@ -111,7 +136,7 @@ def format_size(plan: Plan) -> str:
     return f"{n_runs} x [{one_job}], {n_runs * request.gpu_hours:,.1f} GPU-hours"
 
 
-def print_submitted(plan: Plan, submitted: list[Submitted]) -> None:
+def print_submitted(plan: Plan | None, submitted: list[Submitted]) -> None:
     """Prints job, run and log of each run, and when the first is expected to start."""
     if not submitted:
         return

@@ -13,7 +13,11 @@ from ..project import LAB, read_yaml
 from .check_target import check_target, is_target
 from .check_type import check_type
 
-OPEN = ("callbacks", "log.bounds")  # sections of the machinery whose keys are the user's names
+OPEN = (
+    "callbacks",
+    "init.prefix",
+    "log.bounds",
+)  # sections of the machinery whose keys are the user's names
 SIMILAR = 0.8  # ratio of difflib from which two names count as the same word
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import OmegaConf
 
-from .check import NewKeys, Source, check_keys, dotted_keys, unknown_setting
+from .check import OPEN, NewKeys, Source, check_keys, dotted_keys, unknown_setting
 from .check_target import absolute_target, argument_names, is_target
 
 
@@ -45,7 +45,9 @@ def check_typed(override: Override, values: dict[str, Any], source: Source) -> s
     if override.type is not OverrideType.CHANGE:
         source = replace(source, new_keys=NewKeys.OWN)
     check_keys(_nested(parts, _plain(override.value())), values, source)
-    if is_new and override.type is OverrideType.CHANGE and _needs_no_plus(section, source):
+    takes_new_keys = key in OPEN  # as init.prefix={encoder.: backbone.}
+    takes_new_keys |= is_new and _needs_no_plus(section, source)
+    if takes_new_keys and override.type is OverrideType.CHANGE:
         return f"++{override.input_line}"
     return override.input_line
 

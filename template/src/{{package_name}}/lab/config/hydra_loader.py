@@ -27,7 +27,8 @@ from hydra.plugins.config_source import ConfigResult
 from hydra.version import VersionBase, setbase
 from omegaconf import OmegaConf
 
-from ..project import LAB, PACKAGE, Project
+from ..project import LAB, PACKAGE, Project, new_names
+from .renamed import with_new_keys, with_new_options
 
 PRIMARY = "config"  # conf/config.yaml
 # Resolvers and structured configs of the project, where it has any
@@ -35,7 +36,10 @@ REGISTER = LAB.parent / "conf/register.py"
 
 
 class ReadOnce(ConfigRepository):
-    """Finds and reads files for Hydra, each once for both passes: the defaults list and the values."""
+    """Finds and reads files for Hydra, each once for both passes: the defaults list and the values.
+
+    Settings and options with an old name get the new one here, so that Hydra sees no other.
+    """
 
     def __init__(self, config_search_path: Any) -> None:
         super().__init__(config_search_path)
@@ -46,8 +50,33 @@ class ReadOnce(ConfigRepository):
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         if config_path not in self.results:
-            self.results[config_path] = super().load_config(config_path)
+            result = super().load_config(config_path)
+            self.results[config_path] = result and with_new_names(config_path, result)
         return self.results[config_path]
+
+
+def with_new_names(config_path: str, result: ConfigResult) -> ConfigResult:
+    """What was read of a file of the user's, by the names that conf/renamed.yaml gives."""
+    settings = new_names("settings")
+    of_lab = result.path == f"file://{LAB / 'conf'}"
+    if of_lab or config_path.startswith("hydra") or not (settings or new_names("options")):
+        return result
+    group = config_path.rpartition("/")[0]
+    package = (result.header or {}).get("package") or group.replace("/", ".")
+    prefix = "" if package == "_global_" or group.startswith("trial") else f"{package}."
+    file = Path(result.path.removeprefix("file://"), f"{config_path}.yaml")
+    file = Path(result.provider) if group.startswith("trial") else file
+    root = LAB.parents[2]
+    source = str(file.relative_to(root) if file.is_relative_to(root) else file)
+    values = OmegaConf.to_container(result.config, resolve=False)
+    if isinstance(values, dict):
+        values = with_new_keys(values, prefix.lstrip("."), source, settings)
+    defaults = result.defaults_list
+    return replace(
+        result,
+        config=OmegaConf.create(values),
+        defaults_list=defaults and with_new_options(defaults, group, source),
+    )
 
 
 @contextmanager

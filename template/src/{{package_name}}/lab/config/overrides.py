@@ -11,6 +11,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from ..errors import LabError
+from .renamed import with_new_setting
 from .typed_advice import advice_for_option, advice_for_word
 
 SOURCE = "command line"
@@ -25,6 +26,7 @@ def parse_overrides(arguments: list[str], one_run: bool = True) -> list[Override
     parser = OverridesParser.create()
     overrides = []
     for argument in arguments:
+        argument = with_new_setting(argument, SOURCE)
         try:
             override = parser.parse_override(argument)
         except HydraException as error:

@@ -10,19 +10,27 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
-from ..project import Project
+from ..project import Project, new_names
 from .check import check_type, dotted_keys
 from .compose import Composition
 from .overrides import SOURCE, parse_overrides
+from .renamed import with_new_keys
 from .resolve import load_dotenv, resolve
 
 # sections that say where and how a run runs, not what it computes
-PLACE = ("job", "site", "paths")
+PLACE = ("job", "site", "paths", "sweep")
 
 
 def read_recorded(path: Path) -> DictConfig:
-    """config.yaml of a run or an attempt, as recorded: values of .env are still ${oc.env:NAME}."""
-    return OmegaConf.load(path)
+    """config.yaml of a run or an attempt: values of .env are still ${oc.env:NAME}.
+
+    Settings have today's names, where a release has renamed them since.
+    """
+    config = OmegaConf.load(path)
+    if not new_names("settings"):
+        return config
+    values = OmegaConf.to_container(config, resolve=False)
+    return OmegaConf.create(with_new_keys(values, "", None, new_names("settings")))
 
 
 def run_identity(text: str) -> str:

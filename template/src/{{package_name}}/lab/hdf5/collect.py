@@ -4,7 +4,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
@@ -38,38 +38,92 @@ def collect_fields(
         DataFileError: samples that differ in fields, type or shape, or no space for them in
             `directory`.
     """
-    collected: dict[str, _CollectedField] = {}
-    with ExitStack() as stack:
+    with Collector(path, directory) as collector:
         for i, sample in enumerate(samples):
-            where = f"{path}: sample {sample.get('key', i)}"
             values = {
                 name: np.asarray(value) for name, value in sample.items() if name not in NOT_FIELDS
             }
-            with explain_write_errors(path):
-                if i == 0:
-                    for name, value in values.items():
-                        check_name(f"{where}: field {name!r}", name)  # it becomes a file's name
-                        file = stack.enter_context(open(directory / name, "wb", BLOCK_BYTES))
-                        collected[name] = _CollectedField(file, value)
-                if values.keys() != collected.keys():
-                    raise DataFileError(
-                        f"{where} has the fields {[*values]}, others have {[*collected]}."
-                    )
-                for name, value in values.items():
-                    collected[name].append(f"{where}: {name!r}", value)
+            collector.add(f"{path}: sample {sample.get('key', i)}", values)
             on_sample(sample)
-        with explain_write_errors(path):
-            stack.close()
-    return {name: field.mapped(name in ragged) for name, field in collected.items()}
+    return collector.fields(ragged)
+
+
+class Collector:
+    """Writes each field of samples that come bit by bit into a file of `directory`; a context manager.
+
+    Args:
+        path: the data file they are for, to name it in errors.
+    """
+
+    def __init__(self, path: Path, directory: Path) -> None:
+        self.path = path
+        self.directory = directory
+        self._files = ExitStack()
+        self._collected: dict[str, _CollectedField] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with explain_write_errors(self.path):
+            self._files.close()
+
+    def add(self, where: str, values: Mapping[str, np.ndarray]) -> None:
+        """Takes the values of one sample.
+
+        Raises:
+            DataFileError: other fields, another type or shape than the first sample; `where` names
+                the sample.
+        """
+        self._begin(where, values, lambda value: value.shape)
+        with explain_write_errors(self.path):
+            for name, value in values.items():
+                self._collected[name].append(f"{where}: {name!r}", value)
+
+    def add_batch(self, where: str, values: Mapping[str, np.ndarray | list[np.ndarray]]) -> None:
+        """Takes the values of several samples: each an array (B, ...), or a list of B arrays.
+
+        Raises:
+            DataFileError: as `add`.
+        """
+        self._begin(where, values, lambda value: np.shape(value[0]))
+        with explain_write_errors(self.path):
+            for name, value in values.items():
+                if isinstance(value, list):
+                    for item in value:
+                        self._collected[name].append(f"{where}: {name!r}", item)
+                else:
+                    self._collected[name].extend(f"{where}: {name!r}", value)
+
+    def fields(self, ragged: Collection[str] = ()) -> dict[str, Field]:
+        """The fields as memory maps, once all files are closed."""
+        return {name: field.mapped(name in ragged) for name, field in self._collected.items()}
+
+    def _begin(
+        self, where: str, values: Mapping[str, Any], shape_of: Callable[[Any], tuple[int, ...]]
+    ) -> None:
+        """Opens a file for each field of the first sample, and compares the others with it."""
+        if not self._collected:
+            for name, value in values.items():
+                check_name(f"{where}: field {name!r}", name)  # it becomes a file's name
+                first = value[0] if isinstance(value, list) else value
+                with explain_write_errors(self.path):
+                    file = open(self.directory / name, "wb", BLOCK_BYTES)  # noqa: SIM115
+                    self._files.enter_context(file)
+                self._collected[name] = _CollectedField(file, first.dtype, shape_of(value))
+        if values.keys() != self._collected.keys():
+            raise DataFileError(
+                f"{where} has the fields {[*values]}, others have {[*self._collected]}."
+            )
 
 
 class _CollectedField:
-    """One field of the samples so far, in `file`; all have the type and shape of the `first`."""
+    """One field of the samples so far, in `file`; all have the type and shape of the first."""
 
-    def __init__(self, file: BinaryIO, first: np.ndarray) -> None:
+    def __init__(self, file: BinaryIO, dtype: np.dtype, shape: tuple[int, ...]) -> None:
         self.file = file
-        self.dtype = first.dtype
-        self.shape = first.shape
+        self.dtype = dtype
+        self.shape = shape
         self.lengths: list[int] = []
 
     def append(self, where: str, value: np.ndarray) -> None:
@@ -78,17 +132,35 @@ class _CollectedField:
         Raises:
             DataFileError: another type or shape than the first; `where` names the sample.
         """
-        found = f"{where} is {value.dtype} {list(value.shape)}"
-        expected = f"{self.dtype} {list(self.shape)} as the first"
-        if value.dtype.kind not in "biufc":
-            raise DataFileError(f"{found}. Convert it to numbers.")
-        if value.dtype != self.dtype:
-            raise DataFileError(f"{found}, expected {expected}. Convert all to one type.")
-        one_dimensional = value.ndim == len(self.shape) == 1
-        if value.shape != self.shape and not one_dimensional:
-            raise DataFileError(f"{found}, expected {expected}. {_advice(value)}")
+        self._check(where, value, value.dtype, value.shape)
         self.lengths.append(value.size)
-        self.file.write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+        self._write(value)
+
+    def extend(self, where: str, values: np.ndarray) -> None:
+        """Writes the values (B, ...) of several samples.
+
+        Raises:
+            DataFileError: as `append`.
+        """
+        self._check(where, values, values.dtype, values.shape[1:])
+        self.lengths += [values[0].size] * len(values)
+        self._write(values)
+
+    def _write(self, values: np.ndarray) -> None:
+        self.file.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+
+    def _check(
+        self, where: str, value: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]
+    ) -> None:
+        found = f"{where} is {dtype} {list(shape)}"
+        expected = f"{self.dtype} {list(self.shape)} as the first"
+        if dtype.kind not in "biufc":
+            raise DataFileError(f"{found}. Convert it to numbers.")
+        if dtype != self.dtype:
+            raise DataFileError(f"{found}, expected {expected}. Convert all to one type.")
+        one_dimensional = len(shape) == len(self.shape) == 1
+        if shape != self.shape and not one_dimensional:
+            raise DataFileError(f"{found}, expected {expected}. {_advice(value)}")
 
     def mapped(self, ragged: bool) -> Field:
         lengths = np.array(self.lengths)

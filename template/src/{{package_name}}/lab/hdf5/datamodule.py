@@ -84,6 +84,7 @@ class H5DataModule(L.LightningDataModule):
         if unread:
             raise LabError(f"data.scale names {unread}, expected some of data.fields: {fields}.")
         self.loaders: dict[str, Loader] = {}
+        self.predict_split = "test"  # what `predict_dataloader` gives; "all": every sample
 
     @classmethod
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
@@ -151,7 +152,8 @@ class H5DataModule(L.LightningDataModule):
     def test_dataloader(self) -> Loader | list:
         return self.loader("test") if "test" in self.layout.splits else []
 
-    predict_dataloader = test_dataloader
+    def predict_dataloader(self) -> Loader:
+        return self.loader(self.predict_split)
 
     def loader(self, split: str, shuffle: bool = False) -> Loader:
         """This rank's part of `split`; a shuffled loader crops at random and applies `transform`.

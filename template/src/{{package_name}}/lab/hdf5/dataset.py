@@ -17,6 +17,7 @@ from .file_layout import Layout, read_layout
 from .order import Batch
 
 Tensors = tuple[torch.Tensor, ...]
+ALL = "all"  # the name for every sample of a file, in its order, unless a split has it
 Transform = Callable[[Tensors, np.random.Generator], Tensors]
 
 
@@ -31,7 +32,7 @@ class H5Dataset(PickledWithoutMaps, Dataset):
     Args:
         path: a file that `write_data_file` or `lab data pack` made, or the `Layout` of one that was
             opened already.
-        split: its name.
+        split: its name, or `all`.
         fields: what to read. A ragged field `wav` also offers `wav_lengths` (int64): valid values
             of each sample.
         shapes: of ragged fields. An int crops or pads with zeros to that many values; (height,
@@ -66,12 +67,15 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         self.split = split
         self.fields = tuple(fields)
         self.transform = transform
-        self.n = self.layout.split(split).n_rows
+        self.is_whole = split == ALL and ALL not in self.layout.splits
+        self.n = self.layout.n_samples if self.is_whole else self.layout.split(split).n_rows
         self.readers = [build_reader(self.layout, name, shapes, crop) for name in self.fields]
 
     @cached_property
     def rows(self) -> np.ndarray:
         """(n,) int64, where the samples of the split lie in the file; mapped once a process."""
+        if self.is_whole:
+            return np.arange(self.n)
         return self.layout.map(self.layout.split(self.split))
 
     def __len__(self) -> int:

@@ -15,7 +15,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from . import conflicts, imports, large_files, private_keys, style, template_files, tokens
+from . import (
+    conflicts,
+    deleted_trials,
+    imports,
+    large_files,
+    private_keys,
+    style,
+    template_files,
+    tokens,
+)
 
 # In this order; the first one alone when it fails, since no other tool can read such a file.
 CHECKS: dict[str, Callable[[list[str]], int]] = {
@@ -25,6 +34,7 @@ CHECKS: dict[str, Callable[[list[str]], int]] = {
     "private-keys": private_keys.main,
     "tokens": tokens.main,
     "imports": imports.main,
+    "deleted-trials": deleted_trials.main,
     "template-files": template_files.main,
 }
 

@@ -16,6 +16,7 @@ from .differences import list_differences
 from .index import read_row
 from .metrics_file import ROW_KEYS, read_metrics
 from .outcome import deciding_attempt
+from .recorded_weights import recorded_weights
 from .run import Run
 from .stretches import stretches_of
 from .weights import WeightsVerdict, compare_weights
@@ -24,6 +25,7 @@ TOLERANCE = 1e-3  # relative; what another number of threads or another GPU may 
 MAX_REASONS = 5  # in the message about runs that are not comparable
 # Sections of the configuration that change no number.
 NO_RESULT = {"paths", "site", "job", "logger", "log", "record", "checkpoint", "profile", "budget"}
+NO_RESULT |= {"init_from"}  # the hash of the weights is compared instead
 # Settings of the data that say where it lies; its hash is compared instead.
 DATA_PLACES = ("path", "search", "stage", "pack")
 # Metrics that no repetition has again: ours, and those of Lightning's monitors of speed.
@@ -110,6 +112,10 @@ def find_obstacles(a: Run, b: Run) -> list[str]:
     hash_b = b.data.get("sha256")
     if hash_a and hash_b and hash_a != hash_b:
         obstacles.append(f"the data differs: {hash_a} -> {hash_b}")
+    weights_a, weights_b = (recorded_weights(run) or {} for run in (a, b))
+    if weights_a.get("sha256") != weights_b.get("sha256"):
+        names = [weights.get("source", "random weights") for weights in (weights_a, weights_b)]
+        obstacles.append(f"they started from other weights: {names[0]} -> {names[1]}")
     left_out = metrics_of_other_steps(a, b)
     if not obstacles and not final_metrics(a, left_out).keys() & final_metrics(b, left_out).keys():
         obstacles.append("they have no metric in common")

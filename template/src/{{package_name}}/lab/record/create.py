@@ -23,15 +23,17 @@ from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project, read_yaml
 from .atomic import sha256, write_file
 from .bundle import STORE, link_bundles
+from .each import INPUTS, Inputs
 from .environment import read_environment
 from .frozen import check_frozen_directory, freeze_code
 from .index import read_rows
+from .initial_weights import ASKS, resolve_weights, yaml_with_source
 from .order import next_order_unix_ms, order_of
 from .packages import installed_packages
 from .process import process_facts, user
 from .roots import record_root
 from .run import SCHEMA, Run
-from .schema import Code, RunRecord
+from .schema import Code, InitialWeights, RunRecord
 from .seal import write_sealed
 from .settings import settings_of_yaml
 from .snapshot import format_code
@@ -58,6 +60,8 @@ class RunRequest:
     checkpoints: Path | None = None  # root for checkpoints that shall not lie in the run directory
     code: Code | None = None  # what `freeze_code` returned, when that was done before
     job: dict[str, Any] | None = None  # of a run that is submitted
+    inputs: Inputs | None = None  # of a command over files
+    init_from: InitialWeights | None = None  # what `create_run` found for `init_from`
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,11 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
 
     Raises:
         Refused: the code cannot be recorded whole, or something looks like a token.
+        LabError: there are no such weights as `init_from` names.
         OSError: the disk is full or read-only; nothing of the run is left.
     """
     check_frozen_directory()
+    request = fix_weights(request, project)
     request = hide_in_request(request)
     if not request.allow:
         refuse_tokens_in_request(request)
@@ -109,6 +115,17 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
         shutil.rmtree(directory.staging, ignore_errors=True)
         raise
     return Run(directory.final, record, code)
+
+
+def fix_weights(request: RunRequest, project: Project) -> RunRequest:
+    """The request with an `init_from` that means the same for ever, and what it names now."""
+    if not ASKS.search(request.config_yaml):
+        return request
+    reference = str(settings_of_yaml(request.config_yaml)["init_from"])
+    # A job may wait for the run that makes them.
+    weights = resolve_weights(reference, project, may_come=request.job is not None)
+    config_yaml = yaml_with_source(request.config_yaml, weights["source"])
+    return replace(request, config_yaml=config_yaml, init_from=weights)
 
 
 def hide_in_request(request: RunRequest) -> RunRequest:
@@ -173,7 +190,9 @@ def create_run_dir(folder: Path) -> RunDirectory:
 
 
 def write_run_files(staging: Path, request: RunRequest, packages: list[str]) -> None:
-    """Writes config.yaml, overrides.txt and env.txt."""
+    """Writes config.yaml, overrides.txt, env.txt and, for a command over files, inputs.json."""
+    if request.inputs:
+        write_file(staging / INPUTS, request.inputs.text())
     write_file(staging / "config.yaml", request.config_yaml)
     write_file(staging / "overrides.txt", "".join(f"{line}\n" for line in request.overrides))
     write_file(staging / "env.txt", "".join(f"{line}\n" for line in packages))
@@ -212,6 +231,8 @@ def build_record(
         "env": read_environment(project.root, packages, request.env_vars, request.package_files),
         "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
     }
+    if request.init_from is not None:
+        record["init_from"] = request.init_from
     if request.job is not None:
         record["job"] = request.job
     return record

@@ -36,10 +36,12 @@ def format_both(old: Any, new: Any) -> tuple[str, str]:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A nested dict as `{"a.b": leaf}`. An empty dict is a leaf."""
+    """A nested dict as `{"a.b": leaf}`. An empty dict is a leaf, and so is one with dots in its keys
+    (init.prefix), which would be read as further keys.
+    """
     leaves: dict[str, Any] = {}
     for key, value in tree.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict) and value and "." not in "".join(value):
             leaves |= flatten(value, f"{prefix}{key}.")
         else:
             leaves[f"{prefix}{key}"] = value

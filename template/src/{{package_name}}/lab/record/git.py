@@ -106,6 +106,25 @@ class Git:
             raise GitFailed(f"git {arguments[0]} in {self.directory}: {reason}")
         return done.stdout.removesuffix("\n")
 
+    def content(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """What git prints, byte for byte.
+
+        Raises:
+            GitFailed: git failed.
+        """
+        settings = [word for setting in SETTINGS for word in ("-c", setting)]
+        done = subprocess.run(
+            ["git", *settings, *arguments],
+            cwd=self.directory,
+            env=inherited_environment() | VARIABLES | self.variables,
+            input=stdin,
+            capture_output=True,
+        )
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip()
+            raise GitFailed(f"git {arguments[0]} in {self.directory}: {reason}")
+        return done.stdout
+
     def paths(self, *arguments: str) -> list[str]:
         """The NUL-separated list that git prints."""
         return [path for path in self(*arguments).split("\0") if path]

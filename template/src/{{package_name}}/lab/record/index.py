@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..config.gone_trials import current_names, gone_trials
+from ..project import LAB
 from .atomic import read_json
 from .attempt_files import read_attempts
 from .changes import list_changes
@@ -28,7 +30,10 @@ OPTIONAL = (
     "who",
     "why",
     "parent",
+    "init_from",
     "seed",
+    "commit",
+    "trial_tree",
     "exception",
     "attempt_status",
     "device",
@@ -47,6 +52,7 @@ TYPES: dict[str, Any] = {  # of the values that lists sort, add or format
     "who": str | None,
     "why": str | None,
     "parent": str | None,
+    "init_from": dict | None,
     "exception": str | None,
     "renamed_from": str | None,
     "seconds": int | float | None,
@@ -103,7 +109,18 @@ def read_rows(roots: Sequence[Path], job_state_of: JobStateOf | None = None) -> 
         else:
             rows += read_through_cache(root, directories, read)
     mark_copies(rows)
+    name_renamed_trials(rows)
     return sorted(rows, key=order_of, reverse=True)
+
+
+def name_renamed_trials(rows: list[Row]) -> None:
+    """Gives the runs of a renamed trial its name of today; their records keep the old one."""
+    names = current_names(gone_trials(), LAB.parent / "trials")
+    if not names:
+        return
+    for row in rows:
+        trial, slash, variant = row["trial"].partition("/")
+        row["trial"] = names.get(trial, trial) + slash + variant
 
 
 def mark_copies(rows: list[Row]) -> None:
@@ -154,6 +171,9 @@ def build_row(folder: Path, summary: Summary) -> Row:
     row |= {key: value for key, value in summary.items() if key not in UNLISTED}
     is_renamed = summary.get("run_id") not in (None, folder.name)
     row["renamed_from"] = summary["run_id"] if is_renamed else None
+    code = summary.get("code") or {}
+    row["commit"] = code.get("commit")
+    row["trial_tree"] = code.get("trial_tree")
     row["run_id"] = folder.name
     row["run_dir"] = str(folder)
     row["is_copied"] = False  # until all runs are known

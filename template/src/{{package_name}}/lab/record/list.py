@@ -27,7 +27,17 @@ from .settings import differing_settings, value_of
 from .status import JobStateOf
 
 PUBLIC = ("run_id", "trial", "status", "created", "run_dir", "metrics")
-CSV_COLUMNS = ("run_id", "trial", "status", "created", "run_dir", "seed", "who", "seconds")
+CSV_COLUMNS = (
+    "run_id",
+    "trial",
+    "status",
+    "created",
+    "run_dir",
+    "seed",
+    "who",
+    "seconds",
+    "gpu_seconds",
+)
 SORTED_BY = ("created", "seconds", "trial", "status")
 COLOURS = {
     "finished": 32,

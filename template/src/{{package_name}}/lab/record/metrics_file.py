@@ -11,6 +11,7 @@ from .atomic import number
 from .json_lines import JsonLines, parse_line, raw_lines, read_lines
 
 ROW_KEYS = {"step", "epoch", "attempt", "time_unix_s"}  # the keys of a line that are no metrics
+NO_RESULTS = ("train/lr", "train/grad_norm")  # how names begin that say nothing about the model
 
 
 class MetricsLog(JsonLines):
@@ -49,6 +50,8 @@ def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
 def last_metrics(run_dir: Path) -> dict[str, float]:
     """The newest value of each metric, that is the one furthest down in the file.
 
+    Without NO_RESULTS: the final learning rate is no result of a run.
+
     A line is parsed only when it has a combination of keys that no later line has. So a file of
     200,000 rows takes a quarter of a second.
     """
@@ -64,7 +67,11 @@ def last_metrics(run_dir: Path) -> dict[str, float]:
             rows.append(row)
     metrics = {}
     for row in reversed(rows):
-        metrics |= {name: number(value) for name, value in row.items() if name not in ROW_KEYS}
+        metrics |= {
+            name: number(value)
+            for name, value in row.items()
+            if name not in ROW_KEYS and not name.startswith(NO_RESULTS)
+        }
     return metrics
 
 

@@ -49,6 +49,7 @@ class Protection:
         pages = self.trials.glob("*/*.md")
         text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in pages)
         parents = {parent for row in self.rows for parent in self.parents_of(row)}
+        parents |= {row["init_from"]["run"] for row in self.rows if row["init_from"]}
         needed = set()
         for row in self.rows:
             is_open = row["status"] in ("queued", "running")

@@ -82,8 +82,13 @@ def delete_runs(directories: list[Path], project: Project) -> None:
         delete_run(directory)
     for root in roots:
         delete_leftovers(root)
+    delete_unused_code(commits, project, roots)
+
+
+def delete_unused_code(commits: set[str], project: Project, roots: list[Path]) -> None:
+    """Deletes the bundles and refs of those commits that no run has."""
     for directory in run_directories(*roots):
-        commits -= commits_of(Path(directory))
+        commits = commits - commits_of(Path(directory))
     git = Git(project.root)
     for commit in commits:
         for root in roots:

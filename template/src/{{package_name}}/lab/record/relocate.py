@@ -13,10 +13,10 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from .. import env
-from ..config.recorded import read_recorded
 from ..project import Paths, Project
 from .attempt_files import read_attempts
 from .recorded_data import find_recorded_data
+from .recorded_weights import find_recorded_weights, places_of, recorded_weights
 from .run import Run
 
 
@@ -24,9 +24,10 @@ def config_here(project: Project, original: Run, file: Path) -> str:
     """The configuration in `file`, which `original` recorded, as YAML with this project's paths.
 
     Raises:
-        NotComparable: the recorded data are not here.
+        NotComparable: the recorded data, or the weights to start from, are not here.
     """
-    sections = OmegaConf.to_container(read_recorded(file), resolve=False)
+    # the names as recorded: the repetition runs the recorded code
+    sections = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
     old_paths = sections.get("paths") or {}
     moves = list_moves(project, old_paths, old_root(original))
     here = moved(sections, moves, old_paths.get("data"), texts(project.paths.data))
@@ -37,6 +38,7 @@ def config_here(project: Project, original: Run, file: Path) -> str:
         "scratch": text_or_none(project.paths.scratch),
     }
     place_data(project, original, here)
+    place_weights(project, original, here)
     return OmegaConf.to_yaml(OmegaConf.create(here))
 
 
@@ -84,6 +86,16 @@ def place_data(project: Project, original: Run, sections: dict[str, Any]) -> Non
     found = next((place for place in places if place.exists()), None)
     if found is None or not found.samefile(file):
         data["path"] = str(file)
+
+
+def place_weights(project: Project, original: Run, sections: dict[str, Any]) -> None:
+    """Has `init_from` name the recorded weights, wherever they lie now."""
+    recorded = recorded_weights(original)
+    if recorded is None:
+        return
+    file = find_recorded_weights(original, project)
+    if file != places_of(recorded, project)[0]:
+        sections["init_from"] = str(file)
 
 
 def texts(paths: list[Path]) -> list[str]:

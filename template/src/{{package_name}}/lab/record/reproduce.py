@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`lab runs reproduce`: runs the frozen code of a run again, as a new run."""
+"""`lab runs reproduce`: runs the frozen code of a run again, as a new run; --today: today's code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import env
 from ..errors import Failed, LabError, NotComparable
-from ..project import Project, read_yaml
+from ..project import LAB, Project, read_yaml
 from .atomic import write_file
 from .attempt_files import last_attempt
 from .bundle import STORE, store_bundles
@@ -47,12 +47,18 @@ def reproduce_command(project: Project, args: list[str]) -> int:
         help="compare the results: exit code 0, 1 differs, 3 not comparable",
     )
     parser.add_argument(
+        "--today",
+        action="store_true",
+        help="the recorded settings with the code of today: does moved code give the same?",
+    )
+    parser.add_argument(
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
     original = find_run(run_roots(project), options.run)
     print_environment_differences(original, project)
-    repeated = run_again(project, original)
+    repeat = run_with_code_of_today if options.today else run_again
+    repeated = repeat(project, original)
     print(f"{original.id} was run again as {repeated.id}")
     return compare_results(original, repeated, options.tolerance) if options.check else 0
 
@@ -75,12 +81,7 @@ def run_again(project: Project, original: Run) -> Run:
         Failed: the training failed.
         NotComparable: the data is not as recorded.
     """
-    stretches = stretches_of(original)
-    if "command" in stretches[0].attempt.start:
-        raise LabError(
-            f"{original.id} ran a command, not a training. "
-            "Submit the command again: lab submit … -- COMMAND"
-        )
+    stretches = trained_stretches(original)
     repeated = None
     for stretch in stretches:
         if len(stretches) > 1:
@@ -90,6 +91,50 @@ def run_again(project: Project, original: Run) -> Run:
         require_end(original, stretch, repeated)
     refuse_other_data(original, repeated)
     return repeated
+
+
+def run_with_code_of_today(project: Project, original: Run) -> Run:
+    """Trains in one go with the settings that made the result of `original`, and the live code.
+
+    Returns:
+        The new run, whose parent is `original`.
+
+    Raises:
+        LabError: the run was a command.
+        Failed: the training failed.
+        NotComparable: the data is not as recorded.
+    """
+    stretch = trained_stretches(original)[-1]
+    variables = variables_of_attempt(stretch)
+    variables["PYTHONPATH"] = os.pathsep.join(
+        [str(LAB.parents[1]), *env.paths_outside(project.root)]
+    )
+    with tempfile.TemporaryDirectory(prefix="lab-today-") as temporary:
+        config = Path(temporary) / "config.yaml"
+        write_file(config, config_here(project, original, stretch.config))
+        before = set(run_directories(project.paths.runs))
+        command = [sys.executable, "-m", f"{project.package}.lab", "train"]
+        command += ["--parent", original.id, "--config", str(config)]
+        subprocess.run(command, cwd=project.root, env=variables)
+    repeated = new_repetition(project, original, before)
+    require_end(original, stretch, repeated)
+    refuse_other_data(original, repeated)
+    return repeated
+
+
+def trained_stretches(original: Run) -> list[Stretch]:
+    """The stretches of a training.
+
+    Raises:
+        LabError: the run was a command.
+    """
+    stretches = stretches_of(original)
+    if "command" in stretches[0].attempt.start:
+        raise LabError(
+            f"{original.id} ran a command, not a training. "
+            "Submit the command again: lab submit … -- COMMAND"
+        )
+    return stretches
 
 
 def where_it_ends(stretch: Stretch) -> str:
@@ -120,7 +165,16 @@ def run_stretch(project: Project, original: Run, stretch: Stretch, repeated: Run
         before = set(run_directories(project.paths.runs))
         words = ["train", "--parent", original.id, "--config", str(config)]
         run_frozen(project, stretch, code, words)
-        new = set(run_directories(project.paths.runs)) - before
+    return new_repetition(project, original, before)
+
+
+def new_repetition(project: Project, original: Run, before: set[str]) -> Run:
+    """The run that repeats `original` and has no directory in `before`.
+
+    Raises:
+        Failed: there is none.
+    """
+    new = set(run_directories(project.paths.runs)) - before
     runs = [Run.open(Path(directory)) for directory in new]
     of_original = [run for run in runs if run.record["parent"] == original.id]
     if not of_original:
@@ -158,6 +212,16 @@ def working_directory(stretch: Stretch, code: Path) -> Path:
 
 
 def variables_of(project: Project, stretch: Stretch, code: Path) -> dict[str, str]:
+    """The variables with which the frozen code in `code` repeats a stretch."""
+    variables = variables_of_attempt(stretch)
+    if stretch.stop_step is not None:
+        variables[env.STOP_STEP] = str(stretch.stop_step)
+    commit, prefix = stretch.code["commit"], stretch.code["prefix"]
+    outside = env.paths_outside(project.root)
+    return variables | env.frozen_environment(code, prefix, project.root, commit, outside)
+
+
+def variables_of_attempt(stretch: Stretch) -> dict[str, str]:
     """This environment with the variables of the attempt that change numbers."""
     patterns = repeated_patterns(stretch)
     variables = {name: value for name, value in os.environ.items() if not matches(name, patterns)}
@@ -168,11 +232,7 @@ def variables_of(project: Project, stretch: Stretch, code: Path) -> dict[str, st
     # The new run is not part of the run in which this command may have been started.
     for name in (env.RUN_DIR, env.ATTEMPT, env.STOP_STEP):
         variables.pop(name, None)
-    if stretch.stop_step is not None:
-        variables[env.STOP_STEP] = str(stretch.stop_step)
-    commit, prefix = stretch.code["commit"], stretch.code["prefix"]
-    outside = env.paths_outside(project.root)
-    return variables | env.frozen_environment(code, prefix, project.root, commit, outside)
+    return variables
 
 
 def repeated_variables(stretch: Stretch) -> dict[str, str]:

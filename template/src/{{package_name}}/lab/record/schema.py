@@ -60,6 +60,24 @@ class Code(TypedDict, total=False):
     note: str  # of a submodule
 
 
+class InitialWeights(TypedDict, total=False):
+    """The weights that a run starts from: `init_from` in run.json and in the start.json of an attempt
+    that loaded them, which alone has the last five keys.
+    """
+
+    source: str  # RUN_ID:CHECKPOINT, an absolute path, or hf:ORG/MODEL@COMMIT:FILE
+    path: str  # of the file
+    run: str | None  # id of the run that made them
+    checkpoint: str | None
+    size_bytes: int | None
+    sha256: str | None  # None: the run that makes them had not ended when this run was recorded
+    n_loaded: int
+    n_tensors: int  # of the task
+    missing: list[str]  # names of the task that the file lacks
+    unused: list[str]  # names of the file that the task lacks
+    skipped: list[str]  # names of both with another shape
+
+
 class ProcessFacts(TypedDict, total=False):
     """What shows whether a process still lives.
 
@@ -90,6 +108,15 @@ class Environment(TypedDict):
     checked_files: bool  # whether env.txt names packages whose files were edited
 
 
+class Scrub(TypedDict):
+    """A leaked value that was taken out of a record: what no longer is as it was recorded."""
+
+    time: str
+    who: str | None
+    files: list[str]  # of the run's directory
+    code: dict[str, list[str]]  # changed files by the new commit
+
+
 class RunRecord(TypedDict, total=False):
     """run.json, written once when a run is created; `job` changes when the scheduler answers."""
 
@@ -111,9 +138,11 @@ class RunRecord(TypedDict, total=False):
     command: dict[str, Any]  # argv, cwd, overrides
     config_sha256: str | None
     settings: dict[str, Any]  # config.yaml as data, without the profile of the site
+    init_from: InitialWeights  # of a run that starts from other weights
     env: Environment
     files: dict[str, str]  # sha256 by file name
     job: dict[str, Any]  # site, scheduler, id
+    scrubbed: list[Scrub]  # when a leaked value was taken out of this record
     sha256: str  # of all other entries; so in every JSON file of the record, see seal.py
 
 
@@ -131,6 +160,7 @@ class StartRecord(ProcessFacts, total=False):
     device: str
     world_size: int
     data: dict[str, Any]  # fingerprint: path, sha256, size_bytes, mtime_ns, n; or not_recorded: why
+    init_from: InitialWeights  # the weights that this attempt loaded, when it began from others
     exact: bool  # of an attempt that resumes: whether it goes on bit for bit
     inexact_because: list[str]  # why not
     overrides: list[str]  # settings of this attempt that differ from the run's
@@ -189,6 +219,7 @@ class Summary(TypedDict, total=False):
     gpu_seconds: float | None
     energy_j: float | None
     n_attempts: int
+    init_from: dict[str, Any] | None  # weights it started from: source, run, checkpoint, sha256
     changes: list[str]  # what attempts had different, a line each; see changes.py
     settings: dict[str, Any]  # of the run, or of the last attempt that had others
     status: str  # one of STATES
@@ -200,6 +231,8 @@ class Row(Summary, total=False):
     """A run in a list of runs: its summary, its tags and where it is."""
 
     run_dir: str
+    commit: str | None  # of the snapshot
+    trial_tree: str | None  # git's hash of the trial's directory
     renamed_from: str | None  # the recorded id, when the directory has another name
     is_copied: NotRequired[bool]  # another directory in the list has the same recorded id
     tags: list[str]

@@ -22,6 +22,7 @@ NO_RESULT = (
     "log",
     "record",
     "checkpoint",
+    "notify",
     "profile",
     "budget",
     "data.search",

@@ -14,6 +14,7 @@ from ..project import Project
 from .attempt_files import AttemptFiles, read_attempts
 from .changes import other_codes
 from .columns import format_value
+from .each import DONE, INPUTS, Inputs, done_files
 from .find import find_run, run_parser
 from .identity import identity_problems
 from .incomplete import lacking_lines
@@ -21,9 +22,11 @@ from .index import read_row
 from .json_lines import read_lines
 from .metrics_file import read_metrics
 from .outcome import COUNT_FIRST, deciding_attempt, final_weights
+from .recorded_weights import format_weights, recorded_weights
 from .roots import run_roots
 from .run import Run
 from .schema import Row
+from .scrub_note import format_scrubs
 from .snapshot import format_code
 from .status import JobStateOf
 
@@ -73,6 +76,7 @@ def format_run(run: Run, row: Row, warnings: list[str]) -> str:
         ("numbers", format_deciding(run, attempts, row)),
         ("forecast", format_forecast(attempts, row)),
         *((name, format_value(value)) for name, value in row["metrics"].items()),
+        *(("predictions", path) for path in predicted_files(run)),
         ("directory", str(run.dir)),
         ("files", format_files(run)),
     ]
@@ -87,12 +91,16 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
     record = run.record
     environment = record["env"]
     packages = f"{environment.get('n_packages')} packages"
+    weights = recorded_weights(run)
     notes = [entry.get("note") for entry in read_lines(run.dir / "notes.jsonl")]
     return [
         ("why", record["why"]),
         ("tags", " ".join(row["tags"])),
         *(("note", note) for note in notes),
+        *(("scrubbed", line.removeprefix("scrubbed ")) for line in format_scrubs(record)),
         ("parent", record["parent"]),
+        ("init_from", format_weights(weights) if weights else None),
+        ("over files", format_inputs(run)),
         ("settings", " ".join(record["command"].get("overrides", []))),
         ("by", f"{record['who']} on {record['host']}, {record['created']}"),
         ("code", format_code(record["code"])),
@@ -102,6 +110,15 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
             f"Python {environment.get('python')}, torch {environment.get('torch')}, {packages}",
         ),
     ]
+
+
+def format_inputs(run: Run) -> str | None:
+    """How far a command over files is."""
+    inputs = Inputs.read(run.dir)
+    if inputs is None:
+        return None
+    n_done = len(done_files(run.dir) & set(inputs.files))
+    return f"{n_done} of {len(inputs.files)} done, see {INPUTS} and {DONE}"
 
 
 def attempt_facts(attempts: list[AttemptFiles]) -> list[tuple[str, str]]:
@@ -184,6 +201,12 @@ def format_files(run: Run) -> str:
     names = sorted(path.name for path in run.checkpoints.glob("*.ckpt"))
     n_rows = len(read_metrics(run.dir))
     return f"metrics.jsonl ({n_rows} rows), checkpoints: {', '.join(names) or 'none'}"
+
+
+def predicted_files(run: Run) -> list[str]:
+    """The files of `lab predict`, with their sizes."""
+    newest = {row.get("path"): row for row in read_lines(run.dir / "predictions.jsonl")}
+    return [f"{path}, {row.get('n')} samples" for path, row in newest.items()]
 
 
 def advice(status: str, run: Run) -> str:

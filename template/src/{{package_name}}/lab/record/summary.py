@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from .attempt_files import AttemptFiles, read_attempts
 from .changes import list_changes
@@ -23,6 +24,7 @@ OF_RECORD = (
     "seed",
     "config_sha256",
 )
+OF_WEIGHTS = ("source", "run", "checkpoint", "sha256")
 OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
 
 
@@ -55,9 +57,17 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
         "gpu_seconds": total_of(attempts, "gpu_seconds"),
         "energy_j": total_of(attempts, "energy_j"),
         "n_attempts": len(attempts),
+        "init_from": origin_of_weights(record, attempts),
         "changes": list_changes(record, attempts),
         "settings": recorded_settings(record, run_dir, attempts),
     }
+
+
+def origin_of_weights(record: RunRecord, attempts: list[AttemptFiles]) -> dict[str, Any] | None:
+    """The weights that a run started from, in short; None when they were random."""
+    loaded = [attempt.start["init_from"] for attempt in attempts if "init_from" in attempt.start]
+    weights = loaded[-1] if loaded else record.get("init_from")
+    return {key: weights.get(key) for key in OF_WEIGHTS} if weights else None
 
 
 def total_of(attempts: list[AttemptFiles], key: str) -> float | None:

@@ -135,7 +135,9 @@ def without_repetitions(rows: list[Row]) -> list[Row]:
     newest: dict[str, Row] = {}
     for row in rows:
         # A record without settings repeats none
-        identity = identities[id(row["settings"])] if row["settings"] else row["run_dir"]
+        identity = row["run_dir"]
+        if row["settings"]:
+            identity = f"{row['trial']} {identities[id(row['settings'])]}"
         newest.setdefault(identity, row)
     n_left_out = len(rows) - len(newest)
     if n_left_out:
@@ -147,9 +149,14 @@ def group_rows(rows: list[Row], names: list[str]) -> list[Group]:
     """The groups, sorted by their values."""
     groups: dict[tuple, Group] = {}
     for row in rows:
-        values = tuple(value_of(row["settings"], name) for name in names)
+        values = tuple(group_value(row, name) for name in names)
         groups.setdefault(repr(values), Group(values, [])).rows.append(row)
     return sorted(groups.values(), key=lambda group: tuple(map(sortable, group.values)))
+
+
+def group_value(row: Row, name: str) -> object:
+    """The value of a setting; every record says of which trial it is."""
+    return row["trial"] if name == "trial" else value_of(row["settings"], name)
 
 
 def warn_of_other_differences(groups: list[Group], names: list[str]) -> None:
@@ -181,14 +188,15 @@ def format_cell(group: Group, metric: str) -> str:
 
 
 def format_mean(numbers: list[float]) -> str:
-    """0.9512 ± 0.0031: the deviation with two significant digits, the mean with as many decimals.
-
-    One number has no deviation.
-    """
+    """0.9512 ± 0.0031: mean and sample deviation. One number has no deviation."""
     mean = statistics.fmean(numbers)
     if len(numbers) == 1:
         return f"{mean:.4g}"
-    deviation = statistics.stdev(numbers)
+    return format_deviation(mean, statistics.stdev(numbers))
+
+
+def format_deviation(mean: float, deviation: float) -> str:
+    """The deviation with two significant digits, the mean with as many decimals."""
     if deviation == 0:
         return f"{mean:.4g} ± 0"
     n_decimals = max(0, 1 - math.floor(math.log10(deviation)))

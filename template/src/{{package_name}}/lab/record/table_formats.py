@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from ..machine.terminal import printable
 
+Cell = tuple[int, int]  # line and column
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -27,15 +29,22 @@ def format_text(header: list[str], lines: list[list[str]]) -> str:
     )
 
 
-def format_markdown(header: list[str], lines: list[list[str]]) -> str:
+def format_markdown(header: list[str], lines: list[list[str]], bold: Collection[Cell] = ()) -> str:
+    """A table of Markdown; the cells `bold` are (line, column), counted from 0."""
     rule = ["---:"] * len(header)
-    table = [[printable(cell).replace("|", r"\|") for cell in line] for line in (header, *lines)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (table[0], rule, *table[1:]))
+    title = [printable(cell).replace("|", r"\|") for cell in header]
+    table = [[printable(cell).replace("|", r"\|") for cell in line] for line in lines]
+    for line, column in bold:
+        table[line][column] = f"**{table[line][column]}**"
+    return "\n".join(f"| {' | '.join(line)} |" for line in (title, rule, *table))
 
 
-def format_latex(header: list[str], lines: list[list[str]]) -> str:
-    """A tabular that needs no package."""
-    rows = [" & ".join(map(latex, line)) + r" \\" for line in (header, *lines)]
+def format_latex(header: list[str], lines: list[list[str]], bold: Collection[Cell] = ()) -> str:
+    """A tabular that needs no package; the cells `bold` are (line, column), counted from 0."""
+    table = [[latex(cell) for cell in line] for line in (header, *lines)]
+    for line, column in bold:
+        table[line + 1][column] = rf"\textbf{{{table[line + 1][column]}}}"
+    rows = [" & ".join(line) + r" \\" for line in table]
     begin = r"\begin{tabular}{" + "r" * len(header) + "}"
     return "\n".join([begin, r"\hline", rows[0], r"\hline", *rows[1:], r"\hline", r"\end{tabular}"])
 

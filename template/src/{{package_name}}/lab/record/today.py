@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ..config.gone_trials import name_of_today
 from ..errors import LabError
 from ..project import Project
 from .frozen import frozen_code, frozen_directory, repository_top
@@ -59,13 +60,21 @@ def format_names(names: list[str]) -> str:
     return f"{names[0]} and {len(names) - 1} more files differ"
 
 
+def config_of_today(run: Run, project: Project) -> str:
+    """The recorded configuration of a run, whose classes are in its trial as it is called today."""
+    text = (run.dir / "config.yaml").read_text(encoding="utf-8")
+    old = f"{project.package}.trials.{run.trial.partition('/')[0]}."
+    new = f"{project.package}.trials.{name_of_today(run.trial).partition('/')[0]}."
+    return text.replace(old, new)
+
+
 def require_trial(run: Run, project: Project) -> None:
-    """Makes sure that the project still has the trial of a run.
+    """Makes sure that the project still has the trial of a run, which may have been renamed.
 
     Raises:
         LabError: it does not; the message says how to get its code.
     """
-    if not has_trial(project, run.trial):
+    if not has_trial(project, name_of_today(run.trial)):
         raise LabError(
             f"this project has no trial {run.trial!r} any more. Get its code:\n"
             f"  lab runs code {run.id} DIRECTORY\n"

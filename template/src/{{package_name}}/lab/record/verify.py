@@ -8,17 +8,21 @@ from pathlib import Path
 
 from ..errors import Failed, NotComparable
 from ..project import PACKAGE, Project
+from .archive_check import check_directory, is_archive, verify_archive
 from .attempt_files import read_attempts
 from .changes import list_changes
 from .compare import TOLERANCE, compare_results
 from .find import find_run, run_parser
 from .identity import identity_problems
-from .recorded_data import find_recorded_data, verify_data
+from .json_lines import read_lines
+from .recorded_data import content_hash, find_recorded_data, verify_data
+from .recorded_weights import find_recorded_weights, recorded_weights
 from .roots import run_roots
 from .run import Run
-from .verify_code import check_code
-from .verify_files import Part, check_record, check_settings
-from .verify_results import check_checkpoints, check_metrics
+from .scrub_note import format_scrubs
+from .verify_files import Part
+
+PREDICTIONS = "predictions.jsonl"  # a row for each `lab predict`
 
 
 def verify_command(project: Project, args: list[str]) -> int:
@@ -29,6 +33,7 @@ def verify_command(project: Project, args: list[str]) -> int:
         NotComparable: a second run was named, and the results cannot be compared.
     """
     parser = run_parser("verify", "Is a run as recorded? Or: did two runs give the same result?")
+    parser.epilog = "RUN may also be a file of lab runs archive."
     parser.add_argument(
         "other", nargs="?", help="a second run, whose result is compared with the first's"
     )
@@ -36,6 +41,9 @@ def verify_command(project: Project, args: list[str]) -> int:
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
+    if is_archive(options.run):
+        print(verify_archive(Path(options.run)))
+        return 0
     run = find_run(run_roots(project), options.run)
     if options.other:
         other = find_run(run_roots(project), options.other)
@@ -44,6 +52,7 @@ def verify_command(project: Project, args: list[str]) -> int:
     problems = identity_problems(run, run_roots(project)) + list_problems(parts)
     remarks = [f"{part.name}: {line}" for part in parts for line in part.unchecked]
     remarks += [f"note: {change}" for change in list_changes(run.record, read_attempts(run.dir))]
+    remarks += [f"note: {line}" for line in format_scrubs(run.record)]
     if problems:
         raise Failed("\n  ".join([f"{run.id} is not as recorded:", *problems, *remarks]))
     whole = [part.name for part in parts if not part.unchecked]
@@ -58,14 +67,12 @@ def find_problems(run: Run, root: Path) -> list[str]:
 
 def check_parts(run: Run, root: Path) -> list[Part]:
     """Every part of a run, compared with its record."""
-    return [
-        check_code(run, root),
-        check_settings(run),
-        check_record(run),
-        check_metrics(run),
-        check_checkpoints(run),
-        check_data(run, root),
-    ]
+    parts = [*check_directory(run, root), check_data(run, root)]
+    if recorded_weights(run):
+        parts.append(check_initial_weights(run, root))
+    if (run.dir / PREDICTIONS).exists():
+        parts.append(check_predictions(run, root))
+    return parts
 
 
 def list_problems(parts: list[Part]) -> list[str]:
@@ -89,6 +96,32 @@ def check_data(run: Run, root: Path) -> Part:
     if "path" not in run.data:
         return Part("data", unchecked=["not checked, its fingerprint names no file or folder"])
     return Part("data", data_problems(run, root))
+
+
+def check_initial_weights(run: Run, root: Path) -> Part:
+    """Whether the weights that a run started from are where they were, or near, and the same."""
+    part = Part("initial weights")
+    if recorded_weights(run)["sha256"] is None:
+        part.unchecked.append("not recorded, since the run has not loaded them")
+        return part
+    try:
+        find_recorded_weights(run, Project(root, PACKAGE))
+    except NotComparable as error:
+        part.problems.append(str(error))
+    return part
+
+
+def check_predictions(run: Run, root: Path) -> Part:
+    """Whether the files of `lab predict` hold what the newest row about each of them says."""
+    part = Part("predictions")
+    newest = {row.get("path"): row for row in read_lines(run.dir / PREDICTIONS)}
+    for name, row in newest.items():
+        path = run.dir / str(name)
+        if not path.exists():
+            part.unchecked.append(f"{path} is gone")
+        elif content_hash(path, Project(root, PACKAGE)) != row.get("content_sha256"):
+            part.problems.append(f"{path} was changed")
+    return part
 
 
 def data_problems(run: Run, root: Path) -> list[str]:

@@ -14,7 +14,9 @@ from .run import Run
 from .seal import AFTER, KEY, is_sealed
 
 SETTINGS = ("config.yaml", "overrides.txt")
-LINES = ("notes.jsonl", "evaluations.jsonl")  # files whose every line holds a hash
+ARCHIVED = "archived.json"  # in a run from an archive: the files that the archive leaves out
+# files whose every line holds a hash
+LINES = ("notes.jsonl", "evaluations.jsonl", "predictions.jsonl", "each.jsonl")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def check_record(run: Run) -> Part:
 
 def json_files(run: Run) -> list[Path]:
     """The JSON files of the record; others in the directory may be the user's."""
-    of_run = [run.dir / "run.json", run.dir / "summary.json"]
+    of_run = [run.dir / "run.json", run.dir / "summary.json", run.dir / ARCHIVED]
     of_attempts = sorted(run.dir.glob("attempts/*/*.json"))
     return [path for path in [*of_run, *of_attempts] if path.exists()]
 

@@ -10,12 +10,12 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from .atomic import sha256
+from .atomic import read_json, sha256
 from .attempt import LOGS
 from .attempt_files import AttemptFiles, read_attempts
 from .outcome import FINISHED_WEIGHTS, deciding_attempt
 from .run import Run
-from .verify_files import Part
+from .verify_files import ARCHIVED, Part
 
 BEST = "best.ckpt"
 # A process that is killed while it saves may leave the first of these without the second.
@@ -62,8 +62,12 @@ def check_checkpoints(run: Run) -> Part:
     recorded |= ended[-1].end.get("checkpoints", {}) if ended else {}
     later = attempts_after(ended[-1], attempts) if ended else attempts
     existing = {path.name for path in run.checkpoints.glob("*.ckpt")}
+    left_out = (read_json(run.dir / ARCHIVED) or {}).get("left_out", [])
     for name in lost_checkpoints(ended, existing, was_killed=bool(later)):
-        part.problems.append(f"{run.checkpoints / name} is missing")
+        if name in left_out:
+            part.unchecked.append(f"{name} is not in the archive")
+        else:
+            part.problems.append(f"{run.checkpoints / name} is missing")
     unknown = []
     for name in sorted(existing):
         path = run.checkpoints / name

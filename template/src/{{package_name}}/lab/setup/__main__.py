@@ -1,5 +1,5 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""`make setup` runs `python -m <package>.lab.setup`, and `make add` the same with the word `add`."""
+"""`make setup` runs `python -m <package>.lab.setup`; `make add` and `make kernel` the same with that word."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ import sys
 from ..update.origin import update_problem
 from .add import added, typed_requirements
 from .environment import environment_path, make_environment
+from .kernel import register_kernel
 from .packages import install
 from .process import ROOT, say, stop
 from .repository import make_repository, require_no_conflicts
@@ -29,6 +30,9 @@ def main(words):
             install(environment, uv, build)
         return
     install(environment, uv, build)
+    if words == ["kernel"]:
+        register_kernel(environment, uv)
+        return
     make_repository(environment)
     problem = update_problem(ROOT)
     if problem:

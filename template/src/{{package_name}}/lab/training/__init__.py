@@ -9,5 +9,10 @@ COMMANDS = [
         "start:resume_command",
     ),
     ("eval", "evaluate a run's checkpoint on the test split", "evaluate:eval_command"),
+    (
+        "predict",
+        "write a run's predictions for a split, or for other data",
+        "predict:predict_command",
+    ),
     ("check", "all that can be known to be wrong before training", "check:check_command"),
 ]

@@ -105,6 +105,7 @@ def check_batch(composition: Composition) -> CheckResult:
     from .check_checkpoint import FirstCheckpoint, NoFile
     from .check_classes import check_classes
     from .final_test import why_no_test
+    from .initialise import check_initial_weights
     from .means import LogMeans
     from .no_effect import NoEffect
     from .settings import apply_settings, resolve_settings
@@ -115,7 +116,9 @@ def check_batch(composition: Composition) -> CheckResult:
     apply_settings(config)
     data = build_data(config)
     check_classes(config, data)
-    task = accelerate(build_task(config), config)
+    task = build_task(config)
+    check_initial_weights(task, config)
+    task = accelerate(task, config)
     no_effect = NoEffect(config, composition.overrides)
     callbacks = [LogMeans(), *callbacks_without_monitor(config), no_effect, FirstCheckpoint()]
     trainer = plain_trainer(

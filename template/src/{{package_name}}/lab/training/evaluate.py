@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,13 @@ from ..config.recorded import read_recorded, with_changes
 from ..config.resolve import load_dotenv, resolve
 from ..project import Project
 from ..record.find import RUN_HELP, find_run
-from ..record.frozen import freeze_code
-from ..record.git import GitFailed
 from ..record.outcome import final_weights
 from ..record.ran import RanCode, imported_code
 from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
-from ..record.schema import Code
 from ..record.seal import append_sealed
-from ..record.today import files_that_differ, format_names
+from .code_to_run import code_to_run
 
 MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab eval takes trainer.* and data.*"
@@ -49,15 +45,10 @@ def eval_command(project: Project, args: list[str]) -> int:
     options = parser.read(args)
     overrides = options.overrides
     run = find_run(run_roots(project), options.run)
-    difference = difference_of_code(run, project)
-    if difference and not options.today:
-        print(f"lab: evaluates with the code of {run.id}, since {difference}", file=sys.stderr)
+    code = code_to_run(run, project, options.today, "evaluates")
+    if code is None:
         words = [str(run.dir) if word == options.run else word for word in args]
         return run_with_frozen_code(run, project, ["eval", *words])
-    code = run.record["code"]
-    if difference:
-        print(f"lab: evaluates with the code of today; {difference}", file=sys.stderr)
-        code = freeze_today(run, project)
     ran = RanCode(imported_code(project, code))
     load_dotenv(project)
     recorded = read_recorded(run.dir / "config.yaml")
@@ -76,33 +67,6 @@ def eval_command(project: Project, args: list[str]) -> int:
         for name, value in metrics.items():
             print(f"{name:<12} {value:.6g}")
     return 0
-
-
-def difference_of_code(run: Run, project: Project) -> str | None:
-    """How the code of today differs from that of a run; None when it does not.
-
-    A run whose code was not recorded can be evaluated with the code of today only.
-    """
-    code = run.record["code"]
-    if not code.get("commit"):
-        print(f"lab: the code of {run.id} was not recorded; this is that of today", file=sys.stderr)
-        return None
-    try:
-        names = files_that_differ(code, project)
-    except GitFailed:
-        return f"the commit {code['commit'][:12]} is not in this repository"
-    return format_names(names) if names else None
-
-
-def freeze_today(run: Run, project: Project) -> Code:
-    """Freezes the code of today, so that the record of an evaluation can name it."""
-    return freeze_code(
-        project,
-        run.runs,
-        run.trial,
-        allow=run.record["allow"] or False,
-        max_file_mb=run.record["max_file_mb"] or 10,
-    )
 
 
 def evaluate(config: DictConfig, run: Run, checkpoint: str) -> dict[str, float] | None:

@@ -16,7 +16,7 @@ from ..record.find import find_run
 from ..record.outcome import final_weights
 from ..record.roots import run_roots
 from ..record.run import Run
-from ..record.today import print_difference, require_trial
+from ..record.today import config_of_today, print_difference, require_trial
 from .build import build_task
 from .resume_point import refuse_damaged
 
@@ -36,10 +36,10 @@ def load(run: str | Path = "@last", checkpoint: str | None = None) -> nn.Module:
         LabError: no such run or checkpoint, weights that today's code does not fit, or a trial that
             this project no longer has.
     """
-    project = Project.find()
+    project = Project.of_notebook()
     source = find_run(run_roots(project), str(run))
     require_trial(source, project)
-    task = build_task(OmegaConf.load(source.dir / "config.yaml"))
+    task = build_task(OmegaConf.create(config_of_today(source, project)))
     print_difference(source, project)
     load_weights(task, source, checkpoint or final_weights(source.checkpoints).stem)
     model = getattr(task, "model", task)

@@ -1,17 +1,19 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The loggers of a run: metrics.jsonl always, TensorBoard and W&B next to it."""
+"""The loggers of a run: metrics.jsonl always, and those that `logger=` names next to it."""
 
 from __future__ import annotations
 
 import importlib.util
 
-from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.loggers.logger import Logger
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError
 from ..record.run import Run
+from .csv_logger import CsvFile
+from .mlflow_logger import build_mlflow_logger
 from .run_logger import RunFiles
+from .tensorboard_logger import TensorBoardOfRun
 from .wandb_logger import build_wandb_logger
 
 
@@ -27,9 +29,14 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
                 f"logger={package} needs the package {package}: make add PACKAGE={package}"
             )
     loggers: list[Logger] = [RunFiles(run.dir, attempt)]
+    # These two read what the first has written.
+    if "csv" in config.logger:
+        loggers.append(CsvFile(run.dir, attempt))
+    if "mlflow" in config.logger:
+        loggers.append(build_mlflow_logger(config, run))
     if "tensorboard" in config.logger:
         settings = OmegaConf.to_container(config.logger.tensorboard)
-        loggers.append(TensorBoardLogger(run.dir, name="tensorboard", version="", **settings))
+        loggers.append(TensorBoardOfRun(run, attempt, **settings))
     if "wandb" in config.logger:
-        loggers.append(build_wandb_logger(config, run))
+        loggers.append(build_wandb_logger(config, run, attempt))
     return loggers

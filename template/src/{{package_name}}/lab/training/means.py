@@ -15,6 +15,7 @@ from lightning.pytorch.utilities.data import extract_batch_size
 from torch import Tensor
 
 from ..errors import Failed
+from .optimizer_watch import OptimizerWatch
 from .steps import is_logging_step, steps_done
 
 
@@ -26,9 +27,15 @@ class Means:
         self.sums: dict[str, Tensor] = {}
         self.n_samples = 0
 
-    def add(self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int) -> None:
+    def add(
+        self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int, loss_divisor: int = 1
+    ) -> None:
         """Adds what a step returned for a batch of `n_samples`: a loss, or a dict, of which scalar
-        tensors are taken."""
+        tensors are taken.
+
+        Args:
+            loss_divisor: by which Lightning has divided the loss.
+        """
         values = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
         for name, value in values.items():
             if not isinstance(value, Tensor) or value.ndim:
@@ -36,8 +43,9 @@ class Means:
             if name not in self.sums:
                 dtype = summing_dtype(value.device)
                 self.sums[name] = torch.zeros((), dtype=dtype, device=value.device)
+            weight = n_samples * loss_divisor if name == "loss" else n_samples
             # `detach` costs more than the question whether it is needed.
-            self.sums[name].add_(value.detach() if value.requires_grad else value, alpha=n_samples)
+            self.sums[name].add_(value.detach() if value.requires_grad else value, alpha=weight)
         self.n_samples += n_samples
 
     def totals(self, trainer: L.Trainer) -> tuple[list[str], Tensor]:
@@ -50,6 +58,12 @@ class Means:
         if trainer.world_size > 1:
             torch.distributed.all_reduce(total)
         return names, total
+
+    def mean_so_far(self, name: str) -> float | None:
+        """The mean on this process; None when nothing was added. Waits for the device."""
+        if name not in self.sums:
+            return None
+        return self.sums[name].item() / max(self.n_samples, 1)
 
     def read(self, trainer: L.Trainer) -> Totals:
         """The sums over all ranks; empty when nothing was added. All ranks together."""
@@ -89,11 +103,15 @@ class LogMeans(L.Callback):
     end of an epoch `callback_metrics` has the mean over all of it: for the line of the epoch, for
     callbacks with a monitor, and for the record of a finished run.
 
+    Args:
+        watch: its values stand in the rows of the training; None: they have none.
+
     Raises:
         Failed: a mean of the training is not finite.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: OptimizerWatch | None = None) -> None:
+        self.watch = watch
         self.train = Means()
         self.epoch = Totals()
         self.evaluation = Means()
@@ -101,19 +119,23 @@ class LogMeans(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        self.train.add(outputs, batch_size_of(batch))
+        # Lightning gives the share of a batch in the gradient: its loss divided by their number.
+        self.train.add(outputs, batch_size_of(batch), trainer.accumulate_grad_batches)
         if is_logging_step(trainer):
             self._publish_interval(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._publish_interval(trainer)
+        # The epoch may have ended with a row.
+        if self.train.sums:
+            self._publish_interval(trainer)
         set_metrics(trainer, self.epoch.means("train"))
         self.epoch = Totals()
 
     def _publish_interval(self, trainer: L.Trainer) -> None:
         interval = self.train.read(trainer)
         self.epoch.add(interval)
-        self._publish(trainer, interval.means("train"))
+        of_optimizers = self.watch.values() if self.watch else {}
+        self._publish(trainer, interval.means("train"), of_optimizers)
 
     def on_validation_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
@@ -128,14 +150,18 @@ class LogMeans(L.Callback):
     def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
         self._publish(trainer, self.evaluation.read(trainer).means("test"))
 
-    def _publish(self, trainer: L.Trainer, values: dict[str, float]) -> None:
-        if not values:
+    def _publish(
+        self, trainer: L.Trainer, values: dict[str, float], further: dict[str, float] | None = None
+    ) -> None:
+        """Logs a row. `further` stands in it too, but is no metric."""
+        row = values | (further or {})
+        if not row:
             return
         set_metrics(trainer, values)
         n_steps = steps_done(trainer)
         for logger in trainer.loggers:
             # Lightning's loggers count steps from 0.
-            logger.log_metrics(values | {"epoch": trainer.current_epoch}, step=n_steps - 1)
+            logger.log_metrics(row | {"epoch": trainer.current_epoch}, step=n_steps - 1)
         wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
         if wrong and trainer.training:
             raise Failed(

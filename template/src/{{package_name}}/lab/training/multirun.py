@@ -10,6 +10,7 @@ import sys
 from ..config.compose import compose
 from ..config.overrides import sweep_points
 from ..project import PACKAGE, Project
+from ..record.initial_weights import with_fixed_weights
 
 
 def train_points(project: Project, options: argparse.Namespace) -> int:
@@ -21,9 +22,11 @@ def train_points(project: Project, options: argparse.Namespace) -> int:
     Raises:
         LabError: a mistake in the settings of any point; nothing has been started then.
     """
-    points = sweep_points(options.overrides)
-    for point in points:
-        compose(project, point)
+    points = []
+    for point in sweep_points(options.overrides):
+        composition = compose(project, point)
+        # Now: for a later point, @last would be the run of an earlier one.
+        points.append(with_fixed_weights(composition, project, may_come=False).overrides)
     print(
         f"{len(points)} runs, one after the other on this machine. "
         f"As one job array: lab submit {' '.join(options.overrides)}"

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from ..errors import nearest
 from ..project import LAB
-from .progress import print_line
+from .print_line import print_line
 
 SECTIONS = ("model", "optimizer", "schedule")  # a task gets those that its __init__ names
 

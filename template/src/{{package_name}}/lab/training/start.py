@@ -18,6 +18,7 @@ from ..config.resolve import load_dotenv, resolve
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
 from ..record.attempt_files import read_attempt, read_attempts
+from ..record.cost_line import cost_line
 from ..record.create import RunRequest, create_run
 from ..record.find import RUN_HELP, find_run
 from ..record.frozen import frozen_directory
@@ -28,6 +29,7 @@ from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.today import has_trial
 from .multirun import train_points
+from .notify import check_notify, notify_end
 from .resume_point import whole_checkpoint
 
 # What an attempt may do differently from the run's first.
@@ -66,6 +68,7 @@ def train_command(project: Project, args: list[str]) -> int:
     else:
         composition = compose(project, options.overrides)
     config = composition.config
+    check_notify(config, project)
     request = RunRequest(
         trial=composition.trial,
         config_yaml=composition.yaml,
@@ -133,18 +136,24 @@ def train_attempt(
     recorded = read_recorded(run.dir / "config.yaml")
     config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
-    with record_attempt(
-        run,
-        project,
-        env_policy=config.record.env,
-        code_policy=config.record.get("code", "refuse"),
-        when_built=when_built,
-        overrides=overrides,
-    ) as recording:
-        if overrides:
-            write_file(attempt_config(run, recording.n), OmegaConf.to_yaml(config))
-        call_train(config, run, recording)
-    print_end(run, recording.metrics)
+    recording = None
+    try:
+        with record_attempt(
+            run,
+            project,
+            env_policy=config.record.env,
+            code_policy=config.record.get("code", "refuse"),
+            when_built=when_built,
+            overrides=overrides,
+        ) as recording:
+            if overrides:
+                write_file(attempt_config(run, recording.n), OmegaConf.to_yaml(config))
+            call_train(config, run, recording)
+        print_end(run, recording.metrics)
+    finally:
+        if recording and recording.has_started:
+            print(cost_line(run.dir), flush=True)
+            notify_end(config, run, project)
     return 0
 
 

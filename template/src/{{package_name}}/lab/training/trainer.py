@@ -22,10 +22,12 @@ from .continuation import Continuation
 from .ddp import BuffersAgree, NodeFacts, cluster_environment, strategy_for
 from .finders import FoundBatchSize, without_finders
 from .health import Health
+from .idle_watch import IdleWatch
 from .lightning_internals import Internals
 from .loggers import build_loggers
 from .means import LogMeans
 from .no_effect import NoEffect, typed_overrides
+from .optimizer_watch import OptimizerWatch
 from .plain_loaders import PlainLoaders
 from .preemption import PreemptionCallback
 from .profilers import build_profiler
@@ -42,6 +44,7 @@ IGNORED_WARNINGS = (
     "isinstance.treespec",
     "srun",
     "heckpoint directory",
+    "infer the batch indices",
 )
 
 
@@ -63,19 +66,23 @@ def build_trainer(
         own_callbacks = without_finders(own_callbacks)
         resumed = [Continuation(run.dir, attempt)]
     preemption = PreemptionCallback(run.dir)
+    watch = OptimizerWatch(config.log.get("grad_norm", False))
+    means = LogMeans(watch)
     # Lightning calls them in this order.
     callbacks = [
         # First, so that it records what the others do.
         *build_profiler(config, run.dir / "profile"),
-        LogMeans(),
+        watch,
+        means,
         # After the means: they wait for the device, so its times are those of whole steps.
         Health(run.dir, config.log.bounds),
         *own_callbacks,
         # After a progress bar of the user, above which they print.
         NoEffect(config, typed_overrides(run.dir)),
-        *build_progress(config.log.progress, own_callbacks),
+        *build_progress(config.log, own_callbacks, means, watch),
         found_batch_size,
         NodeFacts(run, attempt),
+        IdleWatch(config, run),
         PlainLoaders(config.seed),
         *resumed,
         StretchCallback(run.dir, attempt, preemption),

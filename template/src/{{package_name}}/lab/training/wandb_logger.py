@@ -1,26 +1,89 @@
 # Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
-"""The W&B logger: one W&B run for each run, offline unless W&B has a key and a network."""
+"""The W&B logger: one W&B run for each run, offline unless W&B has a key and a network.
+
+W&B keeps an offline run in one directory for each attempt, and its upload of one replaces what was
+uploaded before. So an attempt that resumes offline first logs the earlier rows of the record again:
+its directory holds the whole run, and is the only one that `lab sync` uploads.
+"""
 
 from __future__ import annotations
 
 import netrc
 import os
-import socket
-import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import WandbLogger
 from omegaconf import DictConfig, OmegaConf
 
+from ..machine.network import is_reachable
+from ..record.json_lines import read_lines
+from ..record.metrics_file import ROW_KEYS, read_metrics
 from ..record.run import Run
 
-HOST = "api.wandb.ai"
+URL = "https://api.wandb.ai"
+# Seconds that W&B may take to begin a run, and to upload the rest at its end.
+LIMITS = {"WANDB_INIT_TIMEOUT": "30", "WANDB_FINISH_TIMEOUT": "60"}
 
 
-def build_wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
+class WandbOfRun(WandbLogger):
+    """W&B's logger, which goes offline when W&B cannot be used, and never stops a training.
+
+    Args:
+        run: its record has the rows of earlier attempts.
+        attempt: number of the attempt.
+    """
+
+    def __init__(self, run: Run, attempt: int, **settings: Any) -> None:
+        super().__init__(**settings)
+        # Lightning passes it, and W&B warns that it has no effect.
+        self._wandb_init.pop("anonymous", None)
+        self.run = run
+        self.attempt = attempt
+        self.knows_earlier_rows = attempt == 1
+
+    @property
+    def experiment(self) -> Any:
+        """W&B's run, begun when it is first asked for."""
+        import wandb
+
+        try:
+            return super().experiment
+        except wandb.Error as error:
+            if self._offline:
+                raise
+            # Its service process has the id of the run in use.
+            wandb.teardown()
+            print(f"W&B: {error}\nThe training goes on offline; upload later: lab sync", flush=True)
+            os.environ["WANDB_MODE"] = "offline"
+            self._offline = True
+            self._wandb_init["mode"] = "offline"
+            return super().experiment
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        if not self.knows_earlier_rows:
+            self.knows_earlier_rows = True
+            if self.experiment is not None and self._offline:
+                self._log_earlier_rows(step or 0)
+        super().log_metrics(metrics, step)
+
+    def _log_earlier_rows(self, step: int) -> None:
+        """Logs the rows of earlier attempts before `step`, which counts from 0."""
+        metrics = read_metrics(self.run.dir)
+        speed = read_lines(self.run.dir / "speed.jsonl")
+        rows = [row for row in metrics if row["attempt"] < self.attempt] + speed
+        for row in sorted(rows, key=lambda row: row["step"]):
+            if row["step"] <= step:
+                values = {name: value for name, value in row.items() if name not in ROW_KEYS}
+                super().log_metrics(values | {"epoch": row["epoch"]}, row["step"] - 1)
+
+
+def build_wandb_logger(config: DictConfig, run: Run, attempt: int) -> WandbLogger:
     """The logger of `logger=wandb`. All attempts of a run are one W&B run; W&B saves no code."""
     settings = OmegaConf.to_container(config.logger.wandb)
     mode = wandb_mode(settings.pop("mode"), bool(config.site.get("internet", True)))
@@ -31,7 +94,11 @@ def build_wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
     os.environ["WANDB_SILENT"] = "true"
     if rank_zero_only.rank == 0:
         print_mode(mode, run)
-    return WandbLogger(
+    for name, value in LIMITS.items():
+        os.environ.setdefault(name, value)
+    return WandbOfRun(
+        run,
+        attempt,
         **settings,
         name=f"{run.trial} {run.id}",
         id=run.id,
@@ -45,7 +112,7 @@ def build_wandb_logger(config: DictConfig, run: Run) -> WandbLogger:
 def print_mode(mode: str, run: Run) -> None:
     line = f"W&B: {mode}, run {run.id}"
     if mode == "offline":
-        line += f"; upload later: wandb sync {run.dir}/wandb/offline-run-*"
+        line += "; upload later: lab sync"
     print(line)
 
 
@@ -65,7 +132,7 @@ def wandb_mode(mode: str, site_has_internet: bool) -> str:
         return mode
     if os.environ.get("WANDB_MODE"):
         return os.environ["WANDB_MODE"]
-    if site_has_internet and has_wandb_key() and is_reachable(HOST):
+    if site_has_internet and has_wandb_key() and is_reachable(wandb_url()):
         return "online"
     return "offline"
 
@@ -76,20 +143,10 @@ def has_wandb_key() -> bool:
         return True
     file = os.environ.get("NETRC") or Path.home() / ".netrc"
     with suppress(OSError, netrc.NetrcParseError):
-        return netrc.netrc(file).authenticators(HOST) is not None
+        return netrc.netrc(file).authenticators(urlsplit(wandb_url()).hostname) is not None
     return False
 
 
-def is_reachable(host: str, port: int = 443, timeout_s: float = 3.0) -> bool:
-    """Whether a connection opens within `timeout_s`."""
-    answers: list[bool] = []
-
-    def connect() -> None:
-        with suppress(OSError), socket.create_connection((host, port), timeout=timeout_s):
-            answers.append(True)
-
-    # Looking up a name has no time limit of its own.
-    thread = threading.Thread(target=connect, daemon=True)
-    thread.start()
-    thread.join(timeout_s)
-    return bool(answers)
+def wandb_url() -> str:
+    """The address of W&B, or of a server of one's own."""
+    return os.environ.get("WANDB_BASE_URL") or URL

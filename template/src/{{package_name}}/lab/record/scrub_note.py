@@ -1,0 +1,18 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""What a record says of values that were taken out of it."""
+
+from __future__ import annotations
+
+from .schema import RunRecord
+
+
+def format_scrubs(record: RunRecord) -> list[str]:
+    """A line for each time that a leaked value was taken out."""
+    lines = []
+    for scrub in record.get("scrubbed", []):
+        n_code = len({path for paths in scrub["code"].values() for path in paths})
+        what = f"{len(scrub['files'])} files of the record"
+        if scrub["code"]:
+            what += f", {n_code} files of the code, whose history was left out"
+        lines.append(f"scrubbed {scrub['time']} by {scrub['who']}: {what}")
+    return lines

@@ -1,0 +1,40 @@
+# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+"""The TensorBoard logger: the curves of all attempts of a run are one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from ..record.run import Run
+
+
+class TensorBoardOfRun(TensorBoardLogger):
+    """Writes to runs/<trial>/<id>/tensorboard.
+
+    When an attempt resumes, TensorBoard is told to forget the points that a killed one wrote after
+    its last checkpoint.
+    """
+
+    def __init__(self, run: Run, attempt: int, **settings: Any) -> None:
+        super().__init__(run.dir, name="tensorboard", version="", **settings)
+        self.begins_again = attempt > 1
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        if self.begins_again:
+            self.begins_again = False
+            forget_from(self, step or 0)
+        super().log_metrics(metrics, step)
+
+
+def forget_from(logger: TensorBoardLogger, step: int) -> None:
+    """What `SummaryWriter(purge_step=step)` writes; the step is known only now."""
+    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+    writer = logger.experiment.file_writer
+    writer.add_event(Event(step=step, file_version="brain.Event:2"))
+    writer.add_event(Event(step=step, session_log=SessionLog(status=SessionLog.START)))
