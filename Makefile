@@ -1,6 +1,7 @@
 # demo: a project in build/myproj, set up, trained, shown    test: the suite    bench: the measurements
 # test-slow: what takes longer    test-cluster: jobs on real schedulers (root)    test-gpu: what only a GPU can show
 # test-updates: copier update, in many projects    judge: the tools of others, on a project and on this repository
+# test-newest, test-lowest: a project with other versions of its packages: make test-newest PYTHON=python3.13
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
 PYTHON ?= python3
 UV := $(shell command -v uv)
@@ -21,7 +22,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-slow test-updates test-cluster test-gpu judge bench
+.PHONY: demo test test-slow test-updates test-cluster test-gpu test-newest test-lowest judge bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -52,6 +53,9 @@ test-cluster: .venv/ready
 test-slow: .venv/ready
 	@.venv/bin/python -m pytest -n 2 -m slow
 
+test-newest test-lowest: build/copier/ready
+	@build/copier/bin/python hooks/try_versions.py $(@:test-%=%) --python $(PYTHON) $(if $(TORCH),--torch $(TORCH))
+
 test-gpu: .venv/ready
 	@rm -f build/gpu-figures.txt
 	@.venv/bin/python -m pytest tests/gpu -rs
@@ -65,7 +69,7 @@ bench: .venv/ready
 
 build/copier/ready: constraints.txt
 	$(call venv,build/copier)
-	$(call install,build/copier) copier
+	$(call install,build/copier) copier uv
 	@touch $@
 
 build/judge/ready: hooks/judges.txt

@@ -1,11 +1,10 @@
 """Tries a new project with the newest or the lowest versions that its ranges allow.
 
-    make test-newest, make test-lowest, or:
-    .venv/bin/python hooks/try_versions.py lowest
-    .venv/bin/python hooks/try_versions.py newest --python 3.13 --torch cpu
+    make test-lowest
+    make test-newest PYTHON=python3.13 TORCH=cpu
 
 It renders a project into build/, gives it an environment of its own, and calls the commands that people call.
-Each step is one line; its output lies in build/versions/<which>/logs/.
+Each step is one line; its output lies in build/versions/<which>-<python>/logs/.
 """
 
 from __future__ import annotations
@@ -68,10 +67,10 @@ RADAM = "_target_: torch.optim.RAdam\n_partial_: true\nlr: 1e-3\nbetas: [0.9, 0.
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("which", choices=RESOLUTIONS)
-    parser.add_argument("--python", default="3.11", help="a version that uv finds, or a path")
+    parser.add_argument("--python", default="python3", help="a name, a version or a path")
     parser.add_argument("--torch", default="", help="build of torch, such as cpu")
     options = parser.parse_args(words)
-    folder = ROOT / "build/versions" / options.which
+    folder = ROOT / "build/versions" / f"{options.which}-{Path(options.python).name}"
     shutil.rmtree(folder, ignore_errors=True)
     project = make_project(folder / "myproj")
     environment = make_environment(project, options)

@@ -59,7 +59,7 @@ def test_from_a_directory_without_git(template, tmp_path, capfd):
     shutil.rmtree(template / ".git")
     printed = make_project(template, tmp_path / "p", capfd)
     assert f"{NEVER}: the template was read without git." in printed
-    assert "the template was read without git" in origin.update_problem(tmp_path / "p")
+    assert "the template came without git" in origin.update_problem(tmp_path / "p")
 
 
 def answers(project):

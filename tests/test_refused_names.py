@@ -39,11 +39,10 @@ def names_in_use():
     assert {"torch", "scikit-learn", "wandb", "ruff", "matplotlib"} <= todo
     distributions = {"nvidia", "triton"}  # of the CUDA build of torch
     while todo:
-        distribution = metadata.distribution(todo.pop())
-        name = distribution.name.lower().replace("-", "_")
+        name = todo.pop().lower().replace("-", "_")
         if name not in distributions:
             distributions.add(name)
-            todo |= {one.name for one in requirements_of(distribution)}
+            todo |= {one.name for one in requirements_of(name)}
     imports = {
         name
         for name, owners in metadata.packages_distributions().items()
@@ -60,10 +59,15 @@ def names_in_use():
     return {name for name in names if re.fullmatch("[a-z][a-z0-9_]{1,39}", name)}
 
 
-def requirements_of(distribution):
-    """What an installed distribution needs here."""
-    requirements = [Requirement(text) for text in distribution.requires or []]
-    return [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
+def requirements_of(name):
+    """What a distribution needs here, without its extras; nothing where it is not installed."""
+    try:
+        requires = metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        return []
+    texts = [text for text in requires if "extra ==" not in text]
+    requirements = [Requirement(text) for text in texts]
+    return [one for one in requirements if one.marker is None or one.marker.evaluate()]
 
 
 def test_names_that_are_refused_are_the_same_for_ever():

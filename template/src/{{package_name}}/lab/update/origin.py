@@ -27,7 +27,7 @@ def update_problem(root: Path) -> str:
     source = os.path.expanduser(answer(text, "_src_path"))
     if not commit:
         return (
-            f"the template was read without git, {END}.\n"
+            f"the template came without git, {END}.\n"
             "Give the address of its repository, and make the project again"
         )
     if not os.path.isdir(source):  # an address, or a directory of another machine
