@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from functools import cache
 from pathlib import Path
 
 import pathspec
@@ -36,16 +37,21 @@ def main() -> int:
 
 def owners_of(path: str) -> list[str]:
     """The lists of ownership.yaml that hold a file of a project; one, for a file of the template."""
-    return [owner for owner, patterns in read_table().items() if matches(patterns, path)]
+    return [owner for owner, spec in compiled_table().items() if spec.match_file(path)]
 
 
+@cache
+def compiled_table() -> dict[str, pathspec.GitIgnoreSpec]:
+    return {
+        owner: pathspec.GitIgnoreSpec.from_lines(patterns)
+        for owner, patterns in read_table().items()
+    }
+
+
+@cache
 def read_table() -> dict[str, list[str]]:
     """Owner -> patterns of paths."""
     return yaml.safe_load(TABLE.read_text(encoding="utf-8"))
-
-
-def matches(patterns: list[str], path: str) -> bool:
-    return pathspec.GitIgnoreSpec.from_lines(patterns).match_file(path)
 
 
 def template_sources(template: Path) -> list[Path]:

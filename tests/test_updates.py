@@ -3,16 +3,15 @@
 `make test-updates` runs it, in memory and on all cores; tests/test_update.py has a thin slice.
 """
 
-from functools import cache
 from itertools import pairwise
 
-import jinja2
 import pytest
 from project_edits import EDITS
 from releases import FIRST, LAST, make_history, tags
 from repositories import commit, git, write
 from update_rules import (
     broken_rules,
+    compile_each_text_once,  # noqa: F401
     contents,
     executables,
     fresh_contents,
@@ -24,14 +23,6 @@ from update_rules import (
 pytestmark = pytest.mark.updates
 LAYOUTS = ("plain", "larger")
 PACES = ("at once", "one by one")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compile_each_text_once():
-    """copier compiles the same patterns again for each path, which is most of its time here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jinja2.Environment, "from_string", cache(jinja2.Environment.from_string))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,12 @@
 import difflib
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import copier
+import jinja2
+import pytest
 from conftest import ROOT
 from releases import LATE_SEED
 from repositories import commit, git
@@ -16,6 +19,14 @@ from ownership import owners_of
 ANSWERS = ".copier-answers.yml"
 OPTIONS = {"defaults": True, "quiet": True, "unsafe": False, "overwrite": True}
 MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compile_each_text_once():
+    """copier compiles the same patterns again for each path, which is most of its time here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jinja2.Environment, "from_string", cache(jinja2.Environment.from_string))
+        yield
 
 
 def render(template, tag, folder):
