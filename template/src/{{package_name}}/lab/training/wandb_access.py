@@ -1,4 +1,4 @@
-# Template's file: replaced by "copier update". Change it in the template, or override it from your own files.
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """How W&B is reached: its address and its key."""
 
 from __future__ import annotations
