@@ -14,7 +14,7 @@ from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.find import find_run
 from myproj.lab.record.index import read_row
 from myproj.lab.record.metrics_file import MetricsLog, last_metrics, read_metrics
-from myproj.lab.trials.tree import parent_of
+from myproj.lab.trials.readme import read_readme
 from record_package import call, create, make_project, train
 
 EVIL = "\x1b[2J\n  test/acc    1.0\r\x1b]0;title\x07"
@@ -174,7 +174,7 @@ def test_notes_with_odd_entries(own, capsys):
 
 def test_the_readme_of_a_trial_may_have_any_bytes(tmp_path):
     (tmp_path / "README.md").write_bytes(b"\xff\xfe# wide\n\n**Parent.** [baseline](x) \x1b[2J\n")
-    assert parent_of(tmp_path) == "baseline"
+    assert read_readme(tmp_path).parent == "baseline"
 
 
 def test_json_with_surrogates_is_read_back(tmp_path):
