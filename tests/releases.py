@@ -154,8 +154,8 @@ def change_rules_of_ruff(folder):
     replace(
         folder,
         "template/pyproject.toml.jinja",
-        'addopts = "-q --strict-markers',
-        'addopts = "-q -ra --strict-markers',
+        'addopts = "-q -ra --strict-config',
+        'addopts = "-q -ra --durations=3 --strict-config',
     )
 
 

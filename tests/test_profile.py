@@ -75,7 +75,7 @@ def test_lines_of_the_step_the_forward_the_data_path_and_what_is_marked(profiled
     for line in (
         "score_BC = self.model(image_B1HW)",
         "flat = centred(image_B1HW.flatten(1))",
-        "return image_B1HW.float() / 16, label_B",
+        "return image_B1HW.float() / 16, *labels",
         "mean = x.mean(1, keepdim=True)",
     ):
         hits, *_ = re.search(rf"^ *\d+ +(\d+) .*{re.escape(line)}", text, re.M).groups()

@@ -133,19 +133,16 @@ def test_an_attempt_that_is_killed_before_the_comparison_says_so(own):
 
 
 @pytest.mark.parametrize("module", ["myproj.models.unet", "myproj.trials.wip.model"])
-def test_code_that_git_ignores_is_refused_with_the_rule(own, module, tmp_path):
+def test_code_that_git_ignores_is_refused_with_the_rule(own, module):
     path = f"src/{module.replace('.', '/')}.py"
     rule = path.split("/")[-2]
     write(own, {path: "VALUE = 1\n"})
-    write(
-        tmp_path,
-        {"ignore": f"{rule}/\n", "config": f"[core]\n\texcludesFile = {tmp_path}/ignore\n"},
-    )
-    settings = {"GIT_CONFIG_GLOBAL": str(tmp_path / "config")}
-    output = run_program(own, modules=module, rc=4, **settings)
-    assert f"{path}: ignored by '{rule}/' in {tmp_path}/ignore:1" in output
+    rules = (own / ".gitignore").read_text() + f"{rule}/\n"
+    write(own, {".gitignore": rules})
+    output = run_program(own, modules=module, rc=4)
+    assert f"{path}: ignored by '{rule}/' in .gitignore:{rules.count(chr(10))}" in output
     git(own, "add", "-f", path)
-    assert "the record lacks" not in run_program(own, modules=module, **settings)
+    assert "the record lacks" not in run_program(own, modules=module)
 
 
 def test_code_in_a_repository_of_its_own_is_refused(own):

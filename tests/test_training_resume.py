@@ -116,7 +116,8 @@ def test_an_evaluation_takes_the_weights_of_the_recorded_numbers(home, spoiled):
     damage(checkpoints / "last.ckpt", "cut")  # as if of an attempt that has extended it since
     evaluated = call(home, "lab", "eval", spoiled.name, "--json")
     accuracy = shown(home, spoiled)["metrics"]["test/acc"]
-    assert json.loads(evaluated.splitlines()[-1])["test/acc"] == accuracy
+    (metrics,) = [line for line in evaluated.splitlines() if line.startswith("{")]
+    assert json.loads(metrics)["test/acc"] == accuracy
     assert "lab: " in call(home, "lab", "eval", spoiled.name, "--checkpoint", "last", rc=2)
 
 

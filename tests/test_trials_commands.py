@@ -51,11 +51,11 @@ def test_new_tells_what_its_check_finds(home):
     text = model.read_text()
     replace_in(model, "nn.Linear(128, n_classes)", "nn.Linear(127, n_classes)")
     try:
-        output = call(home, "lab", "trials", "new", "broken", rc=1)
+        output = call(home, "lab", "trials", "new", "unfit", rc=1)
     finally:
         model.write_text(text)
     assert "one batch fails" in output
-    assert (trial_folder(home, "broken") / "config.yaml").exists(), "it is there to be repaired"
+    assert (trial_folder(home, "unfit") / "config.yaml").exists(), "it is there to be repaired"
 
 
 def test_names_that_cannot_be_used(own_project):

@@ -47,7 +47,9 @@ curves = pd.concat(
     pd.read_json(f"{run['run_dir']}/metrics.jsonl", lines=True).assign(run_id=run["run_id"])
     for run in runs("status=finished")
 )
-print(curves.dropna(subset=["val/loss"]).pivot(index="step", columns="run_id", values="val/loss"))
+# A run that was stopped may have a step twice: the later row counts.
+curves = curves.dropna(subset=["val/loss"]).drop_duplicates(["run_id", "step"], keep="last")
+print(curves.pivot(index="step", columns="run_id", values="val/loss"))
 
 # %% [markdown]
 # The trained model of the best run, on the CPU, in evaluation mode.

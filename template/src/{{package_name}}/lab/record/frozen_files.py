@@ -105,4 +105,6 @@ def left_out_reason(root: Path, code: Code, name: str) -> str | None:
     if not rule:
         return None
     file, line, pattern = rule.split(":", 2)
+    if pattern.startswith("!"):  # a rule that takes a file out of what others ignore
+        return None
     return f"ignored by {pattern!r} in {file}:{line}"

@@ -25,16 +25,25 @@ class OptimizerWatch(L.Callback):
 
     def __init__(self, grad_norm: bool = False) -> None:
         self.grad_norm = grad_norm
-        self.rates: dict[int, float | Tensor] = {}  # by the optimizer's id
-        self.norms: dict[int, Tensor] = {}
+        self.rates: dict[int, float | Tensor] = {}  # by the optimizer's place in the Trainer
+        self.norms: dict[int, float | Tensor] = {}
 
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
     ) -> None:
+        n = trainer.optimizers.index(optimizer)
         # A schedule changes it right after the step.
-        self.rates[id(optimizer)] = optimizer.param_groups[0]["lr"]
+        self.rates[n] = optimizer.param_groups[0]["lr"]
         if self.grad_norm and is_of_row(trainer):
-            self.norms[id(optimizer)] = gradient_norm(trainer, optimizer)
+            self.norms[n] = gradient_norm(trainer, optimizer)
+
+    def state_dict(self) -> dict[str, dict[int, float]]:
+        """For the checkpoint: a run that was stopped before its row of this step writes the same."""
+        return {"rates": as_floats(self.rates), "norms": as_floats(self.norms)}
+
+    def load_state_dict(self, state_dict: dict[str, dict[int, float]]) -> None:
+        self.rates = dict(state_dict["rates"])
+        self.norms = dict(state_dict["norms"])
 
     def values(self) -> dict[str, float]:
         """The newest rates and norms by name. A norm is given once; it is read from the device here."""
@@ -46,6 +55,11 @@ class OptimizerWatch(L.Callback):
     def rate(self) -> float | None:
         """The learning rate of the first optimizer's last step; None before the first."""
         return next((float(rate) for rate in self.rates.values()), None)
+
+
+def as_floats(values: dict[int, float | Tensor]) -> dict[int, float]:
+    """The same with numbers only, read from the device."""
+    return {n: float(value) for n, value in values.items()}
 
 
 def is_of_row(trainer: L.Trainer) -> bool:
