@@ -65,6 +65,7 @@ def test_the_doctor_examines_this_machine(lab):
         "python",
         "repository",
         "tracking",
+        "template files",
         "scheduler",
     ]
     for fact in (
