@@ -65,8 +65,8 @@ def test_the_doctor_examines_this_machine(lab):
         "python",
         "repository",
         "tracking",
-        "template files",
         "scheduler",
+        "template files",
     ]
     for fact in (
         "cores",
