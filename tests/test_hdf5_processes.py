@@ -73,6 +73,7 @@ def test_workers_give_what_the_thread_gives(path, expected, start_method, monkey
         multiprocessing.set_start_method(None, force=True)
 
 
+@pytest.mark.slow
 def test_an_epoch_left_early_does_not_disturb_the_next(path, expected):
     for num_workers in (0, 2):
         left = loader(path, num_workers=num_workers)

@@ -38,6 +38,7 @@ def draw_pets(folder):
             Image.new("RGB", (80, 60 + n), (grey, grey, n)).save(folder / kind / f"{n}.png")
 
 
+@pytest.mark.slow
 def test_readme_commands_run_in_order(own_project):
     draw_pets(own_project / "raw/pets")
     readme = (own_project / "README.md").read_text(encoding="utf-8")

@@ -56,6 +56,7 @@ def finished(folder):
     return next(row["run_id"] for row in runs(folder)[::-1] if row["status"] == "finished")
 
 
+@pytest.mark.slow
 def test_reproduced_bit_for_bit_with_the_frozen_code(trained):
     assert "RuntimeError: this is the live tree" in lab(trained, "train", *TRAIN, rc=1)
     original = finished(trained)

@@ -2,9 +2,9 @@
 
 import inspect
 import json
-import re
 import os
 import platform
+import re
 import socket
 import sys
 from pathlib import Path
@@ -36,6 +36,7 @@ def test_checkpoints_hold_plain_types(home):
     assert sorted(os.listdir(directory)) == ["best.ckpt", "last.ckpt", "previous.ckpt"]
 
 
+@pytest.mark.slow
 def test_two_processes_train_and_evaluate_like_one(home):
     call(
         home,
