@@ -5,7 +5,11 @@ Needs root; `make test-cluster` runs it.
 """
 
 import json
+import os
+import signal
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 
 from myproj.lab.record.atomic import read_json
 from slurm_jobs import (  # noqa: F401
@@ -43,6 +47,15 @@ def job_id(run_dir):
     return read_json(run_dir / "run.json")["job"]["id"]
 
 
+def kill_job(job):
+    """kill -9 for all that a job has started; scancel would send TERM first."""
+    (number,) = slurm("squeue", "--noheader", "--format=%A", f"--jobs={job}").split()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"SLURM_JOB_ID={number}".encode() in environ.read_bytes().split(b"\0"):
+                os.kill(int(environ.parent.name), signal.SIGKILL)
+
+
 def sweep(lab):
     return lab("sweep", *SETTINGS, *SITE, f"seed=range(0,{N_POINTS})", "sweep.workers=4")
 
@@ -66,7 +79,7 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab):
     killed, preempted, *_ = working(lab)
     # one worker is preempted in the middle of a point, another is killed with all it started
     slurm("scancel", "--batch", "--signal=USR2", job_id(preempted))
-    slurm("scancel", "--full", "--signal=KILL", job_id(killed))
+    kill_job(job_id(killed))
     journal = lab.folder / "runs/sweeps" / shown(lab)["sweep_id"] / "journal.log"
     with open(journal, "ab") as file:
         file.write(b'{"op_code":6,"worker_id":"torn","trial_')
