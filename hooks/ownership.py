@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("ownership.yaml")
 JINJA = ".jinja"
 NOT_RENDERED = ("answers.jinja",)  # read by copier.yml and by other files
+CACHES = {"__pycache__", ".ruff_cache", ".pytest_cache"}  # tools leave them next to the files
 HASHES = "src/{{package_name}}/lab/hashes.txt.jinja"  # below template/
 HEADER = (
     '# Template\'s file: updated by "copier update". '
@@ -58,7 +59,9 @@ def template_sources(template: Path) -> list[Path]:
     """All files under template/ that are rendered, as paths below it."""
     paths = [path.relative_to(template) for path in template.rglob("*") if path.is_file()]
     return sorted(
-        path for path in paths if "__pycache__" not in path.parts and path.name not in NOT_RENDERED
+        path
+        for path in paths
+        if not CACHES.intersection(path.parts) and path.name not in NOT_RENDERED
     )
 
 
