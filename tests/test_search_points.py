@@ -201,6 +201,7 @@ def test_a_worker_elsewhere_counts_as_dead_after_ten_minutes(
         ("src/myproj/__init__.py", True),
         ("src/myproj/trials/wide/model.py", False),
         ("src/myproj/trials/baseline/README.md", False),
+        ("src/myproj/trials/baseline/prompt.md", True),
         ("notes.txt", False),
     ],
 )

@@ -35,6 +35,14 @@ def test_the_same_code_has_no_difference(project):
     assert files_that_differ(run.record["code"], project) == []
 
 
+def test_a_readme_is_no_code_and_a_prompt_is(project):
+    run = create(project)
+    write(project.root, {"src/myproj/trials/wide/README.md": "numbers\n"})
+    assert files_that_differ(run.record["code"], project) == []
+    write(project.root, {"src/myproj/trials/wide/prompt.md": "Answer.\n"})
+    assert files_that_differ(run.record["code"], project) == ["src/myproj/trials/wide/prompt.md"]
+
+
 def test_edited_deleted_and_new_files_are_found(project):
     run = create(project)
     write(project.root, {"src/myproj/__init__.py": "x = 1\n", "src/myproj/new.py": "x = 1\n"})

@@ -88,6 +88,11 @@ def filtered_hashes(git: Git, names: list[str]) -> dict[str, str]:
     return dict(zip(names, hashes, strict=True))
 
 
+def is_readme(path: str) -> bool:
+    """Whether a file is a README, which is for people. Other texts, such as prompts, are read by code."""
+    return path.rpartition("/")[2] == "README.md"
+
+
 def left_out_reason(root: Path, code: Code, name: str) -> str | None:
     """Why a snapshot left out the file `name` of the project at `root`; None: no rule says so.
 

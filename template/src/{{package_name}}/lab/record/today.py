@@ -10,7 +10,7 @@ from ..config.gone_trials import name_of_today
 from ..errors import LabError
 from ..project import Project, read_yaml
 from .frozen import frozen_code, frozen_directory, repository_top
-from .frozen_files import filtered_hashes, frozen_hashes, git_hash
+from .frozen_files import filtered_hashes, frozen_hashes, git_hash, is_readme
 from .git import Git, GitFailed
 from .imported import ImportedCode
 from .run import Run
@@ -19,6 +19,8 @@ from .schema import Code
 
 def files_that_differ(code: Code, project: Project) -> list[str]:
     """The files below src/ that are not as in `code`, relative to the project.
+
+    READMEs do not count: `lab trials result` writes them.
 
     Raises:
         GitFailed: git does not have the commit of `code`.
@@ -31,6 +33,7 @@ def files_that_differ(code: Code, project: Project) -> list[str]:
     source = f"{code['prefix']}src"
     names = set(git.paths("ls-files", "-c", "-o", "--exclude-standard", "-z", "--", source))
     names |= set(git.paths("ls-tree", "-r", "-z", "--name-only", code["commit"], "--", source))
+    names = {name for name in names if not is_readme(name)}
     recorded = frozen_hashes(code, top, sorted(names))
     differing = [name for name in sorted(names) if not is_same(top / name, recorded.get(name))]
     filtered = filtered_hashes(git, [name for name in differing if (top / name).is_file()])

@@ -13,6 +13,7 @@ from ..config.compose import Composition, compose
 from ..config.overrides import parse_overrides
 from ..errors import LabError, nearest
 from ..project import Project
+from ..record.frozen_files import is_readme
 from ..record.git import Git
 from ..record.ranking import lower_is_better
 from ..record.schema import Code
@@ -200,7 +201,7 @@ def lines_to_check(settings: list[Setting]) -> list[str]:
 def hash_of_code(project: Project, code: Code, trial: str) -> str:
     """A hash of the code that the points of a trial run: the package without the other trials.
 
-    It is "" where git cannot record the code. Texts (*.md) do not count.
+    It is "" where git cannot record the code. READMEs do not count.
     """
     if not code["commit"]:
         return ""
@@ -211,6 +212,6 @@ def hash_of_code(project: Project, code: Code, trial: str) -> str:
     for line in Git(project.root).paths(*tree):
         path = line.partition("\t")[2]
         is_other_trial = path.startswith(f"{package}/trials/") and not path.startswith(own_trial)
-        if not is_other_trial and not path.endswith(".md"):
+        if not is_other_trial and not is_readme(path):
             kept.append(line)
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()
