@@ -13,18 +13,18 @@ from ..errors import LabError
 from ..project import Project
 from .atomic import write_file
 from .columns import short_titles
-from .filters import FILTERS, filter_rows, is_number, parse_filter, require_keys
+from .filters import FILTERS, is_number, require_keys
 from .index import read_rows
-from .ranking import lower_is_better, require_metric
+from .ranking import lower_is_better
 from .roots import run_roots
 from .schema import Row
 from .settings import differing_settings, format_setting
 from .table import (
     Group,
-    default_metrics,
+    choose_metrics,
+    choose_rows,
     format_cell,
     group_rows,
-    only_finished,
     warn_of_other_differences,
     without_repetitions,
 )
@@ -46,17 +46,12 @@ def export_command(project: Project, args: list[str]) -> None:
     options = export_parser().parse_intermixed_args(args)
     if options.output.suffix not in ENDINGS:
         raise LabError(f"-o {options.output}: expected a name that ends in {', '.join(ENDINGS)}")
-    filters = [parse_filter(text) for text in options.where]
     all_rows = read_rows(run_roots(project))
-    rows = filter_rows(all_rows, filters)
-    if not any(wanted.key == "status" for wanted in filters):
-        rows = only_finished(rows)
+    rows = choose_rows(all_rows, options.where)
     if not rows:
         print(f"none of {len(all_rows)} runs, so {options.output} was not written")
         return
-    metrics = options.metric.split(",") if options.metric else default_metrics(rows)
-    for metric in metrics:
-        require_metric(rows, metric)
+    metrics = choose_metrics(rows, options.metric)
     rows = without_repetitions(rows)
     names = options.by.split(",") if options.by else names_of_groups(rows)
     require_keys(rows, [name for name in names if name != "trial"])

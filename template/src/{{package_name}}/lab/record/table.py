@@ -49,19 +49,14 @@ def table_command(project: Project, args: list[str]) -> None:
         LabError: a filter, setting or metric is not understood, or no run has it.
     """
     options = table_parser().parse_intermixed_args(args)
-    filters = [parse_filter(text) for text in options.where]
     names = options.by.split(",")
     all_rows = read_rows(run_roots(project))
-    rows = filter_rows(all_rows, filters)
     require_keys(all_rows, names)
-    if not any(wanted.key == "status" for wanted in filters):
-        rows = only_finished(rows)
+    rows = choose_rows(all_rows, options.where)
     if not rows:
         print(f"none of {len(all_rows)} runs")
         return
-    metrics = options.metric.split(",") if options.metric else default_metrics(rows)
-    for metric in metrics:
-        require_metric(rows, metric)
+    metrics = choose_metrics(rows, options.metric)
     groups = group_rows(without_repetitions(rows), names)
     warn_of_other_differences(groups, names)
     header = [*names, *metrics, "n"]
@@ -101,6 +96,27 @@ def table_parser() -> argparse.ArgumentParser:
     output.add_argument("--latex", action="store_true", help="a tabular")
     output.add_argument("--md", action="store_true", help="Markdown")
     return parser
+
+
+def choose_rows(all_rows: list[Row], where: list[str]) -> list[Row]:
+    """The runs that pass the filters; without a filter of the status only finished ones."""
+    filters = [parse_filter(text) for text in where]
+    rows = filter_rows(all_rows, filters)
+    if any(wanted.key == "status" for wanted in filters):
+        return rows
+    return only_finished(rows)
+
+
+def choose_metrics(rows: list[Row], names: str | None) -> list[str]:
+    """The metrics that were named, separated by commas, else the default ones.
+
+    Raises:
+        LabError: no run has one of them.
+    """
+    metrics = names.split(",") if names else default_metrics(rows)
+    for metric in metrics:
+        require_metric(rows, metric)
+    return metrics
 
 
 def only_finished(rows: list[Row]) -> list[Row]:

@@ -1,13 +1,16 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""With which code a run is used: its own, or that of today."""
+"""With which code and weights a run is used: its own code, or that of today."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
+from ..config.overrides import SettingsParser
 from ..project import Project
 from ..record.frozen import freeze_code
 from ..record.git import GitFailed
+from ..record.ran import RanCode
 from ..record.run import Run
 from ..record.schema import Code
 from ..record.today import files_that_differ, format_names
@@ -44,6 +47,28 @@ def difference_of_code(run: Run, project: Project) -> str | None:
     except GitFailed:
         return f"the commit {code['commit'][:12]} is not in this repository"
     return format_names(names) if names else None
+
+
+def facts_of_code(run: Run, code: Code, ran: RanCode) -> dict[str, Any]:
+    """What a row about the use of a run says of the code that ran.
+
+    Returns:
+        As in start.json: `commit`, `same` (as the run's), `complete`, `not_frozen`.
+    """
+    same = code.get("commit") == run.record["code"].get("commit")
+    return {"commit": code.get("commit"), "same": same, **ran.check_late()}
+
+
+def add_choices(parser: SettingsParser) -> None:
+    """Adds --checkpoint and --today to a command that uses a run."""
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME",
+        help="last, best or previous; default: that of the recorded numbers",
+    )
+    parser.add_argument(
+        "--today", action="store_true", help="with the code of today, not that of the run"
+    )
 
 
 def freeze_today(run: Run, project: Project) -> Code:

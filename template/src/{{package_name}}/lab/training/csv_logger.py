@@ -7,18 +7,17 @@ import csv
 import io
 import time
 from pathlib import Path
-from typing import Any
 
 from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch.loggers.logger import Logger
 
 from ..record.atomic import write_file
 from ..record.metrics_file import read_metrics
+from .run_logger import RunDirLogger
 
 FIRST_COLUMNS = ("step", "epoch", "attempt", "time_unix_s")
 
 
-class CsvFile(Logger):
+class CsvFile(RunDirLogger):
     """Writes metrics.csv, a row for each of metrics.jsonl.
 
     The file is made anew from metrics.jsonl when an attempt begins and when a metric comes up that
@@ -27,20 +26,10 @@ class CsvFile(Logger):
     """
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
-        super().__init__()
-        self.run_dir = Path(run_dir)
+        super().__init__(run_dir, attempt)
         self.file = self.run_dir / "metrics.csv"
-        self.attempt = attempt
         self.columns: list[str] = []
         self.first_step: int | None = None
-
-    @property
-    def name(self) -> str:
-        return self.run_dir.parent.name
-
-    @property
-    def version(self) -> str:
-        return self.run_dir.name
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
@@ -78,6 +67,3 @@ class CsvFile(Logger):
         table.writeheader()
         table.writerows(rows)
         write_file(self.file, text.getvalue())
-
-    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        """Writes nothing: config.yaml and run.json hold them."""

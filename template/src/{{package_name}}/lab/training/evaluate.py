@@ -21,7 +21,7 @@ from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.seal import append_sealed
-from .code_to_run import code_to_run
+from .code_to_run import add_choices, code_to_run, facts_of_code
 
 MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab eval takes trainer.* and data.*"
@@ -33,14 +33,7 @@ def eval_command(project: Project, args: list[str]) -> int:
         "Evaluates RUN on the test split; settings of trainer and data may follow.",
         RUN_HELP,
     )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="NAME",
-        help="last, best or previous; default: that of the recorded numbers",
-    )
-    parser.add_argument(
-        "--today", action="store_true", help="with the code of today, not that of the run"
-    )
+    add_choices(parser)
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     options = parser.read(args)
     overrides = options.overrides
@@ -57,9 +50,7 @@ def eval_command(project: Project, args: list[str]) -> int:
     metrics = evaluate(config, run, checkpoint)
     if metrics is None:
         return 0
-    same = code.get("commit") == run.record["code"].get("commit")
-    code_facts = {"commit": code.get("commit"), "same": same, **ran.check_late()}
-    append_evaluation(run.dir, checkpoint, overrides, metrics, code_facts)
+    append_evaluation(run.dir, checkpoint, overrides, metrics, facts_of_code(run, code, ran))
     if options.json:
         print(json.dumps(metrics))
     else:

@@ -25,7 +25,7 @@ from ..record.run import Run
 from ..record.run_frozen import run_with_frozen_code
 from ..record.seal import append_sealed
 from ..record.verify import PREDICTIONS
-from .code_to_run import code_to_run
+from .code_to_run import add_choices, code_to_run, facts_of_code
 
 MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab predict takes split=NAME, trainer.* and data.*"
@@ -63,12 +63,11 @@ def predict_command(project: Project, args: list[str]) -> int:
     predictions = predict(config, run, checkpoint, options.split, target)
     if predictions is None:
         return 0
-    same = code.get("commit") == run.record["code"].get("commit")
     row = {
         "time_unix_s": round(time.time(), 3),
         "overrides": options.overrides,
         **asdict(predictions),
-        "code": {"commit": code.get("commit"), "same": same, **ran.check_late()},
+        "code": facts_of_code(run, code, ran),
     }
     append_sealed(run.dir / PREDICTIONS, row)
     print_predictions(run, predictions)
@@ -83,16 +82,9 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
         " split=NAME chooses a split, split=all every sample; data.path=FILE other data.",
         RUN_HELP,
     )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="NAME",
-        help="last, best or previous; default: that of the recorded numbers",
-    )
+    add_choices(parser)
     parser.add_argument(
         "--to", metavar="FILE", help=f"the file to write; otherwise in {DIRECTORY}/ of the run"
-    )
-    parser.add_argument(
-        "--today", action="store_true", help="with the code of today, not that of the run"
     )
     options = parser.read(args)
     splits = [word for word in options.overrides if word.startswith(SPLIT)]

@@ -12,15 +12,13 @@ from lightning.pytorch.loggers.logger import Logger
 from ..record.metrics_file import MetricsLog
 
 
-class RunFiles(Logger):
-    """Writes rows of metrics.jsonl; every run has it. `step` in the file is the number of optimizer
-    steps done."""
+class RunDirLogger(Logger):
+    """A logger that writes into the directory of the run, for one attempt."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         super().__init__()
         self.run_dir = Path(run_dir)
         self.attempt = attempt
-        self.log: MetricsLog | None = None
 
     @property
     def name(self) -> str:
@@ -29,6 +27,18 @@ class RunFiles(Logger):
     @property
     def version(self) -> str:
         return self.run_dir.name
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """Writes nothing: config.yaml and run.json hold them."""
+
+
+class RunFiles(RunDirLogger):
+    """Writes rows of metrics.jsonl; every run has it. `step` in the file is the number of optimizer
+    steps done."""
+
+    def __init__(self, run_dir: Path, attempt: int) -> None:
+        super().__init__(run_dir, attempt)
+        self.log: MetricsLog | None = None
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
@@ -40,6 +50,3 @@ class RunFiles(Logger):
         values = {name: value for name, value in metrics.items() if name != "epoch"}
         if values:
             self.log.append((step or 0) + 1, int(metrics.get("epoch", 0)), values)
-
-    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        """Writes nothing: config.yaml and run.json hold them."""
