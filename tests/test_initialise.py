@@ -9,9 +9,7 @@ import pytest
 import torch
 from conftest import call, environment_of
 from hub_server import COMMIT, hub_with
-from myproj.lab.cluster.prefetch import fetch_initial_weights
 from myproj.lab.errors import LabError
-from myproj.lab.project import Project
 from myproj.lab.training.initialise import load_file, match_tensors
 from omegaconf import OmegaConf
 from safetensors.torch import save_file
@@ -90,6 +88,7 @@ def test_a_file_of_something_else_is_told(tmp_path, content, words):
         load_file(Task(), damaged, KEEP)
 
 
+@pytest.mark.slow
 def test_from_the_hub_to_a_run_to_the_next_run(home, tmp_path):
     """A model of the hub, fetched once and read without a network; then a run that starts from that run."""
     first = min((home / "runs/baseline").glob("2*"))
@@ -103,7 +102,8 @@ def test_from_the_hub_to_a_run_to_the_next_run(home, tmp_path):
         said = call(home, "lab", "train", *settings, *reference, rc=2, **variables)
         assert "lab prefetch trial=NAME init_from=hf:org/digits" in said
         online = environment_of(home, **variables)
-        fetch_initial_weights(Project(home, "myproj"), [*settings, *reference], online)
+        said = call(home, "lab", "prefetch", *settings, *reference, **variables)
+        assert "everything is there" in said
         wrong = subprocess.run(
             [sys.executable, "-m", "myproj.lab.machine.hub", "hf:org/digits:other.bin"],
             env=online, capture_output=True, text=True, timeout=120,
