@@ -86,7 +86,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--regenerate",
         action="store_true",
-        help="write the golden lists anew; read the diff afterwards",
+        help="write the golden lists again; read the diff afterwards",
     )
 
 

@@ -69,7 +69,7 @@ def _moved(repository: Repository) -> list[str]:
         elif recorded[tag] != commit:
             problems.append(
                 f"the tag {tag} was moved: it is {commit[:12]}, and was {recorded[tag][:12]}.\n"
-                f"  Move it back: git tag -f {tag} {recorded[tag][:12]}^{{}}; then release anew"
+                f"  Move it back: git tag -f {tag} {recorded[tag][:12]}^{{}}; then release again"
             )
     return problems
 

@@ -28,7 +28,7 @@ class FileIdentity:
 class OpenFile:
     """A file opened for reading.
 
-    Packing anew replaces the file under this name; whoever opened the old one goes on reading it.
+    Packing again replaces the file under this name; whoever opened the old one continues to read it.
     A pickled OpenFile, as a worker process gets it, opens the same file again.
 
     Raises:

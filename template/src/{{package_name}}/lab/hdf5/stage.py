@@ -138,7 +138,7 @@ def _open_verified(copy: Path, path: Path, keep: bool) -> int:
         try:
             return _verified(handle, copy, keep)
         except DataFileError as error:
-            print(f"lab: the staged copy is made anew: {error}", file=sys.stderr)
+            print(f"lab: the staged copy is made again: {error}", file=sys.stderr)
     handle = None
     while handle is None:  # the last user of the copy before may remove this one
         _copy(path, copy)

@@ -15,7 +15,7 @@ from .order import Batch
 def start_workers(
     dataset: H5Dataset, plan: Iterable[Batch], num_workers: int, pin_memory: bool
 ) -> DataLoader:
-    """A DataLoader whose workers read the batches of `plan`, anew in each iteration.
+    """A DataLoader whose workers read the batches of `plan`, again in each iteration.
 
     They start with the first iteration, and live until the DataLoader is gone. What is random in a
     batch follows from the batch alone, so the number of workers changes nothing.

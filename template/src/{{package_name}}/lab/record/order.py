@@ -41,7 +41,7 @@ def next_order_unix_ms(runs: Path, newest_recorded: Callable[[], int]) -> int:
             os.close(os.open(folder / str(order_unix_ms), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
             continue
-        # Its own file makes an NFS client read the directory anew.
+        # Its own file makes an NFS client read the directory again.
         known = marks(folder)
         if max(known) == order_unix_ms:
             break

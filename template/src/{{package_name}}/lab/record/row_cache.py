@@ -69,7 +69,7 @@ def load_entries(runs: Path) -> Entries:
 
 
 def store_entries(runs: Path, entries: Entries) -> None:
-    """Writes the cache anew; a listing at the same time reads the old one or the new one."""
+    """Writes the cache again; a listing at the same time reads the old one or the new one."""
     sharing = Sharing()
     body = marshal.dumps(
         {sharing.text(path): (stamp, sharing.row(row)) for path, (stamp, row) in entries.items()}

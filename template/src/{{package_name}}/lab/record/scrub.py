@@ -44,7 +44,7 @@ DESCRIPTION = (
     "Takes a leaked value out of the record of a run and its frozen code; *** stands in its place. "
     "The value is asked for, or read from a line of the standard input, so that no history of the "
     "shell holds it. Without --yes it only says where the value is. The code becomes a commit without "
-    "history. The record is sealed anew, and says that it was scrubbed."
+    "history. The record is sealed again, and says that it was scrubbed."
 )
 
 
@@ -179,7 +179,7 @@ def codes_of(run: Run) -> list[tuple[Code, str]]:
 
 
 def scrub_run(run: Run, project: Project, value: str, leaks: Leaks, temporary: Path) -> None:
-    """Writes the run anew beside itself, then takes its place: a crash leaves the old one."""
+    """Writes the run again beside itself, then takes its place: a crash leaves the old one."""
     renewed = run.dir.with_name(f".scrub-{run.dir.name}")
     shutil.rmtree(renewed, ignore_errors=True)
     shutil.copytree(run.dir, renewed, symlinks=True, copy_function=link_or_copy)

@@ -1,7 +1,7 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Seals: a JSON object of the record holds its own hash, so that `lab runs verify` notices an edit.
 
-They find accidents and careless edits. Whoever computes a hash anew after an edit is not found. The
+They find accidents and careless edits. Whoever computes a hash again after an edit is not found. The
 hash lies in the file itself, so a process that is killed at any moment leaves no file without it.
 """
 

@@ -47,7 +47,7 @@ def format_page(report: Report, watch_s: float | None) -> str:
     """The whole page.
 
     Args:
-        watch_s: seconds after which it loads itself anew; None: never.
+        watch_s: seconds after which it loads itself again; None: never.
     """
     program = read_parts([*LIBRARY, *PROGRAM])
     table = json.dumps(report.table | {"watch_s": watch_s}, separators=(",", ":"))

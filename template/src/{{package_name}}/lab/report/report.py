@@ -1,5 +1,5 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""`lab report`: writes the page, and writes it anew while runs go on."""
+"""`lab report`: writes the page, and writes it again while runs go on."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def report_parser() -> argparse.ArgumentParser:
         nargs="?",
         const=WATCH_S,
         metavar="SECONDS",
-        help=f"write it anew every {WATCH_S} s, until no run is queued or running",
+        help=f"write it again every {WATCH_S} s, until no run is queued or running",
     )
     return parser
 

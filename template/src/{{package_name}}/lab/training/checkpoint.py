@@ -45,7 +45,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     latest.
 
     Args:
-        directory: where last.ckpt, when it is written anew, becomes previous.ckpt; None: nowhere.
+        directory: where last.ckpt, when it is written again, becomes previous.ckpt; None: nowhere.
     """
 
     def __init__(self, directory: Path | None = None) -> None:

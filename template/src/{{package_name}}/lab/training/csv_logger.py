@@ -20,7 +20,7 @@ FIRST_COLUMNS = ("step", "epoch", "attempt", "time_unix_s")
 class CsvFile(RunDirLogger):
     """Writes metrics.csv, a row for each of metrics.jsonl.
 
-    The file is made anew from metrics.jsonl when an attempt begins and when a metric comes up that
+    The file is made again from metrics.jsonl when an attempt begins and when a metric comes up that
     has no column. So a resumed run keeps its earlier rows, which Lightning's CSVLogger erases.
     The rows that a killed attempt wrote after its last checkpoint are left out.
     """

@@ -1,5 +1,5 @@
 // Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-// What the reader has chosen. It is kept in the address after "#", so a page that loads itself anew shows the same.
+// What the reader has chosen. It is kept in the address after "#", so a page that loads itself again shows the same.
 
 const DEFAULTS = {
   filter: "",
