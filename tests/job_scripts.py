@@ -35,6 +35,7 @@ def job_script(site_name, *, nodes=1, gpus=1, n_runs=1, command=(), **job):
         points=[],
         command=[*python, "-m", "myproj.lab", "rank", *command],
         throttle=2,
+        idle_min=30.0,
         runs=WORK / "runs",
         scratch=WORK,
         trains=not command,

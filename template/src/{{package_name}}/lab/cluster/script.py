@@ -121,7 +121,7 @@ def _scheduler_part(plan: Plan, dialect: Dialect, resend: str) -> SchedulerPart:
         warn_after_s=request.time_s - request.lead_s,
         lead_s=request.lead_s,
         again=_start_again(plan.site["requeue"]["method"], resend),
-        idle_guard=_idle_guard(plan.project.package) if request.gpus else "",
+        idle_guard=_idle_guard(plan),
     )
 
 
@@ -178,9 +178,12 @@ def _start_again(method: str, resend: str) -> str:
     return ":"  # Slurm's own part does it, or the site cannot
 
 
-def _idle_guard(package: str) -> str:
+def _idle_guard(plan: Plan) -> str:
     """The start of the process that stops a job whose GPUs do nothing."""
-    start = f'"${{COMMAND[0]}}" -m {package}.lab.cluster.gpu_guard $$ &'
+    if not plan.request.gpus or plan.idle_min is None:
+        return ""
+    python = shlex.join(plan.command[: plan.command.index("-m")])
+    start = f"{python} -m {plan.project.package}.lab.cluster.gpu_guard $$ {plan.idle_min:g} &"
     return f"{start} # stops a job whose GPUs do nothing\n  "
 
 
