@@ -1,34 +1,37 @@
 # ruff: noqa: F811 (fixtures are imported by name)
 """Jobs on a real Slurm that cannot write how they ended: `lab` says it in words. Needs root; `make test-cluster`."""
 
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from myproj.lab.record.process import pid_started
 from slurm_jobs import (  # noqa: F401
     FOLDER,
     SCRIPTS,
     cluster,
     ended,
-    job,
     lab,
     needs_root,
     slurm,
     submit,
     wait_until,
 )
+from stand_in_gpus import STAND_INS
 
 pytestmark = needs_root
-STUBBORN = ["--", "bash", "-c", "trap '' TERM; while sleep 1; do :; done"]
+STUBBORN = ["--", "bash", "-c", "trap '' TERM USR2; while sleep 1; do :; done"]
 
 
 @pytest.fixture(scope="module")
 def out_of_time(lab):
     """A job that ignores the warning before its time limit; the other tests run meanwhile."""
-    return submit(lab, "job.gpus=0", "job.time=00:01:00", "job.extra=[--nodelist=c1]", *STUBBORN)
+    return submit(lab, "job.gpus=0", "job.time=00:01:00", 'job.extra=["--nodelist=c1"]', *STUBBORN)
 
 
 @pytest.fixture
@@ -36,8 +39,7 @@ def second_node():
     """Brings the second node back, whatever a test did to it."""
     yield
     Path(FOLDER / "prolog-fails").unlink(missing_ok=True)
-    outside = int((FOLDER / "pid/node-c2").read_text())
-    if not Path(f"/proc/{outside}").exists():
+    if not pid_started(int((FOLDER / "pid/node-c2").read_text())):
         subprocess.run([SCRIPTS / "slurm_node_start.sh", FOLDER, "c2"], check=True, timeout=60)
 
     def is_back():
@@ -89,32 +91,43 @@ def test_a_dead_node_is_named(lab, out_of_time, second_node):
 
 def test_a_failing_prolog_is_told_while_the_job_is_held(lab, out_of_time, second_node):
     (FOLDER / "prolog-fails").touch()
-    sent = submit(lab, "job.gpus=0", "job.extra=[--nodelist=c2]", "--", "true")
+    sent = submit(lab, "job.gpus=0", 'job.extra=["--nodelist=c2"]', "--", "true")
     wait_until(lambda: "its node could not launch it" in lab("queue"), "the prolog")
     page = lab("runs", "show", sent["run_id"])
     assert re.search(r"^  job +\d+ on slurm: its node could not launch it", page, re.M)
-    assert "no log yet; it is queued" in lab("logs", sent["run_id"], rc=2)
+    assert "Error running slurm prolog: 1" in lab("logs", sent["run_id"])
     lab("cancel", sent["run_id"])
 
 
-def test_the_expected_start_of_a_waiting_job_is_told(lab):
-    blocker = slurm(
-        "sbatch",
-        "--parsable",
-        "--nodelist=c2",
-        "--exclusive",
-        "--time=10",
-        "--output=/dev/null",
-        "--wrap=sleep 600",
-    ).strip()
-    try:
-        wait_until(lambda: job(blocker)["JobState"] == "RUNNING", "the blocker")
-        sent = submit(lab, "job.gpus=0", "job.extra=[--nodelist=c2]", "--", "true")
-        expected = r"queued .*\n    next in line;.* \(start: 2\d{3}-\d\d-\d\d \d\d:\d\d\)\n"
-        wait_until(lambda: re.search(expected, lab("queue")), "the estimate")
-        lab("cancel", sent["run_id"])
-    finally:
-        slurm("scancel", blocker)
+@pytest.fixture
+def stand_in(lab, monkeypatch):
+    """Every node has two GPUs, as NVML says, of which nobody uses the first."""
+    file = lab.folder / "src/pynvml.py"
+    shutil.copy(STAND_INS / "pynvml.py", file)
+
+    def show(*processes):
+        idle = {"total_MB": 80_000, "used_MB": 500, "utilization_percent": 0}
+        devices = [idle | {"processes": list(processes)}, idle | {"utilization_percent": 99}]
+        monkeypatch.setenv("STAND_IN_GPUS", json.dumps(devices))
+
+    show()
+    yield show
+    file.unlink()
+
+
+def test_a_job_with_an_idle_gpu_is_seen_and_stopped(lab, out_of_time, stand_in):
+    sent = submit(lab, "job.gpus=1", "job.idle_min=0.5", "--", "sleep", "300")
+    start = Path(sent["run_dir"]) / "attempts/1/start.json"
+    wait_until(start.exists, "the start")
+    stand_in([json.loads(start.read_text())["pid"], 400])  # as NVML on the node says
+    top = lab("top", sent["run_id"])
+    assert re.search(rf"^  0 +0 % +500 / 80000 +- +root +{sent['run_id']} +0:0", top, re.M), top
+    log = ended(sent, "FAILED")  # 143: sleep ends by SIGTERM
+    assert "did nothing for 0.5 minutes" in log
+    page = lab("runs", "show", sent["run_id"])
+    assert re.search(r"^  job +\d+ on slurm: stopped: its GPUs did nothing for 0.5 min", page, re.M)
+    assert "stopped: its GPUs did nothing" in lab("queue")
+    assert "its job is over" in lab("top", sent["run_id"], rc=2)
 
 
 def test_the_time_limit_is_told(lab, out_of_time):

@@ -129,7 +129,7 @@ def test_slurm_is_asked_again_while_the_job_lives(fake, run):
 @pytest.mark.parametrize(
     ("failed", "words"),
     [
-        ("37  : qmaster enforced h_rt limit", "killed at a limit of time"),
+        ("37  : qmaster enforced h_rt limit", "killed at its limit of time"),
         ("8   : in prolog", r"the site's prolog failed \(g1\)"),
         ("28  : changing into working directory", "changing into working directory"),
     ],

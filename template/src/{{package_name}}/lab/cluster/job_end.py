@@ -27,7 +27,6 @@ END = "job.end"  # what the scheduler answered: it forgets jobs after minutes
 EARLY_S = 60  # Slurm may warn so much before the warning is due
 LOG_END_BYTES = 1 << 16
 OUT_OF_MEMORY = re.compile(rb"oom_kill event|oom-kill|Out Of Memory|OUT_OF_MEMORY")
-MORE_MEMORY = "ask for more with job.mem, or load less at a time"
 
 
 @dataclass(frozen=True)
@@ -109,12 +108,12 @@ def was_at_time_limit(exited: ScriptExit, job: dict, status: str | None) -> bool
 def words_of_script(run_dir: Path, exited: ScriptExit | None) -> str:
     """What the log and the exit code of the job script say."""
     if OUT_OF_MEMORY.search(end_of_log(run_dir)):
-        return f"out of memory; {MORE_MEMORY}"
+        return "out of memory; ask for more with job.mem, or load less at a time"
     logs = f"lab logs {run_dir.name}"
     if exited is None:
         return f"over without a word; did its node die? {logs}"
     if exited.code == 128 + SIGKILL:
-        return f"killed (SIGKILL), usually for lack of memory; {MORE_MEMORY}"
+        return "killed (SIGKILL), usually for lack of memory (job.mem)"
     if exited.code > 128:
         return f"ended by {signal_name(exited.code - 128)}; {logs}"
     return f"its script ended with code {exited.code}; {logs}"

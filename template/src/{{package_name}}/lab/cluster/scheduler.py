@@ -70,7 +70,8 @@ class Scheduler:
 
     def reason_of(self, job: ListedJob) -> str:
         """Why a job waits, in words, and when it is expected to start."""
-        reason = self.dialect.reasons.get(job.reason, job.reason)
+        word = job.reason.partition(",")[0]  # what follows are names of nodes
+        reason = self.dialect.reasons.get(word, job.reason)
         return f"{reason} (start: {job.start})" if job.start else reason
 
     def words_of_end(self, job_id: str) -> str:
