@@ -109,6 +109,17 @@ def test_the_runs_of_an_array_go_one_after_the_other(lab):
     assert not killed.exists()  # what a killed job left in memory is cleared by the next
 
 
+def test_the_end_of_a_command_is_told(lab, tmp_path):
+    told = tmp_path / "told"
+    command = f"(echo $LAB_EVENT; cat) > {told}.part; mv {told}.part {told}"
+    words = ["notify=command", f"notify.command.run='{command}'"]
+    sent = submit(lab, *words, "--", "bash", "-c", "exit 3")
+    wait_until(told.exists, "a message", 120)
+    lines = told.read_text().splitlines()
+    assert lines[0] == "failed"
+    assert f"look: lab logs {sent['run_id']}" in lines
+
+
 @pytest.mark.slow
 def test_the_time_limit_ends_a_job(lab):
     words = ["submit", *SETTINGS, "job.time=20", "--json", "--", "sleep", "600"]
