@@ -232,6 +232,7 @@ class Row(Summary, total=False):
 
     run_dir: str
     commit: str | None  # of the snapshot
+    package_tree: str | None  # git's hash of src/<package>
     trial_tree: str | None  # git's hash of the trial's directory
     renamed_from: str | None  # the recorded id, when the directory has another name
     is_copied: NotRequired[bool]  # another directory in the list has the same recorded id
