@@ -15,10 +15,20 @@ import yaml
 
 from ..errors import LabError, Refused
 from ..project import Project
+from .dialect import load_dialect
 from .scheduler_command import output_of
 from .site import load_site
+from .site_gridengine import describe_gridengine
+from .site_pbs import describe_pbs
+from .site_pjm import describe_pjm
 from .site_slurm import describe_slurm
 
+DESCRIBE = {
+    "slurm": describe_slurm,
+    "pbs": describe_pbs,
+    "gridengine": describe_gridengine,
+    "pjm": describe_pjm,
+}
 SCHEDULERS = {"sbatch": "slurm", "pjsub": "pjm", "qconf": "gridengine", "qsub": "pbs"}
 DISK_VARIABLES = re.compile(r"(\w*SCRATCH\w*|WORK\w*|STORE|PROJECT|DSDIR|\w*TMPDIR|PBS_LOCALDIR)$")
 USEFUL_MODULES = re.compile(r"^(\S*(?:torch|cuda|apptainer|singularity)\S*?)/?$", re.M)
@@ -49,6 +59,7 @@ def init_command(project: Project, args: list[str]) -> None:
     print(text)
     print(f"written to {path}")
     print(f"Read it, correct what is wrong, then try: lab submit --dry-run site={name} …")
+    print(f"A job of one minute shows that it works: lab site verify site={name}")
 
 
 def default_name() -> str:
@@ -62,7 +73,7 @@ def draft_profile() -> str:
 
     Raises:
         LabError: no scheduler is installed here.
-        Failed: Slurm does not answer.
+        Failed: the scheduler does not answer.
     """
     scheduler = installed_scheduler()
     disks = [name for name in sorted(os.environ) if DISK_VARIABLES.match(name)]
@@ -81,11 +92,10 @@ def draft_profile() -> str:
         },
         "launcher": "srun" if scheduler == "slurm" else "mpirun",
     }
-    if scheduler == "slurm":
-        slurm = describe_slurm()
-        profile |= slurm.profile
-        notes += slurm.notes
-    return format_profile(profile, notes)
+    if load_dialect(scheduler).experimental:
+        notes.insert(0, f"{scheduler} is experimental: nobody has run its job script yet")
+    draft = DESCRIBE[scheduler]()
+    return format_profile(profile | draft.profile, [*notes, *draft.notes])
 
 
 def installed_scheduler() -> str:

@@ -25,7 +25,7 @@ from typing import Any
 
 from .schema import Row
 
-FORMAT = 3  # of the rows in the cache; an older cache is thrown away
+FORMAT = 4  # of the rows in the cache; an older cache is thrown away
 HEADER = f"lab rows {FORMAT}, Python {sys.version_info.major}.{sys.version_info.minor}\n".encode()
 CHECKSUM_BYTES = 4
 NOT_STORED = ("queued", "running")  # these rows change while summary.json does not
