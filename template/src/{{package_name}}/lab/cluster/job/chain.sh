@@ -8,6 +8,9 @@ if [ "$CHUNK" -gt 1 ] && { is_over || [ ! -e "$RUN_DIR/attempts/1/start.json" ];
   echo "chunk $CHUNK of @@{chunks}: the run is over, nothing is left to do"
   exit 0
 fi
+if [ "$CHUNK" -gt 1 ] || [ ! -e "$RUN_DIR/chunk_jobs" ]; then # not one that was sent by hand
+  echo "$JOB" >>"$RUN_DIR/chunk_jobs"
+fi
 [ "$CHUNK" = @@{chunks} ] || RESUMED_BY="chunk $((CHUNK + 1)) of @@{chunks} resumes it"
 cancel_later_chunks() {
   local id
