@@ -61,7 +61,7 @@ def draft(monkeypatch):
             monkeypatch.setattr(part, "output_of", ask)
         monkeypatch.setattr(site_gridengine, "run_scheduler_command", ask)
         monkeypatch.setattr(site_init, "output_of", lambda *_: "")
-        monkeypatch.setattr(site_init, "installed_scheduler", lambda: scheduler)
+        monkeypatch.setattr(site_init, "installed_schedulers", lambda: [scheduler])
         text = site_init.draft_profile()
         profile = yaml.safe_load(text)
         check_profile(profile, "draft.yaml")

@@ -8,16 +8,18 @@ import os
 import re
 import shutil
 import socket
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
 import yaml
 
-from ..errors import LabError, Refused
+from ..errors import Failed, LabError, Refused
 from ..project import Project
 from .dialect import load_dialect
 from .scheduler_command import output_of
 from .site import load_site
+from .site_draft import SiteDraft
 from .site_gridengine import describe_gridengine
 from .site_pbs import describe_pbs
 from .site_pjm import describe_pjm
@@ -75,10 +77,12 @@ def draft_profile() -> str:
         LabError: no scheduler is installed here.
         Failed: the scheduler does not answer.
     """
-    scheduler = installed_scheduler()
+    scheduler, draft = ask_schedulers(installed_schedulers())
     disks = [name for name in sorted(os.environ) if DISK_VARIABLES.match(name)]
     notes = [f"disk {name}={os.environ[name]}" for name in disks]
     notes += [f"module {name}" for name in useful_modules()[:MAX_MODULES]]
+    if load_dialect(scheduler).experimental:
+        notes.insert(0, f"{scheduler} is experimental: nobody has run its job script yet")
     scratch = next((f"${name}" for name in disks if "SCRATCH" in name), None)
     profile: dict[str, Any] = {
         "scheduler": scheduler,
@@ -92,25 +96,37 @@ def draft_profile() -> str:
         },
         "launcher": "srun" if scheduler == "slurm" else "mpirun",
     }
-    if load_dialect(scheduler).experimental:
-        notes.insert(0, f"{scheduler} is experimental: nobody has run its job script yet")
-    draft = DESCRIBE[scheduler]()
     return format_profile(profile | draft.profile, [*notes, *draft.notes])
 
 
-def installed_scheduler() -> str:
-    """The scheduler whose command is on the path.
+def installed_schedulers() -> list[str]:
+    """The schedulers whose commands are on the path.
 
     Raises:
         LabError: there is none.
     """
-    for command, scheduler in SCHEDULERS.items():
-        if shutil.which(command):
-            return scheduler
+    found = [scheduler for command, scheduler in SCHEDULERS.items() if shutil.which(command)]
+    if "gridengine" in found:  # its qsub is not that of PBS
+        found = [scheduler for scheduler in found if scheduler != "pbs"]
+    if found:
+        return found
     raise LabError(
         "no scheduler is installed here. Log in to the cluster;"
         " for this machine use site=workstation"
     )
+
+
+def ask_schedulers(schedulers: list[str]) -> tuple[str, SiteDraft]:
+    """The first scheduler that answers, and what it says.
+
+    Raises:
+        Failed: none answers.
+    """
+    *others, last = schedulers
+    for scheduler in others:
+        with suppress(Failed):  # installed, and not used here
+            return scheduler, DESCRIBE[scheduler]()
+    return last, DESCRIBE[last]()
 
 
 def useful_modules() -> list[str]:
