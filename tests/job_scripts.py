@@ -19,19 +19,25 @@ SITES = sorted(
 GPUS_WHERE_UNKNOWN = 4  # per node
 
 
-def job_script(site_name, *, nodes=1, gpus=1, n_runs=1, command=(), **job):
-    """The text of a job script; gpus=None takes all of a node."""
+def job_request(site_name, *, nodes=1, gpus=1, n_runs=1, is_shell=False, **job):
+    """The request for a job; gpus=None takes all of a node."""
     site = load_site(ANN, site_name)
     if gpus is None:
         known = site.gpus_per_node != float("inf")
         gpus = site.gpus_per_node if known else GPUS_WHERE_UNKNOWN
     account = "abc" if site["account"]["required"] else None
     job = {"nodes": nodes, "gpus": gpus, "account": account} | job
+    return build_request(site, job, "wide", n_runs, is_shell)
+
+
+def job_script(site_name, *, n_runs=1, command=(), **job):
+    """The text of a job script for such a request."""
+    site = load_site(ANN, site_name)
     python = [PYTHON if word == sys.executable else word for word in python_in_job(site)]
     plan = Plan(
         project=ANN,
         site=site,
-        request=build_request(site, job, "wide", n_runs),
+        request=job_request(site_name, n_runs=n_runs, **job),
         points=[],
         command=[*python, "-m", "myproj.lab", "rank", *command],
         throttle=2,

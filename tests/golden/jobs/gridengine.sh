@@ -9,6 +9,7 @@
 #$ -l h_rt=02:00:00
 #$ -o /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
 # Run 20261120-190000-abcdef of wide
+# Site tsubame4: not verified; a job of one minute does it: lab site verify site=tsubame4
 # To resume the same run by hand: qsub -g abc /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
@@ -40,7 +41,8 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
 fi
 set -euo pipefail
 trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
-export LAB_JOB=$JOB
+LAB_JOB_STARTED=${LAB_JOB_STARTED:-$(date +%s)}
+export LAB_JOB=$JOB LAB_JOB_STARTED
 export LAB_INDEX
 export LAB_RUN_DIR=$RUN_DIR
 export LAB_PROJECT=$PROJECT
@@ -109,6 +111,7 @@ await_step() { # returns the exit code of the step, not that of a signal that in
   return "$code"
 }
 trap forward USR2 USR1 TERM
+RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
@@ -154,7 +157,7 @@ await_step || code=$?
 stop_helper "$WATCHER"
 if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
   if [ "$MAX_REQUEUES" = 0 ]; then
-    echo "stopped and saved; resume with: lab resume $(basename "$RUN_DIR")"
+    echo "stopped and saved; $RESUMED_BY"
   else
     start_again
   fi

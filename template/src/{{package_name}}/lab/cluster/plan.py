@@ -14,13 +14,14 @@ from ..config.overrides import parse_overrides, sweep_points, typed_value
 from ..config.resolve import plain_values
 from ..config.trial_names import trial_names
 from ..errors import LabError
-from ..project import Project
+from ..project import Project, say_once
 from ..record.each import Inputs
 from ..record.initial_weights import with_fixed_weights, without_weights
 from ..training.notify import check_notify, mail_address
 from .request import Request
 from .site import Site, load_site, site_of_host
 from .site_rules import build_request
+from .verified import is_experimental
 
 TRIAL_OF_COMMANDS = "command"  # runs/command/…: what `lab submit -- COMMAND` ran
 
@@ -55,18 +56,22 @@ class Plan:
 
 
 def plan_submission(
-    project: Project, overrides: list[str], command: list[str] | None = None
+    project: Project,
+    overrides: list[str],
+    command: list[str] | None = None,
+    is_shell: bool = False,
 ) -> Plan:
     """Composes every point and builds the request; writes nothing.
 
     Args:
         overrides: as on the command line; lists make several points.
         command: any command to run instead of a training.
+        is_shell: for `lab shell`.
 
     Raises:
         LabError: the settings are wrong, or the site's rules forbid the request.
     """
-    return plan_of(project, compose_points(project, overrides, command), command)
+    return plan_of(project, compose_points(project, overrides, command), command, is_shell)
 
 
 def compose_points(
@@ -91,7 +96,12 @@ def compose_points(
     return [with_fixed_weights(point, project) for point in points]
 
 
-def plan_of(project: Project, points: list[Composition], command: list[str] | None = None) -> Plan:
+def plan_of(
+    project: Project,
+    points: list[Composition],
+    command: list[str] | None = None,
+    is_shell: bool = False,
+) -> Plan:
     """The plan of composed points, whose site and job sections are the same.
 
     Raises:
@@ -99,6 +109,11 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
     """
     config = plain_values(points[0].config)
     site = load_site(project, points[0].choices["site"], config["site"])
+    if is_experimental(site):
+        say_once(
+            f"{site.scheduler} is experimental: nobody has run its job script yet. Read it with"
+            f" --dry-run, then try it with: lab site verify site={site.name}"
+        )
     job = config["job"]
     check_notify(points[0].config, project)
     if "mail" in (config["notify"] or {}) and site.scheduler != "local" and not job["mail"]:
@@ -108,7 +123,7 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
     name = job.pop("name") or _job_name(points[0], command)
     if command is not None and job["tasks_per_node"] is None:
         job["tasks_per_node"] = 1
-    request = build_request(site, job, name, len(points))
+    request = build_request(site, job, name, len(points), is_shell)
     if command is None:
         _check_global_batch(points, request.n_tasks)
     return Plan(
@@ -153,16 +168,21 @@ def python_in_job(site: Site) -> list[str]:
     return [sys.executable]
 
 
-def plan_nodes(project: Project, overrides: list[str]) -> Plan:
-    """The plan of `lab doctor --nodes`: its program on every rank, ten minutes at most."""
+def plan_program(project: Project, overrides: list[str], module: str, name: str, time: str) -> Plan:
+    """The plan of a job that runs a module of lab.cluster on every rank, without a training.
+
+    Args:
+        name: of the job.
+        time: its limit, unless `overrides` have another one.
+    """
     defaults = [
         f"trial={_any_trial(project)}",
         "init_from=null",
-        "job.time=00:10:00",
-        "job.name=doctor",
+        f"job.time={time}",
+        f"job.name={name}",
     ]
     plan = plan_submission(project, [*defaults, *overrides])
-    program = [*python_in_job(plan.site), "-m", f"{project.package}.lab.cluster.node_check"]
+    program = [*python_in_job(plan.site), "-m", f"{project.package}.lab.cluster.{module}"]
     return replace(plan, command=program, trains=False)
 
 

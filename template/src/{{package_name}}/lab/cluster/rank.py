@@ -77,7 +77,8 @@ def update_job_id(run: Run) -> None:
     if number:
         job = run.record.get("job") or {}
         index_in_array = re.sub(r"^\d+", "", job["id"])
-        run.update(job=job | {"id": number[0] + index_in_array})
+        earlier_ids = [*job.get("earlier_ids", []), job["id"]]
+        run.update(job=job | {"id": number[0] + index_in_array, "earlier_ids": earlier_ids})
 
 
 def run_command(project: Project, run: Run, command: list[str], rank: int) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from .dialect import Dialect, load_dialect
 from .job_environment import job_environment
 from .plan import Plan
-from .site import Site
+from .verified import describe_trust
 
 TEMPLATES = Path(__file__).parent / "job"
 
@@ -52,6 +52,17 @@ class JobScript:
     node_local: str
     environment: str
     scheduler: str
+    site: str
+    chain: str
+    end_of_chain: str
+
+
+@dataclass(frozen=True)
+class ChainPart:
+    """Every @@{…} of job/chain.sh."""
+
+    chunks: int
+    cancel: str
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,7 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
     send = shlex.join([dialect.send[0], *request.submit_options])
     resend = send if len(run_dirs) == 1 else dialect.resubmit_array
     environment = [f"  {line}" for line in job_environment(plan.site, plan.scratch)]
+    chain = _chain_part(plan, dialect)
     values = JobScript(
         title=_title(run_dirs),
         directives="\n".join(_directives(plan, run_dirs, dialect)),
@@ -99,11 +111,14 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
         nodes=request.nodes,
         tasks_per_node=request.tasks_per_node,
         cpus_per_task=request.cpus_per_task,
-        max_requeues=_max_requeues(plan.site),
+        max_requeues=_max_requeues(plan),
         job_id=dialect.job_id,
         node_local=_node_local(plan.site["node_local"]),
         environment="\n".join(environment) or "  :",
         scheduler=_fill_in(dialect.template, _scheduler_part(plan, dialect, resend)),
+        site=f"Site {plan.site.name}: {describe_trust(plan.site)}",
+        chain=chain,
+        end_of_chain="cancel_later_chunks\n" if chain else "",
     )
     return _fill_in("job.sh", values) + "\n"
 
@@ -164,9 +179,20 @@ def _run_list(run_dirs: list[Path]) -> str:
     return "\n" + "".join(f"  {path}\n" for path in paths)
 
 
-def _max_requeues(site: Site) -> int:
-    requeue = site["requeue"]
-    return 0 if requeue["method"] == "none" else requeue["max"]
+def _max_requeues(plan: Plan) -> int:
+    requeue = plan.site["requeue"]
+    if requeue["method"] == "none" or plan.request.is_chain:
+        return 0
+    chunks = plan.request.chunks
+    return max(requeue["max"], chunks.number - 1 if chunks else 0)
+
+
+def _chain_part(plan: Plan, dialect: Dialect) -> str:
+    """What a chunk of a chain does besides; "" for other jobs."""
+    if not plan.request.is_chain:
+        return ""
+    cancel = " ".join('"$id"' if word == "{id}" else word for word in dialect.cancel)
+    return _fill_in("chain.sh", ChainPart(plan.request.chunks.number, cancel)) + "\n\n"
 
 
 def _start_again(method: str, resend: str) -> str:
@@ -191,7 +217,7 @@ def _node_local(place: str | None) -> str:
     return shlex.quote(place or "/dev/shm")
 
 
-def _fill_in(template: str, values: JobScript | SchedulerPart) -> str:
+def _fill_in(template: str, values: JobScript | SchedulerPart | ChainPart) -> str:
     text = (TEMPLATES / template).read_text(encoding="utf-8")
     text = text.partition("\n")[2]  # without the line that says whose file the template is
     return JobTemplate(text.rstrip()).substitute(asdict(values))
