@@ -16,7 +16,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from .. import env
-from ..config.resolve import load_dotenv, resolve
+from ..config.resolve import load_variables, resolve
 from ..errors import LabError
 from ..machine.secrets import hide_tokens
 from ..project import PACKAGE, Project
@@ -50,7 +50,7 @@ def check_notify(config: DictConfig, project: Project) -> None:
     Raises:
         LabError: an address, a command or a package is missing, or an address would be recorded.
     """
-    load_dotenv(project)
+    load_variables(project)
     notify = config.get("notify") or {}
     if "mail" in notify:
         mail_address(notify.mail.to, project.root)

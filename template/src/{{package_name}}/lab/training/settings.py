@@ -221,7 +221,7 @@ def chosen_settings(config: DictConfig) -> ChosenSettings:
 
 
 def apply_settings(config: DictConfig) -> None:
-    """Sets up this process: seed, threads, precision of products, kernels, caches.
+    """Sets up this process: seed, threads, precision of products, kernels.
 
     To be called before parts are built.
 
@@ -235,9 +235,6 @@ def apply_settings(config: DictConfig) -> None:
     torch.set_num_threads(int(config.trainer.threads))
     torch.set_float32_matmul_precision(config.trainer.matmul_precision)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    if config.paths.scratch:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{config.paths.scratch}/compiled/torchinductor"
-        os.environ["TRITON_CACHE_DIR"] = f"{config.paths.scratch}/compiled/triton"
     enable_line_marks(config)
 
 
