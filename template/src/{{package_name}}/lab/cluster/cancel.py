@@ -11,6 +11,7 @@ from ..project import Project
 from ..record.find import find_runs
 from ..record.roots import run_roots
 from ..record.run import Run
+from .job_end import CANCELLED
 from .job_state import JobState
 from .job_states import JobStates, require_job
 from .local import scheduler_of
@@ -45,7 +46,7 @@ def cancel(run: Run, states: JobStates) -> None:
         raise LabError(f"{run.id}: job {job['id']} is over already. See: lab runs show {run.id}")
     if state.state == "unknown":
         raise LabError(f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}")
-    marker = run.dir / "cancelled"  # the job saves, but does not ask to be started again
+    marker = run.dir / CANCELLED  # the job saves, but does not ask to be started again
     marker.touch()
     try:
         cancel_jobs(job, state)

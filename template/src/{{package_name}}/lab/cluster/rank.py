@@ -20,6 +20,7 @@ from ..record.begin import begin_attempt
 from ..record.each import Inputs
 from ..record.run import Run
 from ..training.notify import notify_end
+from .command_cost import gpu_seconds
 from .job_variables import command_environment
 from .rank_over_files import run_over_files
 
@@ -107,7 +108,12 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     if attempt:
         asks_again = (run.dir / "requeue").exists()
         status = "interrupted" if asks_again else status_of_code(code)
-        attempt.end(status, exit_code=code, signal=-code if code < 0 else None)
+        attempt.end(
+            status,
+            exit_code=code,
+            signal=-code if code < 0 else None,
+            gpu_seconds=gpu_seconds(run.dir, attempt, command),
+        )
     return code if code >= 0 else 128 - code
 
 

@@ -13,6 +13,7 @@ from ..config.overrides import SettingsParser
 from ..errors import Failed, LabError
 from ..project import Project
 from ..record.bundle import STORE
+from .balance import print_balance
 from .job_size import format_hms
 from .local import scheduler_of
 from .over_files import OverFiles, plan_over_files
@@ -35,6 +36,8 @@ def submit_command(project: Project, args: list[str]) -> None:
     options = SubmitOptions(
         why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes
     )
+    if plan:
+        print_balance(plan.site)
     submitted = submit_plan(plan, options) if plan else []
     if chosen.json:
         print(json_of(submitted))
