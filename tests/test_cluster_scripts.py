@@ -13,6 +13,7 @@ from myproj.lab.cluster.local import scheduler_of
 from myproj.lab.cluster.script import TEMPLATES, ChainPart, JobScript, SchedulerPart
 from myproj.lab.cluster.site import load_site
 from myproj.lab.errors import LabError
+from myproj.lab.machine.caches import CACHES
 
 GOLDEN = ROOT / "tests/golden/jobs"
 SHAPES = {
@@ -25,6 +26,14 @@ SHAPES = {
     "each": {"n_runs": 2, "command": ["--", "python", "it's.py", "a b", "--to={}"]},
 }
 # scheduler -> the site and shape whose script is stored whole
+# forms of an image, each for the script of Slurm on two nodes, and where srun is not what starts it
+IMAGES = {
+    "packed": ("slurm", "packed"),
+    "apptainer": ("slurm", "apptainer"),
+    "pyxis": ("slurm", "pyxis"),
+    "singularity with PBS": ("abci3", "singularity"),
+    "apptainer without a scheduler": ("workstation", "apptainer"),
+}
 WHOLE = {
     "slurm": ("slurm", "2nodes"),
     "pbs": ("abci3", "2nodes"),
@@ -38,7 +47,8 @@ READ_THE_DIFFERENCE = f"read the difference, then: pytest --regenerate {__file__
 @pytest.fixture(autouse=True)
 def no_settings_of_a_user(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.delenv("LAB_SITE_PATH", raising=False)
+    for name in ("LAB_SITE_PATH", "LAB_CACHES", *CACHES):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -63,10 +73,10 @@ def scheduler_of_site(site):
     return re.search(r"^scheduler: (\w+)", text, re.M)[1]
 
 
-def excerpt(site, shape):
+def excerpt(site, shape, **more):
     """The directives, the environment, and every other line that the scheduler's whole script does not have."""
     try:
-        lines = job_script(site, **SHAPES[shape]).splitlines()
+        lines = job_script(site, **SHAPES[shape] | more).splitlines()
     except LabError as error:
         return f"lab: {error}".replace(str(PROJECT), "")
     whole = set(whole_script(scheduler_of_site(site)).splitlines())
@@ -101,6 +111,14 @@ def test_every_site_and_shape_differs_from_it_as_stored(site, compare):
     assert compare(GOLDEN / f"{site}.txt", "\n".join(parts)), READ_THE_DIFFERENCE
 
 
+def test_a_job_takes_its_packages_from_one_file_as_stored(compare):
+    parts = []
+    for title, (site, form) in IMAGES.items():
+        shape = "1gpu" if site == "workstation" else "2nodes"
+        parts.append(f"==== {title}\n{excerpt(site, shape, form=form)}\n")
+    assert compare(GOLDEN / "images.txt", "\n".join(parts)), READ_THE_DIFFERENCE
+
+
 @pytest.mark.skipif(
     not shutil.which("shellcheck"), reason="shellcheck is not installed: apt install shellcheck"
 )
@@ -113,6 +131,11 @@ def test_job_scripts_pass_shellcheck(tmp_path):
             script = tmp_path / f"{site}-{shape}.sh"
             script.write_text(job_script(site, **size))
             scripts.append(script)
+    for title, (site, form) in IMAGES.items():
+        script = tmp_path / f"image-{title.replace(' ', '-')}.sh"
+        script.write_text(job_script(site, form=form))
+        scripts.append(script)
+    scripts += TEMPLATES.parent.glob("image_files/*.sh")
     command = ["shellcheck", "--format=gcc", *scripts, *(ROOT / "tests/cluster").glob("*.sh")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == ""

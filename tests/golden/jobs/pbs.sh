@@ -19,7 +19,6 @@ LAB_INDEX=${LAB_INDEX:-${PBS_ARRAY_INDEX:-0}}
 RUN_DIR=${RUNS[LAB_INDEX]}
 PROJECT=/home/ann/myproj
 CODE=/home/ann/myproj/runs/.code/c0ffee.tar
-COMMAND=(/home/ann/myproj/.venv/bin/python -m myproj.lab rank)
 SCRIPT=/home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 NODES=2
 TASKS_PER_NODE=8
@@ -30,7 +29,9 @@ if [ -z "$JOB" ]; then
   echo "this script runs inside a job only; type: qsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2
   exit 2
 fi
-NODE_DIR="${PBS_LOCALDIR:-/dev/shm}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
+NODE_DIR="${PBS_LOCALDIR:-/dev/shm}/lab-$JOB-$(id -u)-$(hostname -s)" # this node's copy of the code, removed at the end
+PYTHON=(/home/ann/myproj/.venv/bin/python)
+COMMAND=("${PYTHON[@]}" -m myproj.lab rank)
 
 # ---- the environment; processes that the launcher starts have it already
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
@@ -55,7 +56,7 @@ export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 # ---- the three things that happen on a node; the script calls itself for them
 prepare() { # once per node: removes what killed jobs left, then unpacks the frozen code
   local old old_job
-  for old in "${PBS_LOCALDIR:-/dev/shm}"/lab-*-"$(id -un)-$(hostname -s)"; do
+  for old in "${PBS_LOCALDIR:-/dev/shm}"/lab-*-"$(id -u)-$(hostname -s)"; do
     old_job=$(basename "$old" | cut -d- -f2)
     case " ${RUNNING_JOBS:-} " in
       "  ") ;; # nobody knows which jobs run

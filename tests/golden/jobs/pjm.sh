@@ -17,7 +17,6 @@ LAB_INDEX=${LAB_INDEX:-${PJM_BULKNUM:-0}}
 RUN_DIR=${RUNS[LAB_INDEX]}
 PROJECT=/home/ann/myproj
 CODE=/home/ann/myproj/runs/.code/c0ffee.tar
-COMMAND=(/home/ann/myproj/.venv/bin/python -m myproj.lab rank)
 SCRIPT=/home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 NODES=2
 TASKS_PER_NODE=8
@@ -28,7 +27,9 @@ if [ -z "$JOB" ]; then
   echo "this script runs inside a job only; type: pjsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2
   exit 2
 fi
-NODE_DIR="/dev/shm/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
+NODE_DIR="/dev/shm/lab-$JOB-$(id -u)-$(hostname -s)" # this node's copy of the code, removed at the end
+PYTHON=(/home/ann/myproj/.venv/bin/python)
+COMMAND=("${PYTHON[@]}" -m myproj.lab rank)
 
 # ---- the environment; processes that the launcher starts have it already
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
@@ -36,6 +37,7 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
   export HOME=/home/ann/myproj/.home # the real one cannot be written in jobs
   mkdir -p "$HOME"
+  export LAB_CACHES=/home/ann/myproj/.caches # the caches of all tools
 fi
 set -euo pipefail
 trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
@@ -53,7 +55,7 @@ export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 # ---- the three things that happen on a node; the script calls itself for them
 prepare() { # once per node: removes what killed jobs left, then unpacks the frozen code
   local old old_job
-  for old in "/dev/shm"/lab-*-"$(id -un)-$(hostname -s)"; do
+  for old in "/dev/shm"/lab-*-"$(id -u)-$(hostname -s)"; do
     old_job=$(basename "$old" | cut -d- -f2)
     case " ${RUNNING_JOBS:-} " in
       "  ") ;; # nobody knows which jobs run

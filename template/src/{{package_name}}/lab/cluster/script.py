@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .dialect import Dialect, load_dialect
 from .job_environment import job_environment
+from .job_python import JobPython, job_python
 from .plan import Plan
 from .verified import describe_trust
 
@@ -42,7 +43,9 @@ class JobScript:
     code: str
     prefix: str
     commit: str
+    python: str
     command: str
+    unpack: str
     script: str
     nodes: int
     tasks_per_node: int
@@ -94,7 +97,8 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
     script = shlex.quote(str(script_path(run_dirs)))
     send = shlex.join([dialect.send[0], *request.submit_options])
     resend = send if len(run_dirs) == 1 else dialect.resubmit_array
-    environment = [f"  {line}" for line in job_environment(plan.site, plan.scratch)]
+    python = _python(plan)
+    environment = [*job_environment(plan.site, plan.scratch, plan.caches), *python.environment]
     chain = _chain_part(plan, dialect)
     values = JobScript(
         title=_title(run_dirs),
@@ -106,7 +110,9 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
         code=shlex.quote(str(code.path)),
         prefix=code.prefix,
         commit=code.commit,
+        python=python.words,
         command=shlex.join(plan.command),
+        unpack="".join(f"\n  {line}" for line in python.prepare),
         script=script,
         nodes=request.nodes,
         tasks_per_node=request.tasks_per_node,
@@ -114,8 +120,8 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
         max_requeues=_max_requeues(plan),
         job_id=dialect.job_id,
         node_local=_node_local(plan.site["node_local"]),
-        environment="\n".join(environment) or "  :",
-        scheduler=_fill_in(dialect.template, _scheduler_part(plan, dialect, resend)),
+        environment="\n".join(f"  {line}" for line in environment) or "  :",
+        scheduler=_fill_in(dialect.template, _scheduler_part(plan, dialect, resend, python)),
         site=f"Site {plan.site.name}: {describe_trust(plan.site)}",
         chain=chain,
         end_of_chain="cancel_later_chunks\n" if chain else "",
@@ -123,10 +129,17 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
     return _fill_in("job.sh", values) + "\n"
 
 
-def _scheduler_part(plan: Plan, dialect: Dialect, resend: str) -> SchedulerPart:
+def _python(plan: Plan) -> JobPython:
+    places = [shlex.quote(str(place)) for place in plan.mounts]
+    mounts = [*places, f'"{_node_local(plan.site["node_local"])}"']
+    facts = plan.image.facts() if plan.image else None
+    return job_python(plan.site, plan.python, plan.image, facts, mounts)
+
+
+def _scheduler_part(plan: Plan, dialect: Dialect, resend: str, python: JobPython) -> SchedulerPart:
     """`resend`: the command that sends this script again."""
     request = plan.request
-    launcher_options = list(plan.site["launcher_options"])
+    launcher_options = [*python.launcher_options, *plan.site["launcher_options"]]
     if plan.site["launcher"] == "srun" and request.n_tasks > 1:
         launcher_options.insert(0, "--label")
     return SchedulerPart(
@@ -206,7 +219,7 @@ def _start_again(method: str, resend: str) -> str:
 
 def _idle_guard(package: str) -> str:
     """The start of the process that stops a job whose GPUs do nothing."""
-    start = f'"${{COMMAND[0]}}" -m {package}.lab.cluster.gpu_guard $$ &'
+    start = f'"${{PYTHON[@]}}" -m {package}.lab.cluster.gpu_guard $$ &'
     return f"{start} # stops a job whose GPUs do nothing\n  "
 
 

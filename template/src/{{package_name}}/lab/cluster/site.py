@@ -18,7 +18,8 @@ NO_LIMIT = float("inf")
 CHOICES = {
     "scheduler": ("slurm", "pbs", "gridengine", "pjm", "local"),
     "launcher": ("srun", "mpirun", "mpiexec", "shell"),
-    "python": ("venv", "module", "container"),
+    "python": ("venv", "module", "packed", "container"),
+    "container.tool": ("apptainer", "singularity", "pyxis"),
     "requeue.method": ("scontrol", "exit99", "resubmit", "none"),
 }
 USES = ("jobs", "shells", "asked")  # of a queue

@@ -93,6 +93,7 @@ def draft_profile() -> str:
             "data": ["data"],
             "scratch": scratch,
             "environment": ".venv",
+            "caches": ".caches",
         },
         "launcher": "srun" if scheduler == "slurm" else "mpirun",
     }

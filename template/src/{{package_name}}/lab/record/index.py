@@ -33,6 +33,7 @@ OPTIONAL = (
     "init_from",
     "seed",
     "commit",
+    "package_tree",
     "trial_tree",
     "exception",
     "attempt_status",
@@ -175,6 +176,7 @@ def build_row(folder: Path, summary: Summary) -> Row:
     row["renamed_from"] = summary["run_id"] if is_renamed else None
     code = summary.get("code") or {}
     row["commit"] = code.get("commit")
+    row["package_tree"] = code.get("package_tree")
     row["trial_tree"] = code.get("trial_tree")
     row["run_id"] = folder.name
     row["run_dir"] = str(folder)

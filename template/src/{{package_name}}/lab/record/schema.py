@@ -91,6 +91,13 @@ class ProcessFacts(TypedDict, total=False):
     pid_started: str | None  # clock ticks since boot, which differ when a pid is used again
 
 
+class ImageFacts(TypedDict):
+    """The one file that a job takes its packages from."""
+
+    file: str
+    sha256: str
+
+
 class Environment(TypedDict):
     """`env` in run.json; the installed packages lie in env.txt."""
 
@@ -101,7 +108,8 @@ class Environment(TypedDict):
     lock: str | None  # name of the lock file
     lock_sha256: str | None
     n_packages: int
-    container: str | None
+    container: str | None  # file of the image, or of the packed environment
+    container_sha256: str | None
     modules: list[str]
     variables: dict[str, str]
     env_vars: list[str]  # patterns of further names that are recorded: record.env_vars
@@ -234,6 +242,7 @@ class Row(Summary, total=False):
 
     run_dir: str
     commit: str | None  # of the snapshot
+    package_tree: str | None  # git's hash of src/<package>
     trial_tree: str | None  # git's hash of the trial's directory
     renamed_from: str | None  # the recorded id, when the directory has another name
     is_copied: NotRequired[bool]  # another directory in the list has the same recorded id

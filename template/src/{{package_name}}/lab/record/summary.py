@@ -25,7 +25,7 @@ OF_RECORD = (
     "config_sha256",
 )
 OF_WEIGHTS = ("source", "run", "checkpoint", "sha256")
-OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
+OF_CODE = ("commit", "tree", "branch", "dirty", "package_tree", "trial_tree")
 
 
 def summarise(record: RunRecord, run_dir: Path) -> Summary:

@@ -11,7 +11,6 @@ LAB_INDEX=${LAB_INDEX:-@@{index}}
 RUN_DIR=${RUNS[LAB_INDEX]}
 PROJECT=@@{project}
 CODE=@@{code}
-COMMAND=(@@{command})
 SCRIPT=@@{script}
 NODES=@@{nodes}
 TASKS_PER_NODE=@@{tasks_per_node}
@@ -22,7 +21,9 @@ if [ -z "$JOB" ]; then
   echo "this script runs inside a job only; type: @@{by_hand}" >&2
   exit 2
 fi
-NODE_DIR="@@{node_local}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
+NODE_DIR="@@{node_local}/lab-$JOB-$(id -u)-$(hostname -s)" # this node's copy of the code, removed at the end
+PYTHON=(@@{python})
+COMMAND=("${PYTHON[@]}" @@{command})
 
 # ---- the environment; processes that the launcher starts have it already
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
@@ -45,7 +46,7 @@ export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 # ---- the three things that happen on a node; the script calls itself for them
 prepare() { # once per node: removes what killed jobs left, then unpacks the frozen code
   local old old_job
-  for old in "@@{node_local}"/lab-*-"$(id -un)-$(hostname -s)"; do
+  for old in "@@{node_local}"/lab-*-"$(id -u)-$(hostname -s)"; do
     old_job=$(basename "$old" | cut -d- -f2)
     case " ${RUNNING_JOBS:-} " in
       "  ") ;; # nobody knows which jobs run
@@ -55,7 +56,7 @@ prepare() { # once per node: removes what killed jobs left, then unpacks the fro
   done
   rm -rf "$NODE_DIR"
   mkdir -p "$LAB_FROZEN"
-  tar -xmf "$CODE" -C "$LAB_FROZEN"
+  tar -xmf "$CODE" -C "$LAB_FROZEN"@@{unpack}
   for shared in data runs; do # relative paths to what is large and not frozen stay valid
     [ -e "$LAB_FROZEN/@@{prefix}$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/@@{prefix}$shared"
   done
