@@ -28,8 +28,9 @@ paths: {runs: runs, checkpoints: null, data: [data], scratch: null, environment:
 job: {gpus: 0}
 launcher: srun
 requeue: {method: none}
+poll_s: 2
 """
-CHUNKS = ["site=chain", "job.nodes=2", "job.gpus=0", "job.time=00:30:00", "job.chunk=00:10:00"]
+CHUNKS = ["site=chain", "job.time=00:30:00", "job.chunk=00:10:00"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,11 +68,13 @@ def test_the_next_chunk_resumes_a_stopped_run_and_the_last_is_cancelled(lab):
 def test_a_chain_goes_on_after_a_kill_and_ends_with_a_failure_or_a_cancel(lab, tmp_path):
     again = tmp_path / "again"
     command = f"test -e {again} || {{ touch {again}; sleep 300; }}; exit 3"
-    sent = submit(lab, *CHUNKS, "job.nodes=1", "--", "bash", "-c", command)
+    sent = submit(lab, *CHUNKS, "--", "bash", "-c", command)
     first, second, third = sent["chain"]
     wait_until(again.exists, "the first chunk runs")
     waiting = submit(lab, *CHUNKS, "job.extra=[--hold]", "--", "true")
-    slurm("scancel", "--signal=KILL", "--full", first)
+    start = json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())
+    # as when the node dies: it cannot write how it ended
+    in_node(start["host"], "sh", "-c", f"kill -KILL {start['pid']}")
     ended(sent | {"job_id": second}, "FAILED")
     assert state(third) == "CANCELLED"
     output = lab("cancel", waiting["chain"][0])
@@ -94,7 +97,7 @@ def test_the_wait_of_a_job_is_recorded(lab):
     waited = json.loads((Path(sent["run_dir"]) / "summary.json").read_text())["waited"]
     assert waited["site"] == "chain"
     assert 0 <= waited["seconds"] < 300
-    output = lab("submit", "site=chain", "job.extra=[--hold]", "--", "true")
+    output = lab("submit", "site=chain", "job.time=5m", "job.extra=[--hold]", "--", "true")
     assert "typical wait: 0:" in output
     assert "typical wait: 0:" in lab("queue")
     lab("cancel", "@last")

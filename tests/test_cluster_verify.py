@@ -33,7 +33,7 @@ def verify(name, **other):
     site = load_site(ANN, name)
     values = {
         "by": "ann",
-        "on": "2026-11-22",
+        "day": "2026-11-22",
         "level": "1 node, 8 GPUs",
         "run": "20261122-100000-abcdef",
         "job": "7",

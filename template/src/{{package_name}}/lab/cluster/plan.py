@@ -132,8 +132,8 @@ def plan_of(
     site = load_site(project, points[0].choices["site"], config["site"])
     if is_experimental(site):
         say_once(
-            f"{site.scheduler} is experimental: nobody has run its job script yet. Read it with"
-            f" --dry-run, then try it with: lab site verify site={site.name}"
+            f"{site.scheduler} is experimental: nobody has run its job script yet.\n"
+            f"Read it with --dry-run; to try it: lab site verify site={site.name}"
         )
     job = config["job"]
     check_notify(points[0].config, project)

@@ -73,8 +73,16 @@ def choose_place(site: Site, requested: str | None, resource: Resource, demand: 
     raise LabError(
         f"no queue of {site.name} allows {format_hms(demand.time_s)} on {demand.gpus} GPUs{jobs}:"
         f" {'; '.join(broken_limits)} (queues in {site.path}).\n"
-        "Ask for less, or for chunks that resume each other: job.chunk=3h"
+        f"Ask for less{chunks_advice(candidates, demand)}."
     )
+
+
+def chunks_advice(candidates: list[Queue], demand: Demand) -> str:
+    """That chunks help, when it is a time limit that is in the way."""
+    longest_s = max(queue.max_h * 3600 for queue in candidates)
+    if demand.time_s <= longest_s or candidates[0].use != "jobs":
+        return ""
+    return ", or for jobs that resume each other: job.chunk=3h"
 
 
 def candidate_queues(

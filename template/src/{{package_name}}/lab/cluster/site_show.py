@@ -32,7 +32,7 @@ def print_sites(project: Project) -> None:
         for path in directory.glob("*.yaml"):
             files[path.stem] = path
     for name, path in sorted(files.items()):
-        print(f"{name:<16} {trust_of(project, name):<26} {os.path.relpath(path, project.root)}")
+        print(f"{name:<16} {trust_of(project, name):<20} {os.path.relpath(path, project.root)}")
 
 
 def trust_of(project: Project, name: str) -> str:
@@ -45,7 +45,7 @@ def trust_of(project: Project, name: str) -> str:
     if verification:
         return f"verified by {verification.by}"
     if site["verified"]:
-        return "verified on a test cluster"
+        return "run by the tests"
     return "experimental" if is_experimental(site) else "not verified"
 
 

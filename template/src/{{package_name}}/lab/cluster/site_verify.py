@@ -48,17 +48,16 @@ def verify_command(project: Project, args: list[str]) -> None:
     level = check_reports(run, plan, read_reports(run.dir))
     verification = Verification(
         by=user(),
-        on=date.today().isoformat(),
+        day=date.today().isoformat(),
         level=level,
         run=run.id,
         job=job["id"],
         profile=hash_of_profile(plan.site),
     )
     write_verification(plan.site, verification)
-    print(
-        f"{plan.site.name} is verified: {level}. See: lab site show {plan.site.name}\n"
-        "Tell the maintainers of the template, so that the profile says it to everybody."
-    )
+    print(f"{plan.site.name} is verified: {level}. See: lab site show {plan.site.name}")
+    if not plan.site["verified"]:
+        print("Tell the maintainers of the template, so that the profile says it to everybody.")
 
 
 def earlier_check(project: Project, plan: Plan) -> Run | None:

@@ -25,13 +25,13 @@ class Verification:
     """A job that ran at a site as the profile says.
 
     Args:
-        on: its day, in ISO 8601.
+        day: in ISO 8601.
         level: what it had: "2 nodes, 4 GPUs each".
         profile: sha256 of the profile's text.
     """
 
     by: str
-    on: str
+    day: str
     level: str
     run: str
     job: str
@@ -70,7 +70,7 @@ def describe_trust(site: Site) -> str:
     verification = verification_of(site)
     if verification is None:
         return describe_shipped(site)
-    text = f"verified by {verification.by} on {verification.on}: {verification.level}"
+    text = f"verified by {verification.by} on {verification.day}: {verification.level}"
     if verification.profile == hash_of_profile(site):
         return text
     return f"{text}, with an earlier text of the profile; again: lab site verify site={site.name}"
