@@ -111,7 +111,7 @@ def test_the_doctor_finds_what_is_broken(lab):
         "3 uncorrected memory errors": "help desk",
         "slows itself down": "help desk",
         "through the CPUs": "measure",
-        "11G* 10G": "lab runs prune",
+        "quota of /dev/sda: 11G of 10G": "lab runs prune",
         "cannot record their code": "git init",
         "Slurm does not answer": "help desk",
         "SBATCH_PARTITION would change": "unset",

@@ -162,6 +162,36 @@ def test_a_cancelled_job_saves_and_is_not_started_again(lab):
     assert lab("queue").startswith("no jobs")
 
 
+def test_a_chain_resumes_where_a_chunk_stopped_and_ends_with_the_run(lab):
+    chunks = ["job.time=00:30:00", "job.chunk=00:10:00", "site.requeue.method=none"]
+    sent = submit(lab, *training(0.3, *chunks))
+    first, second, third = sent["chain"]
+    metrics = Path(sent["run_dir"]) / "metrics.jsonl"
+    wait_until(metrics.exists, "training", WAIT_S)
+    start = json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())
+    inside("kill", "-USR2", str(start["pid"]))  # as shortly before the time limit
+    log = ended(lab, sent | {"job_id": second})
+    assert "stopped and saved; chunk 2 of 3 resumes it" in log
+    assert status(sent) == "finished"
+    shown = json.loads(lab("runs", "show", second, "--json"))
+    ids = [attempt["start"]["job"]["id"].partition("_")[0] for attempt in shown["attempts"]]
+    assert ids == [first, second]
+    ended(lab, sent | {"job_id": third})
+    assert not (Path(sent["run_dir"]) / "attempts/3").exists()
+
+
+def test_a_profile_is_drafted_and_verified_by_a_job(lab, tmp_path):
+    output = lab("site", "init", "drafted")
+    try:
+        assert "name: all.q" in output
+        assert "# parallel environment node" in output
+        settings = ["site=drafted", "job.gpus=0", "job.queue=all.q"]
+        verified = lab("site", "verify", *settings, XDG_CONFIG_HOME=str(tmp_path))
+        assert "drafted is verified: 1 node, CPU" in verified
+    finally:
+        (lab.folder / "src/myproj/conf/site/drafted.yaml").unlink()
+
+
 def test_a_command_keeps_its_exit_code(lab):
     sent = submit(lab, "--", "bash", "-c", "exit 7")
     assert "ended with code 7" in ended(lab, sent)

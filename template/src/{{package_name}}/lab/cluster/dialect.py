@@ -49,6 +49,10 @@ class Dialect:
         log, array_log: options for the file that a job, or one run of an array, prints into.
         array: options that make a job an array.
         resubmit_array: shell command that sends one run of an array again.
+        chain: options of a job that waits for the end of {job}, however it ends.
+        whole_array: all runs of an array as {job} of `chain`.
+        reservation_is_queue: job.reservation takes the place of the queue.
+        experimental: nobody has run this scheduler's job scripts yet.
         host_variable: variable that names the file with the job's hosts.
         reasons: why a job waits: the scheduler's word -> a sentence.
     """
@@ -75,6 +79,10 @@ class Dialect:
     array_log: str | None = None
     array: list[str] = field(default_factory=list)
     resubmit_array: str = ""
+    chain: list[str] = field(default_factory=list)
+    whole_array: str = "{number}"
+    reservation_is_queue: bool = False
+    experimental: bool = False
     host_variable: str = ""
     reasons: dict[str, str] = field(default_factory=dict)
 

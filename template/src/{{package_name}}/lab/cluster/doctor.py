@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from ..project import Project
 from .doctor_balance import balance
-from .doctor_checks import CHECKS, Finding
+from .doctor_checks import CHECKS
 from .doctor_nodes import examine_nodes
 from .doctor_template import template_files
+from .finding import Finding
 
 WIDTH = 80  # columns
 

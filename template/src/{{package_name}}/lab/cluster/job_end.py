@@ -101,8 +101,9 @@ def was_at_time_limit(exited: ScriptExit, job: dict, status: str | None) -> bool
     was_stopped = status == "interrupted" or exited.code > 128
     if not was_stopped or "time_s" not in job:
         return False
-    lead_s = job.get("lead_s", job["time_s"] // 4)
-    return exited.seconds >= job["time_s"] - lead_s - min(lead_s, EARLY_S)
+    limit_s = job.get("limit_s", job["time_s"])  # of one chunk of a long job
+    lead_s = job.get("lead_s", limit_s // 4)
+    return exited.seconds >= limit_s - lead_s - min(lead_s, EARLY_S)
 
 
 def words_of_script(run_dir: Path, exited: ScriptExit | None) -> str:

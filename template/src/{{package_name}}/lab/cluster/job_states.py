@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,10 @@ class JobStates:
         jobs = self._ask(job["scheduler"])
         if isinstance(jobs, str):
             return JobState("unknown", jobs)
-        return jobs.get(job["id"])
+        if "chain" not in job:
+            return jobs.get(job["id"])
+        chunks = [replace(jobs[chunk], job_id=chunk) for chunk in job["chain"] if chunk in jobs]
+        return next(iter(chunks), None)
 
     def _ask(self, scheduler: str) -> dict[str, JobState] | str:
         if scheduler not in self._answers:

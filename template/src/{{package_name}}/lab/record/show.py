@@ -114,6 +114,7 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
         ("over files", format_inputs(run)),
         ("settings", " ".join(record["command"].get("overrides", []))),
         ("by", f"{record['who']} on {record['host']}, {record['created']}"),
+        ("waited", format_waited(row["waited"])),
         ("code", format_code(record["code"])),
         ("command", " ".join(record["command"].get("argv", []))),
         (
@@ -121,6 +122,14 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
             f"Python {environment.get('python')}, torch {environment.get('torch')}, {packages}",
         ),
     ]
+
+
+def format_waited(waited: dict[str, Any] | None) -> str | None:
+    """How long the job of a run waited, and in which queue."""
+    if not waited:
+        return None
+    queue = waited["queue"] or "the default queue"
+    return f"{format_seconds(waited['seconds'])} in {queue} of {waited['site']}"
 
 
 def format_inputs(run: Run) -> str | None:
