@@ -14,6 +14,9 @@ from pathlib import Path
 # Set by the user
 SITE_PATH = "LAB_SITE_PATH"  # further directories with site profiles, separated by ":"
 GPU_LEASES = "LAB_GPU_LEASES"  # directory in which all users of a machine lease its GPUs
+ENVIRONMENT = (
+    "LAB_ENVIRONMENT"  # where `make setup` makes the environment, in place of paths.environment
+)
 DEBUG = "LAB_DEBUG"  # 1: errors end the command with their traceback, and reach a debugger
 
 # Which code runs, and for which project

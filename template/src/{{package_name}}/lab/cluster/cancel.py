@@ -14,12 +14,17 @@ from .job_states import JobStates, require_job
 from .local import scheduler_of
 
 
-def cancel_command(project: Project, args: list[str]) -> None:
+def runs_to_cancel(args: list[str]) -> list[str]:
+    """What was typed after `lab cancel`."""
     parser = argparse.ArgumentParser(
         prog="lab cancel", description="Ends the jobs of runs; those that run save first."
     )
     parser.add_argument("run", nargs="+", help="an id or its beginning, a tag, @last")
-    names = parser.parse_args(args).run
+    return parser.parse_args(args).run
+
+
+def cancel_command(project: Project, args: list[str]) -> None:
+    names = runs_to_cancel(args)
     states = JobStates()
     for run in [find_run(run_roots(project), name) for name in names]:
         cancel(run, states)

@@ -36,6 +36,7 @@ class Plan:
         runs: root of all runs.
         scratch: the site's scratch directory, or the project.
         trains: whether the command is a training of these points.
+        guard: lines of shell with which the job script begins; they may end the job.
     """
 
     project: Project
@@ -48,6 +49,7 @@ class Plan:
     scratch: Path
     trains: bool
     inputs: list[Inputs] | None = None  # of a command over files: those of each point
+    guard: str = ""
 
     def trial_of(self, point: Composition) -> str:
         """The trial under which a run of this point is recorded."""

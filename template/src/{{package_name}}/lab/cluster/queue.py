@@ -83,7 +83,8 @@ def _job_of(run_dir: Path, states: JobStates) -> Job | None:
     )
 
 
-def queue_command(project: Project, args: list[str]) -> None:
+def watches(args: list[str]) -> bool:
+    """Whether --watch was typed after `lab queue`."""
     parser = argparse.ArgumentParser(
         prog="lab queue", description="Your jobs: run, state, for how long, GPU-hours."
     )
@@ -92,11 +93,15 @@ def queue_command(project: Project, args: list[str]) -> None:
         action="store_true",
         help="repeat until no job is left, as often as the site allows",
     )
-    options = parser.parse_args(args)
+    return parser.parse_args(args).watch
+
+
+def queue_command(project: Project, args: list[str]) -> None:
+    watch = watches(args)
     while True:
         jobs = queue(project)
         print(format_queue(jobs), flush=True)
-        if not options.watch or not jobs:
+        if not watch or not jobs:
             return
         time.sleep(max(poll_interval_s(project, job.site) for job in jobs))
         print()

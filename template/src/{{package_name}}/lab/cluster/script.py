@@ -52,6 +52,7 @@ class JobScript:
     node_local: str
     environment: str
     scheduler: str
+    guard: str
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
         node_local=_node_local(plan.site["node_local"]),
         environment="\n".join(environment) or "  :",
         scheduler=_fill_in(dialect.template, _scheduler_part(plan, dialect, resend)),
+        guard=plan.guard,
     )
     return _fill_in("job.sh", values) + "\n"
 

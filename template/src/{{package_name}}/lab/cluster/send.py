@@ -70,10 +70,12 @@ def link_array_logs(runs: list[Run], first_index: int) -> None:
     All runs of an array share one pattern for the names of their logs.
     """
     folder = runs[0].dir / "array"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # of a first try
     for index, run in enumerate(runs, start=first_index):
         log = os.path.relpath(run.dir / "job.log", folder)
-        (folder / f"{index}.log").symlink_to(log)
+        link = folder / f"{index}.log"
+        link.unlink(missing_ok=True)
+        link.symlink_to(log)
 
 
 def job_record(plan: Plan, job_id: str, script: Path) -> dict[str, Any]:

@@ -30,6 +30,8 @@ def main(words):
             install(environment, uv, build)
         return
     install(environment, uv, build)
+    if words == ["packages"]:  # `lab submit on=HOST` has no repository there
+        return
     if words == ["kernel"]:
         register_kernel(environment, uv)
         return

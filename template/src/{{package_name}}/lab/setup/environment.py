@@ -13,7 +13,12 @@ from .process import PACKAGE, ROOT, say, stop
 
 
 def environment_path():
-    """`paths.environment` of conf/config.yaml, else of the site's profile, else .venv."""
+    """`paths.environment` of conf/config.yaml, else of the site's profile, else .venv.
+
+    LAB_ENVIRONMENT wins: `lab submit on=HOST` has an environment made for each lock file.
+    """
+    if os.environ.get("LAB_ENVIRONMENT"):
+        return Path(os.environ["LAB_ENVIRONMENT"])
     config = (PACKAGE / "conf" / "config.yaml").read_text(encoding="utf-8")
     for text in (config, site_profile(config)):
         # lab.project reads YAML with a package that is not installed yet

@@ -109,7 +109,7 @@ rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to b
 on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
 trap 'on_every_node clean || true' EXIT
-on_every_node prepare
+@@{guard}on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
 watch_time 2>/dev/null &
