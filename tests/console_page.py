@@ -6,24 +6,28 @@ lines. A comment `# exit code N` behind a command is its exit code; without one 
 """
 
 import re
+import socket
 import subprocess
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 HOME = "/home/ada"  # of the person on the page
+HOST = "laptop"
 ANY_LINES = "..."
 MASKS = (
+    (r" in \S*/runs/", " in runs/"),
     (r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", "RUN"),
     (r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b", "HASH"),
-    (r"\b\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?)?\b", "DATE"),
+    (r"\b\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?(\+00:00)?)?)?", "DATE"),
     (r"\b\d+:\d\d(:\d\d)?\b", "TIME"),
+    (r"\b(Python|torch) [\d.]+(\+\w+)?", r"\1 VERSION"),
+    (r"\b\d+ packages\b", "N packages"),
+    (r"\bjob \d+(-\d+)?\b", "job N"),
     (r"(?<![\w.])-?\d+(\.\d+)?e[+-]?\d+\b", "NUMBER"),
     (r"(?<![\w.])-?\d+\.\d+\b(?!\.)", "NUMBER"),
-    (r"\b\d+ ?(s|ms|µs|[kMG]?B|%|samples/s)(?!\w)", r"NUMBER \1"),
-    (r"\b(job|pid) \d+\b", r"\1 N"),
+    (r"\b\d+ ?(s|ms|µs|[kMG]?B|%)(?!\w)", r"NUMBER \1"),
     (r" on (ext4|xfs|btrfs|overlay|tmpfs|nfs4?|lustre)\b", " on DISK"),
-    (r"samples/s [\d,]+", "samples/s N"),
     (r"[ \t]+", " "),
 )
 EXIT_CODE = re.compile(r"# exit code (\d+)$")
@@ -116,7 +120,8 @@ class Shell:
         for line in self.process.stdout:
             if line.startswith(end):
                 break
-            lines.append(line.rstrip().replace(str(self.home), HOME))
+            line = line.rstrip().replace(str(self.home), HOME)
+            lines.append(re.sub(rf"\b{re.escape(socket.gethostname())}\b", HOST, line))
         else:
             raise AssertionError(f"the shell ended after: {command}\n" + "\n".join(lines))
         while lines and not lines[-1]:

@@ -3,6 +3,7 @@
 import re
 import shlex
 from dataclasses import dataclass
+from itertools import pairwise
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"`(lab [^`]+)`")
@@ -25,7 +26,8 @@ class Typed:
 
     @property
     def settings(self):
-        return [word for word in self.words if re.match(r"[+~]*[a-z_]+[\w./@]*=", word)]
+        words = [word for last, word in pairwise(("", *self.words)) if last != "--sweep"]
+        return [word for word in words if re.match(r"[+~]*[a-z_]+[\w./@]*=", word)]
 
 
 def commands_of(name, text):

@@ -15,7 +15,7 @@ WITHOUT_TEST = ("history; successor: ", "not served: ")
 
 
 @cache
-def tests_in(file):
+def functions_in(file):
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
@@ -30,7 +30,7 @@ def test_a_row_names_what_exists(number, served, tests):
     named = re.findall(r"`([^`]+)`", tests)
     for name in named:
         file, _, test = name.partition("::")
-        assert test in tests_in(file), name
+        assert test in functions_in(file), name
     assert named or served.startswith(WITHOUT_TEST), "a row that is served names a test"
     for path in re.findall(r"`([\w./]+/[\w./]+\.\w+)`", served):
         root = ROOT if path.startswith(("examples/", "tests/")) else PACKAGE

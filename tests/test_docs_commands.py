@@ -20,6 +20,7 @@ OF_A_NEW_PROJECT = (
     (r"^trial=.*", "trial=baseline"),
     (r"^data=.*", "data=digits"),
     (r"^site=[A-Z].*", "site=slurm"),
+    (r"^profile=[A-Z].*", "profile=none"),
     (r"^model\.(?!width|n_classes).*", "seed=0"),
     (r"^\+augment=.*", "seed=0"),
 )

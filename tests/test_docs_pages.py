@@ -74,7 +74,7 @@ def test_no_package_comes_from_anaconda():
         if not path.is_file() or path.suffix == ".md":
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        assert not re.search(r"conda install|channels:|repo\.anaconda", text), path
+        assert not re.search(r"conda install|^channels:|repo\.anaconda", text, re.M), path
 
 
 def test_sites_are_those_of_the_profiles():

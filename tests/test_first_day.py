@@ -55,6 +55,8 @@ def environment_of_a_new_account(home, template_repository):
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     return kept | {
         "HOME": str(home),
+        "LOGNAME": "ada",
+        "USER": "ada",
         "LANG": "C.UTF-8",
         "GIT_ALLOW_PROTOCOL": "file",
         "COLUMNS": "100",
