@@ -23,6 +23,7 @@ from ..errors import LabError
 from ..machine.cpu import cores, unused_cores
 from ..machine.gpu import cuda_of_driver, nvidia_driver
 from ..machine.ranks import discover
+from .compile_caches import set_compile_caches
 from .profilers import enable_line_marks, require_profiler
 
 # Slurm sets one of these in a job that has GPUs.
@@ -225,9 +226,7 @@ def apply_settings(config: DictConfig) -> None:
     torch.set_num_threads(int(config.trainer.threads))
     torch.set_float32_matmul_precision(config.trainer.matmul_precision)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    if config.paths.scratch:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{config.paths.scratch}/compiled/torchinductor"
-        os.environ["TRITON_CACHE_DIR"] = f"{config.paths.scratch}/compiled/triton"
+    set_compile_caches(config.paths.scratch)
     enable_line_marks(config)
 
 
