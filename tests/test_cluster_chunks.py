@@ -47,7 +47,7 @@ def state(job_id):
 
 def test_the_next_chunk_resumes_a_stopped_run_and_the_last_is_cancelled(lab):
     sent = submit(lab, *training(0.15, *CHUNKS))
-    _, second, third = sent["chain"]
+    first, second, third = sent["chain"]
     assert "dependency" in job(third)["Reason"].lower()
     at_step(sent, 8)
     # as shortly before the time limit
