@@ -35,23 +35,34 @@ def with_image(site, form):
     return load_site(ANN, site.name, values), KnownImage(file, form)
 
 
-def job_script(site_name, *, nodes=1, gpus=1, n_runs=1, command=(), form=None, **job):
-    """The text of a job script; gpus=None takes all of a node. `form`: of an image, as in FORMS."""
-    site, image = load_site(ANN, site_name), None
-    if form:
-        site, image = with_image(site, form)
+def job_request(site_name, **job):
+    """The request for a job of a site; see `request_of`."""
+    return request_of(load_site(ANN, site_name), **job)
+
+
+def request_of(site, *, nodes=1, gpus=1, n_runs=1, is_shell=False, **job):
+    """The request for a job; gpus=None takes all of a node."""
     if gpus is None:
         known = site.gpus_per_node != float("inf")
         gpus = site.gpus_per_node if known else GPUS_WHERE_UNKNOWN
     account = "abc" if site["account"]["required"] else None
     job = {"nodes": nodes, "gpus": gpus, "account": account} | job
+    return build_request(site, job, "wide", n_runs, is_shell)
+
+
+def job_script(site_name, *, n_runs=1, command=(), form=None, **job):
+    """The text of a job script for such a request. `form`: of an image, as in FORMS."""
+    site, image = load_site(ANN, site_name), None
+    if form:
+        site, image = with_image(site, form)
     plan = Plan(
         project=ANN,
         site=site,
-        request=build_request(site, job, "wide", n_runs),
+        request=request_of(site, n_runs=n_runs, **job),
         points=[],
         command=["-m", "myproj.lab", "rank", *command],
         throttle=2,
+        idle_min=30.0,
         runs=WORK / "runs",
         scratch=WORK,
         trains=not command,

@@ -50,7 +50,9 @@ SUBJECT = "LAB_SUBJECT"  # one line: project, trial, run and event
 
 # Which job this process belongs to
 JOB = "LAB_JOB"  # the scheduler's id of the job
+JOB_STARTED = "LAB_JOB_STARTED"  # when the job script began, in seconds since 1970
 INDEX = "LAB_INDEX"  # which run of a job array, counted from 0
+CHUNK = "LAB_CHUNK"  # which chunk of a chain this job is, counted from 1; unset in the first
 ENVIRONMENT_READY = (
     "LAB_ENVIRONMENT_READY"  # 1 once the job script has loaded modules and environment
 )

@@ -15,7 +15,7 @@ from ..config.overrides import parse_overrides, sweep_points, typed_value
 from ..config.resolve import plain_values
 from ..config.trial_names import trial_names
 from ..errors import LabError
-from ..project import Project
+from ..project import Project, say_once
 from ..record.each import Inputs
 from ..record.initial_weights import with_fixed_weights, without_weights
 from ..training.notify import check_notify, mail_address
@@ -24,6 +24,7 @@ from .job_python import outermost
 from .request import Request
 from .site import Site, load_site, site_of_host
 from .site_rules import build_request
+from .verified import is_experimental
 
 TRIAL_OF_COMMANDS = "command"  # runs/command/…: what `lab submit -- COMMAND` ran
 
@@ -36,6 +37,7 @@ class Plan:
         points: the runs; those of a job array differ in their settings.
         command: what Python runs on every rank of every point.
         throttle: how many runs of an array may run at once.
+        idle_min: minutes after which a job whose GPUs do nothing saves and ends; None: never.
         runs: root of all runs.
         scratch: the site's scratch directory, or the project.
         caches: directory of all caches; None: where each tool puts its own.
@@ -58,6 +60,7 @@ class Plan:
     mounts: tuple[Path, ...] = ()
     python: Path = Path(sys.executable)
     image: Image | None = None
+    idle_min: float | None = None
     inputs: list[Inputs] | None = None  # of a command over files: those of each point
 
     def trial_of(self, point: Composition) -> str:
@@ -66,18 +69,22 @@ class Plan:
 
 
 def plan_submission(
-    project: Project, overrides: list[str], command: list[str] | None = None
+    project: Project,
+    overrides: list[str],
+    command: list[str] | None = None,
+    is_shell: bool = False,
 ) -> Plan:
     """Composes every point and builds the request; writes nothing.
 
     Args:
         overrides: as on the command line; lists make several points.
         command: any command to run instead of a training.
+        is_shell: for `lab shell`.
 
     Raises:
         LabError: the settings are wrong, or the site's rules forbid the request.
     """
-    return plan_of(project, compose_points(project, overrides, command), command)
+    return plan_of(project, compose_points(project, overrides, command), command, is_shell)
 
 
 def compose_points(
@@ -110,7 +117,12 @@ def site_of_login_node(project: Project, point: Composition) -> str | None:
     return site
 
 
-def plan_of(project: Project, points: list[Composition], command: list[str] | None = None) -> Plan:
+def plan_of(
+    project: Project,
+    points: list[Composition],
+    command: list[str] | None = None,
+    is_shell: bool = False,
+) -> Plan:
     """The plan of composed points, whose site and job sections are the same.
 
     Raises:
@@ -118,16 +130,23 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
     """
     config = plain_values(points[0].config)
     site = load_site(project, points[0].choices["site"], config["site"])
+    if is_experimental(site):
+        say_once(
+            f"{site.scheduler} is experimental: nobody has run its job script yet.\n"
+            f"Read it with --dry-run; to try it: lab site verify site={site.name}"
+        )
     job = config["job"]
     check_notify(points[0].config, project)
     if "mail" in (config["notify"] or {}) and site.scheduler != "local" and not job["mail"]:
         # The scheduler can tell of a job whose node died.
         job["mail"] = mail_address(config["notify"]["mail"]["to"], project.root)
     throttle = job.pop("throttle")
+    idle_min = job.pop("idle_min")
+    _check_idle_minutes(idle_min)
     name = job.pop("name") or _job_name(points[0], command)
     if command is not None and job["tasks_per_node"] is None:
         job["tasks_per_node"] = 1
-    request = build_request(site, job, name, len(points))
+    request = build_request(site, job, name, len(points), is_shell)
     if command is None:
         _check_global_batch(points, request.n_tasks)
     paths = config["paths"]
@@ -146,6 +165,7 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
         points=points,
         command=_rank_command(project, command),
         throttle=throttle,
+        idle_min=idle_min,
         runs=Path(paths["runs"]),
         scratch=Path(paths["scratch"] or project.root),
         trains=command is None,
@@ -153,6 +173,14 @@ def plan_of(project: Project, points: list[Composition], command: list[str] | No
         mounts=_mounts(project, paths),
         image=image,
     )
+
+
+def _check_idle_minutes(idle_min: float | None) -> None:
+    if idle_min is not None and idle_min <= 0:
+        raise LabError(
+            f"job.idle_min={idle_min:g}, but it must be more than 0 minutes."
+            " To let jobs idle: job.idle_min=null"
+        )
 
 
 def _job_name(point: Composition, command: list[str] | None) -> str:
@@ -182,16 +210,21 @@ def _mounts(project: Project, paths: dict[str, Any]) -> tuple[Path, ...]:
     return tuple(outermost([project.root, *named]))
 
 
-def plan_nodes(project: Project, overrides: list[str]) -> Plan:
-    """The plan of `lab doctor --nodes`: its program on every rank, ten minutes at most."""
+def plan_program(project: Project, overrides: list[str], module: str, name: str, time: str) -> Plan:
+    """The plan of a job that runs a module of lab.cluster on every rank, without a training.
+
+    Args:
+        name: of the job.
+        time: its limit, unless `overrides` have another one.
+    """
     defaults = [
         f"trial={_any_trial(project)}",
         "init_from=null",
-        "job.time=00:10:00",
-        "job.name=doctor",
+        f"job.time={time}",
+        f"job.name={name}",
     ]
     plan = plan_submission(project, [*defaults, *overrides])
-    program = ["-m", f"{project.package}.lab.cluster.node_check"]
+    program = ["-m", f"{project.package}.lab.cluster.{module}"]
     return replace(plan, command=program, trains=False)
 
 

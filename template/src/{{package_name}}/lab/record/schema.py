@@ -149,7 +149,7 @@ class RunRecord(TypedDict, total=False):
     init_from: InitialWeights  # of a run that starts from other weights
     env: Environment
     files: dict[str, str]  # sha256 by file name
-    job: dict[str, Any]  # site, scheduler, id
+    job: dict[str, Any]  # site, scheduler, id, queue, submitted_unix_s
     scrubbed: list[Scrub]  # when a leaked value was taken out of this record
     sha256: str  # of all other entries; so in every JSON file of the record, see seal.py
 
@@ -159,6 +159,7 @@ class StartRecord(ProcessFacts, total=False):
 
     attempt: int
     started_unix_s: float
+    job: dict[str, Any]  # id, started_unix_s; of an attempt that a job made
     imported_from: str
     variables: dict[str, str]
     variables_read: list[str]  # names that own code read and whose values are not recorded
@@ -227,6 +228,7 @@ class Summary(TypedDict, total=False):
     gpu_seconds: float | None
     energy_j: float | None
     n_attempts: int
+    waited: dict[str, Any] | None  # site, queue, seconds until its job first began
     init_from: dict[str, Any] | None  # weights it started from: source, run, checkpoint, sha256
     changes: list[str]  # what attempts had different, a line each; see changes.py
     settings: dict[str, Any]  # of the run, or of the last attempt that had others
@@ -240,6 +242,7 @@ class Row(Summary, total=False):
 
     run_dir: str
     commit: str | None  # of the snapshot
+    package_tree: str | None  # git's hash of src/<package>
     trial_tree: str | None  # git's hash of the trial's directory
     renamed_from: str | None  # the recorded id, when the directory has another name
     is_copied: NotRequired[bool]  # another directory in the list has the same recorded id

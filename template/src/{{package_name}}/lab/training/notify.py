@@ -21,6 +21,7 @@ from ..errors import LabError
 from ..machine.secrets import hide_tokens
 from ..project import PACKAGE, Project
 from ..record.atomic import read_json
+from ..record.attempt_files import read_attempts
 from ..record.columns import format_value
 from ..record.cost_line import cost_line
 from ..record.git import Git
@@ -110,9 +111,18 @@ def tell_end(config: DictConfig, run: Run, project: Project) -> None:
         *(f"{name} {format_value(value)}" for name, value in summary["metrics"].items()),
         summary.get("exception"),
         cost_line(run.dir),
-        f"look: lab runs show {run.id}" if status == "finished" else f"resume: lab resume {run.id}",
+        next_step(run, status),
     ]
     send_all(config, message_of(run, status, lines), project)
+
+
+def next_step(run: Run, status: str) -> str:
+    """What to type after the end of a run."""
+    if status == "finished":
+        return f"look: lab runs show {run.id}"
+    if "command" in read_attempts(run.dir)[-1].start:
+        return f"look: lab logs {run.id}"
+    return f"resume: lab resume {run.id}"
 
 
 def notify_idle(config: DictConfig, run: Run, project: Project, minutes: float) -> None:

@@ -2,6 +2,7 @@
 #!/bin/bash
 @@{directives}
 # @@{title}
+# @@{site}
 # To resume the same run by hand: @@{by_hand}
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
@@ -31,7 +32,8 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
 fi
 set -euo pipefail
 trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
-export LAB_JOB=$JOB
+LAB_JOB_STARTED=${LAB_JOB_STARTED:-$(date +%s)}
+export LAB_JOB=$JOB LAB_JOB_STARTED
 export LAB_INDEX
 export LAB_RUN_DIR=$RUN_DIR
 export LAB_PROJECT=$PROJECT
@@ -100,16 +102,19 @@ await_step() { # returns the exit code of the step, not that of a signal that in
   return "$code"
 }
 trap forward USR2 USR1 TERM
-LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
+@@{chain}LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
 
 @@{scheduler}
 
 # ---- the job: prepare every node, one process per GPU, clean up however it ends
 on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
-trap 'on_every_node clean || true' EXIT
+SECONDS=0 # bash counts them up
+trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
@@ -120,10 +125,10 @@ await_step || code=$?
 stop_helper "$WATCHER"
 if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
   if [ "$MAX_REQUEUES" = 0 ]; then
-    echo "stopped and saved; resume with: lab resume $(basename "$RUN_DIR")"
+    echo "stopped and saved; $RESUMED_BY"
   else
     start_again
   fi
 fi
-echo "ended with code $code, $(date '+%F %T')"
+@@{end_of_chain}echo "ended with code $code, $(date '+%F %T')"
 exit "$code"
