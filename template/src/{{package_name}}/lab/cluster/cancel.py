@@ -17,14 +17,19 @@ from .job_states import JobStates, require_job
 from .local import scheduler_of
 
 
-def cancel_command(project: Project, args: list[str]) -> None:
+def runs_to_cancel(args: list[str]) -> list[str]:
+    """What was typed after `lab cancel`."""
     parser = argparse.ArgumentParser(
         prog="lab cancel", description="Ends the jobs of runs; those that run save first."
     )
     parser.add_argument(
         "run", nargs="+", help="an id or its beginning, a tag, @last, the id of a job or an array"
     )
-    names = parser.parse_args(args).run
+    return parser.parse_args(args).run
+
+
+def cancel_command(project: Project, args: list[str]) -> None:
+    names = runs_to_cancel(args)
     states = JobStates()
     for name in names:
         runs = find_runs(run_roots(project), name)

@@ -10,10 +10,12 @@ from pathlib import Path
 def link_array_logs(run_dirs: list[Path], first_index: int) -> None:
     """Links <first run>/array/<index>.log to the log of each run."""
     folder = run_dirs[0] / "array"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # of a first try
     for index, run_dir in enumerate(run_dirs, start=first_index):
         log = os.path.relpath(run_dir / "job.log", folder)
-        (folder / f"{index}.log").symlink_to(log)
+        link = folder / f"{index}.log"
+        link.unlink(missing_ok=True)
+        link.symlink_to(log)
 
 
 def run_id_of(script: Path, index: int) -> str:

@@ -43,12 +43,8 @@ def logs(
     return "".join(line for line in lines if is_of_rank(line, rank))
 
 
-def logs_command(project: Project, args: list[str]) -> int:
-    """Prints what a run's job printed.
-
-    Raises:
-        LabError: no such run, or no log of it.
-    """
+def logs_options(args: list[str]) -> argparse.Namespace:
+    """What was typed after `lab logs`."""
     parser = argparse.ArgumentParser(prog="lab logs", description="What a run's job printed.")
     parser.add_argument("run", help="an id or its beginning, a tag, @last")
     parser.add_argument(
@@ -60,7 +56,16 @@ def logs_command(project: Project, args: list[str]) -> int:
         metavar="N",
         help="only what rank N and the job script print",
     )
-    options = parser.parse_args(args)
+    return parser.parse_args(args)
+
+
+def logs_command(project: Project, args: list[str]) -> int:
+    """Prints what a run's job printed.
+
+    Raises:
+        LabError: no such run, or no log of it.
+    """
+    options = logs_options(args)
     run = find_run(run_roots(project), options.run)
     job = require_job(run)
     log = LogReader(run.dir / "job.log", options.rank)

@@ -45,6 +45,7 @@ class Plan:
         python: that of the environment.
         image: what jobs take their packages from instead.
         trains: whether the command is a training of these points.
+        guard: lines of shell with which the job script begins; they may end the job.
     """
 
     project: Project
@@ -62,6 +63,7 @@ class Plan:
     image: Image | None = None
     idle_min: float | None = None
     inputs: list[Inputs] | None = None  # of a command over files: those of each point
+    guard: str = ""
 
     def trial_of(self, point: Composition) -> str:
         """The trial under which a run of this point is recorded."""

@@ -88,7 +88,8 @@ def _job_of(run_dir: Path, states: JobStates) -> Job | None:
     )
 
 
-def queue_command(project: Project, args: list[str]) -> None:
+def watches(args: list[str]) -> bool:
+    """Whether --watch was typed after `lab queue`."""
     parser = argparse.ArgumentParser(
         prog="lab queue",
         description="Your jobs: run, state, for how long, GPU-hours. Then those of the last day"
@@ -99,14 +100,18 @@ def queue_command(project: Project, args: list[str]) -> None:
         action="store_true",
         help="repeat until no job is left, as often as the site allows",
     )
-    options = parser.parse_args(args)
+    return parser.parse_args(args).watch
+
+
+def queue_command(project: Project, args: list[str]) -> None:
+    watch = watches(args)
     while True:
         states = JobStates()
         jobs = _jobs(project, states)
         print("\n".join([format_queue(jobs), *format_stopped(project, states)]), flush=True)
         if jobs:
             print_waits(project)
-        if not options.watch or not jobs:
+        if not watch or not jobs:
             return
         time.sleep(max(poll_interval_s(project, job.site) for job in jobs))
         print()

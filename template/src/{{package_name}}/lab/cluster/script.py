@@ -55,6 +55,7 @@ class JobScript:
     node_local: str
     environment: str
     scheduler: str
+    guard: str
     site: str
     chain: str
     end_of_chain: str
@@ -125,6 +126,7 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
         site=f"Site {plan.site.name}: {describe_trust(plan.site)}",
         chain=chain,
         end_of_chain="cancel_later_chunks\n" if chain else "",
+        guard=plan.guard,
     )
     return _fill_in("job.sh", values) + "\n"
 

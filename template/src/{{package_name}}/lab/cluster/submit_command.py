@@ -82,6 +82,7 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
         "Freezes the code, writes a job script, sends it and returns."
         " Lists (seed=0,1,2) make one job array with a run for each point;"
         " the same list again submits only the runs that are missing."
+        " on=HOST sends it to a host over ssh: lab docs laptop."
         " `lab submit … -- COMMAND` freezes the code and sends any command;"
         " with --each it runs for each file that it has not run for.",
     )

@@ -115,7 +115,7 @@ on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
 SECONDS=0 # bash counts them up
 trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
-on_every_node prepare
+@@{guard}on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
 watch_time 2>/dev/null &
