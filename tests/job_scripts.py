@@ -62,6 +62,7 @@ def job_script(site_name, *, n_runs=1, command=(), form=None, **job):
         points=[],
         command=["-m", "myproj.lab", "rank", *command],
         throttle=2,
+        idle_min=30.0,
         runs=WORK / "runs",
         scratch=WORK,
         trains=not command,

@@ -96,7 +96,7 @@ def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
     make_run(lab, 2, {"id": "12"})
     make_run(lab, 3, {"id": "14"}, starts=True)  # over
     lines = lab("queue").splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 7
     assert re.fullmatch(
         r"20261120-190002-abcdef  baseline +12 +queued +\d+:\d\d:\d\d +0\.0", lines[1]
     )
@@ -104,6 +104,9 @@ def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
     assert re.fullmatch(
         r"20261120-190001-abcdef  a_trial_with_a +11 +running +25:00:05 +200\.0", lines[3]
     )
+    assert lines[4] == "stopped in the last 24 hours:"
+    assert lines[5] == "20261120-190003-abcdef  baseline        14"
+    assert lines[6] == "    over without a word; did its node die? lab logs 20261120-190003-abcdef"
     assert max(map(len, lines)) <= 80
 
 
@@ -167,7 +170,7 @@ def test_a_watched_queue_asks_no_faster_than_allowed_and_ends(lab, tmp_path, mon
 
     monkeypatch.setattr(queue, "time", SimpleNamespace(time=time.time, sleep=sleep))
     queue.queue_command(Project(lab.folder, "myproj"), ["--watch"])
-    assert capsys.readouterr().out.endswith("\n\nno jobs\n")
+    assert "\n\nno jobs\nstopped in the last 24 hours:\n" in capsys.readouterr().out
     assert slept_s == [queue.MIN_POLL_S] * 2
     assert lab.calls.read_text().count("squeue") == 3
 

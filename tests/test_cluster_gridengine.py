@@ -100,7 +100,7 @@ def test_a_job_runs_and_cleans_up(lab):
     assert sent["run_id"] in lab("queue")
     assert "ended with code 0" in ended(lab, sent)
     assert status(sent) == "finished"
-    assert lab("queue").strip() == "no jobs"
+    assert lab("queue").startswith("no jobs")
     assert not [name for name in inside("ls", "/dev/shm").split() if name.startswith("lab-")]
 
 
@@ -121,7 +121,16 @@ def test_one_run_of_an_array_can_be_cancelled(lab):
     wait_until(lambda: second["run_id"] not in lab("queue"), "the second is over")
     assert first["run_id"] in lab("queue")
     lab("cancel", first["run_id"])
-    wait_until(lambda: lab("queue").strip() == "no jobs", "both are over")
+    wait_until(lambda: lab("queue").startswith("no jobs"), "both are over")
+
+
+def test_a_job_that_was_killed_says_so(lab):
+    sent = submit(lab, "--", "sleep", "300")
+    wait_until((Path(sent["run_dir"]) / "attempts/1/start.json").exists, "the start")
+    inside("pkill", "-KILL", "-f", f"job_scripts/{sent['job_id']}$")
+    ended(lab, sent)
+    words = f"{sent['job_id']} on ge: killed from outside, by qdel or for more memory"
+    wait_until(lambda: words in lab("runs", "show", sent["run_id"]), "the accounting", 60)
 
 
 def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):
@@ -150,7 +159,7 @@ def test_a_cancelled_job_saves_and_is_not_started_again(lab):
     ended(lab, sent)
     assert status(sent) == "interrupted"
     assert (Path(sent["run_dir"]) / "checkpoints/last.ckpt").exists()
-    assert lab("queue").strip() == "no jobs"
+    assert lab("queue").startswith("no jobs")
 
 
 def test_a_chain_resumes_where_a_chunk_stopped_and_ends_with_the_run(lab):

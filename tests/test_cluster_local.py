@@ -125,6 +125,17 @@ def test_the_time_limit_ends_a_job(lab):
     sent = json_of(call(lab.folder, sys.executable, "-c", SHORT_LIMITS, *words))
     wait_until(lambda: status(sent), "the time limit", 120)
     assert status(sent) in ("interrupted", "failed")
+    words = "ended at its time limit of 00:00:20 (job.time)"
+    wait_until(lambda: words in lab("runs", "show", sent["run_id"]), "the words")
+    assert words in lab("queue")
+
+
+def test_a_killed_job_says_so(lab):
+    sent = submit(lab, "--", "bash", "-c", "sleep 1; kill -KILL $PPID")  # the process that records
+    wait_until(lambda: lab("queue").startswith("no jobs"), "the end")
+    words = "killed (SIGKILL), usually for lack of memory (job.mem)"
+    assert words in lab("queue")
+    assert words in lab("runs", "show", sent["run_id"])
 
 
 @pytest.mark.slow

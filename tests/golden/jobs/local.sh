@@ -105,6 +105,7 @@ RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
 
 # ---- this machine, without a scheduler
 if [ "${#RUNS[@]}" -gt 1 ] && [ -z "${CUDA_VISIBLE_DEVICES:-}" ]; then
@@ -126,7 +127,7 @@ if [ "$TASKS_PER_NODE" -gt 1 ]; then
 fi
 launch() { rank; }
 watch_time() { # the time limit, which nobody else enforces
-  "${PYTHON[@]}" -m myproj.lab.cluster.gpu_guard $$ & # stops a job whose GPUs do nothing
+  "${PYTHON[@]}" -m myproj.lab.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
   sleep 86340 && kill -USR2 $$ && sleep 60 && {
     pkill -KILL -P "$STEP" || true
     kill -KILL "$STEP"
@@ -136,7 +137,8 @@ watch_time() { # the time limit, which nobody else enforces
 # ---- the job: prepare every node, one process per GPU, clean up however it ends
 on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
-trap 'on_every_node clean || true' EXIT
+SECONDS=0 # bash counts them up
+trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!

@@ -116,8 +116,10 @@ RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
 
 # ---- MPI starts the processes, torch connects them
+rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
 HOST_FILE=${PBS_NODEFILE:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${PBS_NODEFILE:-}" ] || hostname >"$HOST_FILE"
 HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
@@ -131,7 +133,10 @@ launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it
   exec mpirun -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
     -x MASTER_ADDR -x MASTER_PORT -bind-to none -mca btl_tcp_if_include bond0 bash "$SCRIPT" "$2"
 }
-watch_time() { sleep 7080 && kill -USR2 $$; } # the scheduler does not warn before the time limit
+watch_time() { # the scheduler does not warn before the time limit
+  "${PYTHON[@]}" -m myproj.lab.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
+  sleep 7080 && kill -USR2 $$
+}
 start_again() {
   local count
   count=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))
@@ -147,7 +152,8 @@ start_again() {
 # ---- the job: prepare every node, one process per GPU, clean up however it ends
 on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
-trap 'on_every_node clean || true' EXIT
+SECONDS=0 # bash counts them up
+trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!

@@ -115,6 +115,7 @@ RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
 
 # ---- Slurm
 RESTART=${SLURM_RESTART_COUNT:-0} # unset on the first start
@@ -122,6 +123,7 @@ if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then
   echo "requeued more than $MAX_REQUEUES times; stopping"
   exit 1
 fi
+rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
 HOSTS=$SLURM_JOB_NODELIST
 # where the ranks meet: the first node; a port below the ephemeral ones, different for jobs that share a node
 MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)
@@ -140,7 +142,10 @@ launch() { # launch TASKS_PER_NODE prepare|rank|clean; replaces the shell it run
   esac
   exec "${step[@]}" bash "$SCRIPT" "$2"
 }
-watch_time() { :; } # Slurm itself warns this shell before the time limit: --signal
+watch_time() { # Slurm itself warns this shell before the time limit: --signal
+  "${PYTHON[@]}" -m myproj.lab.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
+  wait
+}
 start_again() {
   local id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
   id=${id:-$SLURM_JOB_ID}
@@ -155,7 +160,8 @@ start_again() {
 # ---- the job: prepare every node, one process per GPU, clean up however it ends
 on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
-trap 'on_every_node clean || true' EXIT
+SECONDS=0 # bash counts them up
+trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!

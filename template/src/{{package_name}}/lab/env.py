@@ -17,6 +17,9 @@ GPU_LEASES = "LAB_GPU_LEASES"  # directory in which all users of a machine lease
 CACHES = (
     "LAB_CACHES"  # directory of all caches: that of paths.caches, for this process and its jobs
 )
+ENVIRONMENT = (
+    "LAB_ENVIRONMENT"  # where `make setup` makes the environment, in place of paths.environment
+)
 DEBUG = "LAB_DEBUG"  # 1: errors end the command with their traceback, and reach a debugger
 
 # Which file a job takes its packages from

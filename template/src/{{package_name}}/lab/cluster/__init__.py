@@ -2,14 +2,6 @@
 """From one command to many nodes: sites, job scripts, submit, queue, logs, and the doctor."""
 
 COMMANDS = [
-    (
-        "submit",
-        "freeze the code, send it: lab submit trial=wide site=slurm",
-        "submit_command:submit_command",
-    ),
-    ("queue", "your jobs: state, why they wait, for how long, GPU-hours", "queue:queue_command"),
-    ("logs", "what a run's job printed; -f follows it", "logs:logs_command"),
-    ("cancel", "end a run's job", "cancel:cancel_command"),
     ("top", "who uses which GPU of this machine", "top:top_command"),
     ("shell", "an interactive shell on a node", "shell:shell_command"),
     ("runs list", "list runs, newest first", "runs:list_command"),

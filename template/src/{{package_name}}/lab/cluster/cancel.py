@@ -11,19 +11,25 @@ from ..project import Project
 from ..record.find import find_runs
 from ..record.roots import run_roots
 from ..record.run import Run
+from .job_end import CANCELLED
 from .job_state import JobState
 from .job_states import JobStates, require_job
 from .local import scheduler_of
 
 
-def cancel_command(project: Project, args: list[str]) -> None:
+def runs_to_cancel(args: list[str]) -> list[str]:
+    """What was typed after `lab cancel`."""
     parser = argparse.ArgumentParser(
         prog="lab cancel", description="Ends the jobs of runs; those that run save first."
     )
     parser.add_argument(
         "run", nargs="+", help="an id or its beginning, a tag, @last, the id of a job or an array"
     )
-    names = parser.parse_args(args).run
+    return parser.parse_args(args).run
+
+
+def cancel_command(project: Project, args: list[str]) -> None:
+    names = runs_to_cancel(args)
     states = JobStates()
     for name in names:
         runs = find_runs(run_roots(project), name)
@@ -45,7 +51,7 @@ def cancel(run: Run, states: JobStates) -> None:
         raise LabError(f"{run.id}: job {job['id']} is over already. See: lab runs show {run.id}")
     if state.state == "unknown":
         raise LabError(f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}")
-    marker = run.dir / "cancelled"  # the job saves, but does not ask to be started again
+    marker = run.dir / CANCELLED  # the job saves, but does not ask to be started again
     marker.touch()
     try:
         cancel_jobs(job, state)

@@ -37,6 +37,7 @@ class Plan:
         points: the runs; those of a job array differ in their settings.
         command: what Python runs on every rank of every point.
         throttle: how many runs of an array may run at once.
+        idle_min: minutes after which a job whose GPUs do nothing saves and ends; None: never.
         runs: root of all runs.
         scratch: the site's scratch directory, or the project.
         caches: directory of all caches; None: where each tool puts its own.
@@ -44,6 +45,7 @@ class Plan:
         python: that of the environment.
         image: what jobs take their packages from instead.
         trains: whether the command is a training of these points.
+        guard: lines of shell with which the job script begins; they may end the job.
     """
 
     project: Project
@@ -59,7 +61,9 @@ class Plan:
     mounts: tuple[Path, ...] = ()
     python: Path = Path(sys.executable)
     image: Image | None = None
+    idle_min: float | None = None
     inputs: list[Inputs] | None = None  # of a command over files: those of each point
+    guard: str = ""
 
     def trial_of(self, point: Composition) -> str:
         """The trial under which a run of this point is recorded."""
@@ -139,6 +143,8 @@ def plan_of(
         # The scheduler can tell of a job whose node died.
         job["mail"] = mail_address(config["notify"]["mail"]["to"], project.root)
     throttle = job.pop("throttle")
+    idle_min = job.pop("idle_min")
+    _check_idle_minutes(idle_min)
     name = job.pop("name") or _job_name(points[0], command)
     if command is not None and job["tasks_per_node"] is None:
         job["tasks_per_node"] = 1
@@ -161,6 +167,7 @@ def plan_of(
         points=points,
         command=_rank_command(project, command),
         throttle=throttle,
+        idle_min=idle_min,
         runs=Path(paths["runs"]),
         scratch=Path(paths["scratch"] or project.root),
         trains=command is None,
@@ -168,6 +175,14 @@ def plan_of(
         mounts=_mounts(project, paths),
         image=image,
     )
+
+
+def _check_idle_minutes(idle_min: float | None) -> None:
+    if idle_min is not None and idle_min <= 0:
+        raise LabError(
+            f"job.idle_min={idle_min:g}, but it must be more than 0 minutes."
+            " To let jobs idle: job.idle_min=null"
+        )
 
 
 def _job_name(point: Composition, command: list[str] | None) -> str:

@@ -17,6 +17,7 @@ from ..record.roots import run_roots
 from ..record.schema import RunRecord
 from ..record.status import status_of
 from .job_states import JobStates
+from .stopped import format_stopped
 from .waits import format_duration, format_wait, typical_waits
 
 MIN_POLL_S = 2.0  # no scheduler is asked more often
@@ -46,8 +47,10 @@ class Job:
 
 def queue(project: Project | None = None) -> list[Job]:
     """Your runs of this project that are queued or running, newest first."""
-    project = project or Project.of_notebook()
-    states = JobStates()
+    return _jobs(project or Project.of_notebook(), JobStates())
+
+
+def _jobs(project: Project, states: JobStates) -> list[Job]:
     jobs = [_job_of(Path(directory), states) for directory in run_directories(*run_roots(project))]
     waiting_or_running = [job for job in jobs if job is not None]
     return sorted(waiting_or_running, key=lambda job: job.run_id, reverse=True)
@@ -85,22 +88,30 @@ def _job_of(run_dir: Path, states: JobStates) -> Job | None:
     )
 
 
-def queue_command(project: Project, args: list[str]) -> None:
+def watches(args: list[str]) -> bool:
+    """Whether --watch was typed after `lab queue`."""
     parser = argparse.ArgumentParser(
-        prog="lab queue", description="Your jobs: run, state, for how long, GPU-hours."
+        prog="lab queue",
+        description="Your jobs: run, state, for how long, GPU-hours. Then those of the last day"
+        " that something else than their program ended.",
     )
     parser.add_argument(
         "--watch",
         action="store_true",
         help="repeat until no job is left, as often as the site allows",
     )
-    options = parser.parse_args(args)
+    return parser.parse_args(args).watch
+
+
+def queue_command(project: Project, args: list[str]) -> None:
+    watch = watches(args)
     while True:
-        jobs = queue(project)
-        print(format_queue(jobs), flush=True)
+        states = JobStates()
+        jobs = _jobs(project, states)
+        print("\n".join([format_queue(jobs), *format_stopped(project, states)]), flush=True)
         if jobs:
             print_waits(project)
-        if not options.watch or not jobs:
+        if not watch or not jobs:
             return
         time.sleep(max(poll_interval_s(project, job.site) for job in jobs))
         print()

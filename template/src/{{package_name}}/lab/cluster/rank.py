@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import env
 from ..config.recorded import read_recorded
-from ..config.resolve import load_dotenv
+from ..config.resolve import load_variables
 from ..errors import Failed, LabError
 from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
@@ -20,6 +20,7 @@ from ..record.begin import begin_attempt
 from ..record.each import Inputs
 from ..record.run import Run
 from ..training.notify import notify_end
+from .command_cost import gpu_seconds
 from .job_variables import command_environment
 from .rank_over_files import run_over_files
 
@@ -61,7 +62,7 @@ def train_rank(project: Project, run: Run, rank: int) -> int:
 
 def tell_end_of_command(project: Project, run: Run) -> None:
     """Tells that a command has ended, by the ways of `notify`."""
-    load_dotenv(project)
+    load_variables(project)
     notify_end(read_recorded(run.dir / "config.yaml"), run, project)
 
 
@@ -107,7 +108,12 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     if attempt:
         asks_again = (run.dir / "requeue").exists()
         status = "interrupted" if asks_again else status_of_code(code)
-        attempt.end(status, exit_code=code, signal=-code if code < 0 else None)
+        attempt.end(
+            status,
+            exit_code=code,
+            signal=-code if code < 0 else None,
+            gpu_seconds=gpu_seconds(run.dir, attempt, command),
+        )
     return code if code >= 0 else 128 - code
 
 

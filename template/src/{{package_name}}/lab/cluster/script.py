@@ -55,6 +55,7 @@ class JobScript:
     node_local: str
     environment: str
     scheduler: str
+    guard: str
     site: str
     chain: str
     end_of_chain: str
@@ -125,6 +126,7 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
         site=f"Site {plan.site.name}: {describe_trust(plan.site)}",
         chain=chain,
         end_of_chain="cancel_later_chunks\n" if chain else "",
+        guard=plan.guard,
     )
     return _fill_in("job.sh", values) + "\n"
 
@@ -149,7 +151,7 @@ def _scheduler_part(plan: Plan, dialect: Dialect, resend: str, python: JobPython
         warn_after_s=request.time_s - request.lead_s,
         lead_s=request.lead_s,
         again=_start_again(plan.site["requeue"]["method"], resend),
-        idle_guard=_idle_guard(plan.project.package) if request.gpus else "",
+        idle_guard=_idle_guard(plan),
     )
 
 
@@ -217,9 +219,12 @@ def _start_again(method: str, resend: str) -> str:
     return ":"  # Slurm's own part does it, or the site cannot
 
 
-def _idle_guard(package: str) -> str:
+def _idle_guard(plan: Plan) -> str:
     """The start of the process that stops a job whose GPUs do nothing."""
-    start = f'"${{PYTHON[@]}}" -m {package}.lab.cluster.gpu_guard $$ &'
+    if not plan.request.gpus or plan.idle_min is None:
+        return ""
+    module = f"{plan.project.package}.lab.cluster.gpu_guard"
+    start = f'"${{PYTHON[@]}}" -m {module} $$ {plan.idle_min:g} &'
     return f"{start} # stops a job whose GPUs do nothing\n  "
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from ..errors import LabError
 from ..record.atomic import sha256
 from ..record.run import Run
 from .dialect import load_dialect
+from .job_array import link_array_logs
 from .local import scheduler_of
 from .plan import Plan
 from .script import CodeArchive, render_script, script_path
@@ -38,10 +38,12 @@ def send_runs(plan: Plan, runs: list[Run], archive: CodeArchive) -> list[Submitt
     """
     script = write_script(plan, runs, archive)
     if len(runs) > 1:
-        link_array_logs(runs, load_dialect(plan.site.scheduler).first_index)
+        link_array_logs([run.dir for run in runs], load_dialect(plan.site.scheduler).first_index)
     submitted_unix_s = round(time.time(), 3)
     try:
-        job_ids = scheduler_of(plan.site.scheduler).send(plan.request, script, len(runs))
+        job_ids = scheduler_of(plan.site.scheduler).send(
+            plan.request, script, len(runs), plan.throttle
+        )
     except LabError as error:
         for run in runs:
             run.update(job={"site": plan.site.name, "refused": str(error)})
@@ -73,18 +75,6 @@ def write_script(plan: Plan, runs: list[Run], archive: CodeArchive) -> Path:
     return script
 
 
-def link_array_logs(runs: list[Run], first_index: int) -> None:
-    """Links <first run>/array/<index>.log to the log of each run.
-
-    All runs of an array share one pattern for the names of their logs.
-    """
-    folder = runs[0].dir / "array"
-    folder.mkdir()
-    for index, run in enumerate(runs, start=first_index):
-        log = os.path.relpath(run.dir / "job.log", folder)
-        (folder / f"{index}.log").symlink_to(log)
-
-
 def job_record(plan: Plan, job_id: str, script: Path, submitted_unix_s: float) -> dict[str, Any]:
     """The section `job` of a record."""
     return {
@@ -94,6 +84,8 @@ def job_record(plan: Plan, job_id: str, script: Path, submitted_unix_s: float) -
         "nodes": plan.request.nodes,
         "gpus": plan.request.gpus,
         "time_s": plan.request.total_s,
+        "limit_s": plan.request.time_s,
+        "lead_s": plan.request.lead_s,
         "queue": plan.request.queue,
         "submitted_unix_s": submitted_unix_s,
         "script": str(script),

@@ -13,6 +13,7 @@ from ..config.overrides import SettingsParser
 from ..errors import Failed, LabError
 from ..project import Project
 from ..record.bundle import STORE
+from .balance import print_balance
 from .job_size import format_hms
 from .local import scheduler_of
 from .over_files import OverFiles, plan_over_files
@@ -35,6 +36,8 @@ def submit_command(project: Project, args: list[str]) -> None:
     options = SubmitOptions(
         why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes
     )
+    if plan:
+        print_balance(plan.site)
     submitted = submit_plan(plan, options) if plan else []
     if chosen.json:
         print(json_of(submitted))
@@ -79,6 +82,7 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
         "Freezes the code, writes a job script, sends it and returns."
         " Lists (seed=0,1,2) make one job array with a run for each point;"
         " the same list again submits only the runs that are missing."
+        " on=HOST sends it to a host over ssh: lab docs laptop."
         " `lab submit … -- COMMAND` freezes the code and sends any command;"
         " with --each it runs for each file that it has not run for.",
     )

@@ -39,6 +39,8 @@ def main(words):
             install(environment, uv, build, centre)
         return
     install(environment, uv, build, centre)
+    if words == ["packages"]:  # `lab submit on=HOST` has no repository there
+        return
     if words == ["kernel"]:
         register_kernel(environment, uv)
         return

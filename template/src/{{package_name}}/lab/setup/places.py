@@ -11,7 +11,12 @@ EMPTY = ("null", "~")
 
 
 def environment_path():
-    """`paths.environment` of conf/config.yaml, else of the site's profile, else .venv."""
+    """`paths.environment` of conf/config.yaml, else of the site's profile, else .venv.
+
+    LAB_ENVIRONMENT wins: `lab submit on=HOST` has an environment made for each lock file.
+    """
+    if os.environ.get("LAB_ENVIRONMENT"):
+        return Path(os.environ["LAB_ENVIRONMENT"])
     return configured_path("environment", "Using .venv instead") or ROOT / ".venv"
 
 
