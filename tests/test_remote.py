@@ -226,3 +226,21 @@ def test_an_environment_is_made_on_the_host_for_each_lock_file(light, hosts):
     again = lab("submit", "on=c", *NO_GPU, "--json", "--", "python", "-c", program)
     assert "no environment" not in again
     ended(json_of(again))
+
+
+def test_of_two_that_run_the_one_that_the_jobs_chose_is_kept_else_the_earlier(module, tmp_path):
+    ask, sent, states = (module(f"remote.{name}") for name in ("ask", "sent", "states"))
+    project = module("project").Project(tmp_path, "myproj")
+    group = [sent.Sent(f"run-{name}", name, "", sent.SENT, rivals=["other"]) for name in "ab"]
+
+    def first(started_unix_s, judge=None):
+        hosts = ask.Hosts(project)
+        for one, start in zip(group, started_unix_s, strict=True):
+            state = states.SubmissionState([], {}, start, judge if one.host == "a" else None)
+            hosts.answers[one.host] = states.HostState("", {one.id: state})
+        return hosts.first_of(group)
+
+    assert first([None, None]) is None
+    assert first([None, 2.0]) == "b", "a still waits"
+    assert first([3.0, 2.0]) == "b", "b could not ask a"
+    assert first([3.0, 2.0], judge="a") == "a", "the jobs have decided it"
