@@ -125,7 +125,9 @@ def examine(project, package="myproj"):
     return call(project, "python", "-c", DOCTOR.format(package=package))
 
 
-@pytest.mark.parametrize("name", ["torch", "class", "Wide", "json", "tests", "wide-net", "a"])
+@pytest.mark.parametrize(
+    "name", ["torch", "class", "Wide", "json", "tests", "wide-net", "a", "wide_", "jax", "aux"]
+)
 def test_a_name_that_no_package_can_have_is_refused(own_project, name):
     text = call(own_project, "lab", "rename", name, rc=2)
     assert repr(name) in text

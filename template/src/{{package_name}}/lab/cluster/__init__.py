@@ -20,7 +20,9 @@ COMMANDS = [
         "fetch what trial=NAME needs on nodes without internet",
         "prefetch:prefetch_command",
     ),
+    ("image build", "the one file that jobs take their packages from", "image_build:build_command"),
     ("sync", "upload to W&B and MLflow what runs could not send", "sync:sync_command"),
     ("site show", "the profile of a cluster", "site_show:show_command"),
+    ("site verify", "send a job of one minute: does it work?", "site_verify:verify_command"),
     ("site init", "ask this cluster, and draft its profile", "site_init:init_command"),
 ]

@@ -14,6 +14,7 @@ from ..record.find import find_run
 from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.status import status_of
+from .job_end import how_job_ended
 from .job_states import job_state_of, require_job
 from .queue import poll_interval_s
 
@@ -131,7 +132,10 @@ def is_alive(status: str) -> bool:
 
 def no_log(run: Run) -> LabError:
     status = status_of(run.dir, job_state_of())
-    return LabError(f"{run.id} has no log yet; it is {status}. To see why it waits: lab queue")
+    if is_alive(status):
+        return LabError(f"{run.id} has no log yet; it is {status}. To see why it waits: lab queue")
+    ended = how_job_ended(run.dir, run.record) or status
+    return LabError(f"{run.id} has no log, and its job is over: {ended}")
 
 
 def is_of_rank(line: str, rank: int | None) -> bool:

@@ -268,5 +268,6 @@ def record_run(
         checkpoints=Path(checkpoints) if checkpoints else None,
         code=code,
         job={"site": plan.site.name, "sending": True},
+        image=plan.image.facts() if plan.image else None,
     )
     return create_run(plan.project, plan.runs, request)

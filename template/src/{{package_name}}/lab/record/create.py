@@ -33,7 +33,7 @@ from .packages import installed_packages
 from .process import process_facts, user
 from .roots import record_root
 from .run import SCHEMA, Run
-from .schema import Code, InitialWeights, RunRecord
+from .schema import Code, ImageFacts, InitialWeights, RunRecord
 from .seal import write_sealed
 from .settings import settings_of_yaml
 from .snapshot import format_code
@@ -62,6 +62,7 @@ class RunRequest:
     code: Code | None = None  # what `freeze_code` returned, when that was done before
     job: dict[str, Any] | None = None  # of a run that is submitted
     inputs: Inputs | None = None  # of a command over files
+    image: ImageFacts | None = None  # what the job takes its packages from
     init_from: InitialWeights | None = None  # what `create_run` found for `init_from`
 
 
@@ -250,6 +251,9 @@ def build_record(
         "env": read_environment(project.root, packages, request.env_vars, request.package_files),
         "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
     }
+    if request.image is not None:
+        image = request.image
+        record["env"] |= {"container": image["file"], "container_sha256": image["sha256"]}
     if request.init_from is not None:
         record["init_from"] = request.init_from
     if request.job is not None:
