@@ -69,7 +69,7 @@ def test_a_chain_goes_on_after_a_kill_and_ends_with_a_failure_or_a_cancel(lab, t
     again = tmp_path / "again"
     command = f"test -e {again} || {{ touch {again}; sleep 300; }}; exit 3"
     sent = submit(lab, *CHUNKS, "--", "bash", "-c", command)
-    first, second, third = sent["chain"]
+    _, second, third = sent["chain"]
     wait_until(again.exists, "the first chunk runs")
     waiting = submit(lab, *CHUNKS, "job.extra=[--hold]", "--", "true")
     start = json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())

@@ -142,7 +142,8 @@ def test_of_two_hosts_the_job_that_starts_first_goes_on(lab, hosts):
     wait_until(lambda: log.exists() and "the job on a has started first" in log.read_text(), "b")
     assert file.read_text() == f"{a.home}\n", "one of the two ran"
     output = lab("queue")
-    assert f"run {sent[0]['run_id']} started first on a; {sent[1]['run_id']} is cancelled" in output
+    assert f"run {sent[0]['run_id']} started first on a, so {sent[1]['run_id']} is over" in output
+    assert "the job on a started first" in output.partition("on b:")[2], "why it ended"
     Path(f"{file}.go").touch()
     ended(sent[0])
     assert "1 fetched" in lab("runs", "pull", sent[0]["run_id"])

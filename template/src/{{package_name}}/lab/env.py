@@ -14,11 +14,11 @@ from pathlib import Path
 # Set by the user
 SITE_PATH = "LAB_SITE_PATH"  # further directories with site profiles, separated by ":"
 GPU_LEASES = "LAB_GPU_LEASES"  # directory in which all users of a machine lease its GPUs
-ENVIRONMENT = (
-    "LAB_ENVIRONMENT"  # where `make setup` makes the environment, in place of paths.environment
-)
 CACHES = (
     "LAB_CACHES"  # directory of all caches: that of paths.caches, for this process and its jobs
+)
+ENVIRONMENT = (
+    "LAB_ENVIRONMENT"  # where `make setup` makes the environment, in place of paths.environment
 )
 DEBUG = "LAB_DEBUG"  # 1: errors end the command with their traceback, and reach a debugger
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import env
 from ..config.recorded import read_recorded
-from ..config.resolve import load_dotenv
+from ..config.resolve import load_variables
 from ..errors import Failed, LabError
 from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
@@ -62,7 +62,7 @@ def train_rank(project: Project, run: Run, rank: int) -> int:
 
 def tell_end_of_command(project: Project, run: Run) -> None:
     """Tells that a command has ended, by the ways of `notify`."""
-    load_dotenv(project)
+    load_variables(project)
     notify_end(read_recorded(run.dir / "config.yaml"), run, project)
 
 

@@ -121,12 +121,12 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
         max_requeues=_max_requeues(plan),
         job_id=dialect.job_id,
         node_local=_node_local(plan.site["node_local"]),
-        guard=plan.guard,
         environment="\n".join(f"  {line}" for line in environment) or "  :",
         scheduler=_fill_in(dialect.template, _scheduler_part(plan, dialect, resend, python)),
         site=f"Site {plan.site.name}: {describe_trust(plan.site)}",
         chain=chain,
         end_of_chain="cancel_later_chunks\n" if chain else "",
+        guard=plan.guard,
     )
     return _fill_in("job.sh", values) + "\n"
 

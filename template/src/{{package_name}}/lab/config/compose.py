@@ -24,6 +24,7 @@ from .defaults_list import config_files, origin_of_keys, tree_lines
 from .hydra_errors import hydra_errors
 from .hydra_loader import PRIMARY, project_loader
 from .overrides import SOURCE, parse_overrides, typed_value
+from .program import is_program
 from .resolve import load_variables, plain_values, recorded_yaml, resolve
 from .trial_names import trial_names
 from .trial_nodes import register_trial
@@ -136,7 +137,8 @@ def finish_config(config: DictConfig, project: Project, name: str) -> DictConfig
     if "data" not in values:
         raise LabError("no data chosen. Add `- data: NAME` to the defaults of conf/config.yaml.")
     task = values.get("task") or {}
-    if "model" not in values and str(task.get("_target_", "")).endswith(".task.Classifier"):
+    wants_model = str(task.get("_target_", "")).endswith(".task.Classifier")
+    if "model" not in values and wants_model and not is_program(values):
         raise LabError(
             f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN"
         )

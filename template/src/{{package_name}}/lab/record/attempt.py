@@ -162,7 +162,14 @@ class Attempt:
             write_file(self.dir / TRACEBACK, hide_tokens(text))
 
     def energy_used_j(self) -> float | None:
-        """Joules that the GPUs used since the start; None when they do not report them."""
+        """Joules that the GPUs used since the start.
+
+        None when they do not report them, or when this process sees GPUs that it does not use, whose
+        energy would be counted too.
+        """
+        n_used = self.facts.get("devices") if n_gpus(self.facts) else 0
+        if len(self.facts.get("gpus", [])) != n_used:
+            return None
         now_j = energy_j()
         if now_j is None or self.energy_at_start_j is None:
             return None

@@ -73,6 +73,7 @@ def race_lines(race: Race) -> list[str]:
         f'  "") echo "{race.judge} does not answer, so this job may not be the only one" >>"$LOG" ;;',
         "  *)",
         '    echo "the job on $FIRST has started first; this one ends" >>"$LOG"',
+        '    echo "the job on $FIRST started first" >"$RUN_DIR/cancelled"',  # lab queue says it
         "    exit 0",
         "    ;;",
         "esac",

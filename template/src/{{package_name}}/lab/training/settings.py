@@ -30,6 +30,7 @@ from .profilers import enable_line_marks, require_profiler
 # Slurm sets one of these in a job that has GPUs.
 GPUS_OF_JOB = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 CUDA = ("gpu", "cuda")  # values of trainer.accelerator
+BUILDS = {12: "cu126"}  # of torch, for drivers that run an older CUDA than the build of the index
 
 
 @dataclass(frozen=True)
@@ -260,9 +261,11 @@ def no_gpu_message(reason: str) -> str:
         newest = cuda_of_driver()
         if newest and newest[0] < int(torch.version.cuda.partition(".")[0]):
             remedy = (
-                f"The driver is too old for this torch: it runs CUDA {newest[0]}.{newest[1]} "
-                "at most. Ask for a newer driver, or install a torch build for that version."
+                f"The driver is too old for this torch: it runs CUDA {newest[0]}.{newest[1]} at most.\n"
+                "Ask for a newer driver"
             )
+            if newest[0] in BUILDS:
+                remedy += f", or install a build for it: TORCH={BUILDS[newest[0]]} make setup"
     return (
         f"{reason}, but torch sees no GPU.\n"
         f"  driver: {driver}\n"
