@@ -82,6 +82,17 @@ def test_a_chain_goes_on_after_a_kill_and_ends_with_a_failure_or_a_cancel(lab, t
     assert {state(chunk) for chunk in waiting["chain"]} == {"CANCELLED"}
 
 
+def test_each_run_of_an_array_ends_its_own_chain(lab):
+    sent = submit(lab, *CHUNKS, "seed=1,2", "--", "true")
+    for one in sent:
+        ended(one)
+    later = [chunk for one in sent for chunk in one["chain"][1:]]
+    wait_until(lambda: lab("queue").strip() == "no jobs", "an empty queue")
+    wait_until(lambda: {state(chunk) for chunk in later} == {"CANCELLED"}, "the later chunks")
+    for one in sent:
+        assert [path.name for path in Path(one["run_dir"], "attempts").iterdir()] == ["1"]
+
+
 def test_a_site_is_verified_by_a_job(lab, tmp_path):
     settings = ["site=chain", "job.nodes=2"]
     output = lab("site", "verify", *settings, XDG_CONFIG_HOME=str(tmp_path))
