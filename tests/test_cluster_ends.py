@@ -180,14 +180,15 @@ def test_a_saved_run_says_that_the_time_limit_ended_it(fake, tmp_path):
     assert how_job_ended(run_dir, record) == "stopped: its GPUs did nothing"
 
 
-def test_of_a_chain_its_last_job_and_the_limit_of_one_chunk_count(fake, tmp_path):
+def test_of_a_chain_the_last_chunk_and_its_own_limit_count(fake, tmp_path):
     run_dir, record = make_run(tmp_path, end="interrupted", time_s=3600)
     record["job"] |= {"chain": ["12", "13", "14"], "limit_s": 600, "lead_s": 60}
     (run_dir / "job.code").write_text("130 545\n")
+    (run_dir / "chunk_jobs").write_text("12\n13\n")
     assert_words(how_job_ended(run_dir, record), r"ended at its time limit of 00:10:00")
     fake("scontrol", SCONTROL.format(state="NODE_FAIL", reason="NodeDown"))
     assert_words(how_job_ended(run_dir, record), "its node failed")
-    assert "14" in fake.calls.read_text()
+    assert "scontrol show job 13\n" in fake.calls.read_text()  # 14 was cancelled, unstarted
 
 
 def test_the_queue_lists_what_was_stopped_lately(fake, tmp_path, monkeypatch):
