@@ -39,7 +39,7 @@ def test_a_host_that_dies_while_it_sends_leaves_one_job_that_works(cluster, lab,
         slurm("scontrol", "release", job_id)
     log = ended(sent)
     ended({**sent, "job_id": first})
-    assert f"job {first} was sent a second time after a failure; this first one ends" in log
+    assert f"job {first} was sent again after a failure; this first one ends" in log
     assert ran.read_text() == f"{sent['job_id']}\n"
     assert len(account.run_dirs()) == 1
     assert "ended with code 0" in lab("logs", sent["run_id"], "-f")

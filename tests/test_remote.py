@@ -142,7 +142,8 @@ def test_of_two_hosts_the_job_that_starts_first_goes_on(lab, hosts):
     wait_until(lambda: log.exists() and "the job on a has started first" in log.read_text(), "b")
     assert file.read_text() == f"{a.home}\n", "one of the two ran"
     output = lab("queue")
-    assert f"run {sent[0]['run_id']} started first on a; {sent[1]['run_id']} is cancelled" in output
+    assert f"run {sent[0]['run_id']} started first on a, so {sent[1]['run_id']} is over" in output
+    assert "the job on a started first" in output.partition("on b:")[2], "why it ended"
     Path(f"{file}.go").touch()
     ended(sent[0])
     assert "1 fetched" in lab("runs", "pull", sent[0]["run_id"])
@@ -152,10 +153,12 @@ def test_of_two_hosts_the_job_that_starts_first_goes_on(lab, hosts):
 
 
 def run_guard(module, tmp_path, nonce="one", race=None, path=""):
-    """Runs the first lines of a job script; what it prints."""
+    """Runs the first lines of a job script; what it prints, and then the log of the run."""
     sending = tmp_path / "sending"
     sending.write_text("one")
-    text = "set -euo pipefail\nJOB=7\n" + module("remote.guard").guard(sending, nonce, race)
+    text = "set -euo pipefail\nJOB=7\nRUN_DIR=.\n" + module("remote.guard").guard(
+        sending, nonce, race
+    )
     environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-c", f"{text}\necho goes on"],
@@ -165,12 +168,14 @@ def run_guard(module, tmp_path, nonce="one", race=None, path=""):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    log = tmp_path / "job.log"
+    return done.stdout + (log.read_text() if log.exists() else "")
 
 
 def test_the_job_that_was_sent_last_goes_on(module, tmp_path):
     assert run_guard(module, tmp_path) == "goes on\n"
-    assert "this first one ends" in run_guard(module, tmp_path, nonce="two")
+    output = run_guard(module, tmp_path, nonce="two")
+    assert output == "job 7 was sent again after a failure; this first one ends\n"
 
 
 def test_the_first_job_takes_the_link_and_keeps_it(module, tmp_path):
@@ -178,12 +183,15 @@ def test_the_first_job_takes_the_link_and_keeps_it(module, tmp_path):
     link = tmp_path / "r.race/first"
     here = race_class("here", "nowhere.invalid", str(link))
     alone = run_guard(module, tmp_path, race=here)
+    assert alone.startswith("goes on\n")
     assert "nowhere.invalid does not answer, so this job may not be the only one" in alone
+    (tmp_path / "job.log").unlink()
     link.parent.mkdir()
     assert run_guard(module, tmp_path, race=here) == "goes on\n"
     there = race_class("there", "nowhere.invalid", str(link))
-    assert "the job on here has started first" in run_guard(module, tmp_path, race=there)
-    assert run_guard(module, tmp_path, race=here) == "goes on\n", "after a requeue"
+    output = run_guard(module, tmp_path, race=there)
+    assert output == "the job on here has started first; this one ends\n"
+    assert run_guard(module, tmp_path, race=here).startswith("goes on\n"), "after a requeue"
 
 
 def test_a_job_on_another_disk_asks_the_first_host_over_ssh(module, hosts, tmp_path):
@@ -194,8 +202,7 @@ def test_a_job_on_another_disk_asks_the_first_host_over_ssh(module, hosts, tmp_p
         return run_guard(module, tmp_path, race=race, path=hosts.folder / "bin")
 
     assert start("b") == "goes on\n"
-    assert "the job on b has started first; this one ends" in start("a")
-    assert start("b") == "goes on\n", "after a requeue"
+    assert start("a") == "the job on b has started first; this one ends\n"
 
 
 @pytest.mark.slow
@@ -226,3 +233,21 @@ def test_an_environment_is_made_on_the_host_for_each_lock_file(light, hosts):
     again = lab("submit", "on=c", *NO_GPU, "--json", "--", "python", "-c", program)
     assert "no environment" not in again
     ended(json_of(again))
+
+
+def test_of_two_that_run_the_one_that_the_jobs_chose_is_kept_else_the_earlier(module, tmp_path):
+    ask, sent, states = (module(f"remote.{name}") for name in ("ask", "sent", "states"))
+    project = module("project").Project(tmp_path, "myproj")
+    group = [sent.Sent(f"run-{name}", name, "", sent.SENT, rivals=["other"]) for name in "ab"]
+
+    def first(started_unix_s, judge=None):
+        hosts = ask.Hosts(project)
+        for one, start in zip(group, started_unix_s, strict=True):
+            state = states.SubmissionState([], {}, start, judge if one.host == "a" else None)
+            hosts.answers[one.host] = states.HostState("", {one.id: state})
+        return hosts.first_of(group)
+
+    assert first([None, None]) is None
+    assert first([None, 2.0]) == "b", "a still waits"
+    assert first([3.0, 2.0]) == "b", "b could not ask a"
+    assert first([3.0, 2.0], judge="a") == "a", "the jobs have decided it"

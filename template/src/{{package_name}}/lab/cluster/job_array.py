@@ -10,7 +10,7 @@ from pathlib import Path
 def link_array_logs(run_dirs: list[Path], first_index: int) -> None:
     """Links <first run>/array/<index>.log to the log of each run."""
     folder = run_dirs[0] / "array"
-    folder.mkdir(exist_ok=True)  # of a first try
+    folder.mkdir(exist_ok=True)  # of a try that broke off
     for index, run_dir in enumerate(run_dirs, start=first_index):
         log = os.path.relpath(run_dir / "job.log", folder)
         link = folder / f"{index}.log"

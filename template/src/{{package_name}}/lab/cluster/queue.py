@@ -106,15 +106,21 @@ def watches(args: list[str]) -> bool:
 def queue_command(project: Project, args: list[str]) -> None:
     watch = watches(args)
     while True:
-        states = JobStates()
-        jobs = _jobs(project, states)
-        print("\n".join([format_queue(jobs), *format_stopped(project, states)]), flush=True)
-        if jobs:
-            print_waits(project)
+        jobs = print_queue(project)
         if not watch or not jobs:
             return
         time.sleep(max(poll_interval_s(project, job.site) for job in jobs))
         print()
+
+
+def print_queue(project: Project) -> list[Job]:
+    """Prints the jobs, those that were stopped, and typical waits; returns the jobs."""
+    states = JobStates()
+    jobs = _jobs(project, states)
+    print("\n".join([format_queue(jobs), *format_stopped(project, states)]), flush=True)
+    if jobs:
+        print_waits(project)
+    return jobs
 
 
 def print_waits(project: Project) -> None:

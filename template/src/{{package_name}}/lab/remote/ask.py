@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from ..errors import Failed, LabError
 from ..project import Project
+from ..record.status import ENDED
 from .connection import Connection, connect
 from .hosts import host_of
 from .sent import DROPPED, SENDING, SENT, Sent, all_sent, keep, of_hosts
@@ -80,12 +81,13 @@ class Hosts:
         for sent in submissions:
             group = [one for one in submissions if one.id in (sent.id, *sent.rivals)]
             first = self.first_of(group) if sent.rivals and sent.state == SENT else None
-            if first and first != sent.host:
-                with suppress(Failed):  # it is over already
-                    self.cancel(sent)
+            if not first or first == sent.host:
+                continue
+            is_over = all(status in ENDED for status in sent.statuses.values())
+            if is_over or self.show(sent, "cancel", *sent.run_ids) == 0:
                 keep(self.project, sent, state=DROPPED)
                 winner = next(one.id for one in group if one.host == first)
-                print(f"run {winner} started first on {first}; {sent.id} is cancelled")
+                print(f"run {winner} started first on {first}, so {sent.id} is over")
 
     def first_of(self, group: list[Sent]) -> str | None:
         """The host whose job started first: as the jobs decided, else the earlier start."""
@@ -101,15 +103,6 @@ class Hosts:
             (state.started_unix_s, sent.host) for sent, state in states if state.started_unix_s
         ]
         return min(started)[1] if started else None
-
-    def cancel(self, sent: Sent) -> None:
-        """Ends the jobs of a submission.
-
-        Raises:
-            Failed: the host refuses.
-        """
-        if self.show(sent, "cancel", *sent.run_ids):
-            raise Failed(f"{sent.host}: see above")
 
     def show(self, sent: Sent, *words: str) -> int:
         """Runs a command of `lab` on the host, with its output here; returns its exit code."""

@@ -8,7 +8,7 @@ from ..cluster.cancel import runs_to_cancel
 from ..errors import Failed
 from ..project import Project
 from .ask import Hosts
-from .sent import SENDING, Sent, file_of, find_sent
+from .sent import SENDING, Sent, file_of, find_elsewhere
 
 
 def cancel_command(project: Project, args: list[str]) -> None:
@@ -21,7 +21,7 @@ def cancel_command(project: Project, args: list[str]) -> None:
     here = []
     there = []
     for name in runs_to_cancel(args):
-        found = find_sent(project, name)
+        found = find_elsewhere(project, name)
         if found:
             there.append(found)
         else:

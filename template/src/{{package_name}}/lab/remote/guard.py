@@ -43,8 +43,9 @@ def guard(sending: Path, nonce: str, race: Race | None) -> str:
     file = shlex.quote(str(sending))
     lines = [
         "# ---- sent from another machine: only the job that was sent last goes on",
+        'LOG="$RUN_DIR/job.log"',
         f'if [ -e {file} ] && [ "$(cat {file})" != {nonce} ]; then',
-        '  echo "job $JOB was sent a second time after a failure; this first one ends"',
+        '  echo "job $JOB was sent again after a failure; this first one ends" >>"$LOG"',
         "  exit 0",
         "fi",
     ]
@@ -69,9 +70,10 @@ def race_lines(race: Race) -> list[str]:
         "fi",
         'case "$FIRST" in',
         f"  {shlex.quote(race.name)}) ;;",
-        f'  "") echo "{race.judge} does not answer, so this job may not be the only one" ;;',
+        f'  "") echo "{race.judge} does not answer, so this job may not be the only one" >>"$LOG" ;;',
         "  *)",
-        '    echo "the job on $FIRST has started first; this one ends"',
+        '    echo "the job on $FIRST has started first; this one ends" >>"$LOG"',
+        '    echo "the job on $FIRST started first" >"$RUN_DIR/cancelled"',  # lab queue says it
         "    exit 0",
         "    ;;",
         "esac",

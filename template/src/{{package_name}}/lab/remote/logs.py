@@ -7,7 +7,7 @@ from ..cluster.logs import logs_command as logs_here
 from ..cluster.logs import logs_options
 from ..project import Project
 from .ask import Hosts
-from .sent import find_sent
+from .sent import find_elsewhere
 
 
 def logs_command(project: Project, args: list[str]) -> int:
@@ -17,7 +17,7 @@ def logs_command(project: Project, args: list[str]) -> int:
         LabError: no such run, no log of it, or its host does not answer.
     """
     options = logs_options(args)
-    found = find_sent(project, options.run)
+    found = find_elsewhere(project, options.run)
     if found is None:
         return logs_here(project, args)
     sent, run_id = found

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
 from .. import env
 from ..errors import Failed
@@ -133,12 +134,13 @@ def make_environment(
     code = f"{code_folder(frozen, place)}/{frozen.code['prefix']}"
     environment = environment_folder(frozen, place)
     # The lock keeps two submissions at once from writing into one environment.
+    new = shlex.quote(environment)
     setup = (
-        f"cd {shlex.quote(code)} && mkdir -p {shlex.quote(environment)} && "
+        f"cd {shlex.quote(code)} && mkdir -p {shlex.quote(str(Path(environment).parent))} && "
         f"exec 9>{shlex.quote(environment + '.lock')} && {{ flock 9 || true; }} && "
-        f"{{ [ -e {shlex.quote(f'{environment}/{READY}')} ] || "
-        f"{env.ENVIRONMENT}={shlex.quote(environment)} PYTHONPATH=src "
-        f"${{PYTHON:-python3}} -m {project.package}.lab.setup packages; }}"
+        f"{{ [ -e {shlex.quote(f'{environment}/{READY}')} ] || {{ rm -rf {new} && "
+        f"{env.ENVIRONMENT}={new} PYTHONPATH=src "
+        f"${{PYTHON:-python3}} -m {project.package}.lab.setup packages; }}; }}"
     )
     if connection.show(setup):
         raise Failed(

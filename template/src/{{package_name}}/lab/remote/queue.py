@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from ..cluster.queue import DEFAULT_POLL_S, format_queue, queue, watches
+from ..cluster.queue import DEFAULT_POLL_S, print_queue, watches
 from ..cluster.queue import queue_command as queue_here
 from ..project import Project
 from .ask import Hosts
@@ -20,10 +20,8 @@ def queue_command(project: Project, args: list[str]) -> None:
         return
     with Hosts(project) as hosts:
         while True:
-            jobs = queue(project)
+            jobs = print_queue(project)
             submissions = hosts.ask(open_submissions(project))
-            if jobs:
-                print(format_queue(jobs))
             print_hosts(hosts, submissions)
             is_over = not jobs and not open_submissions(project)
             if not watch or is_over:

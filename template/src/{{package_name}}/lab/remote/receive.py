@@ -192,7 +192,8 @@ def note_job(plan: Plan, run_dir: Path) -> Submitted:
     job_id = owner_of(run_dir / "attempts" / "1")["job"]
     if plan.site.scheduler == "local":
         job_id = f"{job_id}-{pid_started(int(job_id))}"
-    Run.open(run_dir).update(job=job_record(plan, job_id, script_path([run_dir])))
+    begun_unix_s = (run_dir / "run.json").stat().st_mtime
+    Run.open(run_dir).update(job=job_record(plan, job_id, script_path([run_dir]), begun_unix_s))
     return Submitted(run_dir.name, job_id, str(run_dir), str(run_dir / "job.log"))
 
 

@@ -16,6 +16,8 @@ from typing import Any
 from ..errors import LabError
 from ..project import Project
 from ..record.atomic import read_json
+from ..record.index import RUN_ID, run_directories
+from ..record.roots import run_roots
 from ..record.seal import write_sealed
 from ..record.status import ENDED
 
@@ -102,7 +104,7 @@ def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
     """The submission and run id that `word` means: an id, its beginning, or @last.
 
     Returns:
-        None when it means a run of this machine, or nothing.
+        None when it means a run that was made on this machine, or nothing.
 
     Raises:
         LabError: it means several.
@@ -110,7 +112,8 @@ def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
     known = {run_id: sent for sent in all_sent(project) for run_id in sent.run_ids}
     if word == "@last":
         newest = max(known, default="")
-        return (known[newest], newest) if newest > newest_here(project) else None
+        is_newest = newest and newest >= max(run_ids_here(project), default="")
+        return (known[newest], newest) if is_newest else None
     matches = [run_id for run_id in known if run_id.startswith(word)]
     if word in matches:
         matches = [word]
@@ -120,13 +123,16 @@ def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
     return (known[matches[0]], matches[0]) if matches else None
 
 
-def newest_here(project: Project) -> str:
-    """The id of the newest run of this machine; "" without one."""
-    from ..record.index import RUN_ID, run_directories
-    from ..record.roots import run_roots
+def find_elsewhere(project: Project, word: str) -> tuple[Sent, str] | None:
+    """As `find_sent`, for a run whose record has not been fetched; None for any other."""
+    found = find_sent(project, word)
+    return None if found and found[1] in run_ids_here(project) else found
 
+
+def run_ids_here(project: Project) -> set[str]:
+    """The ids of all runs of which this machine has a record."""
     names = [Path(directory).name for directory in run_directories(*run_roots(project))]
-    return max(filter(RUN_ID.fullmatch, names), default="")
+    return set(filter(RUN_ID.fullmatch, names))
 
 
 def of_hosts(sent: Sequence[Sent]) -> dict[str, list[Sent]]:

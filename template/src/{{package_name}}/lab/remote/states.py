@@ -6,17 +6,17 @@ Started over ssh as `python -m <package>.lab.remote.states ID...`, with the ids 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..cluster.job_states import job_state_of
-from ..cluster.queue import format_queue, queue
-from ..errors import LabError
+from ..cluster.queue import print_queue
 from ..project import Project
 from ..record.atomic import read_json
 from ..record.attempt_files import read_attempts
@@ -59,13 +59,12 @@ class HostState:
 def main(ids: list[str]) -> int:
     """Prints the answer as one line."""
     project = Project.find()
-    try:
-        text = format_queue(queue(project))
-    except LabError as error:
-        text = str(error)
+    text = io.StringIO()
+    with redirect_stdout(text):
+        print_queue(project)
     submissions = {submission_id: state_of(project, submission_id) for submission_id in ids}
     with suppress(BrokenPipeError):
-        print(MARK + json.dumps(asdict(HostState(text, submissions))), flush=True)
+        print(MARK + json.dumps(asdict(HostState(text.getvalue(), submissions))), flush=True)
     return 0
 
 

@@ -103,7 +103,7 @@ await_step() { # returns the exit code of the step, not that of a signal that in
 }
 trap forward USR2 USR1 TERM
 RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
-@@{chain}LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+@@{guard}@@{chain}LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
 rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
@@ -115,7 +115,7 @@ on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
 SECONDS=0 # bash counts them up
 trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
-@@{guard}on_every_node prepare
+on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
 watch_time 2>/dev/null &
