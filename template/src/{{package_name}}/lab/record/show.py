@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import timedelta
-from signal import Signals
 from typing import Any
 
 from ..machine.terminal import printable
@@ -22,6 +21,7 @@ from .index import read_row
 from .json_lines import read_lines
 from .metrics_file import read_metrics
 from .outcome import COUNT_FIRST, deciding_attempt, final_weights
+from .process import signal_name
 from .recorded_weights import format_weights, recorded_weights
 from .roots import run_roots
 from .run import Run
@@ -178,14 +178,6 @@ def format_attempt(attempt: AttemptFiles) -> str:
     if "seconds" in attempt.end:
         text += f", {format_seconds(attempt.end['seconds'])}"
     return text
-
-
-def signal_name(number: int) -> str:
-    """SIGTERM for 15; the number for signals without a name."""
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def format_deciding(run: Run, attempts: list[AttemptFiles], row: Row) -> str | None:
