@@ -81,6 +81,7 @@ build/judge/ready: hooks/judges.txt
 	@touch $@
 
 .venv/ready: constraints.txt
+	@if [ -L .venv ]; then echo ".venv is a link to $$(readlink .venv), which would be emptied. Type: rm .venv" >&2; exit 1; fi
 	$(call venv,.venv)
 	$(call install,.venv) -r constraints.txt
 	@touch $@

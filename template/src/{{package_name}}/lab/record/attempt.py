@@ -21,7 +21,7 @@ from .attempt_files import n_gpus
 from .claim import is_superseded, withdraw_claim
 from .metrics_file import last_metrics
 from .outcome import needless_weights, set_result_aside
-from .process import process_facts
+from .process import job_facts, process_facts
 from .schema import EndRecord, RaisedError, RunRecord
 from .seal import write_sealed
 from .summary import summarise
@@ -73,6 +73,7 @@ class Attempt:
                 started_unix_s=round(self.started_unix_s, 3),
                 imported_from=LAB.parent,
                 **process_facts(),
+                **job_facts(),
                 files=file_hashes(self.run_dir, [f"attempts/{self.n}/*.bundle"]),
                 **facts,
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from ..errors import LabError
 from ..machine.cpu import cores, unused_cores
 from ..machine.gpu import cuda_of_driver, nvidia_driver
 from ..machine.ranks import discover
+from ..machine.torch_build import replaced_build
 from .profilers import enable_line_marks, require_profiler
 
 # Slurm sets one of these in a job that has GPUs.
@@ -66,12 +68,20 @@ def resolve_settings(config: DictConfig, first_attempt: Mapping[str, Any]) -> Se
         LabError: torch sees no GPU although one was asked for, two settings contradict each other,
             or the package of the profiler is missing.
     """
+    warn_of_another_torch()
     refuse_contradictions(config)
     config = resolve_auto(config, first_attempt)
     config = scale_to_processes(config)
     config = without_refused_fused(config)
     require_profiler(config)
     return Settings(config, chosen_settings(config))
+
+
+def warn_of_another_torch() -> None:
+    """The first process says it when torch is not of the build that was chosen."""
+    warning = replaced_build()
+    if warning and discover().rank == 0:
+        print(f"lab: {warning}", file=sys.stderr, flush=True)
 
 
 def refuse_contradictions(config: DictConfig) -> None:
@@ -212,7 +222,7 @@ def chosen_settings(config: DictConfig) -> ChosenSettings:
 
 
 def apply_settings(config: DictConfig) -> None:
-    """Sets up this process: seed, threads, precision of products, kernels, caches.
+    """Sets up this process: seed, threads, precision of products, kernels.
 
     To be called before parts are built.
 
@@ -226,9 +236,6 @@ def apply_settings(config: DictConfig) -> None:
     torch.set_num_threads(int(config.trainer.threads))
     torch.set_float32_matmul_precision(config.trainer.matmul_precision)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    if config.paths.scratch:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{config.paths.scratch}/compiled/torchinductor"
-        os.environ["TRITON_CACHE_DIR"] = f"{config.paths.scratch}/compiled/triton"
     enable_line_marks(config)
 
 
