@@ -83,7 +83,8 @@ def test_where_lightning_forgets_the_record_says_so(home, tmp_path, name):
 
 def test_ready_callbacks_are_chosen_by_name(home):
     chosen = "callbacks=[early_stopping,ema,lr_monitor,pictures]"
-    call(home, "lab", "train", "trial=baseline", *SHORT, chosen, "callbacks.ema.decay=0.5")
+    settings = ("trial=baseline", *SHORT, "log.every_n_steps=5", "callbacks.ema.decay=0.5")
+    call(home, "lab", "train", *settings, chosen)
     record = last(home)
     assert set(record["settings"]["callbacks"]) == {
         "early_stopping",
