@@ -92,7 +92,7 @@ def format_run(run: Run, row: Row, warnings: list[str], job: str | None = None) 
         ("files", format_files(run)),
     ]
     lines = [f"{run.id}  {row['status']}  trial {run.trial}  seed {run.record['seed']}"]
-    lines += [f"  {name:<12}{value}" for name, value in facts if value]
+    lines += [f"  {name:<11} {value}" for name, value in facts if value]
     lines.append(f"  next: {advice(row['status'], run)}")
     return "\n".join(map(printable, lines))
 
@@ -224,11 +224,12 @@ def predicted_files(run: Run) -> list[str]:
 def advice(status: str, run: Run) -> str:
     """What one would type next."""
     if status == "finished":
-        return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
+        evaluate = f"lab eval {run.id}   " if final_weights(run.checkpoints).exists() else ""
+        return f"{evaluate}lab runs reproduce {run.id} --check"
     if status == "trained":
         return f"lab resume {run.id} tests it again"
     if status in ("running", "queued"):
         return f"{run.dir}/metrics.jsonl grows while it runs"
-    if any(run.checkpoints.glob("*.ckpt")):
+    if any(run.checkpoints.glob("[!.]*")):  # of a program, any file
         return f"lab resume {run.id}"
     return "no checkpoint was written: train again"
