@@ -40,7 +40,7 @@ def main(overrides: list[str]) -> None:
     error = None
     n_parameters = 0
     try:
-        n_parameters = check(Project.find(), overrides).n_parameters
+        n_parameters = check(Project.find(), overrides).n_parameters or 0
     except LabError as problem:
         error = str(problem)
     except Exception as problem:  # whatever it is: a file that it wanted may be the reason

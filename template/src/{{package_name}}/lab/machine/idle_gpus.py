@@ -15,7 +15,7 @@ def wait_until_idle(
     read_percents: Callable[[], Collection[int | None]],
     *,
     clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> bool:
     """Whether the GPUs were idle for IDLE_MIN minutes; False when the work has ended before.
 
