@@ -80,7 +80,8 @@ def is_own(file: str | None) -> bool:
     path = os.path.realpath(file)
     if path.startswith(f"{LAB}/") or "/site-packages/" in path:
         return False
-    return path.startswith(f"{ROOT}/")
+    # A compiled package may name a source file that lies nowhere, such as numpy/random/mtrand.pyx.
+    return path.startswith(f"{ROOT}/") and os.path.exists(path)
 
 
 def worker_text(error: BaseException) -> str:

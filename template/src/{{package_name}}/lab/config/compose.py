@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError
+from ..machine.caches import cache_variables
 from ..project import Project, resolve_paths
 from .check import Source
 from .check_files import check_files
@@ -22,7 +24,8 @@ from .defaults_list import config_files, origin_of_keys, tree_lines
 from .hydra_errors import hydra_errors
 from .hydra_loader import PRIMARY, project_loader
 from .overrides import SOURCE, parse_overrides, typed_value
-from .resolve import load_dotenv, plain_values, recorded_yaml, resolve
+from .program import is_program
+from .resolve import load_variables, plain_values, recorded_yaml, resolve
 from .trial_names import trial_names
 from .trial_nodes import register_trial
 
@@ -59,7 +62,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     Raises:
         LabError: what is wrong, as far as the text alone shows it, with the nearest valid name.
     """
-    load_dotenv(project)
+    load_variables(project)
     typed = parse_overrides(overrides)
     with project_loader(project) as loader, hydra_errors(loader, project):
         name = trial_of(typed, loader, project)
@@ -82,6 +85,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     origin = origin_of_keys(files, project)
     origin |= {override.key_or_group: SOURCE for override in settings.values()}
     resolved = resolve(config)
+    os.environ.update(cache_variables(resolved.paths.caches))
     return Composition(
         config=resolved,
         yaml=recorded_yaml(config, resolved),
@@ -133,7 +137,8 @@ def finish_config(config: DictConfig, project: Project, name: str) -> DictConfig
     if "data" not in values:
         raise LabError("no data chosen. Add `- data: NAME` to the defaults of conf/config.yaml.")
     task = values.get("task") or {}
-    if "model" not in values and str(task.get("_target_", "")).endswith(".task.Classifier"):
+    wants_model = str(task.get("_target_", "")).endswith(".task.Classifier")
+    if "model" not in values and wants_model and not is_program(values):
         raise LabError(
             f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN"
         )

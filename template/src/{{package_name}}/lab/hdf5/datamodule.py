@@ -168,6 +168,7 @@ class H5DataModule(L.LightningDataModule):
             shapes=self.shapes,
             crop="random" if shuffle else "start",
             transform=self.transform if shuffle else None,
+            rows=self.rows(split),
         )
         rank, world_size = self.ranks()
         if len(dataset) < world_size:
@@ -196,6 +197,12 @@ class H5DataModule(L.LightningDataModule):
             loader.on_resume_with_other_steps = partial(set_steps_done, trainer)
         self.loaders[split] = loader
         return loader
+
+    def rows(self, split: str) -> np.ndarray | None:
+        """The rows of the file that make `split`, (n,) int64; None: those of the file's own split.
+        Override it for k folds, or for a part of the training data.
+        """
+        return None
 
     def ranks(self) -> tuple[int, int]:
         """This process's rank and the number of ranks."""

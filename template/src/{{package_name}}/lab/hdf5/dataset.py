@@ -42,6 +42,7 @@ class H5Dataset(PickledWithoutMaps, Dataset):
             centre).
         transform: called as transform(batch, rng) on a whole batch, in the worker or prefetch
             thread. Draw from `rng` only: it gives the same numbers again after a resume.
+        rows: (n,) int64, rows of the file in place of those of `split`; None: those of `split`.
 
     Raises:
         DataFileError: the file is not right, or has no such split or field.
@@ -56,6 +57,7 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         shapes: Mapping[str, Shape] | None = None,
         crop: str = "start",
         transform: Transform | None = None,
+        rows: np.ndarray | None = None,
     ) -> None:
         if crop not in ("random", "start"):
             raise DataFileError(f"crop is {crop!r}; expected 'random' or 'start'.")
@@ -68,15 +70,28 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         self.fields = tuple(fields)
         self.transform = transform
         self.is_whole = split == ALL and ALL not in self.layout.splits
-        self.n = self.layout.n_samples if self.is_whole else self.layout.split(split).n_rows
+        self.chosen_rows = rows
+        self.n = self._length()
         self.readers = [build_reader(self.layout, name, shapes, crop) for name in self.fields]
 
     @cached_property
     def rows(self) -> np.ndarray:
         """(n,) int64, where the samples of the split lie in the file; mapped once a process."""
+        if self.chosen_rows is not None:
+            return self.chosen_rows
         if self.is_whole:
             return np.arange(self.n)
         return self.layout.map(self.layout.split(self.split))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"chosen_rows": self.chosen_rows}
+
+    def _length(self) -> int:
+        if self.chosen_rows is not None:
+            return len(self.chosen_rows)
+        if self.is_whole:
+            return self.layout.n_samples
+        return self.layout.split(self.split).n_rows
 
     def __len__(self) -> int:
         return self.n

@@ -1,5 +1,5 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""Finds a data file by name: its YAML in conf/data, then the directories of paths.data."""
+"""Finds a data file by name: its YAML in conf/data or in a trial, then the directories of paths.data."""
 
 import argparse
 import os
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from ..config.check_target import absolute_target
 from ..errors import LabError, nearest
 from ..project import Project, read_yaml, resolve_paths
 from .file_errors import DataFileError
@@ -15,7 +17,7 @@ from .file_errors import DataFileError
 
 @dataclass(frozen=True)
 class DataConfig:
-    """What the commands need of conf/data/NAME.yaml: the data module's class, and the file."""
+    """What the commands need of a data set's YAML: the data module's class, and the file."""
 
     target: str
     path: str
@@ -23,7 +25,18 @@ class DataConfig:
 
 
 def config_file_of(project: Project, name: str) -> Path:
-    return project.source / "conf" / "data" / f"{name}.yaml"
+    """conf/data/NAME.yaml; else the config.yaml of the trial NAME, if it has data of its own."""
+    file = project.source / "conf" / "data" / f"{name}.yaml"
+    of_trial = project.source / "trials" / name / "config.yaml"
+    if not file.exists() and "_target_" in section_of_trial(of_trial):
+        return of_trial
+    return file
+
+
+def section_of_trial(file: Path) -> dict[str, Any]:
+    """The section `data` of a trial's config.yaml; empty where there is none."""
+    section = read_yaml(file).get("data") if file.exists() else None
+    return section if isinstance(section, dict) else {}
 
 
 def read_data_config(project: Project, name: str) -> DataConfig:
@@ -33,16 +46,19 @@ def read_data_config(project: Project, name: str) -> DataConfig:
         LabError: there is no such data set, or its YAML lacks a line.
     """
     file = config_file_of(project, name)
-    names = sorted(path.stem for path in file.parent.glob("*.yaml"))
-    if name not in names:
+    of_trial = file.name == "config.yaml" and file.parent.name == name
+    if not file.exists():
+        names = sorted(path.stem for path in file.parent.glob("*.yaml"))
         listed = ", ".join(names) or "none"
         raise LabError(f"no data set {name!r}{nearest(name, names)}. {file.parent} has: {listed}")
-    config = read_yaml(file)
+    config = section_of_trial(file) if of_trial else read_yaml(file)
     examples = {"_target_": "${package}.data.Digits", "path": "digits.h5"}
     for key, example in examples.items():
         if not isinstance(config.get(key), str):
             raise LabError(f"{file} has no line for {key}. Add one such as: {key}: {example}")
     target = config["_target_"].replace("${package}", project.package)
+    if of_trial:
+        target = absolute_target(target, name)
     return DataConfig(target, config["path"], config.get("pack"))
 
 
@@ -86,7 +102,7 @@ def parser_for_one_file(command: str, description: str) -> argparse.ArgumentPars
     """The parser of `lab data COMMAND NAME`."""
     parser = argparse.ArgumentParser(f"lab data {command}", description=description)
     parser.add_argument(
-        "name", help="a file of conf/data without .yaml, or the path of a data file"
+        "name", help="a file of conf/data without .yaml, a trial with data, or a data file"
     )
     return parser
 

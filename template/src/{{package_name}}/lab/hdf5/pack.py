@@ -67,6 +67,9 @@ def write_config(project: Project, layout: Layout, options: PackOptions, command
         DataFileError: it cannot be written; the data file is complete all the same.
     """
     path = config_directory(project) / f"{options.name}.yaml"
+    of_trial = config_file_of(project, options.name)
+    if of_trial.exists() and not path.exists():
+        path = of_trial
     if path.exists():
         print(f"  {_shown(path)} stays as it is")
         return

@@ -29,11 +29,10 @@ def draw_curves(file: Path, x_label: str, charts: dict[str, dict[str, Curve]]) -
     all_axes = figure.subplots(len(charts), squeeze=False)[:, 0]
     for axes, (metric, curves) in zip(all_axes, charts.items(), strict=True):
         for name, curve in curves.items():
-            mark = "." if len(curve) < MANY else ""
+            mark = "." if len(curve) < MANY else None
             # Not read as a formula.
-            axes.plot(
-                *zip(*curve, strict=True), mark, linestyle="-", label=name.replace("$", r"\$")
-            )
+            label = name.replace("$", r"\$")
+            axes.plot(*zip(*curve, strict=True), marker=mark, linestyle="-", label=label)
         axes.set(xlabel=x_label, ylabel=metric.replace("$", r"\$"))
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")

@@ -5,7 +5,9 @@ import getpass
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
+from .. import env
 from .schema import ProcessFacts
 
 
@@ -26,6 +28,13 @@ def process_facts() -> ProcessFacts:
         "pid_space": pid_space(),
         "pid_started": pid_started(os.getpid()),
     }
+
+
+def job_facts() -> dict[str, Any]:
+    """The job that this process runs in, and when it began; nothing outside of a job."""
+    if env.JOB not in os.environ or env.JOB_STARTED not in os.environ:
+        return {}
+    return {"job": {"id": os.environ[env.JOB], "started_unix_s": int(os.environ[env.JOB_STARTED])}}
 
 
 def pid_space() -> str:

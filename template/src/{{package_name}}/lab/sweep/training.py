@@ -16,8 +16,8 @@ from ..project import PACKAGE, Project
 from ..record.annotate import annotate
 from ..record.create import RunRequest, create_run
 from ..record.run import Run
-from ..training.preemption import Stopped
 from ..training.start import train_attempt
+from ..training.stopped import Stopped
 from .folder import Sweep
 from .points import PRUNED, RUN, Ended, Points, overrides_of
 from .pruning import CALLBACK, Pruned

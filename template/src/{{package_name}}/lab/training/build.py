@@ -12,6 +12,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig
 
+from ..config.program import refuse_program
 from ..errors import LabError
 from ..failure import message_of, place_of
 
@@ -60,8 +61,10 @@ def build_task(config: DictConfig) -> L.LightningModule:
     `model`, `optimizer` and `schedule` are built too, if its __init__ takes them.
 
     Raises:
-        LabError: a part cannot be imported or built, with its key and target.
+        LabError: a part cannot be imported or built, with its key and target; or the trial is a
+            program.
     """
+    refuse_program(config)
     parameters = inspect.signature(task_class(config.task._target_)).parameters
     parts = {}
     for name in ("model", "optimizer", "schedule"):
@@ -88,8 +91,9 @@ def build_data(config: DictConfig) -> L.LightningDataModule:
     """The LightningDataModule of `data._target_`.
 
     Raises:
-        LabError: it cannot be built, or is something else.
+        LabError: it cannot be built, or is something else; or the trial is a program.
     """
+    refuse_program(config)
     data = build(config, "data")
     if not isinstance(data, L.LightningDataModule):
         raise LabError(

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from ..config.compose import Composition, compose
 from ..config.overrides import SettingsParser
+from ..config.program import is_program
 from ..config.trial_names import trial_names
 from ..errors import LabError
 from ..failure import debugging, describe, is_interruption
@@ -28,6 +29,7 @@ class CheckResult:
     n_parameters: int | None = None
     batch_s: float | None = None  # seconds that one batch took
     test: str | None = None  # what became of the test batch
+    program: bool = False  # it is a program, which was imported
 
 
 def check_command(project: Project, args: list[str]) -> int:
@@ -64,6 +66,8 @@ def check_and_print(
 
 
 def format_result(result: CheckResult) -> str:
+    if result.program:
+        return f"ok  {result.trial}: keys, and main(config, log) of its program.py"
     if result.n_parameters is None:
         return f"ok  {result.trial}: keys, targets and arguments"
     return (
@@ -75,7 +79,7 @@ def format_result(result: CheckResult) -> str:
 def check(project: Project, overrides: list[str], batch: bool = True) -> CheckResult:
     """Composes the settings, builds every part, trains one batch, tests one, tries a checkpoint.
 
-    It leaves nothing behind.
+    A program is imported only. It leaves nothing behind.
 
     Args:
         overrides: as after `lab check`, with trial=NAME.
@@ -87,6 +91,12 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> CheckRe
     composition = compose(project, overrides)
     if not batch:
         return CheckResult(composition.trial)
+    if is_program(composition.config):
+        from .program import load_program  # NumPy
+
+        with errors_told("the program cannot be imported"):
+            load_program(composition.config.trial)
+        return CheckResult(composition.trial, program=True)
     with errors_told("one batch fails"):
         return check_batch(composition)
 

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 LEAST_SIDE = 4  # pixels of an image
@@ -104,8 +105,8 @@ def draw_waves(file: Path, x: Tensor, titles: list[str], sample_rate_hz: float |
         values = wave.float().reshape(-1, wave.shape[-1])[0].numpy()
         left.plot([n / rate_hz for n in range(len(values))], values, linewidth=0.5)
         left.set_title(plain(title), fontsize=8)
-        # Silence has no logarithm.
-        right.specgram(values + 1e-12, NFFT=WINDOW, noverlap=WINDOW // 2, Fs=rate_hz)
+        with np.errstate(divide="ignore"):  # silence has no logarithm
+            right.specgram(values + 1e-12, NFFT=WINDOW, noverlap=WINDOW // 2, Fs=rate_hz)
         left.set_xlabel("s" if sample_rate_hz else "sample")
         right.set(xlabel=left.get_xlabel(), ylabel="Hz" if sample_rate_hz else "cycles per sample")
     figure.savefig(file)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import time
 from contextlib import ExitStack
@@ -15,8 +14,6 @@ from typing import Any
 import lightning.pytorch as L
 import torch
 
-from .. import env
-from ..errors import LabError
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
 from .lightning_internals import (
     called_before_validation,
@@ -27,6 +24,7 @@ from .lightning_internals import (
 from .lightning_internals_torch import workers_in_hand
 from .random_state import RandomState, read_random_state, set_random_state
 from .steps import accumulates, nothing_pending
+from .stopped import Stopped
 
 
 class Request(IntEnum):
@@ -35,25 +33,6 @@ class Request(IntEnum):
     NOTHING = 0
     INTERRUPT = 1  # Ctrl-C
     REQUEUE = 2  # by the scheduler
-
-
-class Stopped(LabError):
-    """Raised out of `trainer.fit` on every rank, at the same step, once the checkpoint is on disk.
-
-    `requeue` is True when a scheduler asked (then `<run_dir>/requeue` exists and the exit code is
-    0, so that no rank looks like a failure to the launcher), False for Ctrl-C (130). `signum` is
-    the signal that a rank received; of several ranks' the largest number.
-    """
-
-    def __init__(self, *, step: int, requeue: bool, signum: int | None = None) -> None:
-        self.step = step
-        self.requeue = requeue
-        self.signum = signum
-        self.exit_code = 0 if requeue else 130
-        sender = "the scheduler" if requeue else "Ctrl-C"
-        if env.STOP_STEP in os.environ:
-            sender = "the repetition of another run"
-        super().__init__(f"stopped at step {step} with a checkpoint, as {sender} asked")
 
 
 class PreemptionCallback(L.Callback):

@@ -1,8 +1,9 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 """Profilers behind `profile=`: where the time and the memory of the first steps go.
 
-A profiler is a function `(file, trainer, settings)` that gives a context. It records while the
+A profiler is a function `(file, subject, settings)` that gives a context. It records while the
 context is open, and writes the file when it closes. A method `step` is called after each batch.
+The subject is the Trainer, or the module of a program, whose rows count as batches.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import lightning.pytorch as L
@@ -33,6 +35,7 @@ from .lightning_internals_torch import (
 )
 
 TABLE_ROWS = 12  # operations in the table of profile=torch
+Subject = L.Trainer | ModuleType
 
 
 @contextmanager
@@ -45,9 +48,7 @@ def record_actions(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iter
     trainer.profiler = profiler_before
 
 
-def record_operations(
-    file: Path, trainer: L.Trainer, settings: DictConfig
-) -> torch.profiler.profile:
+def record_operations(file: Path, subject: Subject, settings: DictConfig) -> torch.profiler.profile:
     """profile=torch: operations and kernels of `active_steps` batches."""
     # Kineto would print lines of its own.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -77,10 +78,10 @@ def write_trace(file: Path, profiler: torch.profiler.profile) -> None:
 
 
 @contextmanager
-def record_lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+def record_lines(file: Path, subject: Subject, settings: DictConfig) -> Iterator[None]:
     """profile=line: lines of `line_functions` and of functions under line_profiler's `@profile`."""
     profiler = profiler_of_marked_lines()
-    functions = line_functions(trainer)
+    functions = line_functions(subject)
     for owner, name, function in functions:
         setattr(owner, name, profiler(function))
     yield
@@ -91,8 +92,14 @@ def record_lines(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterat
     forget_marked_lines()
 
 
-def line_functions(trainer: L.Trainer) -> list[tuple[Any, str, Callable[..., Any]]]:
-    """(owner, name, function) of training_step, each forward of the project, and the data path."""
+def line_functions(subject: Subject) -> list[tuple[Any, str, Callable[..., Any]]]:
+    """(owner, name, function) of training_step, each forward of the project, and the data path; of
+    a program all its functions."""
+    if isinstance(subject, ModuleType):
+        functions = inspect.getmembers(subject, inspect.isfunction)
+        own = [pair for pair in functions if pair[1].__module__ == subject.__name__]
+        return [(subject, name, function) for name, function in own]
+    trainer = subject
     task = trainer.lightning_module
     dataset = getattr(trainer.train_dataloader, "dataset", None)
     own_modules = [
@@ -110,7 +117,7 @@ def line_functions(trainer: L.Trainer) -> list[tuple[Any, str, Callable[..., Any
 
 
 def record_allocations(
-    file: Path, trainer: L.Trainer, settings: DictConfig
+    file: Path, subject: Subject, settings: DictConfig
 ) -> AbstractContextManager:
     """profile=memory on the CPU: every allocation of the process."""
     import memray
@@ -119,14 +126,14 @@ def record_allocations(
 
 
 @contextmanager
-def record_cuda_allocations(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+def record_cuda_allocations(file: Path, subject: Subject, settings: DictConfig) -> Iterator[None]:
     """profile=memory on a GPU, by the functions of torch's "Understanding CUDA Memory Usage"."""
     with cuda_memory_recorded(file):
         yield
 
 
 @contextmanager
-def record_functions(file: Path, trainer: L.Trainer, settings: DictConfig) -> Iterator[None]:
+def record_functions(file: Path, subject: Subject, settings: DictConfig) -> Iterator[None]:
     """profile=cprofile: Python functions, all in one file.
 
     Lightning's AdvancedProfiler writes one for each action, without the actions inside it.
@@ -140,7 +147,7 @@ def record_functions(file: Path, trainer: L.Trainer, settings: DictConfig) -> It
 class Profiler:
     """One kind of profiler."""
 
-    record: Callable[[Path, L.Trainer, DictConfig], AbstractContextManager]
+    record: Callable[[Path, Any, DictConfig], AbstractContextManager]
     ending: str  # of its file
     how_to_open: str  # {} is the file
     package: str | None = None  # that it needs
@@ -179,15 +186,11 @@ class ProfileCallback(L.Callback):
         self.step: Callable[[], None] | None = None
 
     def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
-        if trainer.global_rank not in self.settings.ranks:
-            return
-        profiler = PROFILERS[self.kind]
-        self.folder.mkdir(parents=True, exist_ok=True)
-        file = self.folder / f"{self.kind}-rank{trainer.global_rank}{profiler.ending}"
-        # Called last, when the profiler has written its file.
-        self.recording.callback(print_file, file, profiler.how_to_open)
-        context = self.recording.enter_context(profiler.record(file, trainer, self.settings))
-        self.step = getattr(context, "step", None)
+        rank = trainer.global_rank
+        if rank in self.settings.ranks:
+            self.step = start_profiler(
+                self.recording, self.kind, self.settings, self.folder, rank, trainer
+            )
 
     def on_train_batch_end(self, *_: Any) -> None:
         if self.step:
@@ -198,6 +201,19 @@ class ProfileCallback(L.Callback):
         self.step = None
 
     on_exception = on_train_end
+
+
+def start_profiler(
+    stack: ExitStack, kind: str, settings: DictConfig, folder: Path, rank: int, subject: Subject
+) -> Callable[[], None] | None:
+    """Records until `stack` closes; returns what is to be called after each batch, if anything."""
+    profiler = PROFILERS[kind]
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{kind}-rank{rank}{profiler.ending}"
+    # Called last, when the profiler has written its file.
+    stack.callback(print_file, file, profiler.how_to_open)
+    context = stack.enter_context(profiler.record(file, subject, settings))
+    return getattr(context, "step", None)
 
 
 def print_file(file: Path, how_to_open: str) -> None:

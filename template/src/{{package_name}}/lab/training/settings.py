@@ -30,6 +30,7 @@ from .profilers import enable_line_marks, require_profiler
 # Slurm sets one of these in a job that has GPUs.
 GPUS_OF_JOB = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 CUDA = ("gpu", "cuda")  # values of trainer.accelerator
+BUILDS = {12: "cu126"}  # of torch, for drivers that run an older CUDA than the build of the index
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def chosen_settings(config: DictConfig) -> ChosenSettings:
 
 
 def apply_settings(config: DictConfig) -> None:
-    """Sets up this process: seed, threads, precision of products, kernels, caches.
+    """Sets up this process: seed, threads, precision of products, kernels.
 
     To be called before parts are built.
 
@@ -235,9 +236,6 @@ def apply_settings(config: DictConfig) -> None:
     torch.set_num_threads(int(config.trainer.threads))
     torch.set_float32_matmul_precision(config.trainer.matmul_precision)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    if config.paths.scratch:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{config.paths.scratch}/compiled/torchinductor"
-        os.environ["TRITON_CACHE_DIR"] = f"{config.paths.scratch}/compiled/triton"
     enable_line_marks(config)
 
 
@@ -263,9 +261,11 @@ def no_gpu_message(reason: str) -> str:
         newest = cuda_of_driver()
         if newest and newest[0] < int(torch.version.cuda.partition(".")[0]):
             remedy = (
-                f"The driver is too old for this torch: it runs CUDA {newest[0]}.{newest[1]} "
-                "at most. Ask for a newer driver, or install a torch build for that version."
+                f"The driver is too old for this torch: it runs CUDA {newest[0]}.{newest[1]} at most.\n"
+                "Ask for a newer driver"
             )
+            if newest[0] in BUILDS:
+                remedy += f", or install a build for it: TORCH={BUILDS[newest[0]]} make setup"
     return (
         f"{reason}, but torch sees no GPU.\n"
         f"  driver: {driver}\n"

@@ -13,8 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 from .. import env
 from ..config.compose import compose
 from ..config.overrides import SettingsParser
+from ..config.program import is_program
 from ..config.recorded import compose_from_record, read_recorded, with_changes
-from ..config.resolve import load_dotenv, resolve
+from ..config.resolve import load_variables, resolve
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
 from ..record.attempt_files import read_attempt, read_attempts
@@ -130,7 +131,7 @@ def train_attempt(
         Failed: the training failed; the record says why.
         Stopped: a signal ended it, after a checkpoint.
     """
-    load_dotenv(project)
+    load_variables(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
@@ -147,7 +148,7 @@ def train_attempt(
             if overrides:
                 write_file(attempt_config(run, recording.n), OmegaConf.to_yaml(config))
             call_train(config, run, recording)
-        print_end(run, recording.metrics)
+        print_end(config, run, recording.metrics)
     finally:
         if recording and recording.has_started:
             print(cost_line(run.dir), flush=True)
@@ -160,7 +161,7 @@ def join_attempt() -> int:
     project = Project.find()
     run = Run.open(Path(os.environ[env.RUN_DIR]))
     attempt = int(os.environ[env.ATTEMPT])
-    load_dotenv(project)
+    load_variables(project)
     config_file = attempt_config(run, attempt)
     if not config_file.exists():
         config_file = run.dir / "config.yaml"
@@ -181,15 +182,21 @@ def attempt_config(run: Run, attempt: int) -> Path:
 
 
 def call_train(config: DictConfig, run: Run, recording: Recording) -> None:
-    """Calls `train` of the project's train.py; importing it imports torch."""
+    """Calls `train` of the project's train.py, which imports torch; or the program of the trial."""
+    if is_program(config):
+        from .program import run_program  # NumPy
+
+        run_program(resolve(config), run, recording)
+        return
     import_module(f"{PACKAGE}.train").train(resolve(config), run, recording)
 
 
-def print_end(run: Run, metrics: dict[str, float]) -> None:
-    test_metrics = [
-        f"{name} {value:.4f}" for name, value in metrics.items() if name.startswith("test/")
-    ]
-    # The test follows the fit, so it saw the weights that the fit saved last.
-    weights = ["(weights: last.ckpt)"] if test_metrics else ["(not tested)"]
-    print("  ".join(["finished", *test_metrics, *weights]))
+def print_end(config: DictConfig, run: Run, metrics: dict[str, float]) -> None:
+    if is_program(config):
+        shown = [f"{name} {value:.4g}" for name, value in metrics.items()]
+    else:
+        shown = [f"{name} {value:.4f}" for name, value in metrics.items() if name[:5] == "test/"]
+        # The test follows the fit, so it saw the weights that the fit saved last.
+        shown.append("(weights: last.ckpt)" if shown else "(not tested)")
+    print("  ".join(["finished", *shown]))
     print(f"look: lab runs show {run.id}")

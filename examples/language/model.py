@@ -1,0 +1,60 @@
+"""A small transformer that reads from left to right (GPT)."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Layer(nn.Module):
+    """Attention to earlier places, then a network for each place."""
+
+    def __init__(self, width: int, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.norm = nn.LayerNorm(width)
+        self.attention = nn.Linear(width, 3 * width)
+        self.project = nn.Linear(width, width)
+        self.network = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x_BTW: torch.Tensor) -> torch.Tensor:
+        B, T, W = x_BTW.shape
+        parts = self.attention(self.norm(x_BTW)).view(B, T, 3, self.n_heads, -1)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x_BTW = x_BTW + self.project(mixed.transpose(1, 2).reshape(B, T, W))
+        return x_BTW + self.network(x_BTW)
+
+
+class GPT(nn.Module):
+    """Scores (B, T, n_tokens) of the next token, for tokens (B, T) with T <= n_context."""
+
+    def __init__(
+        self,
+        n_tokens: int = 128,
+        n_context: int = 64,
+        width: int = 96,
+        n_layers: int = 2,
+        n_heads: int = 4,
+    ) -> None:
+        super().__init__()
+        self.n_context = n_context
+        self.token = nn.Embedding(n_tokens, width)
+        self.place = nn.Embedding(n_context, width)
+        self.layers = nn.Sequential(*[Layer(width, n_heads) for _ in range(n_layers)])
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, n_tokens))
+
+    def forward(self, token_BT: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(token_BT.shape[1], device=token_BT.device)
+        return self.head(self.layers(self.token(token_BT) + self.place(places)))
+
+    @torch.no_grad()
+    def write(self, beginning: str, n: int = 300, temperature: float = 0.7) -> str:
+        """`beginning`, and `n` characters more."""
+        tokens = torch.tensor([list(beginning.encode("ascii"))])
+        for _ in range(n):
+            score = self(tokens[:, -self.n_context :])[0, -1] / temperature
+            following = torch.multinomial(score.softmax(0), 1)
+            tokens = torch.cat([tokens, following[None]], dim=1)
+        return bytes(tokens[0].tolist()).decode("ascii")
