@@ -170,8 +170,9 @@ def change_facts(run: Run, row: Row, attempts: list[AttemptFiles]) -> list[tuple
 def format_attempt(attempt: AttemptFiles) -> str:
     """How an attempt ended, where it ran, and how long it took."""
     text = attempt.end.get("status", "no end")
-    if attempt.end.get("signal"):
-        text += f" by {signal_name(attempt.end['signal'])}"
+    number = attempt.end.get("signal")
+    if number:
+        text += f" by {signal_name(number)}"
     host = attempt.start.get("host", "?")
     device = attempt.start.get("device", "device unknown")
     text += f" on {host}, {device}"
