@@ -92,7 +92,7 @@ def format_run(run: Run, row: Row, warnings: list[str], job: str | None = None) 
         ("files", format_files(run)),
     ]
     lines = [f"{run.id}  {row['status']}  trial {run.trial}  seed {run.record['seed']}"]
-    lines += [f"  {name:<12}{value}" for name, value in facts if value]
+    lines += [f"  {name:<11} {value}" for name, value in facts if value]
     lines.append(f"  next: {advice(row['status'], run)}")
     return "\n".join(map(printable, lines))
 
@@ -170,8 +170,9 @@ def change_facts(run: Run, row: Row, attempts: list[AttemptFiles]) -> list[tuple
 def format_attempt(attempt: AttemptFiles) -> str:
     """How an attempt ended, where it ran, and how long it took."""
     text = attempt.end.get("status", "no end")
-    if attempt.end.get("signal"):
-        text += f" by {signal_name(attempt.end['signal'])}"
+    number = attempt.end.get("signal")
+    if number:
+        text += f" by {signal_name(number)}"
     host = attempt.start.get("host", "?")
     device = attempt.start.get("device", "device unknown")
     text += f" on {host}, {device}"
@@ -224,11 +225,12 @@ def predicted_files(run: Run) -> list[str]:
 def advice(status: str, run: Run) -> str:
     """What one would type next."""
     if status == "finished":
-        return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
+        evaluate = f"lab eval {run.id}   " if final_weights(run.checkpoints).exists() else ""
+        return f"{evaluate}lab runs reproduce {run.id} --check"
     if status == "trained":
         return f"lab resume {run.id} tests it again"
     if status in ("running", "queued"):
         return f"{run.dir}/metrics.jsonl grows while it runs"
-    if any(run.checkpoints.glob("*.ckpt")):
+    if any(run.checkpoints.glob("[!.]*")):  # of a program, any file
         return f"lab resume {run.id}"
     return "no checkpoint was written: train again"
