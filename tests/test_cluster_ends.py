@@ -44,7 +44,9 @@ def fake(tmp_path, monkeypatch):
 
     def fake(name, text="", rc=0):
         (tools / f"{name}.answer").write_text(text)
-        script = f'#!/bin/sh\necho {name} >>"{calls}"\ncat "{tools}/{name}.answer"\nexit {rc}\n'
+        script = (
+            f'#!/bin/sh\necho {name} "$@" >>"{calls}"\ncat "{tools}/{name}.answer"\nexit {rc}\n'
+        )
         (tools / name).write_text(script)
         (tools / name).chmod(0o755)
 
@@ -93,7 +95,7 @@ def test_slurm_says_how_a_job_ended_and_is_asked_once(fake, run, state, reason, 
     assert_words(how_job_ended(*run), words)
     fake("scontrol", rc=1)  # MinJobAge is over
     assert_words(how_job_ended(*run), words)
-    assert fake.calls.read_text().split() == ["scontrol"]
+    assert fake.calls.read_text().count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_what_only_failed_is_left_to_the_run(fake, tmp_path):
     run_dir, record = make_run(tmp_path, end="failed")
     assert how_job_ended(run_dir, record) is None
     assert how_job_ended(run_dir, record) is None
-    assert fake.calls.read_text().split() == ["scontrol"]  # "" is an answer too
+    assert fake.calls.read_text().count("\n") == 1  # "" is an answer too
     for n, end in enumerate(("finished", "trained"), start=2):
         assert how_job_ended(*make_run(tmp_path, n, end=end)) is None
 
@@ -176,6 +178,16 @@ def test_a_saved_run_says_that_the_time_limit_ended_it(fake, tmp_path):
     assert how_job_ended(run_dir, record) == "cancelled by: lab cancel"
     (run_dir / "cancelled").write_text("stopped: its GPUs did nothing\n")
     assert how_job_ended(run_dir, record) == "stopped: its GPUs did nothing"
+
+
+def test_of_a_chain_its_last_job_and_the_limit_of_one_chunk_count(fake, tmp_path):
+    run_dir, record = make_run(tmp_path, end="interrupted", time_s=3600)
+    record["job"] |= {"chain": ["12", "13", "14"], "limit_s": 600, "lead_s": 60}
+    (run_dir / "job.code").write_text("130 545\n")
+    assert_words(how_job_ended(run_dir, record), r"ended at its time limit of 00:10:00")
+    fake("scontrol", SCONTROL.format(state="NODE_FAIL", reason="NodeDown"))
+    assert_words(how_job_ended(run_dir, record), "its node failed")
+    assert "14" in fake.calls.read_text()
 
 
 def test_the_queue_lists_what_was_stopped_lately(fake, tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ def test_packages_fit_where_home_is_small_and_the_shell_follows(light, small_hom
     assert output_of(light, "sh", "-c", shell) == f"{work}/caches/pip:{work}/caches/huggingface"
     lock = (light / "requirements.lock").read_text()
     assert "--hash=sha256:" in lock
-    assert "myproj" not in lock.replace("# via myproj", "")
+    assert "myproj" not in lock
     assert "requirements.lock" in output_of(light, "git", "ls-files")
 
 
@@ -167,7 +167,7 @@ def test_the_torch_of_a_centre_is_used_and_only_what_it_lacks_is_installed(
 
     shutil.rmtree(next((tmp_path / "centre").glob("lib/python3*/site-packages/torch-*")))
     output = setup(on_centre, UV, rc=2, PYTHON=str(centre("97.0")), **variables)
-    assert "torch>=98" in output, "their torch is too old, and another one is not put over it"
+    assert "torch==97.0 stays, and pyproject.toml asks for torch>=98" in output
 
 
 def test_without_the_modules_of_the_centre_the_setup_says_which(on_centre, centre):

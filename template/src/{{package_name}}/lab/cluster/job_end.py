@@ -6,17 +6,18 @@ Asked in this order: who cancelled it, the scheduler, the exit code of the job s
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGKILL, Signals
+from signal import SIGKILL
 
 from ..errors import Failed
 from ..record.atomic import write_file
 from ..record.attempt_files import last_attempt
 from ..record.outcome import COUNT_FIRST
-from ..record.process import user
+from ..record.process import signal_name, user
 from ..record.schema import RunRecord
 from .job_size import format_hms
 
@@ -53,7 +54,7 @@ def how_job_ended(run_dir: Path, record: RunRecord) -> str | None:
         return words or None
     exited = read_exit(run_dir)
     if exited and was_at_time_limit(exited, job, status):
-        return f"ended at its time limit of {format_hms(job['time_s'])} (job.time)"
+        return f"ended at its time limit of {format_hms(limit_s_of(job))} (job.time)"
     was_killed = exited is not None and exited.code == 128 + SIGKILL
     if status is not None and not was_killed:
         return None
@@ -79,7 +80,8 @@ def words_of_scheduler(run_dir: Path, record: RunRecord) -> str:
     from .local import scheduler_of  # needless for jobs that were asked about before
 
     try:
-        words = scheduler_of(job["scheduler"]).words_of_end(job["id"])
+        last_job = job["chain"][-1] if job.get("chain") else job["id"]
+        words = scheduler_of(job["scheduler"]).words_of_end(last_job)
     except Failed:
         return ""
     with suppress(OSError):  # a full disk: it is asked again
@@ -99,11 +101,14 @@ def read_exit(run_dir: Path) -> ScriptExit | None:
 def was_at_time_limit(exited: ScriptExit, job: dict, status: str | None) -> bool:
     """Whether the time limit ended a job: by the warning before it, or by a kill."""
     was_stopped = status == "interrupted" or exited.code > 128
-    if not was_stopped or "time_s" not in job:
-        return False
-    limit_s = job.get("limit_s", job["time_s"])  # of one chunk of a long job
+    limit_s = limit_s_of(job)
     lead_s = job.get("lead_s", limit_s // 4)
-    return exited.seconds >= limit_s - lead_s - min(lead_s, EARLY_S)
+    return was_stopped and exited.seconds >= limit_s - lead_s - min(lead_s, EARLY_S)
+
+
+def limit_s_of(job: dict) -> float:
+    """The time limit of a job, or of one chunk of it."""
+    return job.get("limit_s") or job.get("time_s") or math.inf
 
 
 def words_of_script(run_dir: Path, exited: ScriptExit | None) -> str:
@@ -128,10 +133,3 @@ def end_of_log(run_dir: Path) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def signal_name(number: int) -> str:
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -36,7 +36,7 @@ def send_chain(plan: Plan, runs: list[Run], script: Path, first_ids: list[str]) 
         except LabError as error:
             print(
                 f"lab: only {n - 1} of {plan.request.chunks.number} chunks are queued: {error}\n"
-                f"When they are over: sbatch, qsub or pjsub {script}, or lab resume",
+                f"When they are over, this resumes the run: {dialect.send[0]} {script}",
                 file=sys.stderr,
             )
             break

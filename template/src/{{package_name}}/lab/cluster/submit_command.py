@@ -145,7 +145,7 @@ def format_size(plan: Plan) -> str:
 
 def print_submitted(plan: Plan | None, submitted: list[Submitted]) -> None:
     """Prints job, run and log of each run, and when the first is expected to start."""
-    if not submitted:
+    if plan is None or not submitted:
         return
     for run in submitted[:MAX_PRINTED]:
         print(f"job {run.job_id}  run {run.run_id}  log {run.log}")

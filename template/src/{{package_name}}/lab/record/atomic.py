@@ -74,7 +74,7 @@ def plain_json(value: Any) -> Any:
 
 
 def _plain(value: Any, hider: Callable[[], Callable[[str], str]]) -> Any:
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
         return {str(key): _plain(entry, hider) for key, entry in value.items()}

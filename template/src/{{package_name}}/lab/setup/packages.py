@@ -8,8 +8,15 @@ from pathlib import Path
 
 from .centre import kept_versions
 from .installer import WHEELS, constraint_lines, index_variables, name_of, pip_command, quiet
-from .process import ROOT, output_of, run, say
-from .torch_build import FAMILY, RECORD, install_torch, installed_build, say_how_large_torch_is
+from .process import ROOT, output_of, run, say, stop
+from .torch_build import (
+    FAMILY,
+    RECORD,
+    family_requirements,
+    install_torch,
+    installed_build,
+    say_how_large_torch_is,
+)
 
 STAMP = "lab-setup.txt"  # in the environment: from what it was installed
 LOCK = ROOT / "uv.lock"
@@ -83,8 +90,9 @@ def install_locked(environment, uv):
             upgrades += ["--upgrade-package", line.split(";")[0].strip()]
     run(uv, "lock", "--quiet", *upgrades, **variables)
     run(uv, "sync", *quiet(), "--inexact", "--extra", "dev", **variables)
-    words = ["--format", "requirements.txt", "--no-header", "--no-emit-project", "--extra", "dev"]
-    run(uv, "export", "--quiet", "--frozen", *words, "--output-file", PIP_LOCK, **variables)
+    words = ["--extra", "dev", "--no-emit-project", "--no-header", "--no-annotate", "--frozen"]
+    target = ["--format", "requirements.txt", "--output-file", PIP_LOCK]
+    run(uv, "export", "--quiet", *words, *target, **variables)
 
 
 def install_resolved(environment, uv, build, centre=None):
@@ -102,13 +110,19 @@ def install_resolved(environment, uv, build, centre=None):
             + (f", but for {own}" if centre or own_torch else "")
         )
         pins = locked_versions(centre or (FAMILY if own_torch else ()))
-    if centre:
-        pins += kept_versions(centre)
+    kept = kept_versions(centre or {})
+    pins += kept
     if pins:
         file = environment / "lab-versions.txt"
         file.write_text("\n".join(pins) + "\n")
         command += ["--constraint", file]
-    run(*command, "--editable", ".[dev]", **index_variables())
+    done = run(*command, "--editable", ".[dev]", fatal=not centre, **index_variables())
+    if not done:
+        stop(
+            f"the packages do not fit to those of the centre, see above. {', '.join(kept)} stays, and "
+            f"pyproject.toml asks for {', '.join(family_requirements())}.\n"
+            "Load a newer module, then again: make setup PYTHON=python3"
+        )
 
 
 def locked_versions(except_for):

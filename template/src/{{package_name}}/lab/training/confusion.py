@@ -31,7 +31,7 @@ class Confusion:
         """Adds a batch; one that is not of a classifier adds nothing."""
         _, label = input_and_target(batch)
         score = first_tensor(prediction)
-        if not is_classification(score, label):
+        if score is None or label is None or not is_classification(score, label):
             return
         counted = (label >= 0) & (label < score.shape[1])  # a label such as -100 is ignored
         n = multiclass_confusion_matrix(
@@ -102,7 +102,9 @@ class ConfusionMatrix:
             for label, row in enumerate(self.n):
                 for prediction, n in enumerate(row):
                     color = "white" if shares[label][prediction] > 0.5 else "black"
-                    axes.text(prediction, label, n, ha="center", va="center", color=color, size=7)
+                    axes.text(
+                        prediction, label, str(n), ha="center", va="center", color=color, size=7
+                    )
         figure.savefig(file)
 
 
