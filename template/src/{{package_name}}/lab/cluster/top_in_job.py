@@ -67,7 +67,8 @@ def step_command(project: Project, job: dict[str, Any], host: str, watch: bool) 
         start.append("--label")
     site = load_site(project, job["site"])
     top = [*python_in_job(site), "-m", f"{PACKAGE}.lab", "top", *(["--watch"] if watch else [])]
-    lines = [*job_environment(site, project.paths.scratch or project.root)]
+    paths = project.paths
+    lines = job_environment(site, paths.scratch or project.root, paths.caches)
     script = "\n".join([*lines, f"exec {shlex.join(top)}"])
     return [*start, "bash", "-c", script]
 
