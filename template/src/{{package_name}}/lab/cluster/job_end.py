@@ -11,13 +11,13 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGKILL, Signals
+from signal import SIGKILL
 
 from ..errors import Failed
 from ..record.atomic import write_file
 from ..record.attempt_files import last_attempt
 from ..record.outcome import COUNT_FIRST
-from ..record.process import user
+from ..record.process import signal_name, user
 from ..record.schema import RunRecord
 from .job_size import format_hms
 
@@ -133,10 +133,3 @@ def end_of_log(run_dir: Path) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def signal_name(number: int) -> str:
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -49,7 +49,7 @@ def top_command(project: Project, args: list[str]) -> int:
     parser.add_argument("--watch", action="store_true", help="again every 2 seconds")
     options = parser.parse_args(args)
     if options.run:
-        from .top_in_job import top_in_job  # imports Hydra
+        from .top_in_job import top_in_job  # which imports this module
 
         return top_in_job(project, find_run(run_roots(project), options.run), options.watch)
     return top_here(options.watch)
