@@ -138,7 +138,7 @@ def format_size(plan: Plan) -> str:
     request = plan.request
     n_runs = len(plan.points)
     one_job = f"{request.nodes} node(s) x {request.gpus} GPUs for {format_hms(request.total_s)}"
-    if request.total_s > request.time_s:
+    if request.chunks and request.total_s > request.time_s:
         one_job += f" in {request.chunks.number} chunks of {format_hms(request.time_s)}"
     return f"{n_runs} x [{one_job}], {n_runs * request.gpu_hours:,.1f} GPU-hours"
 
