@@ -92,9 +92,9 @@ def assert_words(text, words):
 )
 def test_slurm_says_how_a_job_ended_and_is_asked_once(fake, run, state, reason, words):
     fake("scontrol", SCONTROL.format(state=state, reason=reason))
-    assert_words(how_job_ended(*run), words)
+    assert re.match(words, how_job_ended(*run) or "")
     fake("scontrol", rc=1)  # MinJobAge is over
-    assert_words(how_job_ended(*run), words)
+    assert re.match(words, how_job_ended(*run) or "")
     assert fake.calls.read_text().count("\n") == 1
 
 
@@ -109,7 +109,7 @@ def test_slurm_says_how_a_job_ended_and_is_asked_once(fake, run, state, reason, 
 )
 def test_accounting_knows_what_slurm_has_forgotten(fake, run, answer, words):
     fake("sacct", answer)
-    assert_words(how_job_ended(*run), words)
+    assert re.match(words, how_job_ended(*run) or "")
 
 
 def test_what_only_failed_is_left_to_the_run(fake, tmp_path):
@@ -140,7 +140,7 @@ def test_grid_engine_says_it_for_the_task_that_is_asked(fake, tmp_path, failed, 
     blocks = QACCT.format(task=1, failed="0") + QACCT.format(task=2, failed=failed)
     fake("qacct", blocks)
     run = make_run(tmp_path, job_id="12.2", scheduler="gridengine")
-    assert_words(how_job_ended(*run), words)
+    assert re.match(words, how_job_ended(*run) or "")
     of_first = make_run(tmp_path, 2, job_id="12.1", scheduler="gridengine")
     assert_words(how_job_ended(*of_first), "over without a word")
 

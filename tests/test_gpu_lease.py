@@ -11,7 +11,7 @@ import time
 import pytest
 from conftest import SOURCE
 from myproj.lab import env
-from myproj.lab.cluster import gpu_lease, top, top_in_job
+from myproj.lab.cluster import gpu_lease, top_command, top_in_job
 from myproj.lab.cluster.gpu_lease import lease_directory, lock, place_in_line, read_lease
 from myproj.lab.cluster.job_array import link_array_logs
 from myproj.lab.cluster.local import Local
@@ -205,7 +205,7 @@ def test_top_shows_who_uses_what(machine, show_gpus, tmp_path, monkeypatch, caps
     try:
         machine("a", 1)
         assert gpus_of(tmp_path, "a") in ("0", "1")
-        assert top.top_command(None, []) == 0
+        assert top_command.top_command(None, []) == 0
     finally:
         worker.kill()
         worker.wait()
@@ -215,7 +215,7 @@ def test_top_shows_who_uses_what(machine, show_gpus, tmp_path, monkeypatch, caps
     assert "20260101-000000-aaaaaa" in lines[1]
     assert "run-a" in "".join(lines)
     show_gpus()
-    assert top.top_command(None, []) == 1
+    assert top_command.top_command(None, []) == 1
 
 
 def test_top_of_a_job_asks_each_of_its_nodes(monkeypatch):
