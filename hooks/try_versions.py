@@ -24,7 +24,17 @@ import copier
 ROOT = Path(__file__).resolve().parents[1]
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 STEP_LIMIT_S = 900
-SHOWN = ("torch", "lightning", "numpy", "h5py", "hydra-core", "omegaconf", "pytest", "ruff")
+SHOWN = (
+    "torch",
+    "lightning",
+    "numpy",
+    "h5py",
+    "hydra-core",
+    "omegaconf",
+    "line-profiler",
+    "pytest",
+    "ruff",
+)
 SHORT = "trainer=cpu trainer.max_epochs=1 trainer.limit_train_batches=3"
 
 

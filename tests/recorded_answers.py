@@ -8,9 +8,9 @@ import pytest
 from conftest import call
 
 SQUEUE = """\
-11|RUNNING|None|1-01:00:05
-12|PENDING|DependencyNeverSatisfied|0:00
-13_4|PENDING|BeginTime|0:00
+11|RUNNING|None|1-01:00:05|2026-11-20T18:00:00
+12|PENDING|DependencyNeverSatisfied|0:00|N/A
+13_4|PENDING|BeginTime|0:00|N/A
 """
 
 

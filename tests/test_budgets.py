@@ -89,6 +89,7 @@ HEADER = (
     '# Template\'s file: updated by "copier update". '
     "Change it in the template, or override it from your own files.\n"
 )
+HYDRAS_OWN_FIRST_LINE = "# @package _global_\n"  # Hydra reads it nowhere else
 
 
 def test_every_template_file_says_that_it_is_one():
@@ -98,7 +99,8 @@ def test_every_template_file_says_that_it_is_one():
     owned = [path for path in owned if "__pycache__" not in path.parts]
     assert {path.suffix for path in owned} >= {".py", ".yaml", ".yml", ".sh", ".md"}
     for path in owned:
-        line = path.read_text(encoding="utf-8").partition("\n")[0]
+        text = path.read_text(encoding="utf-8").removeprefix(HYDRAS_OWN_FIRST_LINE)
+        line = text.partition("\n")[0]
         assert 'Template\'s file: updated by "copier update".' in line, path
         if path.suffix == ".py":
             assert line + "\n" == HEADER, path

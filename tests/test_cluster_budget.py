@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import pytest
 from myproj.lab.cluster import budget
 from myproj.lab.cluster.budget import check_budget
+from myproj.lab.cluster.command_cost import gpu_seconds
 from myproj.lab.cluster.request import Request
 from myproj.lab.errors import Refused
+from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.process import user
 from myproj.lab.record.run import Run
 from omegaconf import OmegaConf
@@ -54,6 +56,19 @@ def test_a_forecast_counts_where_there_is_one(project, monkeypatch):
     forecasts(monkeypatch, 3.0, None)  # 8 GPUs for an hour
     with pytest.raises(Refused, match="11 GPU-hours"):
         check_budget(plan, tree=None)
+
+
+def test_any_command_counts_with_all_gpus_of_its_job(project):
+    run = create(project)
+    attempt = begin_attempt(run, project)
+    attempt.began_s -= 100
+    assert gpu_seconds(run.dir, attempt, ["python", "other.py"]) == 0  # not a job
+    Run.open(run.dir).update(job={"site": "x", "id": "1", "nodes": 2, "gpus": 4})
+    used = gpu_seconds(run.dir, attempt, ["python", "other.py"])
+    assert used == pytest.approx(800, rel=0.1)
+    # their runs count themselves
+    assert gpu_seconds(run.dir, attempt, ["lab", "train", "trial=baseline"]) == 0
+    assert gpu_seconds(run.dir, attempt, ["python3", "-m", "myproj.lab", "sweep", "worker"]) == 0
 
 
 def test_a_month_counts_what_ran_and_what_may_still_run(project, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from conftest import call, commit
 from myproj.lab.cluster import node_check
-from myproj.lab.cluster.gpu_guard import stop_idle_job
+from myproj.lab.cluster.gpu_guard import stop_idle_job, visible_gpus
 from myproj.lab.cluster.node_check import multiply_check
 from myproj.lab.cluster.node_report import NodeReport, bad_nodes, format_reports
 from myproj.lab.machine.gpu import Gpu
@@ -111,7 +111,7 @@ def test_the_doctor_finds_what_is_broken(lab):
         "3 uncorrected memory errors": "help desk",
         "slows itself down": "help desk",
         "through the CPUs": "measure",
-        "11G* 10G": "lab runs prune",
+        "quota of /dev/sda: 11G of 10G": "lab runs prune",
         "cannot record their code": "git init",
         "Slurm does not answer": "help desk",
         "SBATCH_PARTITION would change": "unset",
@@ -167,7 +167,7 @@ def test_a_draft_needs_a_cluster(lab):
     assert not (lab.folder / "src/myproj/conf/site").exists()
 
 
-def test_the_guard_asks_a_process_with_idle_gpus_to_stop_and_leaves_a_busy_one(capfd):
+def test_the_guard_asks_a_process_with_idle_gpus_to_stop_and_leaves_a_busy_one(capfd, tmp_path):
     def watch(percent):
         process, now = subprocess.Popen(["sleep", "600"]), [0.0]
 
@@ -182,15 +182,37 @@ def test_the_guard_asks_a_process_with_idle_gpus_to_stop_and_leaves_a_busy_one(c
             return [Gpu(0, "GPU-0", "x", 1000, 0, utilization_percent=99), *ours]
 
         stopped = stop_idle_job(
-            process.pid, {1}, ask_gpus=ask_gpus, clock=lambda: now[0], sleep=sleep
+            process.pid,
+            "1",
+            30.0,
+            tmp_path,
+            ask_gpus=ask_gpus,
+            clock=lambda: now[0],
+            sleep=sleep,
         )
         return stopped, process.wait(timeout=30)
 
     assert watch(lambda now_s: [0]) == (True, -12)  # SIGUSR2
     assert "did nothing for 30 minutes" in capfd.readouterr().out
+    assert "did nothing for 30 minutes" in (tmp_path / "cancelled").read_text()
+    (tmp_path / "cancelled").unlink()
     assert watch(lambda now_s: [50 if now_s % 1200 < 60 else 0]) == (False, -9)
     assert watch(lambda now_s: []) == (False, -9)  # no answer is not idleness
     assert watch(lambda now_s: [None]) == (False, -9)
+    assert not (tmp_path / "cancelled").exists()
+
+
+def test_the_guard_finds_the_gpus_of_its_job():
+    three = [Gpu(n, f"GPU-{n}a{n}", "x", 1000, 0) for n in range(3)]
+
+    def seen(visible):
+        return [gpu.index for gpu in visible_gpus(visible, three)]
+
+    assert seen(None) == [0, 1, 2]
+    assert seen("") == []
+    assert seen("0,2") == [0, 2]
+    assert seen("GPU-1a1,GPU-2a") == [1, 2]
+    assert seen("MIG-1a1") == []  # a part of a GPU, whose use nobody reports
 
 
 def report(rank, **values):

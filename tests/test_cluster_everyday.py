@@ -96,7 +96,7 @@ def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
     make_run(lab, 2, {"id": "12"})
     make_run(lab, 3, {"id": "14"}, starts=True)  # over
     lines = lab("queue").splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 7
     assert re.fullmatch(
         r"20261120-190002-abcdef  baseline +12 +queued +\d+:\d\d:\d\d +0\.0", lines[1]
     )
@@ -104,7 +104,53 @@ def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
     assert re.fullmatch(
         r"20261120-190001-abcdef  a_trial_with_a +11 +running +25:00:05 +200\.0", lines[3]
     )
+    assert lines[4] == "stopped in the last 24 hours:"
+    assert lines[5] == "20261120-190003-abcdef  baseline        14"
+    assert lines[6] == "    over without a word; did its node die? lab logs 20261120-190003-abcdef"
     assert max(map(len, lines)) <= 80
+
+
+def test_the_id_of_a_job_is_as_good_as_a_run(lab):
+    lab.fake("squeue", SQUEUE)
+    lab.fake("scancel")
+    make_run(lab, 1, {"id": "11"}, starts=True)
+    make_run(lab, 2, {"id": "13_4"})
+    make_run(lab, 3, {"id": "13_5"})
+    make_run(lab, 4, {"id": "21", "earlier_ids": ["20"]}, ends="finished")
+
+    def shown(word):
+        return json.loads(lab("runs", "show", word, "--json"))["run_id"][14]
+
+    assert [shown(word) for word in ("11", "13_4", "20", "21")] == ["1", "2", "4", "4"]
+    assert "'13' means 2 runs" in lab("runs", "show", "13", rc=2)
+    assert "no run '14'" in lab("runs", "show", "14", rc=2)
+    # all of an array that are not over
+    assert "cancelled job 13_4" in lab("cancel", "13")
+    assert "scancel 13_5" not in lab.calls.read_text()
+
+
+def test_a_chain_is_one_job_in_the_queue_and_is_cancelled_from_its_end(lab):
+    lab.fake("squeue", SQUEUE)
+    lab.fake("scancel")
+    make_run(lab, 1, {"id": "10", "chain": ["10", "11", "12"]}, starts=True)
+    assert re.search(r"^20261120-190001-abcdef  baseline +11 +running", lab("queue"), re.M)
+    assert "cancelled job 11" in lab("cancel", "10")
+    calls = [line for line in lab.calls.read_text().splitlines() if "scancel" in line]
+    assert calls == ["scancel 12", "scancel 11"]
+
+
+def test_the_typical_wait_of_a_queue_is_the_median_of_ones_own_runs(lab):
+    lab.fake("squeue", SQUEUE)
+    for n, (waited_s, who) in enumerate([(60, {}), (600, {}), (120, {}), (9, {"who": "bob"})]):
+        job = {"id": str(n), "queue": "gpu", "submitted_unix_s": 1000.5}
+        directory = make_run(lab, n, job, starts=True, **who)
+        start = directory / "attempts/1/start.json"
+        began = {"job": {"id": str(n), "started_unix_s": 1001 + waited_s}}
+        start.write_text(json.dumps(json.loads(start.read_text()) | began))
+    assert "typical wait" not in lab("queue")
+    make_run(lab, 5, {"id": "11"}, starts=True)
+    assert "\ntypical wait: 0:02:00 in gpu of slurm (3 runs)\n" in lab("queue")
+    assert "  waited      0:10:00 in gpu of slurm" in lab("runs", "show", "20261120-190001")
 
 
 def test_a_watched_queue_asks_no_faster_than_allowed_and_ends(lab, tmp_path, monkeypatch, capsys):
@@ -124,7 +170,7 @@ def test_a_watched_queue_asks_no_faster_than_allowed_and_ends(lab, tmp_path, mon
 
     monkeypatch.setattr(queue, "time", SimpleNamespace(time=time.time, sleep=sleep))
     queue.queue_command(Project(lab.folder, "myproj"), ["--watch"])
-    assert capsys.readouterr().out.endswith("\n\nno jobs\n")
+    assert "\n\nno jobs\nstopped in the last 24 hours:\n" in capsys.readouterr().out
     assert slept_s == [queue.MIN_POLL_S] * 2
     assert lab.calls.read_text().count("squeue") == 3
 

@@ -100,7 +100,7 @@ def test_a_job_runs_and_cleans_up(lab):
     assert sent["run_id"] in lab("queue")
     assert "ended with code 0" in ended(lab, sent)
     assert status(sent) == "finished"
-    assert lab("queue").strip() == "no jobs"
+    assert lab("queue").startswith("no jobs")
     assert not [name for name in inside("ls", "/dev/shm").split() if name.startswith("lab-")]
 
 
@@ -121,7 +121,16 @@ def test_one_run_of_an_array_can_be_cancelled(lab):
     wait_until(lambda: second["run_id"] not in lab("queue"), "the second is over")
     assert first["run_id"] in lab("queue")
     lab("cancel", first["run_id"])
-    wait_until(lambda: lab("queue").strip() == "no jobs", "both are over")
+    wait_until(lambda: lab("queue").startswith("no jobs"), "both are over")
+
+
+def test_a_job_that_was_killed_says_so(lab):
+    sent = submit(lab, "--", "sleep", "300")
+    wait_until((Path(sent["run_dir"]) / "attempts/1/start.json").exists, "the start")
+    inside("pkill", "-KILL", "-f", f"job_scripts/{sent['job_id']}$")
+    ended(lab, sent)
+    words = f"{sent['job_id']} on ge: killed from outside, by qdel or for more memory"
+    wait_until(lambda: words in lab("runs", "show", sent["run_id"]), "the accounting", 60)
 
 
 def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):
@@ -150,7 +159,37 @@ def test_a_cancelled_job_saves_and_is_not_started_again(lab):
     ended(lab, sent)
     assert status(sent) == "interrupted"
     assert (Path(sent["run_dir"]) / "checkpoints/last.ckpt").exists()
-    assert lab("queue").strip() == "no jobs"
+    assert lab("queue").startswith("no jobs")
+
+
+def test_a_chain_resumes_where_a_chunk_stopped_and_ends_with_the_run(lab):
+    chunks = ["job.time=00:30:00", "job.chunk=00:10:00", "site.requeue.method=none"]
+    sent = submit(lab, *training(0.3, *chunks))
+    first, second, third = sent["chain"]
+    metrics = Path(sent["run_dir"]) / "metrics.jsonl"
+    wait_until(metrics.exists, "training", WAIT_S)
+    start = json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())
+    inside("kill", "-USR2", str(start["pid"]))  # as shortly before the time limit
+    log = ended(lab, sent | {"job_id": second})
+    assert "stopped and saved; chunk 2 of 3 resumes it" in log
+    assert status(sent) == "finished"
+    shown = json.loads(lab("runs", "show", second, "--json"))
+    ids = [attempt["start"]["job"]["id"].partition("_")[0] for attempt in shown["attempts"]]
+    assert ids == [first, second]
+    ended(lab, sent | {"job_id": third})
+    assert not (Path(sent["run_dir"]) / "attempts/3").exists()
+
+
+def test_a_profile_is_drafted_and_verified_by_a_job(lab, tmp_path):
+    output = lab("site", "init", "drafted")
+    try:
+        assert "name: all.q" in output
+        assert "# parallel environment node" in output
+        settings = ["site=drafted", "job.gpus=0", "job.queue=all.q"]
+        verified = lab("site", "verify", *settings, XDG_CONFIG_HOME=str(tmp_path))
+        assert "drafted is verified: 1 node, CPU" in verified
+    finally:
+        (lab.folder / "src/myproj/conf/site/drafted.yaml").unlink()
 
 
 def test_a_command_keeps_its_exit_code(lab):

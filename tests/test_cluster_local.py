@@ -1,6 +1,5 @@
 """A machine without a scheduler: the same commands, a detached process, a time limit."""
 
-import getpass
 import json
 import os
 import platform
@@ -88,7 +87,7 @@ def test_a_detached_job_can_be_seen_and_cancelled(lab):
 
 def test_the_runs_of_an_array_go_one_after_the_other(lab):
     host = platform.node().partition(".")[0]
-    killed = Path(f"/dev/shm/lab-4999999-{getpass.getuser()}-{host}")  # no such process
+    killed = Path(f"/dev/shm/lab-4999999-{os.getuid()}-{host}")  # no such process
     killed.mkdir(exist_ok=True)
     go = lab.folder / "go"
     command = f"date +%s.%N; until test -e {go}; do sleep 0.1; done; sleep 1; date +%s.%N"
@@ -109,12 +108,34 @@ def test_the_runs_of_an_array_go_one_after_the_other(lab):
     assert not killed.exists()  # what a killed job left in memory is cleared by the next
 
 
+def test_the_end_of_a_command_is_told(lab, tmp_path):
+    told = tmp_path / "told"
+    command = f"(echo $LAB_EVENT; cat) > {told}.part; mv {told}.part {told}"
+    words = ["notify=command", f"notify.command.run='{command}'"]
+    sent = submit(lab, *words, "--", "bash", "-c", "exit 3")
+    wait_until(told.exists, "a message", 120)
+    lines = told.read_text().splitlines()
+    assert lines[0] == "failed"
+    assert f"look: lab logs {sent['run_id']}" in lines
+
+
 @pytest.mark.slow
 def test_the_time_limit_ends_a_job(lab):
     words = ["submit", *SETTINGS, "job.time=20", "--json", "--", "sleep", "600"]
     sent = json_of(call(lab.folder, sys.executable, "-c", SHORT_LIMITS, *words))
     wait_until(lambda: status(sent), "the time limit", 120)
     assert status(sent) in ("interrupted", "failed")
+    words = "ended at its time limit of 00:00:20 (job.time)"
+    wait_until(lambda: words in lab("runs", "show", sent["run_id"]), "the words")
+    assert words in lab("queue")
+
+
+def test_a_killed_job_says_so(lab):
+    sent = submit(lab, "--", "bash", "-c", "sleep 1; kill -KILL $PPID")  # the process that records
+    wait_until(lambda: lab("queue").startswith("no jobs"), "the end")
+    words = "killed (SIGKILL), usually for lack of memory (job.mem)"
+    assert words in lab("queue")
+    assert words in lab("runs", "show", sent["run_id"])
 
 
 @pytest.mark.slow

@@ -3,10 +3,13 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import yaml
+from conftest import environment_of
 from slurm_jobs import (  # noqa: F401
+    WAIT_S,
     cluster,
     ended,
     in_node,
@@ -42,7 +45,7 @@ def test_a_queued_run_is_queued_a_running_one_running_and_a_killed_one_lost(lab)
     start = json.loads((Path(runs["run_dir"]) / "attempts/1/start.json").read_text())
     # as when the node dies: it cannot write how it ended
     in_node(start["host"], "sh", "-c", f"kill -KILL {start['pid']}")
-    wait_until(lambda: lab("queue").strip() == "no jobs", "an empty queue")
+    wait_until(lambda: lab("queue").startswith("no jobs"), "an empty queue")
     assert (status(held), status(runs)) == ("lost", "lost")
     assert "is over already" in lab("cancel", runs["run_id"], rc=2)
 
@@ -92,3 +95,51 @@ def test_a_profile_is_drafted_from_this_cluster_and_takes_a_job(lab):
     finally:
         file.unlink(missing_ok=True)
     assert "Slurm does not answer" not in lab("doctor", rc=0)
+
+
+def test_the_expected_start_of_a_waiting_job_is_told(lab):
+    blocker = slurm(
+        "sbatch",
+        "--parsable",
+        "--nodelist=c2",
+        "--exclusive",
+        "--time=10",
+        "--output=/dev/null",
+        "--wrap=sleep 600",
+    ).strip()
+    try:
+        wait_until(lambda: job(blocker)["JobState"] == "RUNNING", "the blocker")
+        sent = submit(lab, "job.gpus=0", 'job.extra=["--nodelist=c2"]', "--", "true")
+        expected = r"queued .*\n    next in line;.* \(start: 2\d{3}-\d\d-\d\d \d\d:\d\d\)\n"
+        wait_until(lambda: re.search(expected, lab("queue")), "the estimate")
+        lab("cancel", sent["run_id"])
+    finally:
+        slurm("scancel", blocker)
+
+
+def type_in_shell(lab, line, *words):
+    """What a shell on a node prints, and its exit code, after a line was typed in a terminal."""
+    command = f"lab shell site=slurm job.time=00:05:00 {' '.join(words)}"
+    done = subprocess.run(
+        ["script", "-qefc", command, "/dev/null"],
+        cwd=lab.folder,
+        env=environment_of(lab.folder),
+        input=f"{line}\n",
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+    )
+    return done.stdout, done.returncode
+
+
+def test_a_shell_opens_on_a_node_with_what_was_asked(lab):
+    line = "echo on $(hostname) $SLURM_CPUS_PER_TASK cpus, GPU $CUDA_VISIBLE_DEVICES; exit 7"
+    output, code = type_in_shell(lab, line, "job.gpus=1", "job.cpus_per_task=2")
+    assert re.search(r"^on c[12] 2 cpus, GPU 0\r?$", output, re.MULTILINE), output
+    assert "--gres=gpu:1" in output
+    assert code == 7
+    command = lab.folder.parent / f"{lab.folder.name}-bin/lab"
+    again = f"cd {lab.folder}; {command} shell site=slurm; echo code $?; exit"
+    output, _ = type_in_shell(lab, again, "job.gpus=0")
+    assert re.search(r"this shell is inside job \d+ already", output), output
+    assert "code 4" in output

@@ -78,8 +78,11 @@ PBS = {  # as qstat -t -f -F json of PBS Pro 2022 documents it
     ("name", "sent", "ids", "listed", "states"),
     [
         (
-            "slurm", "40;cluster\n", ["40_0", "40_1"], "40_0|RUNNING|None|1-00:00:10\n40_1|PENDING|Dependency|0:00\n",
-            {"40_0": JobState("running", "", 86410), "40_1": JobState("queued", "waiting for the job it depends on")},
+            "slurm", "40;cluster\n", ["40_0", "40_1"],
+            "40_0|RUNNING|None|1-00:00:10|2026-11-20T18:00:00\n40_1|PENDING|Dependency|0:00|2026-11-20T19:00:00\n"
+            "41|PENDING|Resources|0:00|2026-11-20T19:00:00\n",
+            {"40_0": JobState("running", "", 86410), "40_1": JobState("queued", "waiting for the job it depends on"),
+             "41": JobState("queued", "next in line; waiting for nodes to become free (start: 2026-11-20 19:00)")},
         ),
         (
             "pbs", "13[].pbs1\n", ["13[0]", "13[1]"], json.dumps({"Jobs": PBS}),

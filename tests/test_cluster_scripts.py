@@ -1,25 +1,39 @@
 """Job scripts: one stored whole for each scheduler, else what differs for a site; shellcheck reads them all."""
 
 import re
+import shlex
 import shutil
 import subprocess
 from dataclasses import fields
 
 import pytest
 from conftest import PROJECT, ROOT
-from job_scripts import SITES, job_script
-from myproj.lab.cluster.script import TEMPLATES, JobScript, SchedulerPart
+from job_scripts import ANN, SITES, job_request, job_script
+from myproj.lab.cluster.local import scheduler_of
+from myproj.lab.cluster.script import TEMPLATES, ChainPart, JobScript, SchedulerPart
+from myproj.lab.cluster.site import load_site
 from myproj.lab.errors import LabError
+from myproj.lab.machine.caches import CACHES
 
 GOLDEN = ROOT / "tests/golden/jobs"
 SHAPES = {
+    "cpu": {"gpus": 0},
     "1gpu": {},
     "1node": {"gpus": None},
     "2nodes": {"gpus": None, "nodes": 2},
     "array": {"n_runs": 3},
+    "chunks": {"gpus": None, "time": "20h", "chunk": "3h"},
     "each": {"n_runs": 2, "command": ["--", "python", "it's.py", "a b", "--to={}"]},
 }
 # scheduler -> the site and shape whose script is stored whole
+# forms of an image, each for the script of Slurm on two nodes, and where srun is not what starts it
+IMAGES = {
+    "packed": ("slurm", "packed"),
+    "apptainer": ("slurm", "apptainer"),
+    "pyxis": ("slurm", "pyxis"),
+    "singularity with PBS": ("abci3", "singularity"),
+    "apptainer without a scheduler": ("workstation", "apptainer"),
+}
 WHOLE = {
     "slurm": ("slurm", "2nodes"),
     "pbs": ("abci3", "2nodes"),
@@ -33,7 +47,8 @@ READ_THE_DIFFERENCE = f"read the difference, then: pytest --regenerate {__file__
 @pytest.fixture(autouse=True)
 def no_settings_of_a_user(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.delenv("LAB_SITE_PATH", raising=False)
+    for name in ("LAB_SITE_PATH", "LAB_CACHES", *CACHES):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -58,10 +73,10 @@ def scheduler_of_site(site):
     return re.search(r"^scheduler: (\w+)", text, re.M)[1]
 
 
-def excerpt(site, shape):
+def excerpt(site, shape, **more):
     """The directives, the environment, and every other line that the scheduler's whole script does not have."""
     try:
-        lines = job_script(site, **SHAPES[shape]).splitlines()
+        lines = job_script(site, **SHAPES[shape] | more).splitlines()
     except LabError as error:
         return f"lab: {error}".replace(str(PROJECT), "")
     whole = set(whole_script(scheduler_of_site(site)).splitlines())
@@ -77,6 +92,13 @@ def excerpt(site, shape):
     return "\n".join(shown)
 
 
+def shell_command(site):
+    """What `lab shell` would run for one GPU, or a CPU where there is none."""
+    gpus = 0 if load_site(ANN, site).gpus_per_node == 0 else 1
+    scheduler = scheduler_of(scheduler_of_site(site))
+    return shlex.join(scheduler.shell_command(job_request(site, gpus=gpus, is_shell=True)))
+
+
 @pytest.mark.parametrize("scheduler", WHOLE)
 def test_the_script_of_each_scheduler_is_the_stored_one(scheduler, compare):
     assert compare(GOLDEN / f"{scheduler}.sh", whole_script(scheduler)), READ_THE_DIFFERENCE
@@ -85,7 +107,16 @@ def test_the_script_of_each_scheduler_is_the_stored_one(scheduler, compare):
 @pytest.mark.parametrize("site", SITES)
 def test_every_site_and_shape_differs_from_it_as_stored(site, compare):
     parts = [f"==== {site}, {shape}\n{excerpt(site, shape)}\n" for shape in SHAPES]
+    parts.append(f"==== {site}, lab shell\n{shell_command(site)}\n")
     assert compare(GOLDEN / f"{site}.txt", "\n".join(parts)), READ_THE_DIFFERENCE
+
+
+def test_a_job_takes_its_packages_from_one_file_as_stored(compare):
+    parts = []
+    for title, (site, form) in IMAGES.items():
+        shape = "1gpu" if site == "workstation" else "2nodes"
+        parts.append(f"==== {title}\n{excerpt(site, shape, form=form)}\n")
+    assert compare(GOLDEN / "images.txt", "\n".join(parts)), READ_THE_DIFFERENCE
 
 
 @pytest.mark.skipif(
@@ -95,11 +126,16 @@ def test_job_scripts_pass_shellcheck(tmp_path):
     scripts = []
     for site in SITES:
         for shape, size in SHAPES.items():
-            if (site, shape) == ("workstation", "2nodes"):
-                continue  # one machine
+            if excerpt(site, shape).startswith("lab: "):
+                continue  # the site refuses it
             script = tmp_path / f"{site}-{shape}.sh"
             script.write_text(job_script(site, **size))
             scripts.append(script)
+    for title, (site, form) in IMAGES.items():
+        script = tmp_path / f"image-{title.replace(' ', '-')}.sh"
+        script.write_text(job_script(site, form=form))
+        scripts.append(script)
+    scripts += TEMPLATES.parent.glob("image_files/*.sh")
     command = ["shellcheck", "--format=gcc", *scripts, *(ROOT / "tests/cluster").glob("*.sh")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == ""
@@ -115,6 +151,7 @@ def test_every_placeholder_is_a_field_and_every_field_is_used():
     assert placeholders("job.sh") == {field.name for field in fields(JobScript)}
     parts = placeholders("slurm.sh", "mpi.sh", "local.sh")
     assert parts == {field.name for field in fields(SchedulerPart)}
+    assert placeholders("chain.sh") == {field.name for field in fields(ChainPart)}
 
 
 def test_an_ampersand_in_a_constraint_is_quoted():
@@ -124,12 +161,13 @@ def test_an_ampersand_in_a_constraint_is_quoted():
 def test_every_job_key_reaches_slurm():
     text = job_script(
         "slurm", nodes=2, gpus=4, tasks_per_node=2, cpus_per_task=6, mem="64G", time="1-02:00:00", account="acc",
-        queue="gpu", qos="high", constraint="a100", after="77", exclude="n3", mail="a@b.org", extra=["--comment=hello"],
+        queue="gpu", qos="high", constraint="a100", after="77", exclude="n3", mail="a@b.org", reservation="course",
+        extra=["--comment=hello"],
     )  # fmt: skip
     directives = set(re.findall(r"^#SBATCH (.*)$", text, re.M))
     assert directives >= {
         "--nodes=2", "--gres=gpu:4", "--ntasks-per-node=2", "--cpus-per-task=6", "--mem=64G", "--time=26:00:00",
         "--account=acc", "--partition=gpu", "--qos=high", "--constraint=a100", "--dependency=afterok:77",
-        "--exclude=n3", "--mail-user=a@b.org", "--comment=hello", "--signal=B:USR2@120", "--requeue",
-        "--open-mode=append",
+        "--exclude=n3", "--reservation=course", "--mail-user=a@b.org", "--comment=hello", "--signal=B:USR2@120", 
+        "--requeue", "--open-mode=append",
     }  # fmt: skip

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from job_scripts import ANN, SITES, job_script
+from job_scripts import ANN, SITES, job_request, job_script
 from myproj.lab.cluster.job_size import format_hms, parse_seconds
 from myproj.lab.cluster.site import check_profile, load_site, site_of_host
 from myproj.lab.cluster.site_rules import build_request
@@ -33,7 +33,15 @@ def config_home(monkeypatch, tmp_path):
         ("tsubame4", {"time": "25:00:00"}, "ends after 24 h"),
         ("workstation", {"nodes": 2}, "one machine"),
         ("workstation", {"mail": "a@b.org"}, "job.mail.*job.extra"),
+        ("miyabi_c", {"gpus": 1}, "has no GPUs"),
+        ("tsubame4", {"queue": "trial", "time": "4m"}, "trial ends after 3 min"),
+        ("tsubame4", {"queue": "trial", "time": "3m", "gpus": 4, "nodes": 3}, "at most 2 nodes"),
+        ("wisteria_a", {"gpus": 4, "time": "30h"}, "share gives at most 2 GPUs; share ends after 24 h"),
+        ("wisteria_a", {"reservation": "r1"}, "job.reservation.*job.extra"),
         ("slurm", {"time": "soon"}, "is not a time"),
+        ("slurm", {"time": "2h", "chunk": "soon"}, "job.chunk=soon is not a time"),
+        ("slurm", {"time": "2h", "chunk": "2h"}, "not shorter than job.time=02:00:00.*20h"),
+        ("workstation", {"time": "2h", "chunk": "1h", "gpus": 0}, "lab resume RUN"),
         ("slurm", {"time": "59s"}, "at least 60 s"),
         ("slurm", {"tasks_per_node": 2}, "share a GPU"),
         ("slurm", {"nodes": 0}, "at least 1"),
@@ -97,9 +105,85 @@ def test_a_profile_that_breaks_the_rules_is_named(text, message):
         check_profile(yaml.safe_load(f"scheduler: slurm\n{text}"), "x.yaml")
 
 
-def test_a_login_node_chooses_its_site():
-    assert site_of_host(ANN, "jean-zay3.idris.fr") == "jean_zay_v100"
-    assert site_of_host(ANN, "laptop") is None
+@pytest.mark.parametrize(
+    ("host", "site"),
+    [
+        ("jean-zay3.idris.fr", "jean_zay_v100"),
+        ("login2.t4.gsic.titech.ac.jp", "tsubame4"),
+        ("login1.v3.abci.ai", "abci3"),
+        ("wisteria03.cc.u-tokyo.ac.jp", "wisteria_a"),
+        ("wisteria03", "wisteria_a"),
+        ("miyabi-g2", "miyabi_g"),
+        ("miyabi-c1.jcahpc.jp", "miyabi_c"),
+        ("lanta-login01", "lanta"),
+        ("login1", None),  # of some other cluster
+        ("laptop", None),
+    ],
+)
+def test_a_login_node_chooses_its_site(host, site):
+    assert site_of_host(ANN, host) == site
+
+
+@pytest.mark.parametrize(
+    ("site", "total", "nodes", "gpus"),
+    [
+        ("jean_zay_h100", 3, 1, 3),
+        ("jean_zay_h100", 8, 2, 4),
+        ("jean_zay_h100", 6, 2, 3),
+        ("tsubame4", 6, 3, 2),  # there are no nodes with 3
+        ("abci3", 16, 2, 8),
+        ("miyabi_g", 8, 8, 1),
+        ("workstation", 2, 1, 2),
+    ],
+)
+def test_gpus_of_all_nodes_are_split_as_the_site_has_them(site, total, nodes, gpus):
+    request = build_request(load_site(ANN, site), {"account": "abc", "total_gpus": total}, "wide")
+    assert (request.nodes, request.gpus) == (nodes, gpus)
+
+
+@pytest.mark.parametrize(
+    ("site", "job", "message"),
+    [
+        ("slurm", {"total_gpus": 8}, "does not say how many GPUs a node has"),
+        ("abci3", {"total_gpus": 2}, "share them evenly.*1 on at most 1 nodes"),
+        ("miyabi_c", {"total_gpus": 1}, "share them evenly"),
+        ("abci3", {"total_gpus": 8, "gpus": 8}, "one way only"),
+        ("abci3", {"total_gpus": 0}, "at least 1"),
+    ],
+)
+def test_gpus_that_cannot_be_split_are_refused(site, job, message):
+    with pytest.raises(LabError, match=message):
+        build_request(load_site(ANN, site), {"account": "abc"} | job, "wide")
+
+
+def test_a_shell_waits_in_a_queue_for_shells_and_gets_its_time():
+    shell = job_request("wisteria_a", is_shell=True)
+    assert (shell.queue, shell.time_s) == ("share-interactive", 600)
+    long_shell = job_request("wisteria_a", is_shell=True, time="1h")
+    assert long_shell.queue == "share-short"
+    assert job_request("wisteria_a").queue == "share-short"
+
+
+def test_a_trial_at_tsubame_names_no_group():
+    trial = job_request("tsubame4", queue="trial", gpus=4, nodes=2)
+    assert (trial.time_s, trial.submit_options) == (180, [])
+    assert job_request("tsubame4", gpus=4).submit_options == ["-g", "abc"]
+
+
+@pytest.mark.parametrize(
+    ("site", "options"),
+    [
+        ("slurm", ["--reservation=r1"]),
+        ("tsubame4", ["-ar r1"]),
+        ("abci3", ["-q r1", "-v USE_SSH=1,RTYPE=rt_HG"]),
+        ("miyabi_g", ["-q r1"]),
+    ],
+)
+def test_a_reservation_is_named_as_each_scheduler_wants_it(site, options):
+    request = job_request(site, reservation="r1")
+    assert set(options) <= set(request.options)
+    queues = [option for option in request.options if option.startswith("-q ")]
+    assert queues == [option for option in options if option.startswith("-q ")]
 
 
 @pytest.mark.parametrize(

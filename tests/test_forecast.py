@@ -240,3 +240,5 @@ def test_on_cuda_nothing_waits_within_a_step(monkeypatch):
     assert figures.step_s.median == pytest.approx(0.011)
     assert figures.joules_per_sample == pytest.approx(40 / 80)
     assert figures.power_w == pytest.approx(40 / 0.055)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert clock.used_j() is None, "a GPU that this training does not use is counted too"

@@ -57,7 +57,8 @@ def test_more_gpus_than_there_are_is_refused(show_gpus):
 
 def test_energy_is_the_sum_over_the_gpus_of_this_process(show_gpus, monkeypatch):
     cuda = SimpleNamespace(
-        device_count=lambda: 2, get_device_properties=lambda n: SimpleNamespace(uuid=n)
+        device_count=lambda: 2,
+        get_device_properties=lambda n: SimpleNamespace(name="NVIDIA A100", uuid=n),
     )
     monkeypatch.setattr(gpu_module, "cuda_in_use", lambda: cuda)
     one = {"total_MB": 1, "used_MB": 0, "energy_mj": 1500}
@@ -69,13 +70,14 @@ def test_energy_is_the_sum_over_the_gpus_of_this_process(show_gpus, monkeypatch)
     assert energy_j() is None
 
 
-def test_a_part_of_a_gpu_reports_neither_use_nor_energy(show_gpus, monkeypatch):
-    part = SimpleNamespace(uuid="MIG-5")
-    cuda = SimpleNamespace(device_count=lambda: 1, get_device_properties=lambda n: part)
+@pytest.mark.parametrize("uuid", ["5", "0"])  # of the part, and of the whole GPU
+def test_a_part_of_a_gpu_reports_neither_use_nor_energy(show_gpus, monkeypatch, uuid):
+    device = SimpleNamespace(name="NVIDIA A100-SXM4-40GB MIG 1g.5gb", uuid=uuid)
+    cuda = SimpleNamespace(device_count=lambda: 1, get_device_properties=lambda n: device)
     monkeypatch.setattr(gpu_module, "cuda_in_use", lambda: cuda)
     show_gpus({"total_MB": 1, "used_MB": 0, "energy_mj": 1500, "utilization_percent": 7})
     assert energy_j() is None
     assert utilization_percent(0) is None
-    part.uuid = 0
+    device.name, device.uuid = "NVIDIA A100-SXM4-40GB", "0"
     assert energy_j() == 1.5
     assert utilization_percent(0) == 7

@@ -11,11 +11,12 @@ import time
 import pytest
 from conftest import SOURCE
 from myproj.lab import env
-from myproj.lab.cluster import gpu_lease, top
+from myproj.lab.cluster import gpu_lease, top, top_in_job
 from myproj.lab.cluster.gpu_lease import lease_directory, lock, place_in_line, read_lease
+from myproj.lab.cluster.job_array import link_array_logs
 from myproj.lab.cluster.local import Local
 from myproj.lab.cluster.request import Request
-from myproj.lab.errors import Refused
+from myproj.lab.errors import LabError, Refused
 from myproj.lab.machine.gpu import gpus
 from record_package import unprivileged
 from stand_in_gpus import STAND_INS, show_gpus  # noqa: F401  the fixture
@@ -40,12 +41,14 @@ def machine(tmp_path, monkeypatch, show_gpus):  # noqa: F811
     started = []
 
     def start(name, n_gpus):
-        script = tmp_path / f"{name}.sh"
+        script = tmp_path / f"run-{name}/job.sh"
+        script.parent.mkdir()
         script.write_text(SCRIPT.replace("$1", str(tmp_path / name)))
         program = "from myproj.lab.cluster import gpu_lease as g; import sys; g.POLL_S = 0.05; "
         program += "g.main(sys.argv[1:])"
-        words = [sys.executable, "-c", program, str(n_gpus), "", f"run-{name}", str(script)]
-        process = subprocess.Popen(words, start_new_session=True)
+        words = [sys.executable, "-c", program, str(n_gpus), "", "", str(script)]
+        environment = os.environ | {env.INDEX: "0"}
+        process = subprocess.Popen(words, start_new_session=True, env=environment)
         started.append(process)
         return process
 
@@ -121,24 +124,49 @@ def test_a_gpu_that_somebody_uses_without_a_lease_is_left_alone(machine, show_gp
     assert gpus_of(tmp_path, "b", timeout_s=1) is None
 
 
-def test_the_runs_of_an_array_take_all_free_gpus(machine, tmp_path):
-    folder = tmp_path / "run-0"
-    folder.mkdir()
-    script = folder / "job.sh"
-    script.write_text(f'echo "$CUDA_VISIBLE_DEVICES" >{tmp_path}/"$LAB_INDEX".gpus\nsleep 60\n')
-    job_ids = Local("local").send(Request("x", 1, 1, 1, 1, 60, 0), script, 3)
-    try:
+@pytest.fixture
+def array(machine, tmp_path):
+    """array(throttle): three runs of a GPU each, of which the first two have started; their ids."""
+    started = []
+
+    def array(throttle, n_running):
+        folders = [tmp_path / f"run-{n}" for n in range(3)]
+        for folder in folders:
+            folder.mkdir()
+        link_array_logs(folders, first_index=0)
+        script = folders[0] / "job.sh"
+        text = 'echo "$CUDA_VISIBLE_DEVICES" >$1.tmp; mv $1.tmp $1; sleep 60\n'
+        script.write_text(text.replace("$1", f'{tmp_path}/"$LAB_INDEX".gpus'))
+        request = Request("x", 1, 1, 1, 1, 60, 0)
+        started.extend(Local("local").send(request, script, 3, throttle))
         deadline = time.monotonic() + 60
-        while len(list(tmp_path.glob("*.gpus"))) < 2 and time.monotonic() < deadline:
+        while len(list(tmp_path.glob("*.gpus"))) < n_running and time.monotonic() < deadline:
             time.sleep(0.05)
-        files = list(tmp_path.glob("*.gpus"))
-        assert sorted(gpus_of(tmp_path, file.stem) for file in files) == ["0", "1"]
-        states = [Local("local").jobs()[job_id] for job_id in job_ids]
-        assert sorted(state.state for state in states) == ["queued", "running", "running"]
-        assert {state.reason for state in states} == {"", "it waits in line for GPUs: lab top"}
-    finally:
-        for job_id in job_ids:
-            os.killpg(int(job_id.partition("-")[0]), signal.SIGKILL)
+        return started
+
+    yield array
+    for job_id in started:
+        os.killpg(int(job_id.partition("-")[0]), signal.SIGKILL)
+
+
+def test_the_runs_of_an_array_take_all_free_gpus(array, tmp_path):
+    job_ids = array(throttle=8, n_running=2)
+    files = list(tmp_path.glob("*.gpus"))
+    assert sorted(gpus_of(tmp_path, file.stem) for file in files) == ["0", "1"]
+    states = [Local("local").jobs()[job_id] for job_id in job_ids]
+    assert sorted(state.state for state in states) == ["queued", "running", "running"]
+    assert {state.reason for state in states} == {"", "it waits in line for GPUs: lab top"}
+    # each lease names its own run, not the first of the array
+    leases = {read_lease(gpu).run_id for gpu in gpus()}
+    assert leases == {f"run-{file.stem}" for file in files}
+
+
+def test_an_array_leaves_the_line_to_others_beyond_its_throttle(array, machine, tmp_path):
+    array(throttle=1, n_running=1)
+    machine("a", 1)  # came last, and yet is served before the rest of the array
+    assert gpus_of(tmp_path, "a") in ("0", "1")
+    assert n_in_line() == 0
+    assert len(list(tmp_path.glob("[012].gpus"))) == 1
 
 
 def test_another_users_leases_hold(machine, tmp_path):
@@ -188,6 +216,25 @@ def test_top_shows_who_uses_what(machine, show_gpus, tmp_path, monkeypatch, caps
     assert "run-a" in "".join(lines)
     show_gpus()
     assert top.top_command(None, []) == 1
+
+
+def test_top_of_a_job_asks_each_of_its_nodes(monkeypatch):
+    asked = []
+
+    def answer(*command):
+        asked.append(command)
+        return "57\n"
+
+    monkeypatch.setattr(top_in_job, "run_scheduler_command", answer)
+    job = {"scheduler": "slurm", "id": "40_2", "nodes": 2, "script": "/runs/it's/job.sh"}
+    command = top_in_job.step_command(job, "c1", watch=False)
+    assert "--jobs=40_2" in asked[0]  # a step needs the number of the job, not 40_2
+    assert command[:2] == ["srun", "--jobid=57"]
+    assert {"--overlap", "--nodes=2", "--ntasks=2", "--label"} < set(command)
+    # the script knows the environment of the job
+    assert command[-6:] == ["bash", "/runs/it's/job.sh", "python", "-m", "myproj.lab", "top"]
+    with pytest.raises(LabError, match="Log in to its node and type it there: ssh c1"):
+        top_in_job.step_command(job | {"scheduler": "pbs"}, "c1", watch=False)
 
 
 def test_a_lease_that_ended_is_none(machine, tmp_path):

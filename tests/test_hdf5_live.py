@@ -16,6 +16,7 @@ from myproj.lab.hdf5 import (
     verify_file,
     write_data_file,
 )
+from myproj.lab.hdf5 import dataset as dataset_module
 
 X, Y = np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20)
 SPLITS = {"train": range(15), "test": range(15, 20)}
@@ -84,6 +85,22 @@ def test_a_file_cut_short_in_place_is_a_sentence(path):
     os.truncate(path, 0)
     with pytest.raises(DataFileError, match="was cut short"):
         dataset.layout.map(dataset.layout.field("x"))
+
+
+def cut_after_the_check(path):
+    """What a child does: reads a batch of a file that is cut between the check and the copy."""
+    dataset = H5Dataset(path, "train")
+    dataset[0]
+    dataset_module.verify_if_written_to = lambda layout: os.truncate(path, 0)
+    dataset[0]
+
+
+def test_a_file_cut_while_a_batch_is_copied_is_a_sentence(path, capfd):
+    process = multiprocessing.get_context("fork").Process(target=cut_after_the_check, args=(path,))
+    process.start()
+    process.join(timeout=60)
+    assert process.exitcode == 1
+    assert "cut short while it was read, or its disk failed (SIGBUS)" in capfd.readouterr().err
 
 
 def test_values_written_in_place_are_never_trained_on(path):

@@ -24,7 +24,7 @@ ACCEPTED_FOR_EVER = {
     "author": ["x", "x" * 100, "Ann Bee <ann@example.org>", "O'Neil & Söhne"],
     "site": [
         "workstation", "slurm", "jean_zay_h100", "jean_zay_a100", "jean_zay_v100",
-        "abci3", "tsubame4", "wisteria_a", "lanta",
+        "abci3", "tsubame4", "wisteria_a", "lanta", "miyabi_g", "miyabi_c", "wisteria_o",
     ],
     "license": ["MIT", "Apache-2.0", "BSD-3-Clause", "none"],
 }  # fmt: skip

@@ -2,6 +2,7 @@
 an unknown release."""
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 from conftest import call
 from lightning.pytorch.profilers import PassThroughProfiler
 from lightning.pytorch.trainer import call as lightnings_calls
-from myproj.lab.training import lightning_internals
+from myproj.lab.training import lightning_internals, lightning_internals_torch
 from myproj.lab.training.lightning_internals import Internals, fetches_watched, signals_ignored
 from myproj.lab.training.preemption import PreemptionCallback
 from omegaconf import OmegaConf
@@ -219,6 +220,13 @@ class Mine(L.Callback):
 
     def on_train_batch_end(self, *_):
         self.n_batches += 1
+
+
+def test_lines_are_counted_by_the_core_that_can_count_in_two_threads(monkeypatch):
+    monkeypatch.delenv("LINE_PROFILER_CORE", raising=False)
+    lightning_internals_torch.collect_marked_lines()
+    lightning_internals_torch.forget_marked_lines()
+    assert os.environ.pop("LINE_PROFILER_CORE") == "legacy"
 
 
 def test_a_callback_may_be_a_dataclass():

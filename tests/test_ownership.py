@@ -21,6 +21,7 @@ from ownership import (
 
 TEMPLATE = ROOT / "template"
 COPIER = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
+HYDRAS_OWN_FIRST_LINE = "# @package _global_\n"  # Hydra reads it nowhere else
 MARK = 'Template\'s file: updated by "copier update".'
 
 
@@ -42,7 +43,8 @@ def test_every_pattern_holds_a_file():
 
 def test_the_template_s_files_say_so_in_their_first_line_and_no_other_does():
     for source in template_sources(TEMPLATE):
-        first_line = (TEMPLATE / source).read_text(encoding="utf-8").partition("\n")[0]
+        text = (TEMPLATE / source).read_text(encoding="utf-8")
+        first_line = text.removeprefix(HYDRAS_OWN_FIRST_LINE).partition("\n")[0]
         is_template = owners_of(rendered_path(source)) == ["template"]
         assert (MARK in first_line) == is_template, source
 
@@ -125,7 +127,9 @@ def examine(project, package="myproj"):
     return call(project, "python", "-c", DOCTOR.format(package=package))
 
 
-@pytest.mark.parametrize("name", ["torch", "class", "Wide", "json", "tests", "wide-net", "a"])
+@pytest.mark.parametrize(
+    "name", ["torch", "class", "Wide", "json", "tests", "wide-net", "a", "wide_", "jax", "aux"]
+)
 def test_a_name_that_no_package_can_have_is_refused(own_project, name):
     text = call(own_project, "lab", "rename", name, rc=2)
     assert repr(name) in text

@@ -6,7 +6,6 @@ import shutil
 import pytest
 from conftest import call, equip
 from markdown_it import MarkdownIt
-from PIL import Image
 
 
 def test_make_check_passes(own_project):
@@ -30,17 +29,8 @@ def test_a_project_of_a_cluster_works_on_a_laptop(render, tmp_path, monkeypatch)
     assert "target" in call(folder, "lab", "config", "trial=baseline")
 
 
-def draw_pets(folder):
-    """Images of two kinds, as a user has them: a directory for each class."""
-    for kind, grey in {"cat": 50, "dog": 200}.items():
-        (folder / kind).mkdir(parents=True)
-        for n in range(10):
-            Image.new("RGB", (80, 60 + n), (grey, grey, n)).save(folder / kind / f"{n}.png")
-
-
 @pytest.mark.slow
 def test_readme_commands_run_in_order(own_project):
-    draw_pets(own_project / "raw/pets")
     readme = (own_project / "README.md").read_text(encoding="utf-8")
     blocks = [token for token in MarkdownIt().parse(readme) if token.type == "fence"]
     commands = [

@@ -8,6 +8,7 @@ import tomllib
 from importlib import metadata
 
 from conftest import PROJECT, ROOT
+from myproj.lab.update import rename
 from packaging.requirements import Requirement
 
 ANSWERS = ROOT / "template/answers.jinja"
@@ -74,6 +75,7 @@ def test_names_that_are_refused_are_the_same_for_ever():
     """A name more would end the updates of the projects that have it; `avoided` is the list for it."""
     golden = (ROOT / "tests/golden/refused_names.txt").read_text().split()
     assert listed("refused") == golden
+    assert rename.refused_names() == golden, "what `lab rename` refuses"
     assert not set(listed("avoided")) & set(golden)
 
 

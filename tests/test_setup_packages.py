@@ -3,7 +3,9 @@
 A package of three lines stands in for torch: on an index like PyTorch's, on a package index, in a directory.
 """
 
+import os
 import shutil
+import subprocess
 import sys
 import threading
 import tomllib
@@ -18,6 +20,7 @@ from setup_projects import INDEX_ONLY, UV, fresh, light, output_of, setup  # noq
 
 NOWHERE = "http://127.0.0.1:1"
 SHOW_TORCH = "import torch; print(torch.__version__)"
+TELL = "from myproj.lab.machine.torch_build import replaced_build; print(replaced_build())"
 
 
 def write_wheel(folder, version):
@@ -108,6 +111,15 @@ def test_a_build_of_torch_stays_when_a_package_is_added_and_the_project_is_copie
     assert torch_of(copied) == "98.0+cpu", "the choice is kept"
     assert "up to date" in setup(copied, UV, **indexes)
 
+    variables = {name: value for name, value in (os.environ | indexes).items() if value}
+    subprocess.run([UV, "add", "--quiet", "pluggy"], cwd=copied, env=variables, check=True)
+    assert torch_of(copied) == "99.0", "uv knows nothing of the build"
+    told = output_of(copied, ".venv/bin/python", "-c", TELL)
+    assert "torch 99.0 is not of the build cpu that make setup had chosen" in told
+    setup(copied, UV, **indexes)
+    assert torch_of(copied) == "98.0+cpu"
+    assert output_of(copied, ".venv/bin/python", "-c", TELL) == "None"
+
     output = setup(copied, UV, TORCH="default", **indexes)
     assert "torch of the build cpu is replaced" in output
     assert torch_of(copied) == "99.0"
@@ -132,6 +144,29 @@ def test_a_wheel_of_the_build_in_a_directory_comes_first(with_torch, indexes, tm
 def test_a_wrong_build_is_refused(light):  # noqa: F811
     assert "must be a build such as cpu or cu126" in setup(light, rc=2, TORCH="gpu")
     assert not (light / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "installed", "told"),
+    [
+        ("cpu", "2.13.0+cpu", ""),
+        ("", "2.13.0", ""),
+        (None, "2.13.0+cu126", ""),
+        ("cpu", "2.15.0", "torch 2.15.0 is not of the build cpu"),
+        ("cu126", "2.13.0+cpu", "To get it back: make setup."),
+    ],
+)
+def test_another_build_than_the_chosen_one_is_told(
+    module, monkeypatch, tmp_path, chosen, installed, told
+):
+    build = module("machine.torch_build")
+    assert build.RECORD == module("setup.torch_build").RECORD
+    monkeypatch.setattr(build.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(build.metadata, "version", lambda name: installed)
+    if chosen is not None:
+        (tmp_path / build.RECORD).write_text(chosen)
+    said = build.replaced_build()
+    assert said is None if told == "" else told in said
 
 
 def test_a_machine_without_a_gpu_is_told_before_gigabytes_come(

@@ -127,6 +127,19 @@ def test_result_marks_runs_of_other_code(own_project):
     assert r"\* The code or the settings files of the trial were others than today's." in output
 
 
+def test_result_tells_of_other_code_around_the_trials(own_project):
+    add_run(own_project, "baseline", 0, 0.5)
+    add_run(own_project, "baseline", 1, 0.7)
+    told = "Runs of one line differ in the code outside of their trial"
+    assert told not in result(own_project, "baseline")
+    with (own_project / "src/myproj/data.py").open("a", encoding="utf-8") as data:
+        data.write("# edited\n")
+    add_run(own_project, "baseline", 2, 0.6)
+    output = result(own_project, "baseline")
+    assert "| 0.60 ± 0.10 | 3 |" in output
+    assert told in output
+
+
 def test_result_finds_its_place_in_an_older_readme(own_project):
     add_run(own_project, "baseline", 0, 0.5)
     readme = trial_folder(own_project, "baseline") / "README.md"

@@ -18,7 +18,7 @@ from .questions import Questions
 from .repository import ReleaseError
 from .seeds import listed
 
-MARK = b"Template's file: "  # in the first line of each file that an update replaces
+MARK = b"Template's file: "  # in the first line of each of the template's files, which an update merges
 HEAD_BYTES = 200
 
 
@@ -79,7 +79,7 @@ def is_template(content: bytes) -> bool:
 def check_owners(before: Files, fresh: Files, questions: Questions, entry: str) -> list[str]:
     """Headers that were lost since the last release, and new paths that may be the user's already."""
     problems = [
-        f"{path} has lost its first line, which says that the template replaces it"
+        f"{path} has lost its first line, which says that it is the template's"
         for path, content in before.items()
         if is_template(content) and path in fresh and not is_template(fresh[path])
     ]

@@ -39,6 +39,7 @@ chmod 755 "$DIR" "$DIR/munge"
 # ---- settings
 [ -s "$DIR/munge/key" ] || (umask 077 && head -c 1024 /dev/urandom >"$DIR/munge/key")
 for i in 0 1 2 3; do [ -e "$DIR/gpu$i" ] || mknod -m 666 "$DIR/gpu$i" c 1 3; done # a device file is all Slurm wants of a GPU
+printf '#!/bin/sh\n[ ! -e %s/prolog-fails ]\n' "$DIR" >"$DIR/prolog.sh" && chmod +x "$DIR/prolog.sh"
 HOST=$(hostname -s)
 cat >"$DIR/slurm.conf" <<CONF
 ClusterName=labtest
@@ -70,6 +71,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ReturnToService=2
 KillWait=10
+Prolog=$DIR/prolog.sh
 MinJobAge=3600
 EnforcePartLimits=ALL
 SlurmdTimeout=15

@@ -1,4 +1,4 @@
-"""What a sample is: how raw input is packed, and how a batch is transformed. Yours to change.
+"""What a sample is: how raw input is packed, and how a batch is transformed. Yours to change: docs/lab/own-data.md
 
 scikit-learn's digits    lab data pack digits      -> data/digits.h5: x uint8, y int64
 data/digits.h5           training step             -> image_B1HW uint8

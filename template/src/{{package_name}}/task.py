@@ -1,4 +1,4 @@
-"""What is learned: loss, metrics, optimizer, schedule. Yours to change.
+"""What is learned: loss, metrics, optimizer, schedule. Yours to change: docs/lab/own-code.md
 
 A trial that needs another task has a task.py of its own.
 """
@@ -18,9 +18,9 @@ from .lab.training.schedule import scheduled
 class Classifier(L.LightningModule):
     """Cross-entropy over classes.
 
-    What a step returns is averaged over samples and processes, and logged: train/loss and train/acc
-    every log.every_n_steps steps, val/... and test/... over the whole split. `self.log` works as well,
-    but takes more time.
+    What a step returns is averaged over samples and processes (docs/lab/multi-gpu.md), and logged:
+    train/loss and train/acc every log.every_n_steps steps, val/... and test/... over the whole
+    split. `self.log` works as well, but takes more time.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 trainer.fit calls, in this order: data.prepare_data and task.configure_optimizers; then for each batch
 of each epoch data.on_after_batch_transfer, task.training_step, backward, optimizer.step and
 schedule.step; after each epoch task.validation_step for each batch of the val split. The callbacks
-that it calls between them are listed in lab/training/trainer.py.
+that it calls between them are listed in lab/training/trainer.py. More: docs/lab/training.md
 """
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #PBS -r y
 #PBS -o /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
 # Run 20261120-190000-abcdef of wide
+# Site abci3: experimental (pbs was never run), not verified; a job of one minute does it: lab site verify site=abci3
 # To resume the same run by hand: qsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
@@ -18,7 +19,6 @@ LAB_INDEX=${LAB_INDEX:-${PBS_ARRAY_INDEX:-0}}
 RUN_DIR=${RUNS[LAB_INDEX]}
 PROJECT=/home/ann/myproj
 CODE=/home/ann/myproj/runs/.code/c0ffee.tar
-COMMAND=(/home/ann/myproj/.venv/bin/python -m myproj.lab rank)
 SCRIPT=/home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 NODES=2
 TASKS_PER_NODE=8
@@ -29,7 +29,9 @@ if [ -z "$JOB" ]; then
   echo "this script runs inside a job only; type: qsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2
   exit 2
 fi
-NODE_DIR="${PBS_LOCALDIR:-/dev/shm}/lab-$JOB-$(id -un)-$(hostname -s)" # this node's copy of the code, removed at the end
+NODE_DIR="${PBS_LOCALDIR:-/dev/shm}/lab-$JOB-$(id -u)-$(hostname -s)" # this node's copy of the code, removed at the end
+PYTHON=(/home/ann/myproj/.venv/bin/python)
+COMMAND=("${PYTHON[@]}" -m myproj.lab rank)
 
 # ---- the environment; processes that the launcher starts have it already
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
@@ -40,7 +42,8 @@ if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
 fi
 set -euo pipefail
 trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
-export LAB_JOB=$JOB
+LAB_JOB_STARTED=${LAB_JOB_STARTED:-$(date +%s)}
+export LAB_JOB=$JOB LAB_JOB_STARTED
 export LAB_INDEX
 export LAB_RUN_DIR=$RUN_DIR
 export LAB_PROJECT=$PROJECT
@@ -50,10 +53,10 @@ export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
 export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 
-# ---- the three things that happen on a node; the script calls itself for them
+# ---- what happens on a node; the script calls itself for them
 prepare() { # once per node: removes what killed jobs left, then unpacks the frozen code
   local old old_job
-  for old in "${PBS_LOCALDIR:-/dev/shm}"/lab-*-"$(id -un)-$(hostname -s)"; do
+  for old in "${PBS_LOCALDIR:-/dev/shm}"/lab-*-"$(id -u)-$(hostname -s)"; do
     old_job=$(basename "$old" | cut -d- -f2)
     case " ${RUNNING_JOBS:-} " in
       "  ") ;; # nobody knows which jobs run
@@ -74,10 +77,15 @@ rank() { # one process per task; it ignores the signals until Python listens, so
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
+python() { # any Python program of the project as it is now, beside the ranks: lab top
+  export PYTHONPATH=$PROJECT/src
+  exec "${PYTHON[@]}" "$@"
+}
 case ${1:-} in
   prepare) prepare; exit ;;
   rank) rank ;;
   clean) clean; exit ;;
+  python) python "${@:2}" ;;
 esac
 
 # ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save and end by themselves
@@ -109,11 +117,14 @@ await_step() { # returns the exit code of the step, not that of a signal that in
   return "$code"
 }
 trap forward USR2 USR1 TERM
+RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
 
 # ---- MPI starts the processes, torch connects them
+rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
 HOST_FILE=${PBS_NODEFILE:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${PBS_NODEFILE:-}" ] || hostname >"$HOST_FILE"
 HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
@@ -127,7 +138,10 @@ launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it
   exec mpirun -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
     -x MASTER_ADDR -x MASTER_PORT -bind-to none -mca btl_tcp_if_include bond0 bash "$SCRIPT" "$2"
 }
-watch_time() { sleep 7080 && kill -USR2 $$; } # the scheduler does not warn before the time limit
+watch_time() { # the scheduler does not warn before the time limit
+  "${PYTHON[@]}" -m myproj.lab.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
+  sleep 7080 && kill -USR2 $$
+}
 start_again() {
   local count
   count=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))
@@ -143,7 +157,8 @@ start_again() {
 # ---- the job: prepare every node, one process per GPU, clean up however it ends
 on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
-trap 'on_every_node clean || true' EXIT
+SECONDS=0 # bash counts them up
+trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
@@ -154,7 +169,7 @@ await_step || code=$?
 stop_helper "$WATCHER"
 if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
   if [ "$MAX_REQUEUES" = 0 ]; then
-    echo "stopped and saved; resume with: lab resume $(basename "$RUN_DIR")"
+    echo "stopped and saved; $RESUMED_BY"
   else
     start_again
   fi

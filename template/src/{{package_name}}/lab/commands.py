@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
+from .examples import EXAMPLES
 from .project import LAB, Project
 
 
@@ -33,7 +34,13 @@ class Command:
 
     def run(self, args: list[str]) -> int | None:
         function = getattr(import_module(self.module, __package__), self.function)
-        return function(Project.find(), args)
+        try:
+            return function(Project.find(), args)
+        except SystemExit as end:
+            # argparse ends so after --help; after a mistake the code is 2
+            if not end.code and self.words in EXAMPLES:
+                print(f"\nexample: {EXAMPLES[self.words]}")
+            raise
 
 
 def list_commands() -> list[Command]:

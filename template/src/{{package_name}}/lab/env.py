@@ -14,7 +14,17 @@ from pathlib import Path
 # Set by the user
 SITE_PATH = "LAB_SITE_PATH"  # further directories with site profiles, separated by ":"
 GPU_LEASES = "LAB_GPU_LEASES"  # directory in which all users of a machine lease its GPUs
+CACHES = (
+    "LAB_CACHES"  # directory of all caches: that of paths.caches, for this process and its jobs
+)
+ENVIRONMENT = (
+    "LAB_ENVIRONMENT"  # where `make setup` makes the environment, in place of paths.environment
+)
 DEBUG = "LAB_DEBUG"  # 1: errors end the command with their traceback, and reach a debugger
+
+# Which file a job takes its packages from
+IMAGE = "LAB_IMAGE"  # image of a container, or packed environment
+IMAGE_SHA256 = "LAB_IMAGE_SHA256"
 
 # Which code runs, and for which project
 PROJECT = (
@@ -43,7 +53,9 @@ SUBJECT = "LAB_SUBJECT"  # one line: project, trial, run and event
 
 # Which job this process belongs to
 JOB = "LAB_JOB"  # the scheduler's id of the job
+JOB_STARTED = "LAB_JOB_STARTED"  # when the job script began, in seconds since 1970
 INDEX = "LAB_INDEX"  # which run of a job array, counted from 0
+CHUNK = "LAB_CHUNK"  # which chunk of a chain this job is, counted from 1; unset in the first
 ENVIRONMENT_READY = (
     "LAB_ENVIRONMENT_READY"  # 1 once the job script has loaded modules and environment
 )

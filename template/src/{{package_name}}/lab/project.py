@@ -33,6 +33,7 @@ class Paths:
     runs: Path
     checkpoints: Path | None
     scratch: Path | None
+    caches: Path | None
     data: list[Path]  # searched in this order
 
 
@@ -137,7 +138,7 @@ class Project:
         """The paths of the configuration, without trial and command line."""
         config = read_yaml(self.source / "conf" / "config.yaml")
         site = read_yaml(self.site_file(site_of(config)))
-        raw = {"runs": "runs", "checkpoints": None, "data": ["data"], "scratch": None}
+        raw: dict[str, Any] = {"runs": "runs", "data": ["data"]}
         raw |= site.get("paths") or {}
         raw |= config.get("paths") or {}
         return resolve_paths(raw, self.root)
@@ -191,6 +192,7 @@ def resolve_paths(raw: dict[str, Any], root: Path) -> Paths:
         runs=runs,
         checkpoints=expand_path(raw.get("checkpoints"), root),
         scratch=expand_path(raw.get("scratch"), root),
+        caches=expand_path(raw.get("caches"), root),
         data=[path for path in data if path is not None],
     )
 
@@ -205,11 +207,12 @@ def expand_path(text: str | None, root: Path) -> Path | None:
     """The path that `text` means; None when it names a variable that is not set."""
     if text is None:
         return None
-    for match in VARIABLE.finditer(str(text)):
+    text = str(text).replace("${package}", PACKAGE)
+    for match in VARIABLE.finditer(text):
         name = match[1] or match[3] or match[4]
         if name not in os.environ and match[2] is None:
             return None
-    return root / Path(VARIABLE.sub(value_of_variable, str(text))).expanduser()
+    return root / Path(VARIABLE.sub(value_of_variable, text)).expanduser()
 
 
 def value_of_variable(match: re.Match) -> Any:

@@ -31,6 +31,11 @@ from .chronometer import Chronometer, StepFigures
 from .result import Measurement, MemoryBytes, StageTimes
 from .run_bench import OUT_OF_MEMORY, OutOfMemory
 
+NO_MEMORY = (
+    "can't allocate memory",  # on a CPU
+    "CUDA error: out of memory",
+    "ALLOC_FAILED",  # of cuBLAS and cuDNN
+)
 EVALUATED = 20  # batches of validation and test that are timed
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -165,13 +170,19 @@ def fit(bench: Bench, samples: CountSamples) -> None:
     try:
         bench.trainer.fit(bench.task, datamodule=bench.data)
     except RuntimeError as error:
-        on_cpu = "can't allocate memory" in str(error)
-        if not on_cpu and not isinstance(error, torch.OutOfMemoryError):
+        if not is_out_of_memory(error):
             raise
         n_samples = max(samples.n_samples, default=0)
         raise OutOfMemory(
             f"{OUT_OF_MEMORY} with {n_samples} samples in a batch. Lower data.batch_size"
         ) from error
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """torch has a class for what its own allocator of a GPU lacks, and words for the others."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return any(words in str(error) for words in NO_MEMORY)
 
 
 def memory_of(bench: Bench, clock: Chronometer) -> MemoryBytes:

@@ -2,14 +2,6 @@
 """From one command to many nodes: sites, job scripts, submit, queue, logs, and the doctor."""
 
 COMMANDS = [
-    (
-        "submit",
-        "freeze the code, send it: lab submit trial=wide site=slurm",
-        "submit_command:submit_command",
-    ),
-    ("queue", "your jobs: state, why they wait, for how long, GPU-hours", "queue:queue_command"),
-    ("logs", "what a run's job printed; -f follows it", "logs:logs_command"),
-    ("cancel", "end a run's job", "cancel:cancel_command"),
     ("top", "who uses which GPU of this machine", "top:top_command"),
     ("shell", "an interactive shell on a node", "shell:shell_command"),
     ("runs list", "list runs, newest first", "runs:list_command"),
@@ -28,7 +20,9 @@ COMMANDS = [
         "fetch what trial=NAME needs on nodes without internet",
         "prefetch:prefetch_command",
     ),
+    ("image build", "the one file that jobs take their packages from", "image_build:build_command"),
     ("sync", "upload to W&B and MLflow what runs could not send", "sync:sync_command"),
     ("site show", "the profile of a cluster", "site_show:show_command"),
+    ("site verify", "send a job of one minute: does it work?", "site_verify:verify_command"),
     ("site init", "ask this cluster, and draft its profile", "site_init:init_command"),
 ]

@@ -39,7 +39,7 @@ def check_budget(plan: Plan, tree: str | None, yes: bool = False) -> None:
     configs = [point.config for point in plan.points]
     forecasts: list[Forecast | None] = [None] * len(configs)
     if plan.trains:
-        forecasts = print_forecast(configs, tree, plan.request.time_s)
+        forecasts = print_forecast(configs, tree, plan.request.total_s)
     gpu_hours = sum(hours_of_run(plan, forecast) for forecast in forecasts)
     if yes or not gpu_hours:
         return
@@ -60,7 +60,7 @@ def hours_of_run(plan: Plan, forecast: Forecast | None) -> float:
 def format_request(plan: Plan, n_runs: int) -> str:
     """What counts for the runs without a forecast."""
     request = plan.request
-    text = f"{n_runs} x {request.nodes} x {request.gpus} x {request.time_s / HOUR_S:.3g} h"
+    text = f"{n_runs} x {request.nodes} x {request.gpus} x {request.total_s / HOUR_S:.3g} h"
     return f"{text}: runs x nodes x GPUs x job.time"
 
 

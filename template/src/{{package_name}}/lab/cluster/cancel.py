@@ -4,25 +4,38 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from ..errors import Failed, LabError
 from ..project import Project
-from ..record.find import find_run
+from ..record.find import find_runs
 from ..record.roots import run_roots
 from ..record.run import Run
+from .job_end import CANCELLED
+from .job_state import JobState
 from .job_states import JobStates, require_job
 from .local import scheduler_of
 
 
-def cancel_command(project: Project, args: list[str]) -> None:
+def runs_to_cancel(args: list[str]) -> list[str]:
+    """What was typed after `lab cancel`."""
     parser = argparse.ArgumentParser(
         prog="lab cancel", description="Ends the jobs of runs; those that run save first."
     )
-    parser.add_argument("run", nargs="+", help="an id or its beginning, a tag, @last")
-    names = parser.parse_args(args).run
+    parser.add_argument(
+        "run", nargs="+", help="an id or its beginning, a tag, @last, the id of a job or an array"
+    )
+    return parser.parse_args(args).run
+
+
+def cancel_command(project: Project, args: list[str]) -> None:
+    names = runs_to_cancel(args)
     states = JobStates()
-    for run in [find_run(run_roots(project), name) for name in names]:
-        cancel(run, states)
+    for name in names:
+        runs = find_runs(run_roots(project), name)
+        for run in runs:
+            if len(runs) == 1 or states.of(run.record):  # not what is over of an array
+                cancel(run, states)
 
 
 def cancel(run: Run, states: JobStates) -> None:
@@ -38,12 +51,24 @@ def cancel(run: Run, states: JobStates) -> None:
         raise LabError(f"{run.id}: job {job['id']} is over already. See: lab runs show {run.id}")
     if state.state == "unknown":
         raise LabError(f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}")
-    marker = run.dir / "cancelled"  # the job saves, but does not ask to be started again
+    marker = run.dir / CANCELLED  # the job saves, but does not ask to be started again
     marker.touch()
     try:
-        scheduler_of(job["scheduler"]).cancel(job["id"])
+        cancel_jobs(job, state)
     except Failed:
         # the job keeps running, and must resume after a preemption as before
         marker.unlink()
         raise
-    print(f"cancelled job {job['id']} of run {run.id}")
+    print(f"cancelled job {state.job_id or job['id']} of run {run.id}")
+
+
+def cancel_jobs(job: dict[str, Any], state: JobState) -> None:
+    """Ends a job; of a chain the later chunks first, so that none starts.
+
+    Raises:
+        Failed: the scheduler refuses.
+    """
+    chain = job.get("chain", [job["id"]])
+    alive = chain[chain.index(state.job_id) :] if state.job_id else chain
+    for job_id in reversed(alive):
+        scheduler_of(job["scheduler"]).cancel(job_id)

@@ -40,11 +40,19 @@ class Dialect:
         waiting: regular expression of the states of jobs that do not run yet.
         cancel: command that ends a job.
         start_time: command that prints when a job is expected to start.
+        ended: commands that print how a job ended; the first that knows the job counts.
+        ends: the scheduler's word for it -> a sentence.
+        in_job: beginning of a command that runs on every node of a running job.
+        number_of: command that prints the number of a job for in_job.
         array_id: id of one run of an array.
         first_index: the first index of an array.
         log, array_log: options for the file that a job, or one run of an array, prints into.
         array: options that make a job an array.
         resubmit_array: shell command that sends one run of an array again.
+        chain: options of a job that waits for the end of {job}, however it ends.
+        whole_array: all runs of an array as {job} of `chain`.
+        reservation_is_queue: job.reservation takes the place of the queue.
+        experimental: nobody has run this scheduler's job scripts yet.
         host_variable: variable that names the file with the job's hosts.
         reasons: why a job waits: the scheduler's word -> a sentence.
     """
@@ -61,12 +69,20 @@ class Dialect:
     waiting: str = ""
     cancel: list[str] = field(default_factory=list)
     start_time: list[str] = field(default_factory=list)
+    ended: list[list[str]] = field(default_factory=list)
+    ends: dict[str, str] = field(default_factory=dict)
+    in_job: list[str] = field(default_factory=list)
+    number_of: list[str] = field(default_factory=list)
     array_id: str = ""
     first_index: int = 0
     log: str | None = None
     array_log: str | None = None
     array: list[str] = field(default_factory=list)
     resubmit_array: str = ""
+    chain: list[str] = field(default_factory=list)
+    whole_array: str = "{number}"
+    reservation_is_queue: bool = False
+    experimental: bool = False
     host_variable: str = ""
     reasons: dict[str, str] = field(default_factory=dict)
 

@@ -8,9 +8,11 @@ import textwrap
 from collections.abc import Callable
 
 from ..project import Project
-from .doctor_checks import CHECKS, Finding
+from .doctor_balance import balance
+from .doctor_checks import CHECKS
 from .doctor_nodes import examine_nodes
 from .doctor_template import template_files
+from .finding import Finding
 
 WIDTH = 80  # columns
 
@@ -27,9 +29,12 @@ def doctor_command(project: Project, args: list[str]) -> int:
     )
     parser.parse_args(args)
     something_is_wrong = False
-    for check in (*CHECKS, template_files):
+    for check in (*CHECKS, balance, template_files):
+        findings = findings_of(check, project)
+        if check is balance and not findings:
+            continue  # the site has no command for it
         print(check.__name__.replace("_", " "))
-        for finding in findings_of(check, project):
+        for finding in findings:
             print(format_finding(finding))
             if finding.level == "wrong":
                 something_is_wrong = True

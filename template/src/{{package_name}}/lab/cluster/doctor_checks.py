@@ -9,39 +9,21 @@ import site as python_site
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from ..machine.cpu import cores
-from ..machine.disk import filesystem_type, lustre_stripes
+from ..machine.disk import filesystem_type
 from ..machine.gpu import gpus, some_are_connected_through_cpus
 from ..machine.memory import memory_limit_bytes
 from ..project import Project
+from .doctor_disks import MANY_FILES, disks, has_many_files
+from .finding import Finding
 from .job_variables import current_job_id
 from .scheduler_command import output_of
 from .site import site_of_host
 
-MANY_FILES = 100_000  # in a data directory or an environment: more than a metadata server likes
-MIN_FREE_GB = 1
-MIN_FREE_FILES = 1000
 NETWORK_DISKS = ("lustre", "nfs", "nfs4", "gpfs", "beegfs")
 HELP_DESK = "tell the help desk which node; until then leave it out: job.exclude=NODE"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that a check found.
-
-    Args:
-        level: "ok", "note" or "wrong".
-        text: what was found.
-        advice: what to do; empty when the level is "ok".
-    """
-
-    level: str
-    text: str
-    advice: str = ""
 
 
 def machine(project: Project) -> Iterator[Finding]:
@@ -137,59 +119,6 @@ def gpu_health(project: Project) -> Iterator[Finding]:
         )
 
 
-def disks(project: Project) -> Iterator[Finding]:
-    for name in ("runs", "checkpoints", "scratch"):
-        path = getattr(project.paths, name)
-        if path is not None:
-            yield from disk(f"paths.{name}", path)
-    for i, path in enumerate(project.paths.data):
-        yield from disk(f"paths.data[{i}]", path)
-        if has_many_files(path):
-            yield Finding(
-                "wrong",
-                f"{path} holds more than {MANY_FILES:,} files",
-                "pack them into one: lab data pack",
-            )
-    if shutil.which("quota"):
-        yield from quota(output_of("quota", "-s"))
-
-
-def disk(setting: str, path: Path) -> Iterator[Finding]:
-    """Free space, and the quota on Lustre, of the disk that `path` lies on or will lie on."""
-    place = next(parent for parent in (path, *path.parents) if parent.exists())
-    disk_type = filesystem_type(place)
-    space = os.statvfs(place)
-    free_GB = space.f_bavail * space.f_frsize / 1e9
-    n_free_files = space.f_favail
-    stripes = lustre_stripes(place)
-    striped = f", stripes {stripes}" if stripes else ""
-    yield Finding(
-        "ok",
-        f"{setting}: {path} on {disk_type},"
-        f" {free_GB:,.0f} GB and {n_free_files:,} files free{striped}",
-    )
-    counts_files = space.f_files > 0  # some file systems have no limit
-    if free_GB < MIN_FREE_GB or (counts_files and n_free_files < MIN_FREE_FILES):
-        key = setting.partition("[")[0]
-        yield Finding("wrong", f"the disk of {setting} is full", f"lab runs prune, or set {key}")
-    if disk_type == "lustre" and shutil.which("lfs"):
-        yield from quota(output_of("lfs", "quota", "-hu", str(os.getuid()), str(place)))
-
-
-def quota(text: str) -> Iterator[Finding]:
-    """quota and lfs quota both mark what is over its limit with *."""
-    for line in text.splitlines()[2:]:
-        words = " ".join(line.split())
-        if "*" in words:
-            yield Finding(
-                "wrong",
-                f"quota: {words}",
-                "lab runs prune, delete what you no longer need, or ask for more",
-            )
-        else:
-            yield Finding("ok", f"quota: {words}")
-
-
 def python(project: Project) -> Iterator[Finding]:
     yield Finding("ok", f"Python {sys.version.split()[0]} in {sys.prefix}")
     user_packages = python_site.getusersitepackages()
@@ -205,7 +134,7 @@ def python(project: Project) -> Iterator[Finding]:
         yield Finding(
             "note",
             f"the environment lies on {disk_type} in {n_files} files; many ranks import slowly",
-            "a container image is one file: python: container in the site's profile",
+            "take one file instead: lab image build site.python=packed (lab docs setup)",
         )
 
 
@@ -255,12 +184,6 @@ def scheduler(project: Project) -> Iterator[Finding]:
             f"{', '.join(leftover)} would change jobs sent by hand",
             "unset them; lab submit leaves them out",
         )
-
-
-def has_many_files(directory: Path) -> bool:
-    """Whether there are more than MANY_FILES below `directory`; it stops counting there."""
-    names = (name for _, _, names in os.walk(directory) for name in names)
-    return next(islice(names, MANY_FILES, None), None) is not None
 
 
 CHECKS = (machine, numerics, gpu_health, disks, python, repository, tracking, scheduler)

@@ -25,10 +25,10 @@ def examine_nodes(project: Project, overrides: list[str]) -> int:
         Failed: the job is not over within half an hour, or left no result.
     """
     # imported only here: lab doctor itself must work where these cannot be imported
-    from .plan import plan_nodes
+    from .plan import plan_program
     from .submit import SubmitOptions, submit_plan
 
-    plan = plan_nodes(project, overrides)
+    plan = plan_program(project, overrides, "node_check", "doctor", time="00:10:00")
     (submitted,) = submit_plan(plan, SubmitOptions(why="lab doctor --nodes", batch=False))
     print(
         f"job {submitted.job_id}, log {submitted.log}\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..project import Project, read_yaml
 from ..update.origin import update_problem
 from ..update.template_files import HASHES, changed_files
-from .doctor_checks import Finding
+from .finding import Finding
 
 ANSWERS = ".copier-answers.yml"
 

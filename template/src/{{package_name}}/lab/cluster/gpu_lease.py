@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import stat
 import sys
 import time
@@ -24,7 +25,7 @@ from typing import Any
 from .. import env
 from ..errors import LabError, Refused
 from ..machine.gpu import Gpu, gpus
-from ..record.process import user
+from .job_array import run_id_of
 
 POLL_S = 2.0
 DEFAULT_DIRECTORY = "/var/tmp/lab-gpus"  # the same for all users of the machine
@@ -103,9 +104,11 @@ def place_in_line(line: Path) -> Iterator[int]:
         number = max(numbers(line), default=0) + 1
         path = line / f"{number:012}"
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+            new = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         except FileExistsError:
             continue
+        os.fchmod(new, 0o644)  # those behind it must be able to look, whatever the umask
+        os.close(new)
         file = lock(path)
         if file is not None:
             break
@@ -151,6 +154,18 @@ def wait_for_gpus(
             sleep(POLL_S)
 
 
+def wait_for_turn(
+    folder: Path, n_turns: int, *, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Takes one of the turns of a job array, which this process and its children keep.
+
+    So the rest of a long array does not stand in line before the jobs of others.
+    """
+    folder.mkdir(exist_ok=True)
+    while all(lock(folder / str(turn)) is None for turn in range(n_turns)):
+        sleep(POLL_S)
+
+
 def lease_gpus(
     directory: Path, n: int, run_id: str, need_MB: int | None, all_gpus: list[Gpu]
 ) -> list[Gpu]:
@@ -170,8 +185,16 @@ def lease_gpus(
             os.close(file)
         return []
     for file in files.values():
-        write_lease(file, Lease(user(), os.getpid(), run_id, round(time.time(), 3)))
+        write_lease(file, Lease(user_name(os.getuid()), os.getpid(), run_id, round(time.time(), 3)))
     return leased
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, whatever the variables say; the number where there is no name."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def write_lease(file: int, lease: Lease) -> None:
@@ -195,11 +218,14 @@ def main(words: list[str]) -> None:
     """Waits for GPUs, then becomes the job script, which sees only them.
 
     Args:
-        words: number of GPUs, free MB that each needs ("" for half of its own), id of the run,
-            job script.
+        words: number of GPUs, free MB that each needs ("" for half of its own), how many runs of
+            an array may hold GPUs or stand in line at once ("" for a single job), job script.
     """
-    n_gpus, need_MB, run_id, script = words
+    n_gpus, need_MB, turns, script = words
     try:
+        if turns:
+            wait_for_turn(Path(script).parent / "turns", int(turns))
+        run_id = run_id_of(Path(script), int(os.environ[env.INDEX]))
         leased = wait_for_gpus(int(n_gpus), run_id, int(need_MB) if need_MB else None)
     except LabError as error:
         sys.exit(f"lab: {error}")

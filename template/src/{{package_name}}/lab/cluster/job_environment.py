@@ -1,5 +1,5 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""The environment of a job: modules, offline switches, home directory, the site's variables."""
+"""The environment of a job: modules, offline switches, home directory, caches, the site's variables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from .. import env
+from ..machine.caches import cache_variables, own_cache_variables
 from .site import Site
 
 # Libraries that read these use their caches only.
@@ -19,19 +21,37 @@ OFFLINE_SWITCHES = {
 }
 
 
-def job_environment(site: Site, scratch: Path) -> list[str]:
+def job_environment(site: Site, scratch: Path, caches: Path | None) -> list[str]:
     """Shell lines for the job script."""
     lines = _module_lines(site["modules"])
     if not site["internet"]:
-        switches = " ".join(f"{name}={value}" for name, value in OFFLINE_SWITCHES.items())
-        lines.append(f"export {switches} # compute nodes have no internet")
+        lines.append(f"export {_words(OFFLINE_SWITCHES)} # compute nodes have no internet")
     if not site["home_writable"]:
-        home = shlex.quote(str(scratch / ".home"))
-        lines.append(f"export HOME={home} # the real one cannot be written in jobs")
+        lines.append(
+            f"export {_words(job_home(site, scratch))} # the real one cannot be written in jobs"
+        )
         lines.append('mkdir -p "$HOME"')
+    if caches:
+        lines.append(f"export {_words({env.CACHES: str(caches)})} # the caches of all tools")
+    if own := own_cache_variables():
+        lines.append(f"export {_words(own)} # as set where this was submitted")
     for name, value in site["env"].items():
-        lines.append(f"export {name}={shlex.quote(str(value))}")
+        lines.append(f"export {_words({name: value})}")
     return lines
+
+
+def places_in_job(site: Site, scratch: Path, caches: Path | None) -> dict[str, str]:
+    """The variables that say where a job finds what was fetched for it."""
+    return job_home(site, scratch) | cache_variables(caches) | own_cache_variables()
+
+
+def job_home(site: Site, scratch: Path) -> dict[str, str]:
+    """HOME where jobs cannot write the real one."""
+    return {} if site["home_writable"] else {"HOME": str(scratch / ".home")}
+
+
+def _words(variables: dict[str, Any]) -> str:
+    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in variables.items())
 
 
 def _module_lines(modules: dict[str, Any]) -> list[str]:

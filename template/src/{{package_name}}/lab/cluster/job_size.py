@@ -16,10 +16,13 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 UNITS_MB = {"": 1, "M": 1, "G": 1000, "T": 1_000_000}
 
 
-def parse_seconds(text: Any) -> int:
+def parse_seconds(text: Any, key: str = "job.time") -> int:
     """Seconds of a time as users write it.
 
     "10:00:00", "1-12:00:00" (days), "30:00" (hours:minutes), "90m", "10h", or a number of seconds.
+
+    Args:
+        key: that it is the value of, for the message.
 
     Raises:
         LabError: it is none of these.
@@ -34,7 +37,7 @@ def parse_seconds(text: Any) -> int:
         days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     raise LabError(
-        f"job.time={text} is not a time."
+        f"{key}={text} is not a time."
         " Write hours:minutes:seconds (10:00:00), 1-12:00:00, 90m or 10h"
     )
 

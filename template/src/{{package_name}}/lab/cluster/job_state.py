@@ -14,8 +14,10 @@ class JobState:
         state: "queued", "running", or "unknown" where it cannot be asked from here.
         reason: why it is queued or unknown, in words.
         elapsed_s: how long it has run.
+        job_id: of the chunk that is meant, where a run has several jobs.
     """
 
     state: str
     reason: str
     elapsed_s: int = 0
+    job_id: str = ""

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..errors import Failed, LabError
 from ..record.process import user
 from ..record.run import Run
 from ..record.schema import RunRecord
-from ..record.status import JobStateOf, alive
+from ..record.status import JobStateOf, JobWordsOf, alive
+from .job_end import how_job_ended
 from .job_state import JobState
 
 
@@ -41,7 +44,10 @@ class JobStates:
         jobs = self._ask(job["scheduler"])
         if isinstance(jobs, str):
             return JobState("unknown", jobs)
-        return jobs.get(job["id"])
+        if "chain" not in job:
+            return jobs.get(job["id"])
+        chunks = [replace(jobs[chunk], job_id=chunk) for chunk in job["chain"] if chunk in jobs]
+        return next(iter(chunks), None)
 
     def _ask(self, scheduler: str) -> dict[str, JobState] | str:
         if scheduler not in self._answers:
@@ -66,6 +72,24 @@ def job_state_of() -> JobStateOf:
         return None if job is None else job.state
 
     return word_of
+
+
+def job_words_of() -> JobWordsOf:
+    """A function from a run to what is known of its job, in words.
+
+    lab.record, which asks no scheduler itself, is given this function.
+    """
+    states = JobStates()
+
+    def words_of(run_dir: Path, record: RunRecord) -> str | None:
+        job = record.get("job") or {}
+        if "id" not in job:
+            return f"refused: {job['refused']}" if "refused" in job else None
+        state = states.of(record)
+        words = how_job_ended(run_dir, record) if state is None else state.reason
+        return f"{job['id']} on {job['site']}" + (f": {words}" if words else "")
+
+    return words_of
 
 
 def require_job(run: Run) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from .. import env
+from ..machine.caches import cache_variables
 
 JOB_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "PJM_JOBID", "JOB_ID")
 
@@ -26,7 +27,7 @@ OF_A_JOB = re.compile(
             r"(CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES)$",
             r"(OMP|MKL)_NUM_THREADS$",
             r"PYTHON(?!NOUSERSITE|DONTWRITE)",
-            r"LAB_(?!SITE_PATH|GPU_LEASES)",
+            r"LAB_(?!SITE_PATH|GPU_LEASES|CACHES)",
         ]
     )
 )
@@ -58,4 +59,4 @@ def command_environment(run_dir: Path) -> dict[str, str]:
     environment[env.COMMAND_RUN_DIR] = str(run_dir)
     python_dir = Path(sys.executable).parent
     environment["PATH"] = f"{python_dir}{os.pathsep}{environment.get('PATH', '')}"
-    return environment
+    return environment | cache_variables(os.environ.get(env.CACHES))

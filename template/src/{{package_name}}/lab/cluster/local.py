@@ -29,10 +29,11 @@ class Local(Scheduler):
     A job id is the process id and the start of the process: a later one may get the same number.
     """
 
-    def send(self, request: Request, script: Path, n_runs: int) -> list[str]:
+    def send(self, request: Request, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
         """Starts a process for each run.
 
-        Those with GPUs wait in line for them; the runs of an array without GPUs for each other.
+        Those with GPUs wait in line for them, of an array `throttle` at a time; the runs of an
+        array without GPUs for each other.
 
         Raises:
             Refused: this machine has too few GPUs, or their leases cannot be recorded.
@@ -43,7 +44,8 @@ class Local(Scheduler):
             require_gpus(request.gpus)
             lease_directory()
             need_MB = "" if request.memory_MB is None else str(request.memory_MB)
-            lease = [sys.executable, "-m", LEASE, str(request.gpus), need_MB, script.parent.name]
+            turns = str(max(1, throttle)) if n_runs > 1 else ""
+            lease = [sys.executable, "-m", LEASE, str(request.gpus), need_MB, turns]
             command = [*lease, str(script)]
             # What waits imports what this process imports; the job script sets its own.
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))

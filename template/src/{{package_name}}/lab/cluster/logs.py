@@ -14,6 +14,7 @@ from ..record.find import find_run
 from ..record.roots import run_roots
 from ..record.run import Run
 from ..record.status import status_of
+from .job_end import how_job_ended
 from .job_states import job_state_of, require_job
 from .queue import poll_interval_s
 
@@ -42,12 +43,8 @@ def logs(
     return "".join(line for line in lines if is_of_rank(line, rank))
 
 
-def logs_command(project: Project, args: list[str]) -> int:
-    """Prints what a run's job printed.
-
-    Raises:
-        LabError: no such run, or no log of it.
-    """
+def logs_options(args: list[str]) -> argparse.Namespace:
+    """What was typed after `lab logs`."""
     parser = argparse.ArgumentParser(prog="lab logs", description="What a run's job printed.")
     parser.add_argument("run", help="an id or its beginning, a tag, @last")
     parser.add_argument(
@@ -59,7 +56,16 @@ def logs_command(project: Project, args: list[str]) -> int:
         metavar="N",
         help="only what rank N and the job script print",
     )
-    options = parser.parse_args(args)
+    return parser.parse_args(args)
+
+
+def logs_command(project: Project, args: list[str]) -> int:
+    """Prints what a run's job printed.
+
+    Raises:
+        LabError: no such run, or no log of it.
+    """
+    options = logs_options(args)
     run = find_run(run_roots(project), options.run)
     job = require_job(run)
     log = LogReader(run.dir / "job.log", options.rank)
@@ -126,7 +132,10 @@ def is_alive(status: str) -> bool:
 
 def no_log(run: Run) -> LabError:
     status = status_of(run.dir, job_state_of())
-    return LabError(f"{run.id} has no log yet; it is {status}. To see why it waits: lab queue")
+    if is_alive(status):
+        return LabError(f"{run.id} has no log yet; it is {status}. To see why it waits: lab queue")
+    ended = how_job_ended(run.dir, run.record) or status
+    return LabError(f"{run.id} has no log, and its job is over: {ended}")
 
 
 def is_of_rank(line: str, rank: int | None) -> bool:

@@ -7,17 +7,23 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
-from ..config.compose import compose
+from ..config.compose import Composition, compose
 from ..config.overrides import SettingsParser
+from ..config.resolve import plain_values
 from ..errors import Failed
 from ..machine.hub import SCHEME
 from ..project import Project
-from .job_environment import OFFLINE_SWITCHES
+from .job_environment import OFFLINE_SWITCHES, places_in_job
+from .plan import site_of_login_node
+from .site import load_site
 
 
 def prefetch_command(project: Project, args: list[str]) -> None:
     """Trains one batch with the network, so that caches fill, then once more without it.
+
+    Both times with the caches and the home directory that a job has at the site.
 
     Raises:
         Failed: weights cannot be downloaded, the check fails with the network, or it still needs the
@@ -26,10 +32,15 @@ def prefetch_command(project: Project, args: list[str]) -> None:
     parser = SettingsParser(
         "lab prefetch", "Fetches what trial=NAME needs on nodes without internet, and proves it."
     )
-    overrides = parser.read(args).overrides
-    check = [sys.executable, "-m", f"{project.package}.lab", "check", *overrides]
-    online = online_environment(project)
-    fetch_initial_weights(project, overrides, online)
+    point = compose(project, parser.read(args).overrides)
+    if site := site_of_login_node(project, point):
+        point = compose(project, [*point.overrides, f"site={site}"])
+    check = [sys.executable, "-m", f"{project.package}.lab", "check", *point.overrides]
+    places = places_of(project, point)
+    if "HOME" in places:
+        Path(places["HOME"]).mkdir(parents=True, exist_ok=True)
+    online = online_environment(project) | places
+    fetch_initial_weights(project, str(point.config.get("init_from")), online)
     code = subprocess.run(check, env=online, cwd=project.root).returncode
     if code:
         raise Failed(
@@ -52,17 +63,25 @@ def prefetch_command(project: Project, args: list[str]) -> None:
     print(f"everything is there (tried {attempt})")
 
 
-def fetch_initial_weights(project: Project, overrides: list[str], online: dict[str, str]) -> None:
+def places_of(project: Project, point: Composition) -> dict[str, str]:
+    """Where a job of this point finds what is fetched here."""
+    config = plain_values(point.config)
+    site = load_site(project, point.choices["site"], config["site"])
+    paths = config["paths"]
+    caches = Path(paths["caches"]) if paths["caches"] else None
+    return places_in_job(site, Path(paths["scratch"] or project.root), caches)
+
+
+def fetch_initial_weights(project: Project, reference: str, online: dict[str, str]) -> None:
     """Downloads the model of the hub that `init_from` names, if it names one.
 
     Raises:
         Failed: it cannot be downloaded.
     """
-    reference = compose(project, overrides).config.get("init_from")
-    if not str(reference).startswith(SCHEME):
+    if not reference.startswith(SCHEME):
         return
     # A process of its own: the library reads its switches when it is imported.
-    command = [sys.executable, "-m", f"{project.package}.lab.machine.hub", str(reference)]
+    command = [sys.executable, "-m", f"{project.package}.lab.machine.hub", reference]
     done = subprocess.run(command, env=online, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise Failed(done.stderr.strip().rpartition("lab: ")[2])

@@ -17,6 +17,8 @@ from ..record.roots import run_roots
 from ..record.schema import RunRecord
 from ..record.status import status_of
 from .job_states import JobStates
+from .stopped import format_stopped
+from .waits import format_duration, format_wait, typical_waits
 
 MIN_POLL_S = 2.0  # no scheduler is asked more often
 DEFAULT_POLL_S = 30.0
@@ -45,8 +47,10 @@ class Job:
 
 def queue(project: Project | None = None) -> list[Job]:
     """Your runs of this project that are queued or running, newest first."""
-    project = project or Project.of_notebook()
-    states = JobStates()
+    return _jobs(project or Project.of_notebook(), JobStates())
+
+
+def _jobs(project: Project, states: JobStates) -> list[Job]:
     jobs = [_job_of(Path(directory), states) for directory in run_directories(*run_roots(project))]
     waiting_or_running = [job for job in jobs if job is not None]
     return sorted(waiting_or_running, key=lambda job: job.run_id, reverse=True)
@@ -69,12 +73,13 @@ def _job_of(run_dir: Path, states: JobStates) -> Job | None:
     if state not in ("queued", "running"):
         return None
     job = record["job"]
-    queued_s = time.time() - record_file.stat().st_mtime
+    submitted_unix_s = job.get("submitted_unix_s") or record_file.stat().st_mtime
+    queued_s = max(0.0, time.time() - submitted_unix_s)
     n_gpus = job.get("nodes", 0) * job.get("gpus", 0)
     return Job(
         run_id=record["run_id"],
         trial=record["trial"],
-        job_id=job.get("id", "-"),
+        job_id=job_state.job_id or job.get("id", "-"),
         site=job["site"],
         state=state,
         reason=job_state.reason,
@@ -83,23 +88,45 @@ def _job_of(run_dir: Path, states: JobStates) -> Job | None:
     )
 
 
-def queue_command(project: Project, args: list[str]) -> None:
+def watches(args: list[str]) -> bool:
+    """Whether --watch was typed after `lab queue`."""
     parser = argparse.ArgumentParser(
-        prog="lab queue", description="Your jobs: run, state, for how long, GPU-hours."
+        prog="lab queue",
+        description="Your jobs: run, state, for how long, GPU-hours. Then those of the last day"
+        " that something else than their program ended.",
     )
     parser.add_argument(
         "--watch",
         action="store_true",
         help="repeat until no job is left, as often as the site allows",
     )
-    options = parser.parse_args(args)
+    return parser.parse_args(args).watch
+
+
+def queue_command(project: Project, args: list[str]) -> None:
+    watch = watches(args)
     while True:
-        jobs = queue(project)
-        print(format_queue(jobs), flush=True)
-        if not options.watch or not jobs:
+        jobs = print_queue(project)
+        if not watch or not jobs:
             return
         time.sleep(max(poll_interval_s(project, job.site) for job in jobs))
         print()
+
+
+def print_queue(project: Project) -> list[Job]:
+    """Prints the jobs, those that were stopped, and typical waits; returns the jobs."""
+    states = JobStates()
+    jobs = _jobs(project, states)
+    print("\n".join([format_queue(jobs), *format_stopped(project, states)]), flush=True)
+    if jobs:
+        print_waits(project)
+    return jobs
+
+
+def print_waits(project: Project) -> None:
+    """Prints the typical wait in each queue, from your own runs."""
+    for wait in typical_waits(project):
+        print(printable(f"typical wait: {format_wait(wait)}"), flush=True)
 
 
 def poll_interval_s(project: Project, site: str) -> float:
@@ -121,9 +148,3 @@ def format_queue(jobs: list[Job]) -> str:
         if job.reason:
             lines.append(f"    {job.reason}")
     return "\n".join(map(printable, lines))
-
-
-def format_duration(seconds: int) -> str:
-    """Hours without a leading zero, minutes, seconds: 0:05:09."""
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

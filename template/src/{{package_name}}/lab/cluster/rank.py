@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 
 from .. import env
+from ..config.recorded import read_recorded
+from ..config.resolve import load_variables
 from ..errors import Failed, LabError
 from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
@@ -17,6 +19,8 @@ from ..project import Project
 from ..record.begin import begin_attempt
 from ..record.each import Inputs
 from ..record.run import Run
+from ..training.notify import notify_end
+from .command_cost import gpu_seconds
 from .job_variables import command_environment
 from .rank_over_files import run_over_files
 
@@ -37,9 +41,13 @@ def rank_command(project: Project, args: list[str]) -> int:
     rank = discover().rank
     if rank == 0:
         update_job_id(run)
-    if args[:1] == ["--"]:
+    if args[:1] != ["--"]:
+        return train_rank(project, run, rank)
+    try:
         return run_command(project, run, args[1:], rank)
-    return train_rank(project, run, rank)
+    finally:
+        if rank == 0:
+            tell_end_of_command(project, run)
 
 
 def train_rank(project: Project, run: Run, rank: int) -> int:
@@ -50,6 +58,12 @@ def train_rank(project: Project, run: Run, rank: int) -> int:
         return train_attempt(project, run, overrides=[])
     os.environ[env.ATTEMPT] = os.environ[env.NEXT_ATTEMPT]
     return join_attempt()
+
+
+def tell_end_of_command(project: Project, run: Run) -> None:
+    """Tells that a command has ended, by the ways of `notify`."""
+    load_variables(project)
+    notify_end(read_recorded(run.dir / "config.yaml"), run, project)
 
 
 def update_job_id(run: Run) -> None:
@@ -64,7 +78,8 @@ def update_job_id(run: Run) -> None:
     if number:
         job = run.record.get("job") or {}
         index_in_array = re.sub(r"^\d+", "", job["id"])
-        run.update(job=job | {"id": number[0] + index_in_array})
+        earlier_ids = [*job.get("earlier_ids", []), job["id"]]
+        run.update(job=job | {"id": number[0] + index_in_array, "earlier_ids": earlier_ids})
 
 
 def run_command(project: Project, run: Run, command: list[str], rank: int) -> int:
@@ -93,7 +108,12 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     if attempt:
         asks_again = (run.dir / "requeue").exists()
         status = "interrupted" if asks_again else status_of_code(code)
-        attempt.end(status, exit_code=code, signal=-code if code < 0 else None)
+        attempt.end(
+            status,
+            exit_code=code,
+            signal=-code if code < 0 else None,
+            gpu_seconds=gpu_seconds(run.dir, attempt, command),
+        )
     return code if code >= 0 else 128 - code
 
 

@@ -19,6 +19,7 @@ from ..record.begin import begin_attempt
 from ..record.each import DONE, PLACE, InputFile, Inputs, done_files
 from ..record.run import Run
 from ..record.seal import append_sealed
+from .command_cost import gpu_seconds
 from .job_variables import command_environment
 
 
@@ -78,15 +79,17 @@ def run_over_files(project: Project, run: Run, inputs: Inputs) -> int:
             name = inputs.command[0]
             raise Failed(f"cannot start {name!r}: {error.strerror}") from error
         n_failed += exit_code != 0 and not commands.must_stop
+    used = gpu_seconds(run.dir, attempt, inputs.command)
     if commands.must_stop:
-        attempt.end("interrupted", exit_code=143, signal=int(signal.SIGTERM))
+        attempt.end("interrupted", exit_code=143, signal=int(signal.SIGTERM), gpu_seconds=used)
         return 143
     n_files = len(inputs.files)
     if n_failed:
         print(
             f"failed for {n_failed} of {n_files} files; type the same again for these", flush=True
         )
-    attempt.end("failed" if n_failed else "finished", exit_code=int(n_failed > 0))
+    status = "failed" if n_failed else "finished"
+    attempt.end(status, exit_code=int(n_failed > 0), gpu_seconds=used)
     return int(n_failed > 0)
 
 

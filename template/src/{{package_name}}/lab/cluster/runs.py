@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..project import Project
-from .job_states import job_state_of
+from .job_states import job_state_of, job_words_of
 
 # Each command imports only what it prints with: lists answer in a tenth of a second.
 
@@ -20,7 +20,7 @@ def list_command(project: Project, args: list[str]) -> None:
 def show_command(project: Project, args: list[str]) -> None:
     from ..record.show import show_command as show_recorded
 
-    show_recorded(project, args, job_state_of())
+    show_recorded(project, args, job_state_of(), job_words_of())
 
 
 def prune_command(project: Project, args: list[str]) -> None:

@@ -11,8 +11,9 @@ from ..errors import Failed
 from .dialect import load_dialect
 from .job_state import JobState
 from .request import Request
-from .scheduler_answers import READERS, elapsed_seconds
+from .scheduler_answers import READERS, ListedJob, elapsed_seconds
 from .scheduler_command import run_scheduler_command
+from .scheduler_ends import END_READERS, EndedJob
 
 
 class Scheduler:
@@ -26,8 +27,11 @@ class Scheduler:
         """The command that queues `script`."""
         return [*self.dialect.send, *request.submit_options, str(script)]
 
-    def send(self, request: Request, script: Path, n_runs: int) -> list[str]:
+    def send(self, request: Request, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
         """Queues a script with `n_runs` runs; returns the job id of each.
+
+        Args:
+            throttle: how many of them may run at once. A scheduler reads it in the script.
 
         Raises:
             Failed: the scheduler accepted nothing; with its own words.
@@ -59,11 +63,42 @@ class Scheduler:
         for job in READERS[self.name](run_scheduler_command(*command)):
             elapsed_s = elapsed_seconds(job.elapsed)
             if re.match(self.dialect.waiting, job.state):
-                reason = self.dialect.reasons.get(job.reason, job.reason)
-                states[job.job_id] = JobState("queued", reason, elapsed_s)
+                states[job.job_id] = JobState("queued", self.reason_of(job), elapsed_s)
             else:
                 states[job.job_id] = JobState("running", "", elapsed_s)
         return states
+
+    def reason_of(self, job: ListedJob) -> str:
+        """Why a job waits, in words, and when it is expected to start."""
+        word = job.reason.partition(",")[0]  # what follows are names of nodes
+        reason = self.dialect.reasons.get(word, job.reason)
+        return f"{reason} (start: {job.start})" if job.start else reason
+
+    def words_of_end(self, job_id: str) -> str:
+        """How a job that is over ended; "" when its exit code says as much.
+
+        Raises:
+            Failed: the scheduler does not answer, or has forgotten the job.
+        """
+        for command in self.dialect.ended:
+            number = re.match(r"\d*", job_id)[0]
+            try:
+                answer = run_scheduler_command(
+                    *_fill_in(command, id=job_id, number=number), timeout_s=10
+                )
+            except Failed:
+                continue
+            ended = END_READERS[command[0]](answer, job_id)
+            if ended is not None:
+                return self.words_for(ended)
+        raise Failed(f"{self.name} no longer knows job {job_id}")
+
+    def words_for(self, ended: EndedJob) -> str:
+        """The sentence for the first state that has one, else the scheduler's own."""
+        for state in ended.states:
+            if state in self.dialect.ends:
+                return self.dialect.ends[state].format(nodes=ended.nodes or "not known")
+        return ended.text
 
     def cancel(self, job_id: str) -> None:
         """Ends a job.

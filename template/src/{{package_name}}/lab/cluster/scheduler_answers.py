@@ -12,19 +12,26 @@ from xml.etree import ElementTree
 
 @dataclass(frozen=True)
 class ListedJob:
-    """One job of a scheduler's list; state, reason and elapsed time are the scheduler's words."""
+    """One job of a scheduler's list; what it says of the job is in the scheduler's words.
+
+    Args:
+        start: when a job that waits is expected to start; "" where that is not known.
+    """
 
     job_id: str
     state: str
     reason: str
     elapsed: str
+    start: str = ""
 
 
 def read_slurm(text: str) -> Iterator[ListedJob]:
-    """Lines of squeue: id|state|reason|elapsed."""
+    """Lines of squeue: id|state|reason|elapsed|start."""
     for line in text.splitlines():
-        job_id, state, reason, elapsed = line.split("|")
-        yield ListedJob(job_id, state, reason, elapsed)
+        job_id, state, reason, elapsed, start = line.split("|")
+        is_estimate = reason in ("Resources", "Priority") and start != "N/A"
+        start_minute = start[:16].replace("T", " ") if is_estimate else ""
+        yield ListedJob(job_id, state, reason, elapsed, start_minute)
 
 
 def read_pbs(text: str) -> Iterator[ListedJob]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from .dialect import Dialect, load_dialect
 from .job_environment import job_environment
+from .job_python import JobPython, job_python
 from .plan import Plan
-from .site import Site
+from .verified import describe_trust
 
 TEMPLATES = Path(__file__).parent / "job"
 
@@ -42,7 +43,9 @@ class JobScript:
     code: str
     prefix: str
     commit: str
+    python: str
     command: str
+    unpack: str
     script: str
     nodes: int
     tasks_per_node: int
@@ -52,6 +55,18 @@ class JobScript:
     node_local: str
     environment: str
     scheduler: str
+    guard: str
+    site: str
+    chain: str
+    end_of_chain: str
+
+
+@dataclass(frozen=True)
+class ChainPart:
+    """Every @@{…} of job/chain.sh."""
+
+    chunks: int
+    cancel: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,9 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
     script = shlex.quote(str(script_path(run_dirs)))
     send = shlex.join([dialect.send[0], *request.submit_options])
     resend = send if len(run_dirs) == 1 else dialect.resubmit_array
-    environment = [f"  {line}" for line in job_environment(plan.site, plan.scratch)]
+    python = _python(plan)
+    environment = [*job_environment(plan.site, plan.scratch, plan.caches), *python.environment]
+    chain = _chain_part(plan, dialect)
     values = JobScript(
         title=_title(run_dirs),
         directives="\n".join(_directives(plan, run_dirs, dialect)),
@@ -94,24 +111,37 @@ def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
         code=shlex.quote(str(code.path)),
         prefix=code.prefix,
         commit=code.commit,
+        python=python.words,
         command=shlex.join(plan.command),
+        unpack="".join(f"\n  {line}" for line in python.prepare),
         script=script,
         nodes=request.nodes,
         tasks_per_node=request.tasks_per_node,
         cpus_per_task=request.cpus_per_task,
-        max_requeues=_max_requeues(plan.site),
+        max_requeues=_max_requeues(plan),
         job_id=dialect.job_id,
         node_local=_node_local(plan.site["node_local"]),
-        environment="\n".join(environment) or "  :",
-        scheduler=_fill_in(dialect.template, _scheduler_part(plan, dialect, resend)),
+        environment="\n".join(f"  {line}" for line in environment) or "  :",
+        scheduler=_fill_in(dialect.template, _scheduler_part(plan, dialect, resend, python)),
+        site=f"Site {plan.site.name}: {describe_trust(plan.site)}",
+        chain=chain,
+        end_of_chain="cancel_later_chunks\n" if chain else "",
+        guard=plan.guard,
     )
     return _fill_in("job.sh", values) + "\n"
 
 
-def _scheduler_part(plan: Plan, dialect: Dialect, resend: str) -> SchedulerPart:
+def _python(plan: Plan) -> JobPython:
+    places = [shlex.quote(str(place)) for place in plan.mounts]
+    mounts = [*places, f'"{_node_local(plan.site["node_local"])}"']
+    facts = plan.image.facts() if plan.image else None
+    return job_python(plan.site, plan.python, plan.image, facts, mounts)
+
+
+def _scheduler_part(plan: Plan, dialect: Dialect, resend: str, python: JobPython) -> SchedulerPart:
     """`resend`: the command that sends this script again."""
     request = plan.request
-    launcher_options = list(plan.site["launcher_options"])
+    launcher_options = [*python.launcher_options, *plan.site["launcher_options"]]
     if plan.site["launcher"] == "srun" and request.n_tasks > 1:
         launcher_options.insert(0, "--label")
     return SchedulerPart(
@@ -121,7 +151,7 @@ def _scheduler_part(plan: Plan, dialect: Dialect, resend: str) -> SchedulerPart:
         warn_after_s=request.time_s - request.lead_s,
         lead_s=request.lead_s,
         again=_start_again(plan.site["requeue"]["method"], resend),
-        idle_guard=_idle_guard(plan.project.package) if request.gpus else "",
+        idle_guard=_idle_guard(plan),
     )
 
 
@@ -164,9 +194,20 @@ def _run_list(run_dirs: list[Path]) -> str:
     return "\n" + "".join(f"  {path}\n" for path in paths)
 
 
-def _max_requeues(site: Site) -> int:
-    requeue = site["requeue"]
-    return 0 if requeue["method"] == "none" else requeue["max"]
+def _max_requeues(plan: Plan) -> int:
+    requeue = plan.site["requeue"]
+    if requeue["method"] == "none" or plan.request.is_chain:
+        return 0
+    chunks = plan.request.chunks
+    return max(requeue["max"], chunks.number - 1 if chunks else 0)
+
+
+def _chain_part(plan: Plan, dialect: Dialect) -> str:
+    """What a chunk of a chain does besides; "" for other jobs."""
+    if not plan.request.is_chain:
+        return ""
+    cancel = " ".join('"$id"' if word == "{id}" else word for word in dialect.cancel)
+    return _fill_in("chain.sh", ChainPart(plan.request.chunks.number, cancel)) + "\n\n"
 
 
 def _start_again(method: str, resend: str) -> str:
@@ -178,9 +219,12 @@ def _start_again(method: str, resend: str) -> str:
     return ":"  # Slurm's own part does it, or the site cannot
 
 
-def _idle_guard(package: str) -> str:
+def _idle_guard(plan: Plan) -> str:
     """The start of the process that stops a job whose GPUs do nothing."""
-    start = f'"${{COMMAND[0]}}" -m {package}.lab.cluster.gpu_guard $$ &'
+    if not plan.request.gpus or plan.idle_min is None:
+        return ""
+    module = f"{plan.project.package}.lab.cluster.gpu_guard"
+    start = f'"${{PYTHON[@]}}" -m {module} $$ {plan.idle_min:g} &'
     return f"{start} # stops a job whose GPUs do nothing\n  "
 
 
@@ -191,7 +235,7 @@ def _node_local(place: str | None) -> str:
     return shlex.quote(place or "/dev/shm")
 
 
-def _fill_in(template: str, values: JobScript | SchedulerPart) -> str:
+def _fill_in(template: str, values: JobScript | SchedulerPart | ChainPart) -> str:
     text = (TEMPLATES / template).read_text(encoding="utf-8")
     text = text.partition("\n")[2]  # without the line that says whose file the template is
     return JobTemplate(text.rstrip()).substitute(asdict(values))

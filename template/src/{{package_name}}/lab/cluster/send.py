@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ from ..errors import LabError
 from ..record.atomic import sha256
 from ..record.run import Run
 from .dialect import load_dialect
+from .job_array import link_array_logs
 from .local import scheduler_of
 from .plan import Plan
 from .script import CodeArchive, render_script, script_path
+from .send_chain import send_chain
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Submitted:
     job_id: str
     run_dir: str
     log: str
+    chain: list[str] = field(default_factory=list)  # job ids of all chunks, where there are some
 
 
 def send_runs(plan: Plan, runs: list[Run], archive: CodeArchive) -> list[Submitted]:
@@ -35,9 +38,12 @@ def send_runs(plan: Plan, runs: list[Run], archive: CodeArchive) -> list[Submitt
     """
     script = write_script(plan, runs, archive)
     if len(runs) > 1:
-        link_array_logs(runs, load_dialect(plan.site.scheduler).first_index)
+        link_array_logs([run.dir for run in runs], load_dialect(plan.site.scheduler).first_index)
+    submitted_unix_s = round(time.time(), 3)
     try:
-        job_ids = scheduler_of(plan.site.scheduler).send(plan.request, script, len(runs))
+        job_ids = scheduler_of(plan.site.scheduler).send(
+            plan.request, script, len(runs), plan.throttle
+        )
     except LabError as error:
         for run in runs:
             run.update(job={"site": plan.site.name, "refused": str(error)})
@@ -45,10 +51,15 @@ def send_runs(plan: Plan, runs: list[Run], archive: CodeArchive) -> list[Submitt
             f"{error}\nNo job was queued. The record and the script are kept: {script}"
         ) from error
     for run, job_id in zip(runs, job_ids, strict=True):
-        run.update(job=job_record(plan, job_id, script))
+        run.update(job=job_record(plan, job_id, script, submitted_unix_s))
+    chains: list[list[str]] = [[] for _ in runs]
+    if plan.request.is_chain:
+        chains = send_chain(plan, runs, script, job_ids)
+        for run, chain in zip(runs, chains, strict=True):
+            run.update(job=run.record["job"] | {"chain": chain})
     return [
-        Submitted(run.id, job_id, str(run.dir), str(run.dir / "job.log"))
-        for run, job_id in zip(runs, job_ids, strict=True)
+        Submitted(run.id, job_id, str(run.dir), str(run.dir / "job.log"), chain)
+        for run, job_id, chain in zip(runs, job_ids, chains, strict=True)
     ]
 
 
@@ -64,19 +75,7 @@ def write_script(plan: Plan, runs: list[Run], archive: CodeArchive) -> Path:
     return script
 
 
-def link_array_logs(runs: list[Run], first_index: int) -> None:
-    """Links <first run>/array/<index>.log to the log of each run.
-
-    All runs of an array share one pattern for the names of their logs.
-    """
-    folder = runs[0].dir / "array"
-    folder.mkdir()
-    for index, run in enumerate(runs, start=first_index):
-        log = os.path.relpath(run.dir / "job.log", folder)
-        (folder / f"{index}.log").symlink_to(log)
-
-
-def job_record(plan: Plan, job_id: str, script: Path) -> dict[str, Any]:
+def job_record(plan: Plan, job_id: str, script: Path, submitted_unix_s: float) -> dict[str, Any]:
     """The section `job` of a record."""
     return {
         "scheduler": plan.site.scheduler,
@@ -84,6 +83,10 @@ def job_record(plan: Plan, job_id: str, script: Path) -> dict[str, Any]:
         "id": job_id,
         "nodes": plan.request.nodes,
         "gpus": plan.request.gpus,
-        "time_s": plan.request.time_s,
+        "time_s": plan.request.total_s,
+        "limit_s": plan.request.time_s,
+        "lead_s": plan.request.lead_s,
+        "queue": plan.request.queue,
+        "submitted_unix_s": submitted_unix_s,
         "script": str(script),
     }

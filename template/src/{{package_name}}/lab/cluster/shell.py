@@ -25,7 +25,7 @@ def shell_command(project: Project, args: list[str]) -> int:
     )
     parser.add_argument("--dry-run", action="store_true", help="print the command only")
     chosen = parser.read(args)
-    plan = plan_submission(project, chosen.overrides, command=["bash"])
+    plan = plan_submission(project, chosen.overrides, command=["bash"], is_shell=True)
     command = scheduler_of(plan.site.scheduler).shell_command(plan.request)
     print(shlex.join(command), flush=True)
     if chosen.dry_run:

@@ -18,9 +18,11 @@ NO_LIMIT = float("inf")
 CHOICES = {
     "scheduler": ("slurm", "pbs", "gridengine", "pjm", "local"),
     "launcher": ("srun", "mpirun", "mpiexec", "shell"),
-    "python": ("venv", "module", "container"),
+    "python": ("venv", "module", "packed", "container"),
+    "container.tool": ("apptainer", "singularity", "pyxis"),
     "requeue.method": ("scontrol", "exit99", "resubmit", "none"),
 }
+USES = ("jobs", "shells", "asked")  # of a queue
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,18 @@ class Resource:
 
     Args:
         gpus: per node; a number, or "any" for one or more.
-        queue: that has it; "" where every queue does.
+        queue: that has it, or a list of those; None where every queue does.
     """
 
     gpus: int | str | None = None
     max_nodes: float = NO_LIMIT
-    queue: str = ""
+    queue: str | list[str] | None = None
     options: list[str] = field(default_factory=list)
+
+    @property
+    def queues(self) -> list[str]:
+        """The names of the queues that have it; none where every queue does."""
+        return [self.queue] if isinstance(self.queue, str) else list(self.queue or [])
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,20 @@ class Queue:
 
     Args:
         max_h: hours of a job.
-        max_gpus: GPUs of a job.
+        max_gpus, max_nodes: of a job.
         max_submit: jobs of a user that may be queued at once.
+        use: "jobs"; "shells" only those of `lab shell`; "asked" only jobs that name the queue.
+        account: whether its jobs name one, where the site wants it.
     """
 
     name: str = ""
     option: str = ""
     max_h: float = NO_LIMIT
     max_gpus: float = NO_LIMIT
+    max_nodes: float = NO_LIMIT
     max_submit: float = NO_LIMIT
+    use: str = "jobs"
+    account: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,8 @@ def check_profile(values: dict[str, Any], file: str) -> dict[str, Any]:
         _check_entries(profile[key], key, asdict(entry_type()), file)
     for key, choices in CHOICES.items():
         _check_choice(profile, key, choices, file)
+    for i, queue in enumerate(profile["queues"]):
+        _check_choice(queue, "use", USES, f"{file}: queues[{i}]")
     return profile
 
 
@@ -153,7 +167,7 @@ def _check_entries(entries: list[Any], key: str, defaults: dict[str, Any], file:
 def _check_choice(profile: dict[str, Any], key: str, choices: tuple[str, ...], file: str) -> None:
     value: Any = profile
     for part in key.split("."):
-        value = value[part]
+        value = value.get(part, choices[0])
     if value not in choices:
         raise LabError(
             f"{file}: {key} is {value!r}{nearest(str(value), choices)}. "
@@ -172,13 +186,18 @@ def site_of_host(project: Project, host: str | None = None) -> str | None:
     return None
 
 
+def user_file(name: str) -> Path:
+    """A file in the user's configuration directory, ~/.config/lab; it may not exist."""
+    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return config_home / "lab" / name
+
+
 def account_of(site: Site) -> str | None:
     """The user's account at a site.
 
     It is read from accounts.yaml in the user's configuration directory, never from a repository.
     """
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    path = config_home / "lab" / "accounts.yaml"
+    path = user_file("accounts.yaml")
     if not path.is_file():
         return None
     accounts = read_yaml(path)

@@ -8,17 +8,29 @@ import os
 import re
 import shutil
 import socket
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
 import yaml
 
-from ..errors import LabError, Refused
+from ..errors import Failed, LabError, Refused
 from ..project import Project
+from .dialect import load_dialect
 from .scheduler_command import output_of
 from .site import load_site
+from .site_draft import SiteDraft
+from .site_gridengine import describe_gridengine
+from .site_pbs import describe_pbs
+from .site_pjm import describe_pjm
 from .site_slurm import describe_slurm
 
+DESCRIBE = {
+    "slurm": describe_slurm,
+    "pbs": describe_pbs,
+    "gridengine": describe_gridengine,
+    "pjm": describe_pjm,
+}
 SCHEDULERS = {"sbatch": "slurm", "pjsub": "pjm", "qconf": "gridengine", "qsub": "pbs"}
 DISK_VARIABLES = re.compile(r"(\w*SCRATCH\w*|WORK\w*|STORE|PROJECT|DSDIR|\w*TMPDIR|PBS_LOCALDIR)$")
 USEFUL_MODULES = re.compile(r"^(\S*(?:torch|cuda|apptainer|singularity)\S*?)/?$", re.M)
@@ -49,6 +61,7 @@ def init_command(project: Project, args: list[str]) -> None:
     print(text)
     print(f"written to {path}")
     print(f"Read it, correct what is wrong, then try: lab submit --dry-run site={name} …")
+    print(f"A job of one minute shows that it works: lab site verify site={name}")
 
 
 def default_name() -> str:
@@ -62,12 +75,14 @@ def draft_profile() -> str:
 
     Raises:
         LabError: no scheduler is installed here.
-        Failed: Slurm does not answer.
+        Failed: the scheduler does not answer.
     """
-    scheduler = installed_scheduler()
+    scheduler, draft = ask_schedulers(installed_schedulers())
     disks = [name for name in sorted(os.environ) if DISK_VARIABLES.match(name)]
     notes = [f"disk {name}={os.environ[name]}" for name in disks]
     notes += [f"module {name}" for name in useful_modules()[:MAX_MODULES]]
+    if load_dialect(scheduler).experimental:
+        notes.insert(0, f"{scheduler} is experimental: nobody has run its job script yet")
     scratch = next((f"${name}" for name in disks if "SCRATCH" in name), None)
     profile: dict[str, Any] = {
         "scheduler": scheduler,
@@ -78,29 +93,41 @@ def draft_profile() -> str:
             "data": ["data"],
             "scratch": scratch,
             "environment": ".venv",
+            "caches": ".caches",
         },
         "launcher": "srun" if scheduler == "slurm" else "mpirun",
     }
-    if scheduler == "slurm":
-        slurm = describe_slurm()
-        profile |= slurm.profile
-        notes += slurm.notes
-    return format_profile(profile, notes)
+    return format_profile(profile | draft.profile, [*notes, *draft.notes])
 
 
-def installed_scheduler() -> str:
-    """The scheduler whose command is on the path.
+def installed_schedulers() -> list[str]:
+    """The schedulers whose commands are on the path.
 
     Raises:
         LabError: there is none.
     """
-    for command, scheduler in SCHEDULERS.items():
-        if shutil.which(command):
-            return scheduler
+    found = [scheduler for command, scheduler in SCHEDULERS.items() if shutil.which(command)]
+    if "gridengine" in found:  # its qsub is not that of PBS
+        found = [scheduler for scheduler in found if scheduler != "pbs"]
+    if found:
+        return found
     raise LabError(
         "no scheduler is installed here. Log in to the cluster;"
         " for this machine use site=workstation"
     )
+
+
+def ask_schedulers(schedulers: list[str]) -> tuple[str, SiteDraft]:
+    """The first scheduler that answers, and what it says.
+
+    Raises:
+        Failed: none answers.
+    """
+    *others, last = schedulers
+    for scheduler in others:
+        with suppress(Failed):  # installed, and not used here
+            return scheduler, DESCRIBE[scheduler]()
+    return last, DESCRIBE[last]()
 
 
 def useful_modules() -> list[str]:

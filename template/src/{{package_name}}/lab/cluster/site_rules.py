@@ -9,38 +9,55 @@ from typing import Any
 
 from ..errors import LabError
 from ..machine.gpu import gpus
+from .chunks import count_chunks
 from .dialect import Dialect, load_dialect
 from .job_size import format_hms, parse_megabytes, parse_seconds
 from .request import Request
 from .site import NO_LIMIT, Queue, Resource, Site, account_of
+from .site_queue import Demand, choose_place, place_options
+from .total_gpus import find_resource, format_resources, with_split_gpus
 
 MIN_TIME_S = 60
 # job key -> the least it may be; these are whole numbers
 LEAST = {"nodes": 1, "gpus": 0, "tasks_per_node": 1, "cpus_per_task": 1}
 # job keys that not every scheduler has an option for
-OPTIONAL = ("mem", "qos", "constraint", "exclude", "mail", "after")
+OPTIONAL = ("mem", "qos", "constraint", "exclude", "mail", "after", "reservation")
 
 
-def build_request(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -> Request:
+def build_request(
+    site: Site, job: dict[str, Any], name: str, n_jobs: int = 1, is_shell: bool = False
+) -> Request:
     """The request for a job section of the configuration, or for each of an array of `n_jobs`.
+
+    Args:
+        is_shell: for `lab shell`, which some sites have queues for.
 
     Raises:
         LabError: the site's rules forbid it; the message names the rule and what would be allowed.
     """
-    job = _with_defaults(site, {key: value for key, value in job.items() if value is not None})
-    time_s = parse_seconds(job["time"])
+    settings = {key: value for key, value in job.items() if value is not None}
+    job = _with_defaults(site, with_split_gpus(site, settings))
+    chunks = count_chunks(site, job)
+    time_s = parse_seconds(job.get("chunk", job["time"]))
     _check_size(site, job, time_s)
     resource = _resource(site, job["nodes"], job["gpus"])
-    account_options, submit_options = _account(site, job.get("account"))
-    queue_options = _queue(
-        site, job.get("queue") or resource.queue, time_s, job["nodes"] * job["gpus"], n_jobs
+    demand = Demand(
+        time_s=time_s,
+        time_is_typed="time" in settings or "chunk" in settings,
+        nodes=job["nodes"],
+        gpus=job["nodes"] * job["gpus"],
+        n_jobs=n_jobs * (chunks.number if chunks.are_chained else 1),
+        is_shell=is_shell,
     )
+    place = choose_place(site, job.get("queue"), resource, demand)
+    time_s = int(place.time_s)
+    account_options, submit_options = _account(site, job.get("account"), place.queue)
     dialect = load_dialect(site.scheduler)
     templates = [
         *resource.options,
         *site["options"],
         *account_options,
-        *queue_options,
+        *place_options(site, place, job.get("reservation"), dialect),
         *dialect.options,
         *_optional(site, job, dialect),
     ]
@@ -50,6 +67,7 @@ def build_request(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -
         "time": format_hms(time_s),
         "lead_s": lead_s,
         "n_tasks": job["nodes"] * job["tasks_per_node"],
+        "queue": place.queue.name,
     }
     options = [template.format(**values) for template in templates]
     options += [str(option) for option in job["extra"]]
@@ -64,6 +82,8 @@ def build_request(site: Site, job: dict[str, Any], name: str, n_jobs: int = 1) -
         options=options,
         submit_options=submit_options,
         memory_MB=parse_megabytes(job["mem"]) if "mem" in job else None,
+        queue=place.queue.name,
+        chunks=chunks,
     )
 
 
@@ -96,13 +116,16 @@ def _has_gpus(site: Site) -> bool:
     """Whether a node of the site is known to have GPUs."""
     if site.scheduler == "local":
         return len(gpus()) > 0
-    return site.gpus_per_node < NO_LIMIT
+    return 0 < site.gpus_per_node < NO_LIMIT
 
 
 def _check_size(site: Site, job: dict[str, Any], time_s: int) -> None:
     n_gpus = job["gpus"]
     if time_s < MIN_TIME_S:
-        raise LabError(f"job.time={job['time']}, but it must be at least {MIN_TIME_S} s.")
+        key = "chunk" if "chunk" in job else "time"
+        raise LabError(f"job.{key}={job[key]}, but it must be at least {MIN_TIME_S} s.")
+    if n_gpus and not site.gpus_per_node:
+        raise LabError(f"job.gpus={n_gpus}, but {site.name} has no GPUs. Leave out job.gpus.")
     if n_gpus > site.gpus_per_node:
         per_node = int(site.gpus_per_node)
         raise LabError(
@@ -123,29 +146,25 @@ def _check_size(site: Site, job: dict[str, Any], time_s: int) -> None:
 
 
 def _resource(site: Site, nodes: int, n_gpus: int) -> Resource:
-    """The first entry of `resources` that gives so many GPUs on so many nodes."""
-    resources = site.resources
-    if not resources:
-        return Resource()
-    for resource in resources:
-        has_gpus = resource.gpus == n_gpus or (resource.gpus == "any" and n_gpus > 0)
-        if has_gpus and nodes <= resource.max_nodes:
-            return resource
+    """The resource type that gives so many GPUs on so many nodes.
+
+    Raises:
+        LabError: there is none.
+    """
+    resource = find_resource(site, nodes, n_gpus)
+    if resource:
+        return resource
     raise LabError(
         f"job.gpus={n_gpus} job.nodes={nodes}: {site.name} has no such resource type.\n"
-        f"GPUs per node there: {', '.join(map(_size_of, resources))} (resources in {site.path})"
+        f"GPUs per node there: {format_resources(site)} (resources in {site.path})"
     )
 
 
-def _size_of(resource: Resource) -> str:
-    if resource.max_nodes == NO_LIMIT:
-        return str(resource.gpus)
-    return f"{resource.gpus} on at most {resource.max_nodes} nodes"
-
-
-def _account(site: Site, requested: str | None) -> tuple[list[str], list[str]]:
+def _account(site: Site, requested: str | None, queue: Queue) -> tuple[list[str], list[str]]:
     """Directives and command-line options that name the account; a site takes one or the other."""
     rule = site["account"]
+    if not queue.account:
+        return [], []
     account = requested or account_of(site)
     if account is None:
         if rule["required"]:
@@ -171,40 +190,6 @@ def _account(site: Site, requested: str | None) -> tuple[list[str], list[str]]:
     return [option], []
 
 
-def _queue(site: Site, requested: str, time_s: int, n_gpus: int, n_jobs: int) -> list[str]:
-    """The option for the requested queue, or for the first whose limits allow the job."""
-    candidates = [queue for queue in site.queues if requested in ("", queue.name)]
-    if requested and not candidates:
-        # the profile has no limits for this queue; the scheduler will check its own
-        templates = load_dialect(site.scheduler).optional.get("queue", [])
-        return [template.format(queue=requested) for template in templates]
-    broken_limits = []
-    for queue in candidates:
-        limit = _broken_limit(queue, time_s, n_gpus, n_jobs)
-        if limit is None:
-            return [queue.option.format(queue=queue.name)] if queue.option else []
-        broken_limits.append(limit)
-    if not broken_limits:
-        return []
-    jobs = f", {n_jobs} jobs," if n_jobs > 1 else ""
-    raise LabError(
-        f"no queue of {site.name} allows {format_hms(time_s)} on {n_gpus} GPUs{jobs}:"
-        f" {'; '.join(broken_limits)} (queues in {site.path}).\n"
-        "Ask for less. Where the site can requeue, a run resumes by itself after its time limit."
-    )
-
-
-def _broken_limit(queue: Queue, time_s: int, n_gpus: int, n_jobs: int) -> str | None:
-    """The limit of a queue that the job breaks, in words; None when the queue allows the job."""
-    if time_s > queue.max_h * 3600:
-        return f"{queue.name} ends after {queue.max_h} h"
-    if n_gpus > queue.max_gpus:
-        return f"{queue.name} gives at most {queue.max_gpus} GPUs"
-    if n_jobs > queue.max_submit:
-        return f"{queue.name} allows at most {queue.max_submit} jobs"
-    return None
-
-
 def _optional(site: Site, job: dict[str, Any], dialect: Dialect) -> list[str]:
     """Options for the job keys that were set and that only some schedulers know."""
     options = []
@@ -216,5 +201,5 @@ def _optional(site: Site, job: dict[str, Any], dialect: Dialect) -> list[str]:
                 f"site {site.name} ({site.scheduler}) has no option for job.{key}."
                 " Pass the scheduler's own option: job.extra=[…]"
             )
-        options += dialect.optional[key]
+        options += (key == "reservation" and site["reservation"]) or dialect.optional[key]
     return options

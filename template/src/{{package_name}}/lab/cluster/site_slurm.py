@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .job_size import parse_seconds
 from .scheduler_command import output_of, run_scheduler_command
+from .site_draft import WITHOUT_GPUS, SiteDraft, queue_entry
 
 GPU_TYPE = re.compile(r"gpu:(?:([a-z]\w*):)?(\d+)")  # of sinfo's GRES: gpu:v100:4(S:0-1)
 SETTINGS = re.compile(
@@ -28,15 +28,7 @@ class Partition:
     cpus: int  # of one node, at least
 
 
-@dataclass(frozen=True)
-class SlurmDraft:
-    """Keys of a profile, and what else Slurm answered."""
-
-    profile: dict[str, Any]
-    notes: list[str]
-
-
-def describe_slurm() -> SlurmDraft:
+def describe_slurm() -> SiteDraft:
     """Asks Slurm.
 
     Raises:
@@ -46,12 +38,12 @@ def describe_slurm() -> SlurmDraft:
     profile: dict[str, Any] = {"queues": queues_of(partitions)}
     profile |= gpus_of(partitions)
     profile["resources"] = [
-        {"gpus": 0, "options": []},
+        WITHOUT_GPUS,
         {"gpus": "any", "options": ["--gres=gpu:{gpus}"]},
     ]
     profile["requeue"] = {"method": "scontrol", "lead_s": 120, "max": 50}
     settings = SETTINGS.findall(run_scheduler_command("scontrol", "show", "config"))
-    return SlurmDraft(profile, [*settings, *account_notes()])
+    return SiteDraft(profile, [*settings, *account_notes()])
 
 
 def read_partitions() -> list[Partition]:
@@ -78,24 +70,11 @@ def queues_of(partitions: list[Partition]) -> list[dict[str, Any]]:
     """The section `queues` of a profile."""
     queues: dict[str, dict[str, Any]] = {}
     for partition in partitions:
-        queue = queues.setdefault(
-            partition.name, {"name": partition.name, "option": "--partition={queue}"}
-        )
+        entry = queue_entry(partition.name, "--partition={queue}", partition.time_limit)
+        queue = queues.setdefault(partition.name, entry)
         if not partition.gpus:
             queue["max_gpus"] = 0
-        hours = hours_of(partition.time_limit)
-        if hours is not None:
-            queue["max_h"] = hours
     return list(queues.values())
-
-
-def hours_of(time_limit: str) -> float | None:
-    """Hours of [days-]hours:minutes:seconds or minutes:seconds; None without a limit."""
-    if not time_limit[0].isdigit():
-        return None
-    if time_limit.count(":") < 2:
-        time_limit = f"0:{time_limit}"
-    return parse_seconds(time_limit) / 3600
 
 
 def gpus_of(partitions: list[Partition]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..config.compose import Composition
 from ..errors import Failed, Refused
 from ..project import Project
 from ..record.bundle import STORE, flush_to_disk
-from ..record.create import RunRequest, create_run
+from ..record.create import RunRequest, create_run, ids_from
 from ..record.each import Inputs
 from ..record.frozen import freeze_code, unpack_code
 from ..record.run import Run
@@ -88,19 +88,40 @@ def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
         LabError: as `submit`.
     """
     codes = freeze_points(plan, options.allow)
+    return submit_frozen(plan, options, codes, plan.runs / STORE)
+
+
+def submit_frozen(
+    plan: Plan,
+    options: SubmitOptions,
+    codes: dict[str, Code],
+    bundles: Path,
+    first_id: str | None = None,
+) -> list[Submitted]:
+    """Checks, records and sends the points of a plan, with code that was frozen before.
+
+    Args:
+        codes: the code of each trial.
+        bundles: the directory with its bundles.
+        first_id: of the first run, chosen by who sends it; see `ids_from`.
+
+    Raises:
+        LabError: as `submit`.
+    """
     code = codes[plan.points[0].trial]
     if plan.trains:
         plan = replace(plan, points=points_to_submit(plan, code["tree"]))
         if not plan.points:
             return []
     check_budget(plan, code["tree"], options.yes)
-    with unpacked(plan, code, plan.runs / STORE) as frozen:
+    with unpacked(plan, code, bundles) as frozen:
         check_points(plan, code, frozen, options.batch)
         archive = pack_code(plan.runs, code, frozen)
     inputs = plan.inputs or [None] * len(plan.points)
+    ids = ids_from(first_id, len(plan.points)) if first_id else [None] * len(plan.points)
     runs = [
-        record_run(plan, point, codes[point.trial], options, inputs=inputs_of_run)
-        for point, inputs_of_run in zip(plan.points, inputs, strict=True)
+        record_run(plan, point, codes[point.trial], options, inputs=inputs_of_run, run_id=run_id)
+        for point, inputs_of_run, run_id in zip(plan.points, inputs, ids, strict=True)
     ]
     return send_runs(plan, runs, archive)
 
@@ -218,8 +239,17 @@ def record_run(
     options: SubmitOptions,
     parent: str | None = None,
     inputs: Inputs | None = None,
+    run_id: str | None = None,
 ) -> Run:
-    """Makes the run directory with its record; from now on the run has its id."""
+    """Makes the run directory with its record; from now on the run has its id.
+
+    Args:
+        run_id: chosen before; a directory with this id, of a first try, is taken as it is.
+    """
+    if run_id:
+        directory = plan.runs / plan.trial_of(point).replace("/", "+") / run_id
+        if (directory / "run.json").exists():
+            return Run.open(directory)
     checkpoints = point.config.paths.checkpoints
     request = RunRequest(
         trial=plan.trial_of(point),
@@ -229,6 +259,7 @@ def record_run(
         seed=point.config.seed,
         why=options.why,
         parent=parent,
+        run_id=run_id,
         inputs=inputs,
         allow=options.allow,
         max_file_mb=point.config.record.max_file_mb,
@@ -237,5 +268,6 @@ def record_run(
         checkpoints=Path(checkpoints) if checkpoints else None,
         code=code,
         job={"site": plan.site.name, "sending": True},
+        image=plan.image.facts() if plan.image else None,
     )
     return create_run(plan.project, plan.runs, request)

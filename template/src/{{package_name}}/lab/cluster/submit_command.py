@@ -13,6 +13,7 @@ from ..config.overrides import SettingsParser
 from ..errors import Failed, LabError
 from ..project import Project
 from ..record.bundle import STORE
+from .balance import print_balance
 from .job_size import format_hms
 from .local import scheduler_of
 from .over_files import OverFiles, plan_over_files
@@ -20,6 +21,7 @@ from .plan import Plan, plan_submission
 from .script import CodeArchive, render_script, script_path
 from .send import Submitted
 from .submit import SubmitOptions, submit_plan
+from .waits import format_wait, typical_waits
 
 MAX_PRINTED = 10  # runs of an array
 
@@ -34,6 +36,8 @@ def submit_command(project: Project, args: list[str]) -> None:
     options = SubmitOptions(
         why=chosen.why, batch=not chosen.no_batch, allow=chosen.allow, yes=chosen.yes
     )
+    if plan:
+        print_balance(plan.site)
     submitted = submit_plan(plan, options) if plan else []
     if chosen.json:
         print(json_of(submitted))
@@ -78,6 +82,7 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
         "Freezes the code, writes a job script, sends it and returns."
         " Lists (seed=0,1,2) make one job array with a run for each point;"
         " the same list again submits only the runs that are missing."
+        " on=HOST sends it to a host over ssh: lab docs laptop."
         " `lab submit … -- COMMAND` freezes the code and sends any command;"
         " with --each it runs for each file that it has not run for.",
     )
@@ -132,7 +137,9 @@ def format_size(plan: Plan) -> str:
     """Nodes, GPUs and hours of all jobs of a plan."""
     request = plan.request
     n_runs = len(plan.points)
-    one_job = f"{request.nodes} node(s) x {request.gpus} GPUs for {format_hms(request.time_s)}"
+    one_job = f"{request.nodes} node(s) x {request.gpus} GPUs for {format_hms(request.total_s)}"
+    if request.total_s > request.time_s:
+        one_job += f" in {request.chunks.number} chunks of {format_hms(request.time_s)}"
     return f"{n_runs} x [{one_job}], {n_runs * request.gpu_hours:,.1f} GPU-hours"
 
 
@@ -144,8 +151,19 @@ def print_submitted(plan: Plan | None, submitted: list[Submitted]) -> None:
         print(f"job {run.job_id}  run {run.run_id}  log {run.log}")
     if len(submitted) > MAX_PRINTED:
         print(f"and {len(submitted) - MAX_PRINTED} more")
+    if submitted[0].chain:
+        chain = submitted[0].chain
+        print(f"{len(chain)} chunks, jobs {chain[0]} to {chain[-1]}; each resumes the one before")
+    print_typical_wait(plan)
     with suppress(Failed):  # the jobs are queued, whatever the scheduler answers now
         start = scheduler_of(plan.site.scheduler).start_estimate(submitted[0].job_id)
         if start:
             print(f"expected start: {start}")
     print("list your jobs: lab queue    follow the log: lab logs @last -f")
+
+
+def print_typical_wait(plan: Plan) -> None:
+    """Prints how long your runs have waited in the queue of a plan."""
+    for wait in typical_waits(plan.project):
+        if (wait.site, wait.queue) == (plan.site.name, plan.request.queue):
+            print(f"typical wait: {format_wait(wait)}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..config.resolve import load_dotenv
+from ..config.resolve import load_variables
 from ..project import Project
 from ..record.index import run_directories
 from ..record.roots import run_roots
@@ -26,7 +26,7 @@ def sync_command(project: Project, args: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lab sync", description=description)
     parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
     dry_run = parser.parse_args(args).dry_run
-    load_dotenv(project)
+    load_variables(project)
     failed = False
     job_state = job_state_of()
     run_dirs = sorted(map(Path, run_directories(*run_roots(project))), key=lambda path: path.name)

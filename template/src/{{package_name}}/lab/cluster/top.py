@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import pwd
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,9 @@ from .. import env
 from ..machine.gpu import Gpu, gpus, processes_on
 from ..machine.terminal import printable
 from ..project import Project
-from .gpu_lease import DEFAULT_DIRECTORY, is_locked, numbers, read_lease
+from ..record.find import find_run
+from ..record.roots import run_roots
+from .gpu_lease import DEFAULT_DIRECTORY, is_locked, numbers, read_lease, user_name
 from .queue import format_duration
 
 HEAD = (
@@ -34,21 +35,35 @@ class Use:
 
 
 def top_command(project: Project, args: list[str]) -> int:
-    """`lab top`; 1 where there is no GPU."""
+    """`lab top`; 1 where there is no GPU.
+
+    Raises:
+        LabError: the job of the run does not run, or its node cannot be asked from here.
+    """
     parser = argparse.ArgumentParser(
         prog="lab top",
         description="Who uses which GPU of this machine: run, share of the time in which a kernel "
-        "ran, memory, power, age. Inside a job of a scheduler: those of the job's node.",
+        "ran, memory, power, age. With RUN: of the nodes on which its job runs.",
     )
+    parser.add_argument("run", nargs="?", help="an id or its beginning, a tag, @last")
     parser.add_argument("--watch", action="store_true", help="again every 2 seconds")
     options = parser.parse_args(args)
+    if options.run:
+        from .top_in_job import top_in_job  # which imports this module
+
+        return top_in_job(project, find_run(run_roots(project), options.run), options.watch)
+    return top_here(options.watch)
+
+
+def top_here(watch: bool) -> int:
+    """The GPUs of this machine; 1 where there is none."""
     while True:
         all_gpus = gpus()
         if not all_gpus:
-            print("no NVIDIA GPU here. On a cluster, type it on the node of a job: lab shell")
+            print("no NVIDIA GPU here. For the node of a job, name its run: lab top RUN")
             return 1
         print("\n".join(format_gpus(all_gpus)), flush=True)
-        if not options.watch:
+        if not watch:
             return 0
         time.sleep(2)
         print()
@@ -86,13 +101,9 @@ def uses_of(gpu: Gpu) -> list[Use]:
 def user_of(pid: int) -> str:
     """Who started a process; "?" when it belongs to another container, or has just ended."""
     try:
-        uid = os.stat(f"/proc/{pid}").st_uid
+        return user_name(os.stat(f"/proc/{pid}").st_uid)
     except OSError:
         return "?"
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def run_of(pid: int) -> str | None:

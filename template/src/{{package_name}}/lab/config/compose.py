@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError
+from ..machine.caches import cache_variables
 from ..project import Project, resolve_paths
 from .check import Source
 from .check_files import check_files
@@ -23,7 +25,7 @@ from .hydra_errors import hydra_errors
 from .hydra_loader import PRIMARY, project_loader
 from .overrides import SOURCE, parse_overrides, typed_value
 from .program import is_program
-from .resolve import load_dotenv, plain_values, recorded_yaml, resolve
+from .resolve import load_variables, plain_values, recorded_yaml, resolve
 from .trial_names import trial_names
 from .trial_nodes import register_trial
 
@@ -60,7 +62,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     Raises:
         LabError: what is wrong, as far as the text alone shows it, with the nearest valid name.
     """
-    load_dotenv(project)
+    load_variables(project)
     typed = parse_overrides(overrides)
     with project_loader(project) as loader, hydra_errors(loader, project):
         name = trial_of(typed, loader, project)
@@ -83,6 +85,7 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     origin = origin_of_keys(files, project)
     origin |= {override.key_or_group: SOURCE for override in settings.values()}
     resolved = resolve(config)
+    os.environ.update(cache_variables(resolved.paths.caches))
     return Composition(
         config=resolved,
         yaml=recorded_yaml(config, resolved),

@@ -76,8 +76,9 @@ def _composition_text(
     if match and match[1] == "trial":
         return f"{lines[0]}. Add `- trial: ???` at the end of the defaults of conf/config.yaml."
     if match and "No match" in str(error):
-        groups = [name for name in group_names(loader) if name != match[1]]
-        lines[0] += nearest(match[1], groups)
+        groups = group_names(loader)
+        if match[1] not in groups:
+            lines[0] += nearest(match[1], groups)
     return "\n".join(line for line in lines if line.strip())
 
 

@@ -16,7 +16,7 @@ from .check import check_type, dotted_keys
 from .compose import Composition
 from .overrides import SOURCE, parse_overrides
 from .renamed import with_new_keys
-from .resolve import load_dotenv, plain_values, resolve
+from .resolve import load_variables, plain_values, resolve
 
 # sections that say where and how a run runs, not what it computes
 PLACE = ("job", "site", "paths", "sweep")
@@ -65,7 +65,7 @@ def with_changes(
 
 def compose_from_record(project: Project, path: Path) -> Composition:
     """The configuration in `path`, as another run recorded it."""
-    load_dotenv(project)
+    load_variables(project)
     config = read_recorded(path)
     text = path.read_text(encoding="utf-8")
     return Composition(config=resolve(config), yaml=text, trial=config.trial)

@@ -11,15 +11,20 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import LabError
+from ..machine.caches import ROOT, cache_variables
 from ..machine.known_secrets import known_secrets
 from ..project import Project
 
 
-def load_dotenv(project: Project) -> None:
-    """Reads the project's .env into the environment; a variable that is set keeps its value."""
+def load_variables(project: Project) -> None:
+    """Reads the project's .env into the environment, and leads all caches to `paths.caches`.
+
+    A variable that is set keeps its value. In a job the caches are those of the job's site.
+    """
     for key, value in dotenv_values(project.root / ".env").items():
         if value:
             os.environ.setdefault(key, value)
+    os.environ.update(cache_variables(os.environ.get(ROOT) or project.paths.caches))
 
 
 def resolve(config: DictConfig) -> DictConfig:

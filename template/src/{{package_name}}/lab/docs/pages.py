@@ -24,7 +24,8 @@ def docs_command(project: Project, args: list[str]) -> None:
     )
     parser.add_argument("page", nargs="?", metavar="PAGE")
     name = parser.parse_args(args).page
-    pages = {path.stem: path for path in sorted((project.root / FOLDER).glob("*.md"))}
+    paths = (project.root / FOLDER).glob("*.md")
+    pages = {path.stem: path for path in sorted(paths, key=place_in_list)}
     if not pages:
         raise LabError(
             f"{project.root / FOLDER} has no pages. Bring them back: git checkout HEAD -- {FOLDER}"
@@ -39,6 +40,11 @@ def docs_command(project: Project, args: list[str]) -> None:
         raise LabError(f"no page {name!r}{nearest(name, pages)}. Pages: {', '.join(pages)}")
     # A pager on a terminal, plain text elsewhere
     pydoc.pager(text_of(pages[name]))
+
+
+def place_in_list(path: Path) -> tuple[bool, str]:
+    """The first day comes first; the others are in the order of their names."""
+    return not path.stem.startswith("first-day"), path.stem
 
 
 def title_of(path: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .bus_error import answer_bus_errors
 from .file_errors import DataFileError
 
 
@@ -105,6 +106,7 @@ class OpenFile:
             DataFileError: the file is shorter than when it was opened.
         """
         self.is_unchanged()
+        answer_bus_errors()
         with open(self.handle, "rb", closefd=False) as file:
             return np.asarray(np.memmap(file, dtype, "r", offset, shape))
 

@@ -64,10 +64,11 @@ def node_local_directory() -> Path | None:
 def create_striped(path: Path, count: int = 4, stripe_MiB: int = 4) -> bool:
     """Creates `path`, empty, spread over several servers when it will lie on Lustre and `lfs` exists.
 
-    Many nodes then read it faster. It must be called before the first byte is written.
+    Many nodes then read it faster. It must be called before the first byte is written. The same
+    holds for the later files of a directory, which exists.
 
     Returns:
-        Whether the file was created.
+        Whether that was done.
     """
     answer = _lfs(path.parent, "setstripe", "-c", str(count), "-S", f"{stripe_MiB}M", str(path))
     return answer is not None

@@ -184,8 +184,11 @@ def utilization_percent(index: int) -> int | None:
 
 def handle_of(nvml: Any, cuda: Any, index: int) -> Any:
     """NVML's handle of this process's GPU `index`; None for a part of a GPU (MIG)."""
-    uuid = f"GPU-{cuda.get_device_properties(index).uuid}"
-    return ask(nvml, nvml.nvmlDeviceGetHandleByUUID, uuid)
+    properties = cuda.get_device_properties(index)
+    # its UUID may be that of the whole GPU, whose figures are not ours
+    if " MIG " in properties.name:
+        return None
+    return ask(nvml, nvml.nvmlDeviceGetHandleByUUID, f"GPU-{properties.uuid}")
 
 
 def energy_j() -> float | None:

@@ -13,11 +13,12 @@ IDLE_MIN = 30  # minutes at 0 % on all of the GPUs
 def wait_until_idle(
     is_running: Callable[[], bool],
     read_percents: Callable[[], Collection[int | None]],
+    idle_min: float = IDLE_MIN,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> bool:
-    """Whether the GPUs were idle for IDLE_MIN minutes; False when the work has ended before.
+    """Whether the GPUs were idle for `idle_min` minutes; False when the work has ended before.
 
     Args:
         is_running: whether the work goes on.
@@ -27,7 +28,7 @@ def wait_until_idle(
     while is_running():
         if set(read_percents()) != {0}:
             last_busy_s = clock()
-        if clock() - last_busy_s >= IDLE_MIN * 60:
+        if clock() - last_busy_s >= idle_min * 60:
             return True
         sleep(CHECK_EVERY_S)
     return False

@@ -24,5 +24,5 @@ COMMANDS = [
     ("runs note", "add a note to a run", "annotate:note_command"),
     ("runs tag", "tag a run", "annotate:tag_command"),
     ("runs scrub", "take a leaked value out of a run", "scrub:scrub_command"),
-    ("runs cost", "hours, GPU-hours and energy of all runs", "cost:cost_command"),
+    ("runs cost", "hours, GPU-hours, energy, money and CO2 of all runs", "cost:cost_command"),
 ]

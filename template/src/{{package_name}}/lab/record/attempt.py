@@ -21,7 +21,7 @@ from .attempt_files import n_gpus
 from .claim import is_superseded, withdraw_claim
 from .metrics_file import last_metrics
 from .outcome import needless_weights, set_result_aside
-from .process import process_facts
+from .process import job_facts, process_facts
 from .schema import EndRecord, RaisedError, RunRecord
 from .seal import write_sealed
 from .summary import summarise
@@ -73,6 +73,7 @@ class Attempt:
                 started_unix_s=round(self.started_unix_s, 3),
                 imported_from=LAB.parent,
                 **process_facts(),
+                **job_facts(),
                 files=file_hashes(self.run_dir, [f"attempts/{self.n}/*.bundle"]),
                 **facts,
             )
@@ -161,7 +162,14 @@ class Attempt:
             write_file(self.dir / TRACEBACK, hide_tokens(text))
 
     def energy_used_j(self) -> float | None:
-        """Joules that the GPUs used since the start; None when they do not report them."""
+        """Joules that the GPUs used since the start.
+
+        None when they do not report them, or when this process sees GPUs that it does not use, whose
+        energy would be counted too.
+        """
+        n_used = self.facts.get("devices") if n_gpus(self.facts) else 0
+        if len(self.facts.get("gpus", [])) != n_used:
+            return None
         now_j = energy_j()
         if now_j is None or self.energy_at_start_j is None:
             return None

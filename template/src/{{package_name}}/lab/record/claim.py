@@ -12,6 +12,7 @@ has an end.json                                            yes
 is owned by a process of this machine                      when that process has ended
 is owned by the job that starts this process for this run  yes: a scheduler starts a job
                                                            again after its end only
+is owned by an earlier chunk of the chain of this job      yes: this job waited for its end
 is owned by a process elsewhere                            after 10 minutes of silence
 =========================================================  ==============================
 
@@ -36,6 +37,7 @@ from .schema import ProcessFacts
 from .status import SILENT_S, alive
 
 LOCK = "lock"
+CHUNK_JOBS = "chunk_jobs"  # in a run's directory: the jobs of its chain that began, by job/chain.sh
 
 
 def claim_attempt(run_dir: Path) -> int:
@@ -119,12 +121,18 @@ def owner_of(attempt_dir: Path) -> ProcessFacts:
 
 
 def is_of_this_job(owner: ProcessFacts, run_dir: Path) -> bool:
-    """Whether the job that started this process for the run in `run_dir` started the owner too."""
+    """Whether the job that started this process for the run in `run_dir` started the owner too.
+
+    So did an earlier chunk of its chain, which is over when this one starts.
+    """
     job = os.environ.get(env.JOB)
     if job is None or os.environ.get(env.RUN_DIR) != str(run_dir):
         return False
     variables = owner.get("variables") or {}
-    return job in (owner.get("job"), variables.get(env.JOB))
+    jobs_of_owner = {owner.get("job"), variables.get(env.JOB)}
+    if env.CHUNK in os.environ and (run_dir / CHUNK_JOBS).exists():
+        return not jobs_of_owner.isdisjoint((run_dir / CHUNK_JOBS).read_text().split())
+    return job in jobs_of_owner
 
 
 def last_sign_unix_s(attempt_dir: Path) -> float:

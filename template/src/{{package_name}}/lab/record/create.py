@@ -33,7 +33,7 @@ from .packages import installed_packages
 from .process import process_facts, user
 from .roots import record_root
 from .run import SCHEMA, Run
-from .schema import Code, InitialWeights, RunRecord
+from .schema import Code, ImageFacts, InitialWeights, RunRecord
 from .seal import write_sealed
 from .settings import settings_of_yaml
 from .snapshot import format_code
@@ -52,6 +52,7 @@ class RunRequest:
     seed: int
     why: str | None = None
     parent: str | None = None  # id of the run that this one repeats
+    run_id: str | None = None  # chosen before, by the machine that sends the run here
     dirty: str = "snapshot"  # what to do about uncommitted changes: "snapshot" or "refuse"
     allow: bool = False  # record also what looks like a token
     max_file_mb: float = 10  # files that git does not track are skipped above this (10**6 bytes)
@@ -61,6 +62,7 @@ class RunRequest:
     code: Code | None = None  # what `freeze_code` returned, when that was done before
     job: dict[str, Any] | None = None  # of a run that is submitted
     inputs: Inputs | None = None  # of a command over files
+    image: ImageFacts | None = None  # what the job takes its packages from
     init_from: InitialWeights | None = None  # what `create_run` found for `init_from`
 
 
@@ -101,7 +103,7 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
     )
     print_code(code)
     packages = installed_packages(project.root, request.package_files)
-    directory = create_run_dir(runs / request.trial.replace("/", "+"))
+    directory = create_run_dir(runs / request.trial.replace("/", "+"), request.run_id)
     try:
         write_run_files(directory.staging, request, packages)
         link_bundles(code, runs / STORE, directory.staging)
@@ -171,15 +173,20 @@ def print_code(code: Code) -> None:
         print(f"lab: code {format_code(code)}", file=sys.stderr)
 
 
-def create_run_dir(folder: Path) -> RunDirectory:
+def create_run_dir(folder: Path, run_id: str | None = None) -> RunDirectory:
     """Makes a hidden directory for a new run in `folder`. Whoever makes it owns the id.
 
-    The id begins with the time in UTC: hosts of other time zones write into the same `runs`.
+    Args:
+        run_id: chosen before. What a killed try left in its hidden directory is removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    if run_id:
+        staging = folder / f".{run_id}"
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir()
+        return RunDirectory(run_id, staging, folder / run_id)
     while True:
-        second = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-        run_id = f"{second}-{secrets.token_hex(3)}"
+        run_id = new_run_id()
         directory = RunDirectory(run_id, folder / f".{run_id}", folder / run_id)
         try:
             directory.staging.mkdir()
@@ -187,6 +194,19 @@ def create_run_dir(folder: Path) -> RunDirectory:
             continue
         if not directory.final.exists():
             return directory
+
+
+def new_run_id() -> str:
+    """A run id. It begins with the time in UTC: hosts of other time zones write into one `runs`."""
+    second = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    return f"{second}-{secrets.token_hex(3)}"
+
+
+def ids_from(first_id: str, n: int) -> list[str]:
+    """`n` run ids that follow from the first: a submission that is sent twice has the same."""
+    second = first_id.rpartition("-")[0]
+    hashes = [hashlib.sha256(f"{first_id}/{i}".encode()).hexdigest()[:6] for i in range(1, n)]
+    return [first_id, *(f"{second}-{word}" for word in hashes)]
 
 
 def write_run_files(staging: Path, request: RunRequest, packages: list[str]) -> None:
@@ -231,6 +251,9 @@ def build_record(
         "env": read_environment(project.root, packages, request.env_vars, request.package_files),
         "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
     }
+    if request.image is not None:
+        image = request.image
+        record["env"] |= {"container": image["file"], "container_sha256": image["sha256"]}
     if request.init_from is not None:
         record["init_from"] = request.init_from
     if request.job is not None:

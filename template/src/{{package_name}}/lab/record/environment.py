@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from .. import env
 from ..machine.known_secrets import known_secrets, says_secret
 from ..machine.secrets import find_tokens
 from .atomic import sha256
@@ -44,7 +45,7 @@ NAMES = {
     "VIRTUAL_ENV",
 }
 LOCKS = ("uv.lock", "env-freeze.txt")
-CONTAINERS = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+CONTAINERS = (env.IMAGE, "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 COMPARED = ("python", "lock_sha256", "container", "modules")  # and the packages
 
 
@@ -71,6 +72,7 @@ def read_environment(
         "lock_sha256": sha256(locks[0]) if locks else None,
         "n_packages": len(packages),
         "container": containers[0] if containers else None,
+        "container_sha256": os.environ.get(env.IMAGE_SHA256),
         "modules": [name for name in modules if name],
         "variables": recorded_variables(root, env_vars),
         "env_vars": list(env_vars),
@@ -119,4 +121,6 @@ def environment_differences(
 def comparable_environment(environment: Environment, packages: list[str]) -> dict[str, object]:
     """What of an environment counts when it is compared; an older record may lack keys."""
     compared = {key: environment.get(key) for key in COMPARED}
+    # The same image may lie in another place.
+    compared["container"] = environment.get("container_sha256") or environment.get("container")
     return compared | {"package": versions_by_name(packages)}

@@ -25,15 +25,16 @@ from .table import (
     choose_rows,
     format_cell,
     group_rows,
+    names_with_code,
     warn_of_other_differences,
-    without_repetitions,
 )
 from .table_formats import Cell, format_latex, format_markdown
 
 ENDINGS = (".csv", ".tex", ".md")
 DESCRIPTION = (
     "Writes mean ± sample standard deviation over seeds, the best of each metric in bold. Runs that "
-    "differ in nothing but their seed are one line. Comments, or a column, name the runs of each."
+    "differ in nothing but their seed are one line, if their trial had the same code. Comments, or "
+    "a column, name the runs of each."
 )
 
 
@@ -52,13 +53,14 @@ def export_command(project: Project, args: list[str]) -> None:
         print(f"none of {len(all_rows)} runs, so {options.output} was not written")
         return
     metrics = choose_metrics(rows, options.metric)
-    rows = without_repetitions(rows)
     names = options.by.split(",") if options.by else names_of_groups(rows)
     require_keys(rows, [name for name in names if name != "trial"])
-    groups = group_rows(rows, names)
-    warn_of_other_differences(groups, names)
+    groups = group_rows(project.root, rows, names)
+    names = names_with_code(groups, names)
+    warn_of_other_differences(project.root, groups, names)
     write_file(options.output, format_file(options.output.suffix, groups, names, metrics))
-    print(f"{options.output}: {len(groups)} lines, {len(rows)} runs")
+    n_runs = sum(len(group.rows) for group in groups)
+    print(f"{options.output}: {len(groups)} lines, {n_runs} runs")
 
 
 def export_parser() -> argparse.ArgumentParser:

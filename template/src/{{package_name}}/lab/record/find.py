@@ -12,6 +12,7 @@ from ..errors import LabError, nearest
 from ..machine.terminal import printable
 from .atomic import read_json
 from .filters import is_of_trial
+from .find_job import runs_of_job
 from .index import RUN_ID, read_rows, run_directories
 from .order import newest_mark, order_of
 from .outcome import COUNT_FIRST
@@ -19,7 +20,9 @@ from .ranking import rank_by_metric, require_metric
 from .run import Run
 
 BEST = "@best:"
-RUN_HELP = "an id or its beginning, a tag, @last, @best:val/loss or @best:val/loss:TRIAL"
+RUN_HELP = (
+    "an id or its beginning, a tag, a job's id, @last, @best:val/loss or @best:val/loss:TRIAL"
+)
 N_LATEST = 20  # runs among which @last is looked for first
 
 
@@ -29,7 +32,7 @@ def find_run(roots: Sequence[Path], word: str) -> Run:
     Args:
         roots: directories that hold runs, from `run_roots`.
         word: a directory, @last, @best:<metric>, @best:<metric>:<trial>, an id or its beginning,
-            or a tag.
+            a tag, or the id of a job.
 
     Raises:
         LabError: none or several; the message names the nearest.
@@ -47,7 +50,7 @@ def find_run(roots: Sequence[Path], word: str) -> Run:
     if word.startswith(BEST):
         metric, _, trial = word.removeprefix(BEST).partition(":")
         return Run.open(best_directory(roots, metric, trial or "*"))
-    run_ids = matching_ids(roots, list(directories), word)
+    run_ids = matching_ids(roots, list(directories.values()), word)
     if not run_ids:
         raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
     if len(run_ids) > 1:
@@ -105,13 +108,27 @@ def best_directory(roots: Sequence[Path], metric: str, trial: str) -> Path:
     return Path(best["run_dir"])
 
 
-def matching_ids(roots: Sequence[Path], run_ids: list[str], word: str) -> list[str]:
-    """The names of the directories that `word` is or begins.
+def find_runs(roots: Sequence[Path], word: str) -> list[Run]:
+    """The run that `word` means; all runs of a job array for its number.
+
+    Raises:
+        LabError: none, or several that are not one array.
+    """
+    directories = [Path(directory) for directory in run_directories(*roots)]
+    of_job = runs_of_job(directories, word)
+    return [Run.open(directory) for directory in of_job] or [find_run(roots, word)]
+
+
+def matching_ids(roots: Sequence[Path], directories: list[Path], word: str) -> list[str]:
+    """The names of the directories that `word` is, or that its job has, or that it begins.
 
     If there is none, those of the runs with the tag `word`, or whose directory was renamed from it.
     """
+    run_ids = [directory.name for directory in directories]
     if word in run_ids:
         return [word]
+    if of_job := runs_of_job(directories, word):
+        return [directory.name for directory in of_job]
     matches = [run_id for run_id in run_ids if run_id.startswith(word)]
     if matches:
         return matches

@@ -21,6 +21,8 @@ FACTS = (
     "seed",
     "init_from",
     "commit",
+    "package_tree",
+    "trial_tree",
     "device",
     "n_attempts",
     "seconds",

@@ -33,11 +33,13 @@ OPTIONAL = (
     "init_from",
     "seed",
     "commit",
+    "package_tree",
     "trial_tree",
     "exception",
     "attempt_status",
     "device",
     "n_attempts",
+    "waited",
     "started_unix_s",
     "attempt_unix_s",
     "ended_unix_s",
@@ -59,6 +61,7 @@ TYPES: dict[str, Any] = {  # of the values that lists sort, add or format
     "gpu_seconds": int | float | None,
     "energy_j": int | float | None,
     "n_attempts": int | None,
+    "waited": dict | None,
     "attempt_unix_s": int | float | None,
     "ended_unix_s": int | float | None,
     "changes": list,
@@ -173,6 +176,7 @@ def build_row(folder: Path, summary: Summary) -> Row:
     row["renamed_from"] = summary["run_id"] if is_renamed else None
     code = summary.get("code") or {}
     row["commit"] = code.get("commit")
+    row["package_tree"] = code.get("package_tree")
     row["trial_tree"] = code.get("trial_tree")
     row["run_id"] = folder.name
     row["run_dir"] = str(folder)

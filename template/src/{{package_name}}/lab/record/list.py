@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 
-from ..machine.terminal import printable
+from ..machine.terminal import printable, shows_colours
 from ..project import Project
 from .columns import (
     FACTS,
@@ -203,7 +203,7 @@ def padded_statuses(rows: list[Row], marks: dict[str, str], width: int) -> list[
         if marks:
             text = f"{text} {marks.get(row['run_dir'], '')}".ljust(width)
         texts.append(text)
-    if not sys.stdout.isatty():
+    if not shows_colours(sys.stdout):
         return texts
     colours = [COLOURS[row["status"]] for row in rows]
     return [f"\033[{colour}m{text}\033[0m" for colour, text in zip(colours, texts, strict=True)]

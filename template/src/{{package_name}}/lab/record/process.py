@@ -5,7 +5,10 @@ import getpass
 import os
 import platform
 from pathlib import Path
+from signal import Signals
+from typing import Any
 
+from .. import env
 from .schema import ProcessFacts
 
 
@@ -26,6 +29,13 @@ def process_facts() -> ProcessFacts:
         "pid_space": pid_space(),
         "pid_started": pid_started(os.getpid()),
     }
+
+
+def job_facts() -> dict[str, Any]:
+    """The job that this process runs in, and when it began; nothing outside of a job."""
+    if env.JOB not in os.environ or env.JOB_STARTED not in os.environ:
+        return {}
+    return {"job": {"id": os.environ[env.JOB], "started_unix_s": int(os.environ[env.JOB_STARTED])}}
 
 
 def pid_space() -> str:
@@ -52,3 +62,11 @@ def pid_started(pid: int) -> str | None:
     if state == "Z":  # ended, and waiting for its parent to ask how
         return None
     return fields[19]
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM for 15; the number for signals without a name."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -25,12 +25,12 @@ from typing import Any
 
 from .schema import Row
 
-FORMAT = 3  # of the rows in the cache; an older cache is thrown away
+FORMAT = 4  # of the rows in the cache; an older cache is thrown away
 HEADER = f"lab rows {FORMAT}, Python {sys.version_info.major}.{sys.version_info.minor}\n".encode()
 CHECKSUM_BYTES = 4
 NOT_STORED = ("queued", "running")  # these rows change while summary.json does not
 
-Entries = dict[str, tuple[str, Row]]  # stamp of summary.json and row, by directory
+Entries = dict[str, tuple[str | None, Row]]  # stamp of summary.json and row, by directory
 
 
 def read_through_cache(
@@ -41,19 +41,22 @@ def read_through_cache(
     It comes from the cache where its run has not changed, else from `read_row`.
     """
     stored = load_entries(runs)
-    rows = []
-    entries = {}
+    entries: Entries = {}
     for directory in directories:
         stamp = file_stamp(f"{directory}/summary.json")
         entry = stored.get(directory)
         if entry is None or entry[0] != stamp:
             entry = (stamp, read_row(directory))
-        rows.append(entry[1])
-        if stamp and entry[1]["status"] not in NOT_STORED:
-            entries[directory] = entry
-    if entries != stored:
-        store_entries(runs, entries)
-    return rows
+        entries[directory] = entry
+    lasting = [
+        directory
+        for directory, (stamp, row) in entries.items()
+        if stamp and row["status"] not in NOT_STORED
+    ]
+    if {directory: entries[directory] for directory in lasting} != stored:
+        entries = shared(entries)  # which also makes the rest of a first listing fast
+        store_entries(runs, {directory: entries[directory] for directory in lasting})
+    return [row for _, row in entries.values()]
 
 
 def load_entries(runs: Path) -> Entries:
@@ -68,12 +71,15 @@ def load_entries(runs: Path) -> Entries:
     return marshal.loads(body)
 
 
+def shared(entries: Entries) -> Entries:
+    """Copies of the entries in which equal parts are one object."""
+    sharing = Sharing()
+    return {sharing.text(path): (stamp, sharing.row(row)) for path, (stamp, row) in entries.items()}
+
+
 def store_entries(runs: Path, entries: Entries) -> None:
     """Writes the cache again; a listing at the same time reads the old one or the new one."""
-    sharing = Sharing()
-    body = marshal.dumps(
-        {sharing.text(path): (stamp, sharing.row(row)) for path, (stamp, row) in entries.items()}
-    )
+    body = marshal.dumps(entries)
     with suppress(OSError):  # the next listing tries again
         path = cache_file(runs)
         temporary = path.with_suffix(f".{os.getpid()}")

@@ -91,6 +91,13 @@ class ProcessFacts(TypedDict, total=False):
     pid_started: str | None  # clock ticks since boot, which differ when a pid is used again
 
 
+class ImageFacts(TypedDict):
+    """The one file that a job takes its packages from."""
+
+    file: str
+    sha256: str
+
+
 class Environment(TypedDict):
     """`env` in run.json; the installed packages lie in env.txt."""
 
@@ -101,7 +108,8 @@ class Environment(TypedDict):
     lock: str | None  # name of the lock file
     lock_sha256: str | None
     n_packages: int
-    container: str | None
+    container: str | None  # file of the image, or of the packed environment
+    container_sha256: str | None
     modules: list[str]
     variables: dict[str, str]
     env_vars: list[str]  # patterns of further names that are recorded: record.env_vars
@@ -141,7 +149,7 @@ class RunRecord(TypedDict, total=False):
     init_from: InitialWeights  # of a run that starts from other weights
     env: Environment
     files: dict[str, str]  # sha256 by file name
-    job: dict[str, Any]  # site, scheduler, id
+    job: dict[str, Any]  # site, scheduler, id, queue, submitted_unix_s
     scrubbed: list[Scrub]  # when a leaked value was taken out of this record
     sha256: str  # of all other entries; so in every JSON file of the record, see seal.py
 
@@ -151,6 +159,7 @@ class StartRecord(ProcessFacts, total=False):
 
     attempt: int
     started_unix_s: float
+    job: dict[str, Any]  # id, started_unix_s; of an attempt that a job made
     imported_from: str
     variables: dict[str, str]
     variables_read: list[str]  # names that own code read and whose values are not recorded
@@ -219,6 +228,7 @@ class Summary(TypedDict, total=False):
     gpu_seconds: float | None
     energy_j: float | None
     n_attempts: int
+    waited: dict[str, Any] | None  # site, queue, seconds until its job first began
     init_from: dict[str, Any] | None  # weights it started from: source, run, checkpoint, sha256
     changes: list[str]  # what attempts had different, a line each; see changes.py
     settings: dict[str, Any]  # of the run, or of the last attempt that had others
@@ -232,6 +242,7 @@ class Row(Summary, total=False):
 
     run_dir: str
     commit: str | None  # of the snapshot
+    package_tree: str | None  # git's hash of src/<package>
     trial_tree: str | None  # git's hash of the trial's directory
     renamed_from: str | None  # the recorded id, when the directory has another name
     is_copied: NotRequired[bool]  # another directory in the list has the same recorded id

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import timedelta
-from signal import Signals
 from typing import Any
 
 from ..machine.terminal import printable
@@ -22,13 +21,14 @@ from .index import read_row
 from .json_lines import read_lines
 from .metrics_file import read_metrics
 from .outcome import COUNT_FIRST, deciding_attempt, final_weights
+from .process import signal_name
 from .recorded_weights import format_weights, recorded_weights
 from .roots import run_roots
 from .run import Run
 from .schema import Row
 from .scrub_note import format_scrubs
 from .snapshot import format_code
-from .status import JobStateOf
+from .status import JobStateOf, JobWordsOf
 
 # Keys of a row that --json adds to the record.
 OF_ROW = (
@@ -45,7 +45,12 @@ OF_ROW = (
 MAX_CHANGES = 5  # lines about the environment of an attempt
 
 
-def show_command(project: Project, args: list[str], job_state_of: JobStateOf | None = None) -> None:
+def show_command(
+    project: Project,
+    args: list[str],
+    job_state_of: JobStateOf | None = None,
+    job_words_of: JobWordsOf | None = None,
+) -> None:
     parser = run_parser("show", "What ran, on what, how it went, where it is.")
     parser.add_argument(
         "--json", action="store_true", help="the whole record with status, run_dir and metrics"
@@ -56,7 +61,8 @@ def show_command(project: Project, args: list[str], job_state_of: JobStateOf | N
     if options.json:
         print(json.dumps(as_dict(run, row), indent=1))
     else:
-        print(format_run(run, row, identity_problems(run, run_roots(project))))
+        job = job_words_of(run.dir, run.record) if job_words_of else None
+        print(format_run(run, row, identity_problems(run, run_roots(project)), job))
 
 
 def as_dict(run: Run, row: Row) -> dict[str, Any]:
@@ -65,12 +71,17 @@ def as_dict(run: Run, row: Row) -> dict[str, Any]:
     return run.record | {key: row[key] for key in OF_ROW} | {"attempts": attempts}
 
 
-def format_run(run: Run, row: Row, warnings: list[str]) -> str:
-    """The page of a run: warnings, a line for each fact, then what to type next."""
+def format_run(run: Run, row: Row, warnings: list[str], job: str | None = None) -> str:
+    """The page of a run: warnings, a line for each fact, then what to type next.
+
+    Args:
+        job: what is known of its job, in words.
+    """
     attempts = read_attempts(run.dir)
     facts = [
         *(("warning", warning) for warning in warnings),
         *record_facts(run, row),
+        ("job", job),
         *attempt_facts(attempts),
         *change_facts(run, row, attempts),
         ("numbers", format_deciding(run, attempts, row)),
@@ -103,6 +114,7 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
         ("over files", format_inputs(run)),
         ("settings", " ".join(record["command"].get("overrides", []))),
         ("by", f"{record['who']} on {record['host']}, {record['created']}"),
+        ("waited", format_waited(row["waited"])),
         ("code", format_code(record["code"])),
         ("command", " ".join(record["command"].get("argv", []))),
         (
@@ -110,6 +122,14 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
             f"Python {environment.get('python')}, torch {environment.get('torch')}, {packages}",
         ),
     ]
+
+
+def format_waited(waited: dict[str, Any] | None) -> str | None:
+    """How long the job of a run waited, and in which queue."""
+    if not waited:
+        return None
+    queue = waited["queue"] or "the default queue"
+    return f"{format_seconds(waited['seconds'])} in {queue} of {waited['site']}"
 
 
 def format_inputs(run: Run) -> str | None:
@@ -158,14 +178,6 @@ def format_attempt(attempt: AttemptFiles) -> str:
     if "seconds" in attempt.end:
         text += f", {format_seconds(attempt.end['seconds'])}"
     return text
-
-
-def signal_name(number: int) -> str:
-    """SIGTERM for 15; the number for signals without a name."""
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def format_deciding(run: Run, attempts: list[AttemptFiles], row: Row) -> str | None:

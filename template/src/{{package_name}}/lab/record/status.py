@@ -23,6 +23,8 @@ SILENT_S = 600  # without a heartbeat for so long, a process on another machine 
 # Asks the scheduler for the state of a run's job: "queued", "running", "unknown" (to this machine
 # or person), or None when it is over.
 JobStateOf = Callable[[RunRecord], str | None]
+# What is known of the job of a run, in words: why it waits, or how it ended; None without a job.
+JobWordsOf = Callable[[Path, RunRecord], str | None]
 
 
 def status_of(

@@ -25,7 +25,7 @@ OF_RECORD = (
     "config_sha256",
 )
 OF_WEIGHTS = ("source", "run", "checkpoint", "sha256")
-OF_CODE = ("commit", "tree", "branch", "dirty", "trial_tree")
+OF_CODE = ("commit", "tree", "branch", "dirty", "package_tree", "trial_tree")
 
 
 def summarise(record: RunRecord, run_dir: Path) -> Summary:
@@ -57,10 +57,25 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
         "gpu_seconds": total_of(attempts, "gpu_seconds"),
         "energy_j": total_of(attempts, "energy_j"),
         "n_attempts": len(attempts),
+        "waited": waited_in_queue(record, attempts),
         "init_from": origin_of_weights(record, attempts),
         "changes": list_changes(record, attempts),
         "settings": recorded_settings(record, run_dir, attempts),
     }
+
+
+def waited_in_queue(record: RunRecord, attempts: list[AttemptFiles]) -> dict[str, Any] | None:
+    """How long the job of a run waited until it first began, and where.
+
+    None when it has not begun, or an older lab sent it. The clocks of two machines are compared, so
+    it is never less than 0.
+    """
+    job = record.get("job") or {}
+    began = attempts[0].start.get("job", {}) if attempts else {}
+    if "submitted_unix_s" not in job or "started_unix_s" not in began:
+        return None
+    seconds = max(0.0, began["started_unix_s"] - job["submitted_unix_s"])
+    return {"site": job["site"], "queue": job.get("queue") or "", "seconds": round(seconds)}
 
 
 def origin_of_weights(record: RunRecord, attempts: list[AttemptFiles]) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ import math
 import statistics
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..errors import LabError
 from ..machine.terminal import printable
@@ -26,17 +27,23 @@ from .settings import (
     value_of,
 )
 from .table_formats import format_latex, format_markdown, format_text
+from .trial_code import codes_of_rows, differ_around_trials
 
+CODE = "trial code"  # the column that tells apart the codes of a trial; no setting has this name
 DESCRIPTION = (
     "Mean ± sample standard deviation over the runs that differ in their seed only, for each value "
     "of the settings in --by. A default counts: typed or not, it is the same group. The last value "
-    "of each finished run is taken; of two runs with the same settings and seed, the newer one."
+    "of each finished run is taken; of two runs with the same settings, seed and code of the "
+    "trial, the newer one. Where the code of a trial changed, each code has lines of its own."
 )
 
 
 @dataclass(frozen=True)
 class Group:
-    """The runs, newest first, that share the values of the settings in --by."""
+    """The runs, newest first, that share the values of the settings in --by.
+
+    Where trials ran with several codes, they share that too, and its name is the last value.
+    """
 
     values: tuple
     rows: list[Row]
@@ -57,8 +64,9 @@ def table_command(project: Project, args: list[str]) -> None:
         print(f"none of {len(all_rows)} runs")
         return
     metrics = choose_metrics(rows, options.metric)
-    groups = group_rows(without_repetitions(rows), names)
-    warn_of_other_differences(groups, names)
+    groups = group_rows(project.root, rows, names)
+    names = names_with_code(groups, names)
+    warn_of_other_differences(project.root, groups, names)
     header = [*names, *metrics, "n"]
     lines = [
         [
@@ -144,16 +152,37 @@ def default_metrics(rows: list[Row]) -> list[str]:
     raise LabError("these runs have no metric yet. Runs: lab runs list")
 
 
-def without_repetitions(rows: list[Row]) -> list[Row]:
-    """Of runs with the same settings and seed the newest; says how many are left out."""
+def group_rows(root: Path, rows: list[Row], names: list[str]) -> list[Group]:
+    """The groups, sorted by their settings; of several codes the newest first.
+
+    Args:
+        root: of the project.
+        rows: newest first.
+        names: of the settings in --by.
+    """
+    codes = codes_of_rows(root, rows)
+    groups: dict[str, Group] = {}
+    for row in without_repetitions(rows, codes):
+        values = tuple(group_value(row, name) for name in names)
+        if codes:
+            values += (codes.get(row["run_dir"], ""),)
+        groups.setdefault(repr(values), Group(values, [])).rows.append(row)
+
+    def settings_of(group: Group) -> tuple:
+        return tuple(sortable(value) for value in group.values[: len(names)])
+
+    return sorted(groups.values(), key=settings_of)
+
+
+def without_repetitions(rows: list[Row], codes: dict[str, str]) -> list[Row]:
+    """Of runs with the same settings, seed and code the newest; says how many are left out."""
     several = [row["settings"] for row in rows]
     identities = {id(each): result_identity(each) for each in distinct_objects(several)}
-    newest: dict[str, Row] = {}
+    newest: dict[tuple, Row] = {}
     for row in rows:
-        # A record without settings repeats none
-        identity = row["run_dir"]
-        if row["settings"]:
-            identity = f"{row['trial']} {identities[id(row['settings'])]}"
+        identity = (row["trial"], identities[id(row["settings"])], codes.get(row["run_dir"]))
+        if not row["settings"]:  # such a record repeats none
+            identity = (row["run_dir"],)
         newest.setdefault(identity, row)
     n_left_out = len(rows) - len(newest)
     if n_left_out:
@@ -161,13 +190,13 @@ def without_repetitions(rows: list[Row]) -> list[Row]:
     return list(newest.values())
 
 
-def group_rows(rows: list[Row], names: list[str]) -> list[Group]:
-    """The groups, sorted by their values."""
-    groups: dict[tuple, Group] = {}
-    for row in rows:
-        values = tuple(group_value(row, name) for name in names)
-        groups.setdefault(repr(values), Group(values, [])).rows.append(row)
-    return sorted(groups.values(), key=lambda group: tuple(map(sortable, group.values)))
+def names_with_code(groups: list[Group], names: list[str]) -> list[str]:
+    """What the values of the groups are called; says it when trials ran with several codes."""
+    has_codes = any(len(group.values) > len(names) for group in groups)
+    if not has_codes:
+        return names
+    note(f"the code of a trial changed between these runs: see the column {CODE!r}")
+    return [*names, CODE]
 
 
 def group_value(row: Row, name: str) -> object:
@@ -175,8 +204,8 @@ def group_value(row: Row, name: str) -> object:
     return row["trial"] if name == "trial" else value_of(row["settings"], name)
 
 
-def warn_of_other_differences(groups: list[Group], names: list[str]) -> None:
-    """Says which settings besides the seed differ within a group: their runs are no repetitions."""
+def warn_of_other_differences(root: Path, groups: list[Group], names: list[str]) -> None:
+    """Says in what besides the seed the runs of a group differ: they are no repetitions."""
     others: dict[str, None] = {}
     for group in groups:
         for key in differing_settings([row["settings"] for row in group.rows]):
@@ -185,6 +214,8 @@ def warn_of_other_differences(groups: list[Group], names: list[str]) -> None:
     if others:
         listed = ", ".join(others)
         note(f"runs in one line also differ in {listed}; name it in --by, or filter")
+    if differ_around_trials(root, [group.rows for group in groups]):
+        note("runs in one line also differ in the code outside of their trial; see: lab runs diff")
 
 
 def note(text: str) -> None:

@@ -17,6 +17,7 @@ from ..record.index import read_rows
 from ..record.ranking import lower_is_better
 from ..record.schema import Row
 from ..record.status import JobStateOf
+from ..record.trial_code import codes_of_rows
 from .curves import MOST_POINTS, Curve, CurveReader, thin
 from .packing import pack_curves
 from .pictures import Picture, find_pictures
@@ -94,7 +95,7 @@ def gather_report(
         "settings": settings.columns,
         "common_settings": settings.common,
         "interesting": list(settings_of_interest(rows)),
-        "seed_groups": same_but_seed(rows, projects, settings),
+        "seed_groups": same_but_seed(rows, projects, settings, codes_of_rows(project.root, rows)),
         "trials": [asdict(trial) for trial in gather_trials(project, sources[0].name)],
         "clocks": [vars(run.clock) for run in read],
         "curves": [

@@ -57,16 +57,22 @@ def shown_value(key: str, value: Any) -> Any:
     return format_setting(key, value)
 
 
-def same_but_seed(rows: list[Row], projects: list[str], settings: SettingsColumns) -> list[int]:
+def same_but_seed(
+    rows: list[Row], projects: list[str], settings: SettingsColumns, codes: dict[str, str]
+) -> list[int]:
     """A number for each run; runs that differ in nothing but their seed have the same.
 
     A run without settings is alone.
+
+    Args:
+        codes: of the trials that ran with several, see `codes_of_rows`.
     """
     columns = [column["of_run"] for key, column in settings.columns.items() if changes_result(key)]
     numbers: dict[tuple, int] = {}
     groups = []
     for place, row in enumerate(rows):
-        identity = (projects[place], row["trial"], *(column[place] for column in columns))
+        code = codes.get(row["run_dir"])
+        identity = (projects[place], row["trial"], code, *(column[place] for column in columns))
         if not row["settings"]:
             identity = (row["run_dir"],)
         groups.append(numbers.setdefault(identity, len(numbers)))

@@ -5,11 +5,14 @@ import os
 import shutil
 import sys
 
+from ..machine.caches import cache_variables
 from ..update.origin import update_problem
 from .add import added, typed_requirements
-from .environment import environment_path, make_environment
+from .centre import packages_of_centre
+from .environment import lead_shell, make_environment
 from .kernel import register_kernel
 from .packages import install
+from .places import caches_path, environment_path
 from .process import ROOT, say, stop
 from .repository import make_repository, require_no_conflicts
 from .torch_build import chosen_build
@@ -17,6 +20,8 @@ from .torch_build import chosen_build
 
 def main(words):
     uv = shutil.which("uv")
+    caches = caches_path()
+    os.environ.update(cache_variables(caches))
     require_python(uv, words)
     # That of the user, or of the Makefile: the packages in it are not those of the environment.
     os.environ.pop("PYTHONPATH", None)
@@ -24,12 +29,18 @@ def main(words):
     requirements = typed_requirements() if words == ["add"] else []
     environment = environment_path()
     build = chosen_build(environment)
-    make_environment(environment, uv)
+    centre = packages_of_centre()
+    if centre is not None:
+        uv = None  # it does not see the packages below an environment, and installs them again
+    make_environment(environment, uv, on_centre=centre is not None)
+    lead_shell(environment, caches)
     if requirements:
         with added(requirements):
-            install(environment, uv, build)
+            install(environment, uv, build, centre)
         return
-    install(environment, uv, build)
+    install(environment, uv, build, centre)
+    if words == ["packages"]:  # `lab submit on=HOST` has no repository there
+        return
     if words == ["kernel"]:
         register_kernel(environment, uv)
         return

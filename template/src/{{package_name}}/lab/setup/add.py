@@ -28,7 +28,7 @@ def typed_requirements():
 @contextmanager
 def added(requirements):
     """Writes requirements into `dependencies` for the block; takes them out again if it fails."""
-    files = [PYPROJECT, ROOT / "uv.lock"]
+    files = [PYPROJECT, ROOT / "uv.lock", ROOT / "requirements.lock"]
     contents = {path: path.read_bytes() for path in files if path.exists()}
     new = write_requirements(requirements)
     try:

@@ -1,5 +1,5 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""Where the environment lies, and making it: again when it was copied or moved."""
+"""Making the environment: again when it was copied or moved, or when another Python is its base."""
 
 import os
 import re
@@ -9,46 +9,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .process import PACKAGE, ROOT, say, stop
+from ..machine.caches import cache_variables
+from .centre import made_on_this_python
+from .process import ROOT, say, stop
+
+OWNER = "lab-project.txt"  # in the environment: the project that it belongs to
+CACHES = "lab-caches.sh"  # in the environment: variables of the caches, for the shell of `activate`
 
 
-def environment_path():
-    """`paths.environment` of conf/config.yaml, else of the site's profile, else .venv."""
-    config = (PACKAGE / "conf" / "config.yaml").read_text(encoding="utf-8")
-    for text in (config, site_profile(config)):
-        # lab.project reads YAML with a package that is not installed yet
-        entry = re.search(r"^[ \t]+environment:[ \t]*['\"]?([^\s'\"#]+)", text, re.MULTILINE)
-        if entry and entry[1] not in ("null", "~"):
-            path = os.path.expandvars(entry[1].replace("${package}", PACKAGE.name))
-            if "$" not in path:
-                return ROOT / os.path.expanduser(path)
-            say(
-                f"paths.environment is {entry[1]}, but that variable is not set here. "
-                "Using .venv instead"
-            )
-    return ROOT / ".venv"
+def make_environment(environment, uv, on_centre):
+    """Makes an environment at `environment`, and `.venv` as a link to it when it lies elsewhere.
 
-
-def site_profile(config):
-    """The text of the site's profile that `config` names in its defaults, or ""."""
-    entry = r"^[ \t]*-[ \t]*(?:override[ \t]+)?/?site:[ \t]*([\w-]+)"
-    site = re.search(entry, config, re.MULTILINE)
-    if not site:
-        return ""
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
-    shared = os.environ.get("LAB_SITE_PATH", "").split(os.pathsep)
-    folders = [PACKAGE / "conf" / "site", config_home / "lab" / "site"]
-    folders += [Path(os.path.expanduser(folder)) for folder in shared if folder]
-    folders += [PACKAGE / "lab" / "conf" / "site"]
-    for folder in folders:
-        path = folder / f"{site[1]}.yaml"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    return ""
-
-
-def make_environment(environment, uv):
-    """Makes an environment at `environment`, and `.venv` as a link to it when it lies elsewhere."""
+    Args:
+        on_centre: whether it shall see the packages of the Python that runs this.
+    """
     link = ROOT / ".venv"
     elsewhere = environment != link
     if link.is_symlink() and Path(os.readlink(str(link))) != environment:
@@ -58,14 +32,45 @@ def make_environment(environment, uv):
             f"paths.environment is {environment}, but .venv is a directory of its own. "
             f"Move it away: mv .venv ../{ROOT.name}-venv"
         )
+    if elsewhere:
+        require_own(environment)
     place = former_place(environment)
     if place:
         say(f"the environment was made for {place}, so its commands do not work here")
-    if place or not (environment / "bin" / "python").exists():
+    is_there = (environment / "bin" / "python").exists()
+    has_base = not on_centre or (is_there and made_on_this_python(environment))
+    if place or not is_there or not has_base:
         require_new_or_environment(environment)
-        create_environment(environment, uv)
+        create_environment(environment, uv, on_centre)
+    (environment / OWNER).write_text(f"{ROOT}\n", encoding="utf-8")
     if elsewhere and not link.exists():
         link.symlink_to(environment, target_is_directory=True)
+
+
+def require_own(environment):
+    """Stops before the environment of another project is taken over: two may have one place."""
+    owner = environment / OWNER
+    if not owner.exists():
+        return
+    project = Path(owner.read_text(encoding="utf-8").strip())
+    if project != ROOT and (project / "pyproject.toml").exists():
+        stop(
+            f"{environment} is the environment of {project}. For one of its own write into "
+            f"src/*/conf/config.yaml:\npaths:\n  environment: {environment}-2"
+        )
+
+
+def lead_shell(environment, caches):
+    """Lets `activate` lead the caches of other tools to `caches` too, such as those of `uv add`."""
+    variables = cache_variables(caches)
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
+    file = environment / CACHES
+    file.write_text("".join(lines), encoding="utf-8")
+    activate = environment / "bin" / "activate"
+    text = activate.read_text(encoding="utf-8")
+    line = f". {shlex.quote(str(file))}\n"
+    if line not in text:
+        activate.write_text(f"{text.rstrip()}\n{line}", encoding="utf-8")
 
 
 def former_place(environment):
@@ -97,12 +102,14 @@ def require_new_or_environment(path):
         )
 
 
-def create_environment(environment, uv):
+def create_environment(environment, uv, on_centre):
     say(f"making the environment {environment}")
     environment.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "venv"]
     if uv:
         command = [uv, "venv", "--quiet", "--python", sys.executable]
+    if on_centre:
+        command.append("--system-site-packages")
     failed = subprocess.call([*command, "--clear", str(environment)], cwd=str(ROOT))
     if failed:
         shutil.rmtree(str(environment), ignore_errors=True)

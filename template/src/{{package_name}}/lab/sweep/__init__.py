@@ -15,6 +15,6 @@ COMMANDS = [
     (
         "sweep worker",
         "one worker of a sweep (started by lab sweep)",
-        "worker:worker_command",
+        "start:worker_command",
     ),
 ]

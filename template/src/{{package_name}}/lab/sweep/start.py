@@ -31,6 +31,18 @@ def sweep_command(project: Project, args: list[str]) -> int:
     return begin_sweep(project, options)
 
 
+def worker_command(project: Project, args: list[str]) -> int:
+    """`lab sweep worker`.
+
+    Raises:
+        LabError: it was typed by hand, or a package is missing.
+    """
+    require_optuna()
+    from .worker import run_worker
+
+    return run_worker(project, args)
+
+
 def parse_arguments(args: list[str]) -> argparse.Namespace:
     parser = SettingsParser("lab sweep", HELP)
     parser.add_argument("--why", metavar="TEXT", help="what this search is for; kept in its record")

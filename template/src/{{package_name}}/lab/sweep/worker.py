@@ -35,7 +35,7 @@ MAX_FAILURES = 3  # points in a row
 Objective = Callable[[Sweep, Points, Trial], Ended]
 
 
-def worker_command(project: Project, args: list[str]) -> int:
+def run_worker(project: Project, args: list[str]) -> int:
     if env.ATTEMPT in os.environ:  # another rank of a point that trains on several devices
         from ..training.start import join_attempt
 

@@ -8,6 +8,7 @@ A release that lacks one of these names leaves that part out; nothing else depen
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -183,6 +184,9 @@ def collect_marked_lines() -> None:
     Given a profiler, `line_profiler.profile` writes no files by itself when Python ends; it has no
     public way to say so.
     """
+    # On Python 3.12 and newer its other core counts in one thread only: with a second one, such as
+    # that of the data, it fails with "tool 2 is not in use".
+    os.environ.setdefault("LINE_PROFILER_CORE", "legacy")
     from line_profiler import LineProfiler, profile
 
     profile._profile = LineProfiler()

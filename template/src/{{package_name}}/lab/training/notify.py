@@ -16,11 +16,12 @@ from typing import Any
 from omegaconf import DictConfig
 
 from .. import env
-from ..config.resolve import load_dotenv, resolve
+from ..config.resolve import load_variables, resolve
 from ..errors import LabError
 from ..machine.secrets import hide_tokens
 from ..project import PACKAGE, Project
 from ..record.atomic import read_json
+from ..record.attempt_files import read_attempts
 from ..record.columns import format_value
 from ..record.cost_line import cost_line
 from ..record.git import Git
@@ -49,7 +50,7 @@ def check_notify(config: DictConfig, project: Project) -> None:
     Raises:
         LabError: an address, a command or a package is missing, or an address would be recorded.
     """
-    load_dotenv(project)
+    load_variables(project)
     notify = config.get("notify") or {}
     if "mail" in notify:
         mail_address(notify.mail.to, project.root)
@@ -110,9 +111,18 @@ def tell_end(config: DictConfig, run: Run, project: Project) -> None:
         *(f"{name} {format_value(value)}" for name, value in summary["metrics"].items()),
         summary.get("exception"),
         cost_line(run.dir),
-        f"look: lab runs show {run.id}" if status == "finished" else f"resume: lab resume {run.id}",
+        next_step(run, status),
     ]
     send_all(config, message_of(run, status, lines), project)
+
+
+def next_step(run: Run, status: str) -> str:
+    """What to type after the end of a run."""
+    if status == "finished":
+        return f"look: lab runs show {run.id}"
+    if "command" in read_attempts(run.dir)[-1].start:
+        return f"look: lab logs {run.id}"
+    return f"resume: lab resume {run.id}"
 
 
 def notify_idle(config: DictConfig, run: Run, project: Project, minutes: float) -> None:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from ..config.overrides import SettingsParser
 from ..config.recorded import read_recorded, with_changes
-from ..config.resolve import load_dotenv, resolve
+from ..config.resolve import load_variables, resolve
 from ..project import Project
 from ..record.atomic import sha256
 from ..record.find import RUN_HELP, find_run
@@ -55,7 +55,7 @@ def predict_command(project: Project, args: list[str]) -> int:
         words = [str(run.dir) if word == options.run else word for word in args]
         return run_with_frozen_code(run, project, ["predict", *words])
     ran = RanCode(imported_code(project, code))
-    load_dotenv(project)
+    load_variables(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = resolve(with_changes(recorded, options.overrides, MAY_CHANGE, ADVICE))
     target = Path(options.to).absolute() if options.to else None

@@ -30,7 +30,6 @@ from ..machine.stop import PREEMPTION_SIGNALS, STOP
 from ..project import PACKAGE
 from ..record.recording import Recording
 from ..record.run import Run
-from .compile_caches import set_compile_caches
 from .program_log import ProgramLog
 
 
@@ -42,7 +41,6 @@ def run_program(config: DictConfig, run: Run, recording: Recording) -> None:
         Stopped: the scheduler asked, and the program has logged a row since.
         Exception: what the program raised.
     """
-    set_compile_caches(config.paths.scratch)
     with ExitStack() as stack:
         if config.profile:
             mark_lines(config)

@@ -24,33 +24,42 @@ RandomState = TypedDict(
         "numpy": tuple[
             Any, ...
         ],  # of numpy.random.get_state(); from a checkpoint with a tensor in it
-        "torch.cuda": list[torch.Tensor],  # one for each GPU that the process sees; only with CUDA
+        "torch.cuda": list[torch.Tensor],  # of the GPU of this process; only with CUDA
     },
     total=False,
 )
 
 
 def read_random_state(cuda: bool) -> RandomState:
-    """The state of this process; `cuda`: also that of its GPUs."""
+    """The state of this process; `cuda`: also that of its GPU."""
     state: RandomState = {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),
         "numpy": np.random.get_state(),  # noqa: NPY002
     }
     if cuda:
-        state["torch.cuda"] = torch.cuda.get_rng_state_all()
+        state["torch.cuda"] = [torch.cuda.get_rng_state()]
     return state
 
 
 def set_random_state(state: RandomState) -> None:
     """Sets what `read_random_state` gave, also after it was in a checkpoint."""
     torch.set_rng_state(state["torch"])
-    if "torch.cuda" in state:
-        torch.cuda.set_rng_state_all(state["torch.cuda"])
+    if "torch.cuda" in state and torch.cuda.is_initialized():
+        set_gpu_state(state["torch.cuda"])
     numpy_state = tuple(as_array(item) for item in state["numpy"])
     np.random.set_state(numpy_state)  # noqa: NPY002
     version, words, next_gauss = state["python"]
     random.setstate((version, tuple(words), next_gauss))
+
+
+def set_gpu_state(states: list[torch.Tensor]) -> None:
+    """Sets the generator of this process's GPU, whose number may be another one than before.
+
+    Checkpoints of earlier releases hold a state for each GPU that the process saw.
+    """
+    index = torch.cuda.current_device()
+    torch.cuda.set_rng_state(states[index] if index < len(states) else states[0])
 
 
 def seed_generators(entropy: tuple[int, ...]) -> None:

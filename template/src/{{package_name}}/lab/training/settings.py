@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +24,13 @@ from ..errors import LabError
 from ..machine.cpu import cores, unused_cores
 from ..machine.gpu import cuda_of_driver, nvidia_driver
 from ..machine.ranks import discover
-from .compile_caches import set_compile_caches
+from ..machine.torch_build import replaced_build
 from .profilers import enable_line_marks, require_profiler
 
 # Slurm sets one of these in a job that has GPUs.
 GPUS_OF_JOB = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 CUDA = ("gpu", "cuda")  # values of trainer.accelerator
+BUILDS = {12: "cu126"}  # of torch, for drivers that run an older CUDA than the build of the index
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,20 @@ def resolve_settings(config: DictConfig, first_attempt: Mapping[str, Any]) -> Se
         LabError: torch sees no GPU although one was asked for, two settings contradict each other,
             or the package of the profiler is missing.
     """
+    warn_of_another_torch()
     refuse_contradictions(config)
     config = resolve_auto(config, first_attempt)
     config = scale_to_processes(config)
     config = without_refused_fused(config)
     require_profiler(config)
     return Settings(config, chosen_settings(config))
+
+
+def warn_of_another_torch() -> None:
+    """The first process says it when torch is not of the build that was chosen."""
+    warning = replaced_build()
+    if warning and discover().rank == 0:
+        print(f"lab: {warning}", file=sys.stderr, flush=True)
 
 
 def refuse_contradictions(config: DictConfig) -> None:
@@ -212,7 +222,7 @@ def chosen_settings(config: DictConfig) -> ChosenSettings:
 
 
 def apply_settings(config: DictConfig) -> None:
-    """Sets up this process: seed, threads, precision of products, kernels, caches.
+    """Sets up this process: seed, threads, precision of products, kernels.
 
     To be called before parts are built.
 
@@ -226,7 +236,6 @@ def apply_settings(config: DictConfig) -> None:
     torch.set_num_threads(int(config.trainer.threads))
     torch.set_float32_matmul_precision(config.trainer.matmul_precision)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    set_compile_caches(config.paths.scratch)
     enable_line_marks(config)
 
 
@@ -252,9 +261,11 @@ def no_gpu_message(reason: str) -> str:
         newest = cuda_of_driver()
         if newest and newest[0] < int(torch.version.cuda.partition(".")[0]):
             remedy = (
-                f"The driver is too old for this torch: it runs CUDA {newest[0]}.{newest[1]} "
-                "at most. Ask for a newer driver, or install a torch build for that version."
+                f"The driver is too old for this torch: it runs CUDA {newest[0]}.{newest[1]} at most.\n"
+                "Ask for a newer driver"
             )
+            if newest[0] in BUILDS:
+                remedy += f", or install a build for it: TORCH={BUILDS[newest[0]]} make setup"
     return (
         f"{reason}, but torch sees no GPU.\n"
         f"  driver: {driver}\n"

@@ -15,7 +15,7 @@ from ..config.compose import compose
 from ..config.overrides import SettingsParser
 from ..config.program import is_program
 from ..config.recorded import compose_from_record, read_recorded, with_changes
-from ..config.resolve import load_dotenv, resolve
+from ..config.resolve import load_variables, resolve
 from ..project import PACKAGE, Project
 from ..record.atomic import write_file
 from ..record.attempt_files import read_attempt, read_attempts
@@ -131,7 +131,7 @@ def train_attempt(
         Failed: the training failed; the record says why.
         Stopped: a signal ended it, after a checkpoint.
     """
-    load_dotenv(project)
+    load_variables(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
     print(f"run {run.id}  in {os.path.relpath(run.dir)}", flush=True)
@@ -161,7 +161,7 @@ def join_attempt() -> int:
     project = Project.find()
     run = Run.open(Path(os.environ[env.RUN_DIR]))
     attempt = int(os.environ[env.ATTEMPT])
-    load_dotenv(project)
+    load_variables(project)
     config_file = attempt_config(run, attempt)
     if not config_file.exists():
         config_file = run.dir / "config.yaml"

@@ -16,7 +16,7 @@ from ..record.outcome import COUNT_FIRST
 from ..record.ranking import lower_is_better
 from ..record.repetitions import RepetitionKeys
 from ..record.schema import Row
-from .code import code_of_trees
+from ..record.trial_code import code_id, code_of_trees
 
 DEFAULT_METRIC = "val/loss"
 
@@ -116,7 +116,7 @@ def number_trials(
         for row in group
         if row["trial_tree"]
     ]
-    code = code_of_trees(project.root, trees) if trees else {}
+    code = code_of_trees(project.root, trees)
     numbers = {
         name: numbers_of(of_trial.get(name, []), metrics[name], repetitions[name], code)
         for name in names
@@ -186,12 +186,6 @@ def numbers_of(
         init_from=None,
         age_s=max(0.0, time.time() - recorded_moment(rows[0]["created"])) if rows else None,
     )
-
-
-def code_id(row: Row, code: dict[str, str]) -> str | None:
-    """What is equal for runs with the same code and settings files of their trial."""
-    tree = row["trial_tree"]
-    return code.get(tree, tree)
 
 
 def status_of_trial(rows: list[Row]) -> str:

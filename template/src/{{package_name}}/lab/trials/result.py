@@ -23,15 +23,18 @@ from ..record.schema import Row
 from ..record.settings import differing_settings, format_setting, value_of
 from ..record.table import format_mean
 from ..record.table_formats import format_markdown
-from .code import code_of_trees, tree_today, trial_directory
-from .numbers import Metric, code_id, measured_rows, metric_of, newest_of_each_seed, rows_by_trial
+from ..record.trial_code import code_id, code_of_trees, differ_around_trials, short_commit
+from .code import tree_today, trial_directory
+from .numbers import Metric, measured_rows, metric_of, newest_of_each_seed, rows_by_trial
 from .readme import with_numbers
 
 MAX_METRICS = 4  # columns
 MAX_LINES = 12
 MAX_COMMITS = 2  # of the runs in one line
-COMMIT_CHARACTERS = 10
 OTHER_CODE = r" \*"  # at the commit of runs whose trial code was another
+OTHER_PACKAGE = (
+    "Runs of one line differ in the code outside of their trial: `lab runs diff` shows it."
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,10 @@ def result_table(project: Project, name: str, metric_name: str | None = None) ->
     in_order = [row for row in rows if row["run_dir"] in directories]
     groups = group_repetitions(project, name, in_order)
     groups.sort(key=lambda group: group.mean(metric), reverse=not metric.lower_is_better)
-    return format_groups(groups, metric, name)
+    table = format_groups(groups, metric, name)
+    if differ_around_trials(project.root, [group.rows for group in groups[:MAX_LINES]]):
+        table += f"\n\n{OTHER_PACKAGE}"
+    return table
 
 
 def existing_metrics(rows: list[Row]) -> str:
@@ -191,8 +197,8 @@ def format_metric(group: Repetitions, metric: str) -> str:
 
 def format_commits(group: Repetitions) -> str:
     """The commits of the frozen code, newest first."""
-    commits = dict.fromkeys((row["commit"] or "not recorded") for row in group.rows)
-    shown = [commit[:COMMIT_CHARACTERS] for commit in list(commits)[:MAX_COMMITS]]
+    commits = list(dict.fromkeys(short_commit(row) for row in group.rows))
+    shown = commits[:MAX_COMMITS]
     if len(commits) > MAX_COMMITS:
         shown.append("…")
     return " ".join(shown) + ("" if group.has_code_of_today else OTHER_CODE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import keyword
 import re
 import subprocess
 import sys
@@ -17,7 +16,8 @@ from ..errors import LabError, Refused
 from ..project import Project
 from .template_files import hash_of, read_hashes
 
-NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,38}[a-z0-9]")
+REFUSED = Path(__file__).with_name("refused_names.txt")
 ANSWERS = ".copier-answers.yml"
 HASHES = "lab/hashes.txt"  # below the package
 LAB_YAML = "lab/conf/lab.yaml"  # the one of the template's files that names it
@@ -47,7 +47,7 @@ def rename_command(project: Project, args: list[str]) -> int:
         description="Gives the package another name: its directory, the answers of copier, "
         "and every line that imports it or names its path.",
     )
-    parser.add_argument("name", help="2 to 40 of a-z, 0-9 and _, beginning with a letter")
+    parser.add_argument("name", help="2 to 40 of a-z, 0-9 and _; the first a letter, the last no _")
     new = parser.parse_args(args).name
     require_free_name(project, new)
     require_clean(project.root)
@@ -74,16 +74,23 @@ def rename_command(project: Project, args: list[str]) -> int:
 
 def require_free_name(project: Project, new: str) -> None:
     """Raises:
-    LabError: the name cannot be that of a package, or something has it.
+    LabError: the name cannot be that of a package, copier would refuse it, or something has it.
     """
-    if not NAME.fullmatch(new) or keyword.iskeyword(new):
+    if not NAME.fullmatch(new):
         raise LabError(
             f"{new!r} cannot be the name of a package: use 2 to 40 of a-z, 0-9 and _, begin with "
-            "a letter, and avoid Python's keywords."
+            "a letter, and do not end with _."
         )
     is_taken = new in sys.stdlib_module_names or importlib.util.find_spec(new) is not None
-    if is_taken or (project.root / new).exists() or (project.root / "src" / new).exists():
-        raise LabError(f"{new!r} is the name of something else already. Choose another name.")
+    is_path = (project.root / new).exists() or (project.root / "src" / new).exists()
+    if is_taken or is_path or new in refused_names():
+        raise LabError(f"{new!r} is the name of something else already. Try {new[:31]}_research")
+
+
+def refused_names() -> list[str]:
+    """The names that the template's question refuses, and with it every later update."""
+    lines = REFUSED.read_text(encoding="utf-8").splitlines()
+    return " ".join(lines[1:]).split()
 
 
 def require_clean(root: Path) -> None:

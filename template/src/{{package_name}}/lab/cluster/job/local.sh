@@ -15,7 +15,7 @@ HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
 
 if [ "$TASKS_PER_NODE" -gt 1 ]; then
   signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would end at once
-  COMMAND=("${COMMAND[0]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${COMMAND[@]:1}")
+  COMMAND=("${PYTHON[@]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${COMMAND[@]:${#PYTHON[@]}}")
 fi
 launch() { rank; }
 watch_time() { # the time limit, which nobody else enforces

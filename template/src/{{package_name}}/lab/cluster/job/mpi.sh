@@ -1,5 +1,6 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
 # ---- MPI starts the processes, torch connects them
+rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
 HOST_FILE=${@@{host_variable}:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${@@{host_variable}:-}" ] || hostname >"$HOST_FILE"
 HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
@@ -13,7 +14,9 @@ launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it
   exec @@{launcher} -n "$((NODES * $1))" -npernode "$1" -x LAB_JOB -x LAB_INDEX -x LAB_NEXT_ATTEMPT \
     -x MASTER_ADDR -x MASTER_PORT@@{launcher_options} bash "$SCRIPT" "$2"
 }
-watch_time() { sleep @@{warn_after_s} && kill -USR2 $$; } # the scheduler does not warn before the time limit
+watch_time() { # the scheduler does not warn before the time limit
+  @@{idle_guard}sleep @@{warn_after_s} && kill -USR2 $$
+}
 start_again() {
   local count
   count=$(($(cat "$RUN_DIR/requeues" 2>/dev/null || echo 0) + 1))

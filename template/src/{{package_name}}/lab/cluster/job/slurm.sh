@@ -5,6 +5,7 @@ if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then
   echo "requeued more than $MAX_REQUEUES times; stopping"
   exit 1
 fi
+rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
 HOSTS=$SLURM_JOB_NODELIST
 # where the ranks meet: the first node; a port below the ephemeral ones, different for jobs that share a node
 MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)
@@ -23,7 +24,9 @@ launch() { # launch TASKS_PER_NODE prepare|rank|clean; replaces the shell it run
   esac
   exec "${step[@]}" bash "$SCRIPT" "$2"
 }
-watch_time() { :; } # Slurm itself warns this shell before the time limit: --signal
+watch_time() { # Slurm itself warns this shell before the time limit: --signal
+  @@{idle_guard}wait
+}
 start_again() {
   local id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
   id=${id:-$SLURM_JOB_ID}

@@ -1,0 +1,55 @@
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
+"""Sends the later chunks of runs, each of which waits for the end of the one before."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import LabError
+from ..record.atomic import sha256
+from ..record.run import Run
+from .chunks import CHAIN, FOLDER, chain_options, write_chunk_script
+from .dialect import load_dialect
+from .local import scheduler_of
+from .plan import Plan
+
+
+def send_chain(plan: Plan, runs: list[Run], script: Path, first_ids: list[str]) -> list[list[str]]:
+    """The job ids of the chunks of each run, the first ones included.
+
+    When the scheduler takes no more of them, the chain is shorter, and a line says so.
+    """
+    chains = [[job_id] for job_id in first_ids]
+    add_to_chain(runs, first_ids)
+    dialect = load_dialect(plan.site.scheduler)
+    scheduler = scheduler_of(plan.site.scheduler)
+    for n in range(2, plan.request.chunks.number + 1):
+        chunk = write_chunk_script(script, n)
+        waits = chain_options(dialect, chains[0][-1], len(runs))
+        options = [*plan.request.submit_options, *waits]
+        try:
+            job_ids = scheduler.send(
+                replace(plan.request, submit_options=options), chunk, len(runs)
+            )
+        except LabError as error:
+            print(
+                f"lab: only {n - 1} of {plan.request.chunks.number} chunks are queued: {error}\n"
+                f"When they are over, this resumes the run: {dialect.send[0]} {script}",
+                file=sys.stderr,
+            )
+            break
+        add_to_chain(runs, job_ids)
+        for chain, job_id in zip(chains, job_ids, strict=True):
+            chain.append(job_id)
+    written = {f"{FOLDER}/{path.name}": sha256(path) for path in (script.parent / FOLDER).iterdir()}
+    runs[0].update(files=runs[0].record["files"] | written)
+    return chains
+
+
+def add_to_chain(runs: list[Run], job_ids: list[str]) -> None:
+    """Adds a chunk of each run to the list that its job script reads."""
+    for run, job_id in zip(runs, job_ids, strict=True):
+        with open(run.dir / CHAIN, "a", encoding="utf-8") as file:
+            file.write(f"{job_id}\n")
