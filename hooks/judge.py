@@ -144,7 +144,7 @@ def shellcheck(of: str, folder: Path) -> str:
 
 def codespell(of: str, folder: Path) -> str:
     words = ",".join(IGNORED["words"])
-    skipped = ("docs/img/*", "*.min.js", "*.svg", "hooks/judges.toml")
+    skipped = ("docs/img/*", "*.min.js", "*.svg", "*.fr.md", "hooks/judges.toml")
     names = files(folder, ".")
     return complaint(folder, "codespell", "-L", words, "-S", ",".join(skipped), *names)
 
