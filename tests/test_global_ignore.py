@@ -5,6 +5,7 @@ from project_files import files
 from repositories import git
 
 USUAL = """
+.vscode/
 *.log
 *.sh
 build/
