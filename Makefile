@@ -1,5 +1,6 @@
 # demo: a project in build/myproj, set up, trained, shown    test: the suite    bench: the measurements
-# test-slow: what takes longer    test-cluster: jobs on real schedulers (root)    test-gpu: what only a GPU can show
+# test-slow: what takes longer    test-cluster: jobs on real schedulers (root)
+# test-gpu: what only a GPU can show, see docs/gpu.md; REHEARSE=1: the same checks on the CPU, as far as they go
 # test-updates: copier update, in many projects    judge: the tools of others, on a project and on this repository
 # test-newest, test-lowest: a project with other versions of its packages: make test-newest PYTHON=python3.13
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
@@ -58,8 +59,9 @@ test-newest test-lowest: build/copier/ready
 
 test-gpu: .venv/ready
 	@rm -f build/gpu-figures.txt
-	@.venv/bin/python -m pytest tests/gpu -rs
-	@if [ -e build/gpu-figures.txt ]; then echo "== figures of this GPU"; cat build/gpu-figures.txt; fi
+	@status=0; .venv/bin/python -m pytest tests/gpu -rs || status=$$?; \
+	if [ -e build/gpu-figures.txt ]; then echo "== figures of this GPU"; cat build/gpu-figures.txt; fi; \
+	exit $$status
 
 judge: .venv/ready build/judge/ready
 	@.venv/bin/python hooks/judge.py

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -164,28 +163,20 @@ def pyright(of: str, folder: Path) -> str:
         file.unlink()
     if not text.startswith("{"):
         return text
-    faults: dict[str, list[str]] = defaultdict(list)
+    lines = []
     for fault in json_of(text)["generalDiagnostics"]:
+        if is_of_untyped(fault):
+            continue
         path = Path(fault["file"]).relative_to(folder)
         line = fault["range"]["start"]["line"] + 1
-        faults[place_of(path)].append(f"{path}:{line}: {fault['message'].splitlines()[0]}")
-    return "\n".join(beyond_the_numbers(faults, IGNORED["types_left"]))
+        lines.append(f"{path}:{line}: {fault['message'].splitlines()[0]}")
+    return "\n".join(lines)
 
 
-def place_of(path: Path) -> str:
-    """The folder that a number of judges.toml is for: lab/training of src/myproj/lab/training/fit.py."""
-    parts = path.parts[2:] if path.parts[0] == "src" else path.parts
-    return "/".join(parts[:2])
-
-
-def beyond_the_numbers(faults: dict[str, list[str]], numbers: dict[str, dict]) -> list[str]:
-    """The faults of each folder that has more than its number."""
-    lines = []
-    for place in sorted(faults.keys() | numbers.keys()):
-        n, most = len(faults.get(place, [])), numbers.get(place, {"n": 0})["n"]
-        if n > most:
-            lines += [f"{place}: {n} faults, {most} may stay:", *faults[place]]
-    return lines
+def is_of_untyped(fault: dict) -> bool:
+    """Whether a finding is about an attribute that a library gives in a way that pyright cannot see."""
+    is_of_attribute = fault.get("rule") == "reportAttributeAccessIssue"
+    return is_of_attribute and any(f'"{name}"' in fault["message"] for name in IGNORED["untyped"])
 
 
 def json_of(text: str) -> dict:

@@ -61,7 +61,7 @@ def section(path: Path) -> str:
         lines.append(f"{key} | `{inline(profile[key])}` | {mark} | {source}")
         inner = {name: mark for name, mark in marks.items() if name.startswith(f"{key}.")}
         for name, (mark, source) in inner.items():
-            value = profile[key][name.partition(".")[2]]
+            value = inner_value(profile[key], name.removeprefix(f"{key}."))
             lines.append(f"{name} | `{inline(value)}` | {mark} | {source}")
     lines.append(
         f"verified | {profile['verified'] or 'no: nobody on the project has run there'} | |"
@@ -71,6 +71,13 @@ def section(path: Path) -> str:
         for name, entry in profile["sources"].items()
     ]
     return "\n".join([*lines, "", f"Sources: {'; '.join(sources)}.", ""])
+
+
+def inner_value(value: dict | list, name: str) -> object:
+    """The entry `name` of a section, or of a list such as `queues`."""
+    if isinstance(value, dict):
+        return value[name]
+    return next(entry for entry in value if entry["name"] == name)
 
 
 def comment_of(text: str) -> list[str]:

@@ -75,7 +75,7 @@ RADAM = "_target_: torch.optim.RAdam\n_partial_: true\nlr: 1e-3\nbetas: [0.9, 0.
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("which", choices=RESOLUTIONS)
     parser.add_argument("--python", default="python3", help="a name, a version or a path")
     parser.add_argument("--torch", default="", help="build of torch, such as cpu")

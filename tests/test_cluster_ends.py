@@ -92,9 +92,9 @@ def assert_words(text, words):
 )
 def test_slurm_says_how_a_job_ended_and_is_asked_once(fake, run, state, reason, words):
     fake("scontrol", SCONTROL.format(state=state, reason=reason))
-    assert_words(how_job_ended(*run), words)
+    assert re.match(words, how_job_ended(*run) or "")
     fake("scontrol", rc=1)  # MinJobAge is over
-    assert_words(how_job_ended(*run), words)
+    assert re.match(words, how_job_ended(*run) or "")
     assert fake.calls.read_text().count("\n") == 1
 
 
@@ -109,7 +109,7 @@ def test_slurm_says_how_a_job_ended_and_is_asked_once(fake, run, state, reason, 
 )
 def test_accounting_knows_what_slurm_has_forgotten(fake, run, answer, words):
     fake("sacct", answer)
-    assert_words(how_job_ended(*run), words)
+    assert re.match(words, how_job_ended(*run) or "")
 
 
 def test_what_only_failed_is_left_to_the_run(fake, tmp_path):
@@ -140,7 +140,7 @@ def test_grid_engine_says_it_for_the_task_that_is_asked(fake, tmp_path, failed, 
     blocks = QACCT.format(task=1, failed="0") + QACCT.format(task=2, failed=failed)
     fake("qacct", blocks)
     run = make_run(tmp_path, job_id="12.2", scheduler="gridengine")
-    assert_words(how_job_ended(*run), words)
+    assert re.match(words, how_job_ended(*run) or "")
     of_first = make_run(tmp_path, 2, job_id="12.1", scheduler="gridengine")
     assert_words(how_job_ended(*of_first), "over without a word")
 
@@ -165,7 +165,7 @@ def test_without_a_scheduler_the_script_and_the_log_say_it(fake, run, code, log,
     (run_dir / "job.log").write_text(log)
     if code:
         (run_dir / "job.code").write_text(code)
-    assert_words(how_job_ended(run_dir, record), words)
+    assert re.match(words, how_job_ended(run_dir, record) or "")
 
 
 def test_a_saved_run_says_that_the_time_limit_ended_it(fake, tmp_path):
@@ -180,14 +180,15 @@ def test_a_saved_run_says_that_the_time_limit_ended_it(fake, tmp_path):
     assert how_job_ended(run_dir, record) == "stopped: its GPUs did nothing"
 
 
-def test_of_a_chain_its_last_job_and_the_limit_of_one_chunk_count(fake, tmp_path):
+def test_of_a_chain_the_last_chunk_and_its_own_limit_count(fake, tmp_path):
     run_dir, record = make_run(tmp_path, end="interrupted", time_s=3600)
     record["job"] |= {"chain": ["12", "13", "14"], "limit_s": 600, "lead_s": 60}
     (run_dir / "job.code").write_text("130 545\n")
+    (run_dir / "chunk_jobs").write_text("12\n13\n")
     assert_words(how_job_ended(run_dir, record), r"ended at its time limit of 00:10:00")
     fake("scontrol", SCONTROL.format(state="NODE_FAIL", reason="NodeDown"))
     assert_words(how_job_ended(run_dir, record), "its node failed")
-    assert "14" in fake.calls.read_text()
+    assert "scontrol show job 13\n" in fake.calls.read_text()  # 14 was cancelled, unstarted
 
 
 def test_the_queue_lists_what_was_stopped_lately(fake, tmp_path, monkeypatch):

@@ -130,7 +130,8 @@ def test_a_job_that_was_killed_says_so(lab):
     inside("pkill", "-KILL", "-f", f"job_scripts/{sent['job_id']}$")
     ended(lab, sent)
     words = f"{sent['job_id']} on ge: killed from outside, by qdel or for more memory"
-    wait_until(lambda: words in lab("runs", "show", sent["run_id"]), "the accounting", 60)
+    wait_until(lambda: "killed" in lab("runs", "show", sent["run_id"]), "the accounting", 60)
+    assert words in lab("runs", "show", sent["run_id"])
 
 
 def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):

@@ -111,7 +111,8 @@ def test_the_expected_start_of_a_waiting_job_is_told(lab):
         wait_until(lambda: job(blocker)["JobState"] == "RUNNING", "the blocker")
         sent = submit(lab, "job.gpus=0", 'job.extra=["--nodelist=c2"]', "--", "true")
         expected = r"queued .*\n    next in line;.* \(start: 2\d{3}-\d\d-\d\d \d\d:\d\d\)\n"
-        wait_until(lambda: re.search(expected, lab("queue")), "the estimate")
+        wait_until(lambda: "start: 2" in lab("queue"), "the estimate")
+        assert re.search(expected, lab("queue"))
         lab("cancel", sent["run_id"])
     finally:
         slurm("scancel", blocker)

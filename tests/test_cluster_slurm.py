@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from conftest import call
 from slurm_jobs import (  # noqa: F401
     SLOW,
     WAIT_S,
@@ -27,6 +28,7 @@ from slurm_jobs import (  # noqa: F401
     training,
     weights,
 )
+from small_environment import small_environment
 
 pytestmark = needs_root
 
@@ -139,6 +141,17 @@ def test_any_command_runs_frozen_with_its_own_exit_code_and_without_a_network(la
     assert job(sent["job_id"])["ExitCode"] == "7:0"
     listed = json.loads(lab("runs", "show", sent["run_id"], "--json"))
     assert listed["status"] == "failed"
+
+
+def test_every_node_unpacks_a_packed_environment(lab, tmp_path):
+    python = [small_environment(tmp_path / "environment") / "bin/python", "-m", "myproj.lab"]
+    packed = ["site=slurm", "site.python=packed", f"paths.scratch={tmp_path}/scratch"]
+    call(lab.folder, *python, "image", "build", *packed)
+    settings = [*packed, "job.nodes=2", "job.gpus=0", "job.time=00:10:00", "--json"]
+    sent = json_of(call(lab.folder, *python, "submit", *settings, "--", "which-python"))
+    places = re.findall(r"(/dev/shm/\S+)/env$", ended(sent), re.M)
+    assert {Path(place).name.rpartition("-")[2] for place in places} == {"c1", "c2"}
+    assert left_in_memory() == []
 
 
 def test_a_failing_rank_ends_the_job_with_a_failure(lab):

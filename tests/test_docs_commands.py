@@ -20,9 +20,11 @@ OF_A_NEW_PROJECT = (
     (r"^trial=.*", "trial=baseline"),
     (r"^data=.*", "data=digits"),
     (r"^site=[A-Z].*", "site=slurm"),
+    (r"^on=.*", "seed=0"),  # a host of ~/.config/lab, not a setting
     (r"^profile=[A-Z].*", "profile=none"),
     (r"^model\.(?!width|n_classes).*", "seed=0"),
     (r"^\+augment=.*", "seed=0"),
+    (r"^data\.fold=.*", "seed=0"),
 )
 
 

@@ -51,6 +51,7 @@ def python(*words, **variables):
 @pytest.mark.slow
 def test_all_forms_agree_and_those_that_do_not_run_say_why(tmp_path):
     caches = {"NUMBA_CACHE_DIR": str(tmp_path / "numba"), "XDG_CACHE_HOME": str(tmp_path)}
+    caches["OMP_NUM_THREADS"] = "1"  # others may use the cores
     results = json.loads(python("compare.py", "--json", **caches))
     for program, forms in ON_CPU.items():
         of_program = {result["form"]: result for result in results if result["program"] == program}
@@ -105,9 +106,9 @@ def test_triton_in_its_interpreter():
     program = (
         "import torch, with_triton, with_torch\n"
         "x, y = torch.randn(2, 3000, dtype=torch.float64)\n"
-        "assert torch.allclose(with_triton.elementwise(x, y), with_torch.elementwise(x, y))\n"
+        "print(torch.allclose(with_triton.elementwise(x, y), with_torch.elementwise(x, y)))\n"
     )
-    python("-c", program, TRITON_INTERPRET="1")
+    assert python("-c", program, TRITON_INTERPRET="1") == "True\n"
 
 
 def test_the_report_of_blas(here):

@@ -9,16 +9,15 @@ import tempfile
 import time
 
 import pytest
-from conftest import PROJECT, SOURCE
+from conftest import SOURCE
 from myproj.lab import env
-from myproj.lab.cluster import gpu_lease, top, top_in_job
+from myproj.lab.cluster import gpu_lease, top_command, top_in_job
 from myproj.lab.cluster.gpu_lease import lease_directory, lock, place_in_line, read_lease
 from myproj.lab.cluster.job_array import link_array_logs
 from myproj.lab.cluster.local import Local
 from myproj.lab.cluster.request import Request
 from myproj.lab.errors import LabError, Refused
 from myproj.lab.machine.gpu import gpus
-from myproj.lab.project import Project
 from record_package import unprivileged
 from stand_in_gpus import STAND_INS, show_gpus  # noqa: F401  the fixture
 
@@ -206,7 +205,7 @@ def test_top_shows_who_uses_what(machine, show_gpus, tmp_path, monkeypatch, caps
     try:
         machine("a", 1)
         assert gpus_of(tmp_path, "a") in ("0", "1")
-        assert top.top_command(None, []) == 0
+        assert top_command.top_command(None, []) == 0
     finally:
         worker.kill()
         worker.wait()
@@ -216,7 +215,7 @@ def test_top_shows_who_uses_what(machine, show_gpus, tmp_path, monkeypatch, caps
     assert "20260101-000000-aaaaaa" in lines[1]
     assert "run-a" in "".join(lines)
     show_gpus()
-    assert top.top_command(None, []) == 1
+    assert top_command.top_command(None, []) == 1
 
 
 def test_top_of_a_job_asks_each_of_its_nodes(monkeypatch):
@@ -227,16 +226,15 @@ def test_top_of_a_job_asks_each_of_its_nodes(monkeypatch):
         return "57\n"
 
     monkeypatch.setattr(top_in_job, "run_scheduler_command", answer)
-    project = Project(PROJECT, "myproj")
-    job = {"scheduler": "slurm", "site": "slurm", "id": "40_2", "nodes": 2}
-    command = top_in_job.step_command(project, job, "c1", watch=False)
+    job = {"scheduler": "slurm", "id": "40_2", "nodes": 2, "script": "/runs/it's/job.sh"}
+    command = top_in_job.step_command(job, "c1", watch=False)
     assert "--jobs=40_2" in asked[0]  # a step needs the number of the job, not 40_2
     assert command[:2] == ["srun", "--jobid=57"]
     assert {"--overlap", "--nodes=2", "--ntasks=2", "--label"} < set(command)
-    assert command[-1].endswith("-m myproj.lab top")
-    assert "HF_HUB_OFFLINE" in command[-1]  # the environment of the site's jobs
+    # the script knows the environment of the job
+    assert command[-6:] == ["bash", "/runs/it's/job.sh", "python", "-m", "myproj.lab", "top"]
     with pytest.raises(LabError, match="Log in to its node and type it there: ssh c1"):
-        top_in_job.step_command(project, job | {"scheduler": "pbs"}, "c1", watch=False)
+        top_in_job.step_command(job | {"scheduler": "pbs"}, "c1", watch=False)
 
 
 def test_a_lease_that_ended_is_none(machine, tmp_path):

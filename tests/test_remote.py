@@ -51,8 +51,8 @@ def test_a_run_is_sent_followed_and_fetched(lab, hosts):
     account = hosts.accounts["a"]
     note = lab.folder / "src/myproj/note.txt"
     note.write_text("as sent")
-    (lab.folder / "untouched").write_text("by the user")
-    program = "cat src/myproj/note.txt; until [ -e ~/go ]; do sleep 0.2; done; exit 3"
+    program = "cat src/myproj/note.txt; echo weights >$LAB_COMMAND_RUN_DIR/checkpoints/last.ckpt; "
+    program += "until [ -e ~/go ]; do sleep 0.2; done; exit 3"
     sent = send(lab, "--why", "to see", "--", "bash", "-c", program)
     note.write_text("as edited")
     assert Path(sent["run_dir"]).is_relative_to(account.place)
@@ -74,6 +74,8 @@ def test_a_run_is_sent_followed_and_fetched(lab, hosts):
     record = json.loads((here / "run.json").read_text())
     assert record["why"] == "to see"
     assert not (here / "checkpoints").exists()
+    assert "1 fetched" in lab("runs", "pull", "@last", "--checkpoints")
+    assert (here / "checkpoints/last.ckpt").read_text() == "weights\n"
     shown = json.loads(lab("runs", "show", "@last", "--json"))
     assert shown["status"] == "failed"
     code = lab.folder.parent / "code of the run"

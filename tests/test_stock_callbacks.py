@@ -1,9 +1,13 @@
 """Each callback that Lightning ships works in a run as it does in Lightning, and goes on after a stop."""
 
+from pathlib import Path
+
 import lightning.pytorch.callbacks as stock
 import pytest
 import torch
 from attempts import attempt, attempts
+from conftest import call
+from trainings import SHORT, last, rows
 
 EPOCHS = ("task._target_=attempts.Task", "trainer.max_epochs=3", "trainer.limit_train_batches=8")
 # What a callback needs, by name; those of one line train together.
@@ -75,6 +79,25 @@ def test_where_lightning_forgets_the_record_says_so(home, tmp_path, name):
     assert resumed.start["inexact_because"] == [
         f"Lightning's {name} does not save all that it changes"
     ]
+
+
+def test_ready_callbacks_are_chosen_by_name(home):
+    chosen = "callbacks=[early_stopping,ema,lr_monitor,pictures]"
+    settings = ("trial=baseline", *SHORT, "log.every_n_steps=5", "callbacks.ema.decay=0.5")
+    call(home, "lab", "train", *settings, chosen)
+    record = last(home)
+    assert set(record["settings"]["callbacks"]) == {
+        "early_stopping",
+        "ema",
+        "lr_monitor",
+        "pictures",
+    }
+    assert record["settings"]["callbacks"]["early_stopping"]["monitor"] == "val/loss"
+    assert any("lr-AdamW-weight_decay" in row for row in rows(record))
+    assert not [name for name in record["metrics"] if name.startswith("lr-")], "no result of a run"
+    assert list(Path(record["run_dir"], "pictures").glob("samples-*.png"))
+    said = call(home, "lab", "config", "trial=baseline", "callbacks=emma", rc=2)
+    assert "ema" in said
 
 
 def test_own_checkpoints_are_written_where_they_belong(home, tmp_path):

@@ -1,9 +1,4 @@
-"""Drawn shapes in colour, and what is done to a batch of them on the device.
-
-generated                lab data pack images       -> data/images.h5: x uint8, y int64
-data/images.h5           training step              -> image_BCHW uint8
-image_BCHW uint8         on_after_batch_transfer    -> float32 in 0..1; in training moved, flipped, mixed
-"""
+"""Drawn shapes in colour, and what is done to a batch of them on the device."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,10 +15,10 @@ N_TRAIN, N_VAL, N_TEST = 720, 240, 1440
 
 
 class Shapes(H5DataModule):
-    """2,400 images of 3x32x32 with one of six shapes, in front of noise of a similar colour.
+    """2,400 images of 3x32x32 with one of six shapes in noise.
 
     Args:
-        shift_pixels: largest move in each direction, >= 0; 0: none.
+        shift_pixels: largest move in each direction, >= 0; 0: neither moved nor flipped.
         mixup: alpha of the Beta distribution of mixup (arXiv:1710.09412), >= 0; 0: no mixup.
     """
 
@@ -48,7 +43,8 @@ class Shapes(H5DataModule):
         if not self.trainer.training:
             return image, *labels
         generator = self.generator(image.device)  # the same numbers again after a resume
-        image = flip_some(move(image, self.shift_pixels, generator), generator)
+        if self.shift_pixels:
+            image = augment(image, self.shift_pixels, generator)
         target = F.one_hot(labels[0], len(CLASSES)).float()
         if self.mixup:
             share = np.random.default_rng(generator.initial_seed()).beta(self.mixup, self.mixup)
@@ -58,10 +54,8 @@ class Shapes(H5DataModule):
         return image, target
 
 
-def move(image: torch.Tensor, pixels: int, generator: torch.Generator) -> torch.Tensor:
-    """Each image (B, C, H, W) by up to `pixels` in both directions, the whole batch at once."""
-    if not pixels:
-        return image
+def augment(image: torch.Tensor, pixels: int, generator: torch.Generator) -> torch.Tensor:
+    """Moves each image (B, C, H, W) by up to `pixels` in both directions, and flips half of them."""
     B, _, H, W = image.shape
     device = image.device
     padded = F.pad(image, [pixels] * 4, mode="reflect").permute(0, 2, 3, 1)
@@ -69,13 +63,9 @@ def move(image: torch.Tensor, pixels: int, generator: torch.Generator) -> torch.
     rows = start[0] + torch.arange(H, device=device)
     columns = start[1] + torch.arange(W, device=device)
     sample = torch.arange(B, device=device)[:, None, None]
-    return padded[sample, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-
-
-def flip_some(image: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Half of the images (B, C, H, W), left to right."""
-    is_flipped = torch.rand(len(image), generator=generator, device=image.device) < 0.5
-    return torch.where(is_flipped[:, None, None, None], image.flip(-1), image)
+    moved = padded[sample, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    is_flipped = torch.rand(B, generator=generator, device=device) < 0.5
+    return torch.where(is_flipped[:, None, None, None], moved.flip(-1), moved)
 
 
 def draw(shape: str, rng: np.random.Generator) -> np.ndarray:

@@ -7,12 +7,8 @@ from ...task import Classifier
 
 
 class SmoothClassifier(Classifier):
-    """Cross-entropy with label smoothing (arXiv:1512.00567).
-
-    Args:
-        label_smoothing: share of the target that all classes divide, in 0..1.
-        model, optimizer, schedule: of the Classifier.
-    """
+    """Cross-entropy with label smoothing (arXiv:1512.00567): all classes divide the share
+    `label_smoothing`, 0..1, of the target."""
 
     def __init__(self, model, optimizer, schedule, label_smoothing: float = 0.0) -> None:
         super().__init__(model, optimizer, schedule)

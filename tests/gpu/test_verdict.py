@@ -1,14 +1,14 @@
 """The verdict of lab bench on a model that waits for data, one that waits for Python, and one that computes."""
 
-import json
-
 import pytest
-from conftest import call
-from gpu_runs import GPU
+from commands import json_line
+from gpu_runs import GPU, lab
+from rehearsal import REHEARSED, only_a_gpu_shows
 from requirements import gpu
 from trainings import add_trial
 
 pytestmark = gpu
+WIDTH = 64 if REHEARSED else 8192  # of the large products
 MODELS = """
 import torch
 from torch import nn
@@ -29,7 +29,7 @@ class Small(nn.Module):
 class Large(nn.Module):
     '''A few products that keep any GPU busy.'''
 
-    def __init__(self, width=8192):
+    def __init__(self, width):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(64, width), *[nn.Linear(width, width) for _ in range(6)])
         self.head = nn.Linear(width, 10)
@@ -53,8 +53,10 @@ class Late(Digits):
 @pytest.fixture(scope="module")
 def three(home):
     """The shared project with the models and the slow data."""
-    for name, target in {"small": "Small", "large": "Large"}.items():
-        add_trial(home, name, model_py=MODELS, config_yaml=f"model:\n  _target_: .model.{target}\n")
+    small = "model:\n  _target_: .model.Small\n"
+    large = f"model:\n  _target_: .model.Large\n  width: {WIDTH}\n"
+    add_trial(home, "small", model_py=MODELS, config_yaml=small)
+    add_trial(home, "large", model_py=MODELS, config_yaml=large)
     (home / "src/myproj/late_on_gpu.py").write_text(LATE)
     (home / "src/myproj/conf/data/late_on_gpu.yaml").write_text(
         "_target_: ${package}.late_on_gpu.Late\n"
@@ -63,15 +65,30 @@ def three(home):
     return home
 
 
-@pytest.mark.parametrize(
-    ("settings", "verdict"),
-    [
-        (("trial=small", "data=late_on_gpu"), "data-bound"),
-        (("trial=small",), "launch-bound"),
-        (("trial=large",), "compute-bound"),
-    ],
-)
-def test_the_verdict(three, settings, verdict):
-    output = call(three, "lab", "bench", *settings, *GPU, "--steps=20", "--json", cold=True)
-    (line,) = [line for line in output.splitlines() if line.startswith("{")]
-    assert json.loads(line)["verdict"][0]["name"] == verdict
+def bench(home, *settings):
+    """What `lab bench` measured, and the name of its verdict."""
+    output = lab(home, "bench", *settings, *GPU, "--steps=20", "--json")
+    result = json_line(output)
+    return result, result["verdict"][0]["name"]
+
+
+def test_a_model_that_waits_for_data_is_data_bound(three):
+    _, verdict = bench(three, "trial=small", "data=late_on_gpu")
+    assert verdict == "data-bound"
+
+
+def test_many_small_kernels_are_launch_bound(three):
+    result, verdict = bench(three, "trial=small")
+    assert result["launch_s"] > 0
+    only_a_gpu_shows("the time that Python takes to start kernels")
+    assert verdict == "launch-bound"
+
+
+def test_large_products_are_compute_bound(three):
+    result, verdict = bench(three, "trial=large")
+    memory = result["memory_bytes"]
+    power_W = result["power_w"]
+    only_a_gpu_shows("products that fill it, and what they take of memory and power")
+    assert verdict == "compute-bound"
+    assert memory["weights"] + memory["optimizer"] < memory["peak"] < memory["device"]
+    assert power_W is None or power_W > 30

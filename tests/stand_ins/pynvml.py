@@ -5,6 +5,7 @@ Its value is JSON, a list of `{"name", "total_MB", "used_MB", …}`; a key that 
 
 import json
 import os
+import time
 from types import SimpleNamespace
 
 NVML_TEMPERATURE_GPU = 0
@@ -92,4 +93,7 @@ def nvmlDeviceGetTopologyCommonAncestor(gpu, other):
 
 
 def nvmlDeviceGetTotalEnergyConsumption(gpu):
-    return _supported(gpu, "energy_mj")
+    energy_mj = _supported(gpu, "energy_mj")
+    if energy_mj == "power times time":
+        return int(gpu["power_mW"] * time.monotonic())
+    return energy_mj

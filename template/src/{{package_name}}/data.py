@@ -26,7 +26,7 @@ class Digits(H5DataModule):
         data here."""
         from sklearn.datasets import load_digits
 
-        digits = load_digits()
+        digits: Any = load_digits()
         for image_HW, label in zip(digits.images, digits.target, strict=True):
             yield {"x": image_HW[None].astype(np.uint8), "y": np.int64(label)}
 

@@ -53,7 +53,7 @@ export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
 export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 
-# ---- the three things that happen on a node; the script calls itself for them
+# ---- what happens on a node; the script calls itself for them
 prepare() { # once per node: removes what killed jobs left, then unpacks the frozen code
   local old old_job
   for old in "${PBS_LOCALDIR:-/dev/shm}"/lab-*-"$(id -u)-$(hostname -s)"; do
@@ -77,10 +77,15 @@ rank() { # one process per task; it ignores the signals until Python listens, so
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
+python() { # any Python program of the project as it is now, beside the ranks: lab top
+  export PYTHONPATH=$PROJECT/src
+  exec "${PYTHON[@]}" "$@"
+}
 case ${1:-} in
   prepare) prepare; exit ;;
   rank) rank ;;
   clean) clean; exit ;;
+  python) python "${@:2}" ;;
 esac
 
 # ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save and end by themselves

@@ -53,7 +53,7 @@ def describe(error: BaseException) -> str:
 
 def place_of(error: BaseException) -> Place | None:
     """The last line of the project's own code that led to `error`; None when there is none."""
-    if isinstance(error, SyntaxError) and is_own(error.filename):
+    if isinstance(error, SyntaxError) and error.filename and is_own(error.filename):
         return Place(error.filename, error.lineno or 0, (error.text or "").strip())
     own_places = [place for place in places_of(error) if is_own(place.file)]
     return own_places[-1] if own_places else None

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from typing import Any
 
 import lightning.pytorch as L
 import torch
@@ -178,25 +179,33 @@ class Chronometer(Profiler):
 
     def device_s(self, first: Mark, second: Mark) -> float:
         """Seconds between two moments on the device's clock; a CPU's is the host's."""
-        if self.cuda:
+        if first.event and second.event:
             return first.event.elapsed_time(second.event) / 1000
         return host_s(first, second)
 
-    def steps(self, on_host: bool = False) -> list[Counter[str]]:
+    @property
+    def boundaries(self) -> tuple[Boundary, Boundary]:
+        """Those of the measured steps, once all are measured."""
+        assert self.begin
+        assert self.end
+        return self.begin, self.end
+
+    def steps(self, on_host: bool = False) -> list[dict[str, float]]:
         """Seconds of each part of each measured step, on the device's clock or on the host's.
 
         A moment belongs to the innermost part that it lies in, else to `other`.
         So the parts of a step add up to it.
         """
         seconds_between = host_s if on_host else self.device_s
-        marks = self.marks[self.begin.n_marks : self.end.n_marks + 1]
+        begin, end = self.boundaries
+        marks = self.marks[begin.n_marks : end.n_marks + 1]
         # Otherwise the task steps its optimizers by itself, and each batch is a step
         lightning_steps = any(mark.part == "optimizer" for mark in marks)
-        steps: list[Counter[str]] = [Counter()]
+        steps: list[Any] = [Counter()]
         open_parts: list[str] = []
         for mark, following in pairwise(marks):
             if mark.kind is Kind.PART_BEGINS:
-                open_parts.append(mark.part)
+                open_parts.append(mark.part or "other")
             elif mark.kind is Kind.PART_ENDS:
                 open_parts.pop()
             elif steps[-1] and ("optimizer" in steps[-1] or not lightning_steps):
@@ -220,9 +229,10 @@ class Chronometer(Profiler):
         None when the driver does not know them, or counts GPUs that this training does not use.
         """
         all_gpus_are_used = self.cuda and torch.cuda.device_count() == self.trainer.num_devices
-        if not all_gpus_are_used or None in (self.begin.energy_j, self.end.energy_j):
+        begin, end = self.boundaries
+        if not all_gpus_are_used or begin.energy_j is None or end.energy_j is None:
             return None
-        return self.end.energy_j - self.begin.energy_j
+        return end.energy_j - begin.energy_j
 
     def figures(self, n_samples: int) -> StepFigures:
         """What the measured steps give.
@@ -243,7 +253,8 @@ class Chronometer(Profiler):
             power_w = used_j / total_s / n_devices
             joules_per_sample = used_j / n_samples / n_devices
         # Only where an epoch begins within them do the steps show what it takes beyond a usual step
-        epochs = [i for i in self.epoch_begins if self.begin.n_marks < i <= self.end.n_marks]
+        begin, end = self.boundaries
+        epochs = [i for i in self.epoch_begins if begin.n_marks < i <= end.n_marks]
         one_step_s = statistics.median(whole_s) if epochs else statistics.mean(whole_s)
         return StepFigures(
             n_steps=len(steps),

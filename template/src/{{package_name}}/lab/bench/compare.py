@@ -15,6 +15,7 @@ from ..project import Project
 from ..record.bundle import STORE
 from ..record.frozen import unpack_code
 from ..record.git import Git
+from ..record.schema import Code
 from .plot import Picture
 from .report import Report
 from .run_bench import BenchRunner
@@ -90,7 +91,7 @@ def code_to_compare(
         return ComparedCode(overrides)
     commit, tree = hashes
     prefix = git("rev-parse", "--show-prefix")
-    code = {
+    code: Code = {
         "commit": commit,
         "tree": tree,
         "head": commit,

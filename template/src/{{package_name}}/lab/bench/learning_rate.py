@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import tempfile
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import lightning.pytorch as L
 import torch
@@ -57,7 +57,8 @@ def loss_curve(config: DictConfig, n_steps: int) -> LossCurve:
     """
     exponents = [LEAST_EXPONENT * (1 - i / (n_steps - 1)) for i in range(n_steps)]
     ramp = LearningRateRamp([10**exponent for exponent in exponents])
-    config = OmegaConf.merge(config, {"trainer": {"devices": 1, "accumulate_grad_batches": 1}})
+    one_device = {"trainer": {"devices": 1, "accumulate_grad_batches": 1}}
+    config = cast("DictConfig", OmegaConf.merge(config, one_device))
     with tempfile.TemporaryDirectory() as temporary:
         bench = build_bench(config, temporary, [ramp])
         if not bench.task.automatic_optimization:

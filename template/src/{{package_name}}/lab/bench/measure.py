@@ -8,7 +8,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lightning.pytorch as L
 import torch
@@ -71,7 +71,7 @@ def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback])
     settings = resolve_settings(config, first_attempt={})
     apply_settings(settings.config)
     endless = {"max_epochs": 10**6, "max_steps": -1, "check_val_every_n_epoch": 10**6}
-    config = OmegaConf.merge(settings.config, {"trainer": endless})
+    config = cast("DictConfig", OmegaConf.merge(settings.config, {"trainer": endless}))
     profile = build_profiler(config, Path(directory).parent / "profile")
     data = build_data(config)
     task = accelerate(build_task(config), config)

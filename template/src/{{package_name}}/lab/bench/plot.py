@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-Curve = list[tuple[float, float]]
+Curve = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Picture:
 
     x_label: str
     y_label: str
-    curves: dict[str, Curve]
+    curves: Mapping[str, Curve]
     marked: float | None = None
 
 

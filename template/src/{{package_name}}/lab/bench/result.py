@@ -141,7 +141,7 @@ class BenchResult:
 
     def as_json(self) -> dict[str, Any]:
         """The content of the file; the keys of the measurement stand among the others."""
-        content = {"schema": SCHEMA} | asdict(self)
+        content: dict[str, Any] = {"schema": SCHEMA} | asdict(self)
         content |= content.pop("measured")
         del content["series_s"]
         content["tflops"] = self.measured.tflops

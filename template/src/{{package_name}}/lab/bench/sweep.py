@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import Failed, LabError
 from .plot import Picture
@@ -14,7 +15,7 @@ from .run_bench import BenchRunner, OutOfMemory
 NEAR_BEST = 0.9  # of the best rate
 SHORT_NAMES = {"batch": "data.batch_size"}
 
-Value = int | str
+Value = Any  # a whole number that doubles, or a word as it was typed
 
 
 @dataclass(frozen=True)

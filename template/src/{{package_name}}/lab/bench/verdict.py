@@ -44,8 +44,9 @@ def find_limit(measured: Measurement, config: DictConfig) -> Finding:
 
 def find_warnings(measured: Measurement, config: DictConfig) -> list[Finding]:
     warnings = []
-    if on_gpu(measured):
-        fullness = measured.memory_bytes.peak / measured.memory_bytes.device
+    memory = measured.memory_bytes
+    if on_gpu(measured) and memory.peak and memory.device:
+        fullness = memory.peak / memory.device
         if fullness > FULL_MEMORY:
             why = f"{fullness:.0%} of the device's memory is used"
             keys = (

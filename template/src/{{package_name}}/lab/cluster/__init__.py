@@ -2,7 +2,7 @@
 """From one command to many nodes: sites, job scripts, submit, queue, logs, and the doctor."""
 
 COMMANDS = [
-    ("top", "who uses which GPU of this machine", "top:top_command"),
+    ("top", "who uses which GPU of this machine", "top_command:top_command"),
     ("shell", "an interactive shell on a node", "shell:shell_command"),
     ("runs list", "list runs, newest first", "runs:list_command"),
     ("runs show", "one run: what ran, how it went, where it is", "runs:show_command"),

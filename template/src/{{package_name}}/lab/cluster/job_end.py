@@ -11,19 +11,20 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGKILL, Signals
+from signal import SIGKILL
 
 from ..errors import Failed
 from ..record.atomic import write_file
 from ..record.attempt_files import last_attempt
 from ..record.outcome import COUNT_FIRST
-from ..record.process import user
+from ..record.process import signal_name, user
 from ..record.schema import RunRecord
 from .job_size import format_hms
 
 CANCELLED = "cancelled"  # marker of `lab cancel` and of the guard, with the reason as its text
 BY_USER = "cancelled by: lab cancel"
 CODE = "job.code"  # "<exit code> <seconds>", which the job script writes at its end
+CHUNK_JOBS = "chunk_jobs"  # ids of the chunks that have started; the job script writes it
 END = "job.end"  # what the scheduler answered: it forgets jobs after minutes
 EARLY_S = 60  # Slurm may warn so much before the warning is due
 LOG_END_BYTES = 1 << 16
@@ -80,13 +81,21 @@ def words_of_scheduler(run_dir: Path, record: RunRecord) -> str:
     from .local import scheduler_of  # needless for jobs that were asked about before
 
     try:
-        last_job = job["chain"][-1] if job.get("chain") else job["id"]
-        words = scheduler_of(job["scheduler"]).words_of_end(last_job)
+        words = scheduler_of(job["scheduler"]).words_of_end(last_job_of(run_dir, job))
     except Failed:
         return ""
     with suppress(OSError):  # a full disk: it is asked again
         write_file(run_dir / END, f"{words}\n")
     return words
+
+
+def last_job_of(run_dir: Path, job: dict) -> str:
+    """The job that ran last: of a chain, the last chunk that has started."""
+    try:
+        started = (run_dir / CHUNK_JOBS).read_text(encoding="utf-8").split()
+    except OSError:
+        started = []
+    return started[-1] if started else job["id"]
 
 
 def read_exit(run_dir: Path) -> ScriptExit | None:
@@ -133,10 +142,3 @@ def end_of_log(run_dir: Path) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def signal_name(number: int) -> str:
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -122,7 +122,8 @@ def multiply_check(device: Any) -> Products:
 def read_temperature(ranks: Ranks, report: NodeReport) -> NodeReport:
     """Of the GPU, which is hot from the products."""
     celsius_of = {gpu.uuid: gpu.celsius for gpu in gpus()}
-    return replace(report, celsius=celsius_of.get(report.uuid))
+    celsius = celsius_of.get(report.uuid) if report.uuid else None
+    return replace(report, celsius=celsius)
 
 
 def time_copy(ranks: Ranks, report: NodeReport) -> NodeReport:

@@ -105,4 +105,5 @@ def _reasons(report: NodeReport, reports: list[NodeReport]) -> list[str]:
 
 
 def _median_gflops(device: str | None, measured: list[NodeReport]) -> float:
-    return statistics.median(report.gflops for report in measured if report.device == device)
+    of_device = [report.gflops for report in measured if report.device == device]
+    return statistics.median(gflops for gflops in of_device if gflops is not None)

@@ -43,6 +43,7 @@ def plan_over_files(
         LabError: no such files, no place for a path in the command, or settings that do not fit.
     """
     check_words(overrides, command, over_files)
+    assert command is not None  # which was just looked at
     points = compose_points(project, overrides, command)
     if len(points) > 1:
         raise LabError(

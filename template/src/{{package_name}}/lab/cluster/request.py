@@ -54,8 +54,9 @@ class Request:
     @property
     def total_s(self) -> int:
         """Time of the whole run: of all its chunks."""
-        is_divided = self.chunks is not None and self.chunks.number > 1
-        return self.chunks.total_s if is_divided else self.time_s
+        if self.chunks is None or self.chunks.number <= 1:
+            return self.time_s
+        return self.chunks.total_s
 
     @property
     def is_chain(self) -> bool:

@@ -81,7 +81,7 @@ class Scheduler:
             Failed: the scheduler does not answer, or has forgotten the job.
         """
         for command in self.dialect.ended:
-            number = re.match(r"\d*", job_id)[0]
+            number = re.sub(r"\D.*", "", job_id, flags=re.DOTALL)
             try:
                 answer = run_scheduler_command(
                     *_fill_in(command, id=job_id, number=number), timeout_s=10

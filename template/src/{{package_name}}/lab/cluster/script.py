@@ -204,10 +204,11 @@ def _max_requeues(plan: Plan) -> int:
 
 def _chain_part(plan: Plan, dialect: Dialect) -> str:
     """What a chunk of a chain does besides; "" for other jobs."""
-    if not plan.request.is_chain:
+    chunks = plan.request.chunks
+    if chunks is None or not plan.request.is_chain:
         return ""
     cancel = " ".join('"$id"' if word == "{id}" else word for word in dialect.cancel)
-    return _fill_in("chain.sh", ChainPart(plan.request.chunks.number, cancel)) + "\n\n"
+    return _fill_in("chain.sh", ChainPart(chunks.number, cancel)) + "\n\n"
 
 
 def _start_again(method: str, resend: str) -> str:

@@ -21,11 +21,13 @@ def send_chain(plan: Plan, runs: list[Run], script: Path, first_ids: list[str]) 
 
     When the scheduler takes no more of them, the chain is shorter, and a line says so.
     """
+    chunks = plan.request.chunks
+    assert chunks is not None  # a chain has them
     chains = [[job_id] for job_id in first_ids]
     add_to_chain(runs, first_ids)
     dialect = load_dialect(plan.site.scheduler)
     scheduler = scheduler_of(plan.site.scheduler)
-    for n in range(2, plan.request.chunks.number + 1):
+    for n in range(2, chunks.number + 1):
         chunk = write_chunk_script(script, n)
         waits = chain_options(dialect, chains[0][-1], len(runs))
         options = [*plan.request.submit_options, *waits]
@@ -35,7 +37,7 @@ def send_chain(plan: Plan, runs: list[Run], script: Path, first_ids: list[str]) 
             )
         except LabError as error:
             print(
-                f"lab: only {n - 1} of {plan.request.chunks.number} chunks are queued: {error}\n"
+                f"lab: only {n - 1} of {chunks.number} chunks are queued: {error}\n"
                 f"When they are over, this resumes the run: {dialect.send[0]} {script}",
                 file=sys.stderr,
             )

@@ -98,9 +98,9 @@ def candidate_queues(
     return [queue for use in uses for queue in has_it if queue.use == use]
 
 
-def limit_s(queue: Queue) -> float:
+def limit_s(queue: Queue) -> int:
     """The time limit of a queue in whole minutes."""
-    return queue.max_h * 3600 // 60 * 60
+    return int(queue.max_h * 3600 // 60 * 60)
 
 
 def broken_limit(queue: Queue, demand: Demand, time_s: float) -> str | None:

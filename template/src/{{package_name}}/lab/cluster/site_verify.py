@@ -16,6 +16,7 @@ from ..record.index import run_directories
 from ..record.process import user
 from ..record.roots import run_roots
 from ..record.run import Run
+from ..record.schema import RunRecord
 from ..record.status import UNENDED, status_of
 from .job_states import job_state_of
 from .plan import Plan, plan_program
@@ -65,7 +66,7 @@ def earlier_check(project: Project, plan: Plan) -> Run | None:
     """A check of the same size at this site whose result nobody has seen; None where there is none."""
     known = verification_of(plan.site)
     for directory in sorted(run_directories(*run_roots(project)), reverse=True):
-        record = read_json(Path(directory) / "run.json") or {}
+        record: RunRecord = read_json(Path(directory) / "run.json") or {}
         job = record.get("job") or {}
         if record.get("why") != WHY or job.get("site") != plan.site.name or "id" not in job:
             continue

@@ -138,14 +138,14 @@ def format_size(plan: Plan) -> str:
     request = plan.request
     n_runs = len(plan.points)
     one_job = f"{request.nodes} node(s) x {request.gpus} GPUs for {format_hms(request.total_s)}"
-    if request.total_s > request.time_s:
+    if request.chunks and request.total_s > request.time_s:
         one_job += f" in {request.chunks.number} chunks of {format_hms(request.time_s)}"
     return f"{n_runs} x [{one_job}], {n_runs * request.gpu_hours:,.1f} GPU-hours"
 
 
 def print_submitted(plan: Plan | None, submitted: list[Submitted]) -> None:
     """Prints job, run and log of each run, and when the first is expected to start."""
-    if not submitted:
+    if plan is None or not submitted:
         return
     for run in submitted[:MAX_PRINTED]:
         print(f"job {run.job_id}  run {run.run_id}  log {run.log}")

@@ -1,9 +1,8 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""`lab top`: who uses which GPU of this machine."""
+"""Who uses which GPU of this machine."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from contextlib import suppress
@@ -13,9 +12,6 @@ from pathlib import Path
 from .. import env
 from ..machine.gpu import Gpu, gpus, processes_on
 from ..machine.terminal import printable
-from ..project import Project
-from ..record.find import find_run
-from ..record.roots import run_roots
 from .gpu_lease import DEFAULT_DIRECTORY, is_locked, numbers, read_lease, user_name
 from .queue import format_duration
 
@@ -32,27 +28,6 @@ class Use:
     run_id: str | None
     memory_MB: int | None
     seconds: float | None
-
-
-def top_command(project: Project, args: list[str]) -> int:
-    """`lab top`; 1 where there is no GPU.
-
-    Raises:
-        LabError: the job of the run does not run, or its node cannot be asked from here.
-    """
-    parser = argparse.ArgumentParser(
-        prog="lab top",
-        description="Who uses which GPU of this machine: run, share of the time in which a kernel "
-        "ran, memory, power, age. With RUN: of the nodes on which its job runs.",
-    )
-    parser.add_argument("run", nargs="?", help="an id or its beginning, a tag, @last")
-    parser.add_argument("--watch", action="store_true", help="again every 2 seconds")
-    options = parser.parse_args(args)
-    if options.run:
-        from .top_in_job import top_in_job  # imports Hydra
-
-        return top_in_job(project, find_run(run_roots(project), options.run), options.watch)
-    return top_here(options.watch)
 
 
 def top_here(watch: bool) -> int:

@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from typing import Any
 
 from ..errors import Failed, LabError
-from ..project import LAB, PACKAGE, Project
+from ..project import PACKAGE, Project
 from ..record.attempt_files import last_attempt
 from ..record.run import Run
 from .dialect import load_dialect
-from .job_environment import job_environment
 from .job_states import JobStates, require_job
 from .job_variables import clean_environment
-from .plan import python_in_job
 from .scheduler_command import run_scheduler_command
-from .site import load_site
 from .top import top_here
 
 PATIENCE_S = 60
@@ -37,19 +33,21 @@ def top_in_job(project: Project, run: Run, watch: bool) -> int:
         raise LabError(f"{run.id} uses no GPU now: its job is {word}. See: lab runs show {run.id}")
     if job["scheduler"] == "local":
         return top_here(watch)
-    command = step_command(project, job, host_of(run), watch)
-    environment = clean_environment() | {"PYTHONPATH": str(LAB.parents[1])}
+    command = step_command(job, host_of(run), watch)
     try:
         done = subprocess.run(
-            command, cwd=project.root, env=environment, timeout=None if watch else PATIENCE_S
+            command,
+            cwd=project.root,
+            env=clean_environment(),
+            timeout=None if watch else PATIENCE_S,
         )
     except subprocess.TimeoutExpired as error:
         raise Failed(f"the nodes of job {job['id']} do not answer within {PATIENCE_S} s") from error
     return done.returncode
 
 
-def step_command(project: Project, job: dict[str, Any], host: str, watch: bool) -> list[str]:
-    """The command that runs `lab top` on every node of a job.
+def step_command(job: dict[str, Any], host: str, watch: bool) -> list[str]:
+    """The command that runs `lab top` on every node of a job, with the Python of its script.
 
     Raises:
         LabError: the scheduler has none.
@@ -65,11 +63,8 @@ def step_command(project: Project, job: dict[str, Any], host: str, watch: bool) 
     start = [word.format(number=number, nodes=job["nodes"]) for word in dialect.in_job]
     if job["nodes"] > 1:
         start.append("--label")
-    site = load_site(project, job["site"])
-    top = [*python_in_job(site), "-m", f"{PACKAGE}.lab", "top", *(["--watch"] if watch else [])]
-    lines = [*job_environment(site, project.paths.scratch or project.root)]
-    script = "\n".join([*lines, f"exec {shlex.join(top)}"])
-    return [*start, "bash", "-c", script]
+    top = ["python", "-m", f"{PACKAGE}.lab", "top", *(["--watch"] if watch else [])]
+    return [*start, "bash", job["script"], *top]
 
 
 def host_of(run: Run) -> str:

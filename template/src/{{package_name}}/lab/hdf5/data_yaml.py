@@ -4,6 +4,7 @@
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..project import Project
@@ -124,7 +125,7 @@ def _shapes(layout: Layout, size: Size | None) -> dict[str, list[int]]:
     return {name: [*(size or DEFAULT_SIZE)] for name in encoded}
 
 
-def _inline(values: dict[str, object]) -> str:
+def _inline(values: Mapping[str, object]) -> str:
     """A mapping on one line, or null."""
     items = ", ".join(f"{name}: {value}" for name, value in values.items())
     return f"{{{items}}}" if items else "null"

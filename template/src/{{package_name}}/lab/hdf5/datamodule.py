@@ -2,7 +2,7 @@
 """Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ class H5DataModule(L.LightningDataModule):
         """One more than the largest label y; None when y is no class, or not read."""
         label = self.layout.fields.get("y")
         is_class = label is not None and label.dtype.kind in "iu" and len(label.shape) == 1
-        if not is_class or "y" not in self.fields:
+        if label is None or not is_class or "y" not in self.fields:
             return None
         return int(self.layout.map(label).max()) + 1
 
@@ -191,9 +191,10 @@ class H5DataModule(L.LightningDataModule):
             num_workers=self._number_of_workers(),
             pin_memory=torch.cuda.is_available(),
         )
-        if self.trainer and shuffle:
-            loader.current_epoch = lambda: self.trainer.current_epoch
-            loader.on_resume_with_other_steps = self._set_steps_done
+        trainer = self.trainer
+        if trainer and shuffle:
+            loader.current_epoch = lambda: trainer.current_epoch
+            loader.on_resume_with_other_steps = partial(set_steps_done, trainer)
         self.loaders[split] = loader
         return loader
 
@@ -225,7 +226,7 @@ class H5DataModule(L.LightningDataModule):
         """What the file that is read is by its content; None on all ranks but the first."""
         if rank_zero_only.rank != 0:
             return None
-        return fingerprint(self.layout) | {"path": str(self.file.resolve())}
+        return {**fingerprint(self.layout), "path": str(self.file.resolve())}
 
     def teardown(self, stage: str) -> None:
         for loader in self.loaders.values():
@@ -240,11 +241,12 @@ class H5DataModule(L.LightningDataModule):
         ranks_here = self.trainer.num_devices if self.trainer else 1
         return max(1, cores() // ranks_here - 1)
 
-    def _set_steps_done(self, n_steps: int) -> None:
-        """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends
-        where the data end.
-        """
-        progress = self.trainer.fit_loop.epoch_loop.batch_progress.current
-        shift = n_steps - progress.ready
-        for count in ("ready", "started", "processed", "completed"):
-            setattr(progress, count, getattr(progress, count) + shift)
+
+def set_steps_done(trainer: L.Trainer, n_steps: int) -> None:
+    """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where
+    the data end.
+    """
+    progress = trainer.fit_loop.epoch_loop.batch_progress.current
+    shift = n_steps - progress.ready
+    for count in ("ready", "started", "processed", "completed"):
+        setattr(progress, count, getattr(progress, count) + shift)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def measure(layout: Layout, directory: Path) -> DiskSpeed:
         )
 
 
-def _copy_start(path: Path, array: Array, copy: BinaryIO) -> int:
+def _copy_start(path: Path, array: Array, copy: IO[bytes]) -> int:
     """Copies the first COPY_BYTES of `array`; returns how many bytes there were."""
     n_bytes = min(array.n_bytes, COPY_BYTES)
     with open(path, "rb") as source:

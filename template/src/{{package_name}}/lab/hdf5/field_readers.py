@@ -113,11 +113,11 @@ class ImageReader(RaggedReader):
         starts, lengths = self.starts_and_lengths(rows)
         for i, row in enumerate(rows):
             encoded = self.values[starts[i] : starts[i] + lengths[i]].tobytes()
-            image_HWC = self._decode(encoded, row, tuple(centres[i]))
+            image_HWC = self._decode(encoded, row, (centres[i, 0], centres[i, 1]))
             out[i] = image_HWC.transpose(2, 0, 1)
         return out
 
-    def _decode(self, encoded: bytes, row: int, centre: tuple[float, ...]) -> np.ndarray:
+    def _decode(self, encoded: bytes, row: int, centre: tuple[float, float]) -> np.ndarray:
         try:
             return decode_image(encoded, self.size, centre)
         except Exception as error:  # whatever a decoder raises for damaged bytes

@@ -229,7 +229,7 @@ def _check_offsets(layout: Layout, name: str, array: Array) -> None:
 def _check_splits(layout: Layout) -> None:
     for name, split in layout.splits.items():
         rows = layout.map(split)
-        if hashlib.sha256(rows).hexdigest() != split.sha256:
+        if hashlib.sha256(rows.data).hexdigest() != split.sha256:
             raise damaged(layout.path, f"split {name!r} does not match its sha256")
         inside = rows.size == 0 or 0 <= rows[0] <= rows[-1] < layout.n_samples
         if rows.dtype != np.int64 or not inside:

@@ -2,7 +2,6 @@
 """Decodes an image to the size asked for."""
 
 import io
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +9,7 @@ Size = tuple[int, int]  # height, width
 
 
 def decode_image(
-    encoded: bytes, size: Size | None, centre: Sequence[float] = (0.5, 0.5)
+    encoded: bytes, size: Size | None, centre: tuple[float, float] = (0.5, 0.5)
 ) -> np.ndarray:
     """An encoded image as RGB uint8 (height, width, 3).
 

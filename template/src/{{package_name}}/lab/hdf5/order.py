@@ -39,7 +39,7 @@ class Batch:
             return np.random.default_rng(self.entropy)
         import torch  # here, so that packing, which orders samples too, does not import it
 
-        return np.random.default_rng(torch.randint(2**62, ()).item())
+        return np.random.default_rng(int(torch.randint(2**62, ()).item()))
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def pack(
             fields,
             arrangement.splits,
             order=arrangement.order,
-            provenance=_provenance(config, options, damaged) | origin,
+            provenance={**_provenance(config, options, damaged), **origin},
             field_attrs=field_attrs,
             last_check=source_files.check,
         )
@@ -204,6 +204,7 @@ def _open_samples(
         return read_audio(options.sources, options.rate, damaged)
     if options.kind == "table":
         return read_table(options, damaged)
+    assert config is not None  # without a kind there is a data set
     data_class = load_data_class(config.target)
     if not options.sources:
         return RawSamples(data_class.samples(None))
@@ -222,7 +223,9 @@ def _provenance(
 ) -> dict[str, Any]:
     """The attributes that say where the data come from."""
     source = ", ".join(str(source.path) for source in options.sources)
-    provenance = {"seed": options.seed, "source": source or config.target}
+    provenance: dict[str, Any] = {"seed": options.seed, "source": source}
+    if config and not source:
+        provenance["source"] = config.target
     if damaged.skipped_keys:
         provenance["skipped"] = json.dumps(damaged.skipped_keys, ensure_ascii=False)
     return provenance

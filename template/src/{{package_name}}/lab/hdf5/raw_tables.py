@@ -44,9 +44,11 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
         _check_gaps(columns, n_rows, options, x_names)
     x_columns = [columns[name] for name in x_names]
 
+    label = columns[options.label] if options.label else None
+
     def samples() -> Iterator[dict[str, Any]]:
         for row in table_rows(sources):
-            sample = _sample(row, x_columns, columns.get(options.label), options)
+            sample = _sample(row, x_columns, label, options)
             if sample is None:
                 damaged.skipped_keys.append(_key(row, options))
             else:

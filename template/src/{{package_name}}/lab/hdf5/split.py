@@ -60,23 +60,23 @@ class Splitter:
         if "split" in sample:
             self.assigned_splits.append(sample["split"])
         elif self.split_of_key is not None:
-            self.assigned_splits.append(self._split_in_file(key))
+            self.assigned_splits.append(self._split_in_file(key, self.split_of_key))
         elif "group" in sample:
             self.groups.append(sample["group"])
         elif self.group_pattern:
-            self.groups.append(self._group_in(key))
+            self.groups.append(self._group_in(key, self.group_pattern))
 
-    def _split_in_file(self, key: str) -> str:
-        if key not in self.split_of_key:
+    def _split_in_file(self, key: str, split_of_key: Mapping[str, str]) -> str:
+        if key not in split_of_key:
             raise DataFileError(
                 f"--split-file has no line for {key!r}; it needs one `sample,split` for each."
             )
-        return self.split_of_key[key]
+        return split_of_key[key]
 
-    def _group_in(self, key: str) -> str:
-        match = re.search(self.group_pattern, key)
+    def _group_in(self, key: str, pattern: str) -> str:
+        match = re.search(pattern, key)
         if not match:
-            raise DataFileError(f"--group {self.group_pattern!r} finds nothing in {key!r}.")
+            raise DataFileError(f"--group {pattern!r} finds nothing in {key!r}.")
         return match[match.lastindex or 0]
 
     def arrange(self, n_samples: int) -> Arrangement:

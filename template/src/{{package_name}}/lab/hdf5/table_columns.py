@@ -96,10 +96,11 @@ class Column:
         """Such as: age: 3 of 100 rows, first in row 8."""
         row = self.first_empty
         shown = ""
-        if self.n_gaps > self.n_empty:
+        if self.first_text and self.n_gaps > self.n_empty:
             row = self.first_text
             shown = f" ({row.values[self.name]!r} among numbers)"
-        return f"{self.name}: {self.n_gaps} of {n_rows} rows, first in row {row.number}{shown}"
+        number = row.number if row else 0
+        return f"{self.name}: {self.n_gaps} of {n_rows} rows, first in row {number}{shown}"
 
 
 def is_gap(value: Any) -> bool:

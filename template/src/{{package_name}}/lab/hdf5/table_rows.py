@@ -2,7 +2,7 @@
 """The rows of tables: CSV, TSV, Parquet."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def table_rows(sources: Sequence[Source]) -> Iterator[Row]:
             yield row
 
 
-def _listed(values: Mapping[str | None, Any]) -> str:
+def _listed(values: Iterable[str | None]) -> str:
     return ", ".join("(more than in the head line)" if name is None else name for name in values)
 
 

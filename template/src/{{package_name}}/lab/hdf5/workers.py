@@ -2,20 +2,17 @@
 """The worker processes of a loader: how they start, and when they end."""
 
 import multiprocessing
-from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 
 from ..machine.parent import end_with_parent
 from .dataset import H5Dataset, as_is
-from .order import Batch
 
 
-def start_workers(
-    dataset: H5Dataset, plan: Iterable[Batch], num_workers: int, pin_memory: bool
-) -> DataLoader:
-    """A DataLoader whose workers read the batches of `plan`, again in each iteration.
+def start_workers(dataset: H5Dataset, plan: Any, num_workers: int, pin_memory: bool) -> DataLoader:
+    """A DataLoader whose workers read the batches of `plan`, an iterable, again in each iteration.
 
     They start with the first iteration, and live until the DataLoader is gone. What is random in a
     batch follows from the batch alone, so the number of workers changes nothing.

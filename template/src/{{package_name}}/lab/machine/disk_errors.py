@@ -31,25 +31,25 @@ def explain_disk_error(error: OSError, place: Path | str | None = None) -> str |
     Returns:
         None when the error is none of a disk: ENOSPC, EDQUOT, EROFS, EACCES or EPERM.
     """
-    place = error.filename or place or Path.cwd()
+    named = error.filename or place or Path.cwd()
     # An error may name an open file by its number.
-    directory = existing_directory(place if isinstance(place, str | os.PathLike) else Path.cwd())
+    directory = existing_directory(named if isinstance(named, str | os.PathLike) else Path.cwd())
     match error.errno:
         case errno.ENOSPC:
-            return explain_full_disk(place, directory)
+            return explain_full_disk(named, directory)
         case errno.EDQUOT:
             command = QUOTA_COMMANDS.get(filesystem_type(directory), "quota -s")
             return (
-                f"your quota is used up on the disk of {place}. "
+                f"your quota is used up on the disk of {named}. "
                 f"See it with: {command.format(place=directory)}. Delete files: lab runs prune"
             )
         case errno.EROFS:
             return (
-                f"the disk of {place} is read-only. See: findmnt -T {directory}. "
+                f"the disk of {named} is read-only. See: findmnt -T {directory}. "
                 "To write elsewhere: paths.runs=DIRECTORY"
             )
         case errno.EACCES | errno.EPERM:
-            return f"no permission for {place}; {directory} belongs to {owner_of(directory)}"
+            return f"no permission for {named}; {directory} belongs to {owner_of(directory)}"
     return None
 
 

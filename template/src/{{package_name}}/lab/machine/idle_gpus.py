@@ -16,7 +16,7 @@ def wait_until_idle(
     idle_min: float = IDLE_MIN,
     *,
     clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> bool:
     """Whether the GPUs were idle for `idle_min` minutes; False when the work has ended before.
 

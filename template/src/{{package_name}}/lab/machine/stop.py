@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 from types import FrameType
+from typing import Any
 
 # The time limit's, the user's own, the scheduler's: all mean the same.
 PREEMPTION_SIGNALS = (signal.SIGUSR2, signal.SIGUSR1, signal.SIGTERM)
@@ -15,7 +16,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signum = 0
-        self._previous: dict[int, object] = {}
+        self._previous: dict[int, Any] = {}
 
     def listen(self, *signums: int) -> list[int]:
         """Takes these signals over and returns those that were not listened to before. Main thread only."""

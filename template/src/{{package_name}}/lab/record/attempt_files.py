@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def seconds_until_now(folder: Path, start: StartRecord) -> float:
         return 0.0
 
 
-def n_gpus(start: StartRecord) -> int:
+def n_gpus(start: Mapping[str, Any]) -> int:
     """How many GPUs an attempt uses, over all its nodes."""
     if start.get("accelerator") in ("gpu", "cuda"):
         return start.get("world_size", 1)

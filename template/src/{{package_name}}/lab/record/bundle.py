@@ -123,7 +123,7 @@ def bundle_files(code: Code) -> list[BundleFile]:
         return []
     base = code.get("base")
     if commit == base:
-        return [BundleFile(".bundle", f"{base}.whole.bundle", base)]
+        return [BundleFile(".bundle", f"{base}.whole.bundle", commit)]
     excluded = base or code["remote_base"]
     difference = BundleFile(".bundle", f"{commit}.{excluded[:12]}.bundle", commit, excluded)
     if base is None:
@@ -187,7 +187,7 @@ def store_bundles(code: Code, folder: Path, store: Path, name: str = "code") -> 
         store_bundles(inner, folder, store / folder_name(inner), f"{name}.{folder_name(inner)}")
 
 
-def link_or_copy(source: Path, target: Path) -> None:
+def link_or_copy(source: str | Path, target: str | Path) -> None:
     """`target` becomes a hard link to `source`, or a copy where there are no links."""
     try:
         os.link(source, target)

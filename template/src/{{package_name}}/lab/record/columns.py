@@ -90,7 +90,7 @@ def settings_of_interest(rows: list[Row]) -> dict[str, Iterable[str]]:
         if key == "trial" or len(set(texts.values())) == 1:
             continue
         group = within_trials if varies_within(trials, values) else between_trials
-        group[key] = map(texts.get, values)
+        group[key] = map(texts.__getitem__, values)
     if "seed" in within_trials:
         within_trials["seed"] = within_trials.pop("seed")
     both = within_trials | between_trials

@@ -84,7 +84,7 @@ def compare_final_metrics(
 ) -> int:
     """Prints the metric that differs most; 0: all agree within `tolerance`, 1: they differ."""
     distances = {name: distance(left[name], right[name]) for name in left.keys() & right.keys()}
-    worst = max(distances, key=distances.get)
+    worst = max(distances, key=distances.__getitem__)
     figures = (
         f"{worst} {left[worst]:.6g} and {right[worst]:.6g}, "
         f"relative difference {distances[worst]:.2g}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,6 @@ def cost_line(run_dir: Path) -> str:
     return f"cost{of_attempts}: {', '.join(parts)}"
 
 
-def largest(ends: list[dict[str, Any]], key: str) -> float:
+def largest(ends: Sequence[Mapping[str, Any]], key: str) -> float:
     """The largest value of `key` in the ends of attempts; 0 where none measured it."""
     return max((end.get(key) or 0 for end in ends), default=0)

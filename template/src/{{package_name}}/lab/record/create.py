@@ -253,7 +253,8 @@ def build_record(
     }
     if request.image is not None:
         image = request.image
-        record["env"] |= {"container": image["file"], "container_sha256": image["sha256"]}
+        record["env"]["container"] = image["file"]
+        record["env"]["container_sha256"] = image["sha256"]
     if request.init_from is not None:
         record["init_from"] = request.init_from
     if request.job is not None:

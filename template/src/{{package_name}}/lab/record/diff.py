@@ -67,7 +67,8 @@ def metrics_of(run: Run) -> dict[str, float]:
 
 def environment_of(run: Run) -> dict[str, Any]:
     """The environment of a run, with versions by package and the devices of the last attempt."""
-    recorded = {key: value for key, value in run.record["env"].items() if key not in NOT_COMPARED}
+    environment: dict[str, Any] = {**run.record["env"]}
+    recorded = {key: value for key, value in environment.items() if key not in NOT_COMPARED}
     if "variables" in recorded:
         recorded["variables"] = users_variables(recorded["variables"])
     start = run.last_start
@@ -99,4 +100,4 @@ def code_differences(a: Run, b: Run, root: Path) -> list[str]:
         advice = "not both in this repository; see: lab runs code RUN DIRECTORY"
         return [f"{before} -> {after} ({advice})"]
     files = [line.strip() for line in done.stdout.splitlines()]
-    return [*files, f"git diff {before[:12]} {after[:12]}"]
+    return [*files, f"git diff {str(before)[:12]} {str(after)[:12]}"]

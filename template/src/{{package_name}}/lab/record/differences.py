@@ -25,14 +25,16 @@ def list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
 
 def format_both(old: Any, new: Any) -> tuple[str, str]:
     """Two different values as text; floats with 6 digits, or with as many as show the difference."""
+    texts = ("", "")
     for digits in DIGITS:
-        texts = tuple(
-            f"{value:.{digits}g}" if isinstance(value, float) else str(value)
-            for value in (old, new)
-        )
+        texts = (with_digits(old, digits), with_digits(new, digits))
         if texts[0] != texts[1]:
             break
     return texts
+
+
+def with_digits(value: Any, digits: int) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -43,7 +43,7 @@ def editable_repositories() -> frozenset[Path]:
     """The work trees of all editable installs."""
     directories = filter(None, map(source_directory, distributions()))
     repositories = {nearest_repository(os.path.realpath(directory)) for directory in directories}
-    return frozenset(repositories - {None})
+    return frozenset(path for path in repositories if path is not None)
 
 
 def editable_state(distribution: Distribution, project_root: Path | None) -> str:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..errors import LabError, nearest
 from .differences import ABSENT
@@ -102,7 +102,7 @@ def equals(value: Any, text: str) -> bool:
     return type(typed) is type(value) and typed == value  # true is not 1
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -222,7 +222,7 @@ def frozen_code() -> Code:
         Refused: the directory has no label, or one with another commit than LAB_SNAPSHOT_COMMIT.
     """
     check_frozen_directory()
-    label = frozen_directory() / LABEL
+    label = Path(os.environ[env.FROZEN]).resolve() / LABEL
     code: Code = read_json(label) or {}
     commit = code.get("commit")
     expected = os.environ.get(env.SNAPSHOT_COMMIT, commit)

@@ -170,7 +170,7 @@ def read_summary(folder: Path, job_state_of: JobStateOf | None) -> Summary:
 
 def build_row(folder: Path, summary: Summary) -> Row:
     """A row with every key of OPTIONAL."""
-    row: Row = dict.fromkeys(OPTIONAL)
+    row: Any = dict.fromkeys(OPTIONAL)
     row |= {key: value for key, value in summary.items() if key not in UNLISTED}
     is_renamed = summary.get("run_id") not in (None, folder.name)
     row["renamed_from"] = summary["run_id"] if is_renamed else None

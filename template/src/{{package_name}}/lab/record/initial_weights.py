@@ -161,7 +161,7 @@ def yaml_with_source(config_yaml: str, source: str | None) -> str:
     from omegaconf import OmegaConf
 
     config = OmegaConf.create(config_yaml)
-    config["init_from"] = source
+    OmegaConf.update(config, "init_from", source)
     return OmegaConf.to_yaml(config)
 
 

@@ -18,7 +18,7 @@ from .json_lines import read_lines
 from .metrics_file import read_metrics
 from .outcome import COUNT_FIRST
 from .ranking import lower_is_better, rank_by_metric
-from .schema import Row
+from .schema import Row, RunRecord
 from .status import JobStateOf, silence_s
 
 JOB_IS_OVER_S = 30 * 86400  # of silence: no scheduler starts a job again after that
@@ -68,7 +68,7 @@ class Protection:
         """The ids that the parent of a run may mean; an older lab recorded the word as typed."""
         word = row["parent"]
         if not word or RUN_ID.fullmatch(word):
-            return {word} - {None}
+            return {word} if word else set()
         earlier = self.rows[self.rows.index(row) + 1 :]
         if word == "@last":
             parents = earlier[:1]
@@ -101,7 +101,7 @@ class Protection:
 
     def may_start_again(self, row: Row) -> bool:
         """Whether a run that seems lost has a job that its scheduler may start again."""
-        record = read_json(Path(row["run_dir"], "run.json")) or {}
+        record: RunRecord = read_json(Path(row["run_dir"], "run.json")) or {}
         if row["status"] != "lost" or not record.get("job"):
             return False
         attempt = last_attempt(Path(row["run_dir"]))

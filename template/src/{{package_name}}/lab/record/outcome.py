@@ -45,7 +45,7 @@ def set_result_aside(run_dir: Path) -> None:
     if not attempts:
         return
     deciding = deciding_attempt(attempts)
-    if deciding.end.get("status") in COUNT_FIRST:
+    if deciding and deciding.end.get("status") in COUNT_FIRST:
         link_finished_weights(run_dir / "checkpoints", deciding.end)
     summary = run_dir / "summary.json"
     if summary.exists():

@@ -5,6 +5,7 @@ import getpass
 import os
 import platform
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 from .. import env
@@ -61,3 +62,11 @@ def pid_started(pid: int) -> str | None:
     if state == "Z":  # ended, and waiting for its parent to ask how
         return None
     return fields[19]
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM for 15; the number for signals without a name."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"

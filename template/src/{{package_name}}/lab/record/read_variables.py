@@ -20,7 +20,7 @@ class VariablesRead:
     """Collects the names, by the instruction that read them."""
 
     def __init__(self) -> None:
-        machinery = os.path.dirname(sys.modules[f"{PACKAGE}.lab"].__file__)
+        machinery = os.path.dirname(str(sys.modules[f"{PACKAGE}.lab"].__file__))
         self.not_own = (*installed_directories(), os.path.join(machinery, ""))
         self.by_place: dict[tuple[CodeType, int], set[str]] = {}
 

@@ -16,12 +16,15 @@ from .run import Run
 from .schema import InitialWeights
 
 
-def recorded_weights(run: Run) -> InitialWeights | None:
-    """What a run started from: as its newest attempt that loaded it says, else its record."""
+def recorded_weights(run: Run) -> InitialWeights:
+    """What a run started from: as its newest attempt that loaded it says, else its record.
+
+    Empty for random weights.
+    """
     for attempt in reversed(read_attempts(run.dir)):
         if "init_from" in attempt.start:
             return attempt.start["init_from"]
-    return run.record.get("init_from")
+    return run.record.get("init_from") or {}
 
 
 def find_recorded_weights(run: Run, project: Project) -> Path:

@@ -127,7 +127,8 @@ def record_attempt(
     # True once it was compared with what runs: an attempt that is killed before never says so.
     attempt.facts["code"] = attempt.facts["code"] | {"complete": False}
     earlier = read_attempts(run.dir)
-    ran = RanCode(imported_code(project, code_of_attempt(run, attempt.facts)), code_policy)
+    start: Any = attempt.facts
+    ran = RanCode(imported_code(project, code_of_attempt(run, start)), code_policy)
     recording = Recording(attempt, attempt.n, earlier[0].start if earlier else {}, ran)
     if not when_built:
         recording.start()
@@ -144,8 +145,8 @@ def record_attempt(
                 with suppress(OSError):
                     recording.note_ran(ran.check_late())
     except BaseException as error:
-        end_badly(run, recording, error)
-        shown = error_to_show(error, run, recording)
+        end_badly(run, recording, attempt, error)
+        shown = error_to_show(error, run, recording, attempt)
         if shown is error or debugging():
             raise
         raise shown from error
@@ -159,10 +160,10 @@ def record_attempt(
         os.environ.pop(env.ATTEMPT, None)
 
 
-def end_badly(run: Run, recording: Recording, error: BaseException) -> None:
+def end_badly(run: Run, recording: Recording, attempt: Attempt, error: BaseException) -> None:
     """Records how an attempt ended that `error` ended, and prints how the run continues."""
     if not recording.has_started:
-        withdraw_attempt(recording.attempt)
+        withdraw_attempt(attempt)
         print(f"lab: {run.id} is as it was before", file=sys.stderr)
         return
     status = status_for(error)
@@ -173,7 +174,7 @@ def end_badly(run: Run, recording: Recording, error: BaseException) -> None:
     elif status == "interrupted":
         print(f"interrupted; {how_it_continues(run)}")
     try:
-        recording.attempt.end(
+        attempt.end(
             status,
             recording.metrics,
             exception=exception,
@@ -226,7 +227,9 @@ def how_it_continues(run: Run) -> str:
     return f"continue with: lab resume {run.id}"
 
 
-def error_to_show(error: BaseException, run: Run, recording: Recording) -> BaseException:
+def error_to_show(
+    error: BaseException, run: Run, recording: Recording, attempt: Attempt
+) -> BaseException:
     """The exception that the user sees in place of `error`.
 
     Of an error that no message explains it is the last line of the project's own code, and the error.
@@ -245,5 +248,5 @@ def error_to_show(error: BaseException, run: Run, recording: Recording) -> BaseE
         return LabError(str(error))
     if not recording.has_started:
         return Failed(f"LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}")
-    file = os.path.relpath(recording.attempt.dir / TRACEBACK)
+    file = os.path.relpath(attempt.dir / TRACEBACK)
     return Failed(f"the training failed. Its whole traceback:\n{file}\n{describe(error)}")

@@ -95,7 +95,7 @@ def place_data(project: Project, original: Run, sections: dict[str, Any]) -> Non
 def place_weights(project: Project, original: Run, sections: dict[str, Any]) -> None:
     """Has `init_from` name the recorded weights, wherever they lie now."""
     recorded = recorded_weights(original)
-    if recorded is None:
+    if not recorded:
         return
     file = find_recorded_weights(original, project)
     sections["init_from"] = str(file)

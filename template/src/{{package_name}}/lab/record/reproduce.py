@@ -89,6 +89,7 @@ def run_again(project: Project, original: Run) -> Run:
             print(line, flush=True)
         repeated = run_stretch(project, original, stretch, repeated)
         require_end(original, stretch, repeated)
+    assert repeated is not None  # a run has a stretch at least
     refuse_other_data(original, repeated)
     return repeated
 

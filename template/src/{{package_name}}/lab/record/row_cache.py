@@ -99,7 +99,7 @@ class Sharing:
         return self.texts.setdefault(text, text)
 
     def row(self, row: Row) -> Row:
-        copied = {self.text(key): value for key, value in row.items()}
+        copied: Any = {self.text(key): value for key, value in row.items()}
         for key, value in copied.items():
             if isinstance(value, str):
                 copied[key] = self.text(value)

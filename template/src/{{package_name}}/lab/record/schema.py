@@ -34,7 +34,7 @@ class Code(TypedDict, total=False):
     dirty, note`.
     """
 
-    commit: str | None  # of the snapshot; None when the code was not recorded
+    commit: Any  # str, of the snapshot; None when the code was not recorded, for which readers look
     tree: str
     ref: str  # refs/runs/<commit>
     dirty: bool | None  # whether the snapshot differs from HEAD
@@ -50,7 +50,7 @@ class Code(TypedDict, total=False):
     package_tree: str  # git's hash of src/<package>
     trial_tree: str | None  # git's hash of the trial's directory
     base: str | None  # commit of the whole bundle that the other one needs
-    remote_base: str | None  # commit at the remote, which the bundles leave out
+    remote_base: Any  # str, commit at the remote, which the bundles leave out; None without one
     bundle: str  # thin, full or pushed; see write_bundles
     complete: bool | None  # in start.json: whether it holds all that the attempt imported
     not_frozen: list[UnfrozenFile]  # in start.json: the imported files that it does not hold

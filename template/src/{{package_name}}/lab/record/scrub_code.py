@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..project import PACKAGE
 from .bundle import STORE, BundleFile, link_or_copy, write_bundle
@@ -94,7 +95,7 @@ def scrub_commit(
     git("update-index", "-z", "--index-info", stdin="".join(lines))
     tree = git("write-tree")
     commit = commit_tree(git, tree, None)
-    scrubbed = code | {"commit": commit, "tree": tree, "ref": create_ref(git, commit)}
+    scrubbed: Any = code | {"commit": commit, "tree": tree, "ref": create_ref(git, commit)}
     scrubbed |= {"base": commit, "remote_base": None, "bundle": "full"}
     if code.get("package_tree"):
         package = f"{code['prefix']}src/{PACKAGE}"

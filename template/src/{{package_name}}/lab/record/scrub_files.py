@@ -82,8 +82,8 @@ class Replacer:
         """Has a scrubbed commit take the place of the old one everywhere."""
         self.codes[old["commit"]] = new
         for key in ("commit", "tree", "package_tree", "trial_tree"):
-            if old.get(key):
-                self.names[old[key]] = new[key]
+            if name := old.get(key):
+                self.names[str(name)] = str(new.get(key))
         for n in LENGTHS_IN_TEXTS:
             self.names[old["commit"][:n]] = new["commit"][:n]
 

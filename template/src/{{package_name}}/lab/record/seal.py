@@ -19,8 +19,8 @@ KEY = "sha256"  # of all other entries of the object
 AFTER = "after"  # in a file of lines: the hash of the line before, so that a removed line shows
 
 
-def write_sealed(path: Path, value: Any) -> dict[str, Any]:
-    """Writes a JSON object with its hash; returns what the file says."""
+def write_sealed(path: Path, value: Any) -> Any:
+    """Writes a JSON object with its hash; returns the object that the file says."""
     sealed = seal(value)
     write_json(path, sealed)
     return sealed

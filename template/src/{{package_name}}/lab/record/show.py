@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import timedelta
-from signal import Signals
 from typing import Any
 
 from ..machine.terminal import printable
@@ -22,6 +21,7 @@ from .index import read_row
 from .json_lines import read_lines
 from .metrics_file import read_metrics
 from .outcome import COUNT_FIRST, deciding_attempt, final_weights
+from .process import signal_name
 from .recorded_weights import format_weights, recorded_weights
 from .roots import run_roots
 from .run import Run
@@ -92,7 +92,7 @@ def format_run(run: Run, row: Row, warnings: list[str], job: str | None = None) 
         ("files", format_files(run)),
     ]
     lines = [f"{run.id}  {row['status']}  trial {run.trial}  seed {run.record['seed']}"]
-    lines += [f"  {name:<12}{value}" for name, value in facts if value]
+    lines += [f"  {name:<11} {value}" for name, value in facts if value]
     lines.append(f"  next: {advice(row['status'], run)}")
     return "\n".join(map(printable, lines))
 
@@ -170,22 +170,15 @@ def change_facts(run: Run, row: Row, attempts: list[AttemptFiles]) -> list[tuple
 def format_attempt(attempt: AttemptFiles) -> str:
     """How an attempt ended, where it ran, and how long it took."""
     text = attempt.end.get("status", "no end")
-    if attempt.end.get("signal"):
-        text += f" by {signal_name(attempt.end['signal'])}"
+    number = attempt.end.get("signal")
+    if number:
+        text += f" by {signal_name(number)}"
     host = attempt.start.get("host", "?")
     device = attempt.start.get("device", "device unknown")
     text += f" on {host}, {device}"
     if "seconds" in attempt.end:
         text += f", {format_seconds(attempt.end['seconds'])}"
     return text
-
-
-def signal_name(number: int) -> str:
-    """SIGTERM for 15; the number for signals without a name."""
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def format_deciding(run: Run, attempts: list[AttemptFiles], row: Row) -> str | None:
@@ -232,11 +225,12 @@ def predicted_files(run: Run) -> list[str]:
 def advice(status: str, run: Run) -> str:
     """What one would type next."""
     if status == "finished":
-        return f"lab eval {run.id}   lab runs reproduce {run.id} --check"
+        evaluate = f"lab eval {run.id}   " if final_weights(run.checkpoints).exists() else ""
+        return f"{evaluate}lab runs reproduce {run.id} --check"
     if status == "trained":
         return f"lab resume {run.id} tests it again"
     if status in ("running", "queued"):
         return f"{run.dir}/metrics.jsonl grows while it runs"
-    if any(run.checkpoints.glob("*.ckpt")):
+    if any(run.checkpoints.glob("[!.]*")):  # of a program, any file
         return f"lab resume {run.id}"
     return "no checkpoint was written: train again"

@@ -65,7 +65,7 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
         skipped = add_changes(git, max_file_mb * 1e6, allow)
         tree = git("write-tree")
         commit = repository.head
-        if tree != repository.head_tree:
+        if commit is None or tree != repository.head_tree:
             commit = commit_tree(git, tree, repository.head)
     git = Git(repository.top)
     remote = remote_of(git, repository.branch)

@@ -41,7 +41,7 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
     deciding_end = deciding.end if deciding else {}
     exception = deciding_end.get("exception")
     code = record.get("code") or {}
-    return {
+    summary: Any = {
         "schema": 1,
         **{key: record.get(key) for key in OF_RECORD},
         "status": status_at_end(attempts),
@@ -62,6 +62,7 @@ def summarise(record: RunRecord, run_dir: Path) -> Summary:
         "changes": list_changes(record, attempts),
         "settings": recorded_settings(record, run_dir, attempts),
     }
+    return summary
 
 
 def waited_in_queue(record: RunRecord, attempts: list[AttemptFiles]) -> dict[str, Any] | None:

@@ -66,7 +66,7 @@ def code_id(row: Row, code: dict[str, str]) -> str | None:
         code: see `code_of_trees`; trees that are not in it count as different code.
     """
     tree = row["trial_tree"]
-    return code.get(tree, tree)
+    return code.get(tree, tree) if tree else None
 
 
 def code_of_trees(root: Path, trees: Iterable[str]) -> dict[str, str]:

@@ -131,6 +131,8 @@ def data_problems(run: Run, root: Path) -> list[str]:
         path = find_recorded_data(Project(root, PACKAGE), run)
     except NotComparable as error:
         return [str(error)]
+    if path is None:
+        return []
     done = verify_data(path, root)
     if done.returncode:
         message = done.stderr.strip().splitlines()[-1]

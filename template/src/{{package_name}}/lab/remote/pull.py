@@ -115,7 +115,8 @@ def fetch(connection: Connection, source: str, target: Path, *options: str) -> N
         with subprocess.Popen(connection.command(send), stdout=subprocess.PIPE) as sender:
             unpack = ["tar", "-C", str(staging), "-xf", "-"]
             code = subprocess.run(unpack, stdin=sender.stdout).returncode
-            sender.stdout.close()
+            if sender.stdout:
+                sender.stdout.close()
         if sender.returncode:
             connection.check(sender.returncode)
         if code:

@@ -9,7 +9,7 @@ from ..cluster.queue import DEFAULT_POLL_S, print_queue, watches
 from ..cluster.queue import queue_command as queue_here
 from ..project import Project
 from .ask import Hosts
-from .sent import SENDING, Sent, all_sent
+from .sent import SENDING, SENT, Sent, all_sent
 
 
 def queue_command(project: Project, args: list[str]) -> None:
@@ -45,6 +45,6 @@ def print_hosts(hosts: Hosts, submissions: list[Sent]) -> None:
                 f"run {sent.id} has not arrived on {sent.host}."
                 f" Type the same command again, or: lab cancel {sent.id}"
             )
-        elif not sent.is_open:
+        elif sent.state == SENT and not sent.is_open:
             words = ", ".join(f"{run_id} is {word}" for run_id, word in sent.statuses.items())
             print(f"{words}. Its record: lab runs pull", flush=True)

@@ -119,7 +119,7 @@ def read_sources(
 
 def gather_rows(rows: list[Row], projects: list[str], facts: list[RunFacts]) -> dict[str, list]:
     """The columns of the table that are neither metrics nor settings."""
-    columns = {key: [row[key] for row in rows] for key in OF_ROW}
+    columns: dict[str, list] = {key: [row[key] for row in rows] for key in OF_ROW}
     columns["tags"] = [" ".join(row["tags"]) for row in rows]
     columns["changes"] = ["; ".join(row["changes"]) for row in rows]
     columns["project"] = projects

@@ -20,7 +20,7 @@ def packages_of_centre():
     """
     profile = site_file(own_config())
     text = profile.read_text(encoding="utf-8") if profile else ""
-    if not re.search(r"^python:[ \t]*['\"]?module\b", text, re.MULTILINE):
+    if profile is None or not re.search(r"^python:[ \t]*['\"]?module\b", text, re.MULTILINE):
         return None
     modules = re.search(r"^modules:.*$", text, re.MULTILINE)
     advice = (

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 ROOT = PACKAGE.parents[1]
 
 
-def run(*command, fatal=True, **variables):
+def run(*command, fatal: object = True, **variables):
     """Runs a command in the project; returns whether it succeeded.
 
     One that fails stops the setup, unless it is not `fatal`. A variable that is "" is removed.

@@ -137,7 +137,8 @@ def family_requirements():
     pins = {
         name_of(line): line.split(";")[0].strip() for line in constraint_lines() if "==" in line
     }
-    return [pins.get(name, word) for name, word in asked_for.items() if name in FAMILY]
+    asked_for.update({name: pins[name] for name in asked_for if name in pins})
+    return [word for name, word in asked_for.items() if name in FAMILY]
 
 
 def answers(url):

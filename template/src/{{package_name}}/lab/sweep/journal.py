@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import optuna
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, SuccessiveHalvingPruner
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from optuna.study import StudyDirection
 
 from ..errors import Failed
 from .definition import Definition
@@ -28,20 +30,28 @@ def open_study(journal: Path, lock: JournalLock, name: str, definition: Definiti
         OSError: the disk is full or read-only.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    tools = {"sampler": sampler_of(definition), "pruner": pruner_of(definition.pruner)}
+    tools: dict[str, Any] = {
+        "sampler": sampler_of(definition),
+        "pruner": pruner_of(definition.pruner),
+    }
     with lock:
         storage = open_storage(journal, lock)
         if optuna.get_all_study_names(storage):
             return optuna.load_study(study_name=name, storage=storage, **tools)
+        directions = [StudyDirection[word.upper()] for word in definition.directions]
         study = optuna.create_study(
-            study_name=name, storage=storage, directions=definition.directions, **tools
+            study_name=name, storage=storage, directions=directions, **tools
         )
         study.set_metric_names(definition.metrics)
     return study
 
 
-def open_storage(journal: Path, lock: JournalLock) -> JournalStorage:
-    """Reads the whole journal; lines that were glued together are repaired first."""
+def open_storage(journal: Path, lock: Any) -> JournalStorage:
+    """Reads the whole journal; lines that were glued together are repaired first.
+
+    Args:
+        lock: a JournalLock, which has the methods that Optuna calls, and not its class.
+    """
     try:
         return JournalStorage(JournalFileBackend(str(journal), lock))
     except (KeyError, ValueError):  # a line that is not JSON, or not whole

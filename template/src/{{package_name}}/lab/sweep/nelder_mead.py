@@ -24,6 +24,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 Corner = tuple[float, ...]  # a place in the unit cube
 Params = tuple[Any, ...]  # the values of all settings, in the order of the space
+ValueOf = Callable[[Corner], Any]  # a number, or None for a corner that is not measured yet
 Missing = list[Corner]  # places whose values the search needs next, the most needed one first
 
 EDGE = 0.25  # of the first simplex, as a share of each setting's range
@@ -107,7 +108,7 @@ def from_unit(distribution: BaseDistribution, share: float) -> int | float:
     return low + n_steps * distribution.step
 
 
-def next_corners(n: int, value_of: Callable[[Corner], float | None]) -> Missing:
+def next_corners(n: int, value_of: ValueOf) -> Missing:
     """Plays the search again, and returns the corners whose values are missing then.
 
     Args:
@@ -135,7 +136,7 @@ def first_simplex(n: int, restart: int) -> list[Corner]:
     return corners
 
 
-def search(simplex: list[Corner], value_of: Callable[[Corner], float | None]) -> Missing:
+def search(simplex: list[Corner], value_of: ValueOf) -> Missing:
     """The missing corners of one search; none when it has converged."""
     for _ in range(MAX_MOVES):
         missing = [corner for corner in simplex if value_of(corner) is None]
@@ -151,9 +152,7 @@ def search(simplex: list[Corner], value_of: Callable[[Corner], float | None]) ->
     return []
 
 
-def move(
-    simplex: list[Corner], value_of: Callable[[Corner], float | None]
-) -> Corner | Missing | None:
+def move(simplex: list[Corner], value_of: ValueOf) -> Corner | Missing | None:
     """Where the worst corner of a sorted simplex goes.
 
     Returns:

@@ -133,6 +133,7 @@ class Points:
             return False
         lives = alive(worker)
         if lives is None and run_dir is None:
+            assert trial.datetime_start is not None  # only of a point that waits it is None
             age_s = (datetime.now() - trial.datetime_start).total_seconds()
             return age_s < SILENT_S
         return bool(lives)
@@ -170,7 +171,7 @@ class Points:
         number = trial.number
         run_dir = self.run_dir(trial)
         status = status_of(run_dir) if run_dir else "lost"
-        if status in ("finished", "trained"):
+        if run_dir and status in ("finished", "trained"):
             self.tell(number, run_dir)
         elif PRUNED in trial.user_attrs:
             self.study.tell(number, state=TrialState.PRUNED)
@@ -219,7 +220,7 @@ class Points:
         for key, value in attributes.items():
             Trial(self.study, trial._trial_id).set_user_attr(key, value)
 
-    def run_dir(self, trial: FrozenTrial) -> Path | None:
+    def run_dir(self, trial: FrozenTrial | Trial) -> Path | None:
         """The directory of a point's run; None when it has none, or it was deleted."""
         name = trial.user_attrs.get(RUN)
         run_dir = self.sweep.runs / name if name else None

@@ -112,12 +112,13 @@ def parse_setting(argument: str) -> Setting:
         raise LabError(f"{argument!r}: a sweep takes no glob().\n{SYNTAX}")
     if override.is_choice_sweep():
         return list_of(override, key, text)
-    sweep = override.value()
+    sweep: Any = override.value()
     log = "log" in sweep.tags
     try:
         if isinstance(sweep, IntervalSweep):
             return Setting(key, text, interval(sweep, log))
-        numbers = sorted(override.sweep_iterator())
+        values: Any = override.sweep_iterator()
+        numbers = sorted(values)
         return Setting(key, text, steps(numbers, abs(sweep.step), log))
     except ValueError as error:
         reason = str(error).rstrip(".")
@@ -139,12 +140,15 @@ def interval(sweep: IntervalSweep, log: bool) -> BaseDistribution:
     Raises:
         ValueError: the limits are the wrong way round, or a logarithmic scale begins at 0.
     """
-    if isinstance(sweep.start, int) and isinstance(sweep.end, int):
-        return IntDistribution(sweep.start, sweep.end, log=log)
-    return FloatDistribution(float(sweep.start), float(sweep.end), log=log)
+    start, end = sweep.start, sweep.end
+    assert start is not None
+    assert end is not None
+    if isinstance(start, int) and isinstance(end, int):
+        return IntDistribution(start, end, log=log)
+    return FloatDistribution(float(start), float(end), log=log)
 
 
-def steps(numbers: list[int | float], step: float, log: bool) -> BaseDistribution:
+def steps(numbers: list[Any], step: float, log: bool) -> BaseDistribution:
     """The numbers of a range.
 
     Raises:

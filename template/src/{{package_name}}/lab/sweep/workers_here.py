@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from .. import env
 from ..cluster.gpu_lease import lease_directory, lease_gpus
@@ -164,7 +165,7 @@ def run_workers(
 
 
 def start_worker(
-    command: list[str], share: Share, workplace: Workplace, log: object
+    command: list[str], share: Share, workplace: Workplace, log: IO[bytes]
 ) -> subprocess.Popen:
     variables = os.environ | workplace.variables | {"PYTHONUNBUFFERED": "1"}
     if share.gpu is not None:

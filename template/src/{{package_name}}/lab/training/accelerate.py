@@ -61,7 +61,8 @@ def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule
 
 def use_channels_last(network: nn.Module) -> None:
     """Images and filters of a network have their channels last in memory."""
-    network.to(memory_format=torch.channels_last)
+    every_tensor: Any = {"memory_format": torch.channels_last}
+    network.to(**every_tensor)
     network.register_forward_pre_hook(lambda _, inputs: tuple(as_channels_last(x) for x in inputs))
 
 
@@ -130,7 +131,7 @@ def recompute_in_backward(module: nn.Module) -> None:
     The second forward leaves the statistics of BatchNorm as they are, so that the training is the
     same, bit for bit.
     """
-    norms = [
+    norms: list[Any] = [
         part for part in module.modules() if getattr(part, "num_batches_tracked", None) is not None
     ]
 
@@ -165,6 +166,7 @@ def shard(task: L.LightningModule, networks: list[nn.Module]) -> None:
         raise LabError(
             f"speed.fsdp: the task itself has the parameters {outside}. Move them into a module."
         )
+    assert task.device_mesh is not None  # ModelParallelStrategy has made it
     mesh = task.device_mesh["data_parallel"]
     for network in networks:
         # Lightning calls this again for the test.

@@ -57,7 +57,8 @@ class SeededOrder:
             generator.manual_seed(int(seeds.generate_state(1)[0]))
 
     def __len__(self) -> int:
-        return len(self.sampler)
+        sampler: Any = self.sampler
+        return len(sampler)
 
 
 def seeded(indices: Any, entropy: tuple[int, ...]) -> Any:

@@ -36,7 +36,7 @@ def build(config: DictConfig, key: str, **arguments: Any) -> Any:
     raise shown
 
 
-def error_to_show(error: Exception, key: str, target: str) -> Exception:
+def error_to_show(error: Exception, key: str, target: str) -> BaseException:
     """What to raise in place of an error of Hydra's: its cause in the project's code, or a message."""
     cause = cause_of(error)
     if isinstance(cause, LabError) or place_of(cause):

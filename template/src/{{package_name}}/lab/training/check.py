@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -121,7 +122,7 @@ def check_batch(composition: Composition) -> CheckResult:
     from .settings import apply_settings, resolve_settings
     from .trainer import plain_trainer
 
-    one_process = OmegaConf.merge(composition.config, {"trainer": {"devices": 1}})
+    one_process: Any = OmegaConf.merge(composition.config, {"trainer": {"devices": 1}})
     config = resolve_settings(one_process, first_attempt={}).config
     apply_settings(config)
     data = build_data(config)

@@ -144,7 +144,7 @@ class Checkpoints(LightningCheckpoint):
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         value = trainer.callback_metrics.get(self.monitor) if self.monitor else None
         improved = value is not None and self._is_better(float(value))
-        if improved:
+        if value is not None and improved:
             self.best = float(value)
         self.save_now(trainer)
         if improved and trainer.is_global_zero:
@@ -198,6 +198,7 @@ def plain_types(value: Any, name: str = "checkpoint") -> Any:
         return torch.from_numpy(value) if is_numeric else plain_types(value.tolist(), name)
     if value is None or type(value) in PLAIN or isinstance(value, torch.Tensor):
         return value
+    base: Any
     for base in BASES:
         if isinstance(value, base):
             return base(value)

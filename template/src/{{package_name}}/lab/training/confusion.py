@@ -31,7 +31,7 @@ class Confusion:
         """Adds a batch; one that is not of a classifier adds nothing."""
         _, label = input_and_target(batch)
         score = first_tensor(prediction)
-        if not is_classification(score, label):
+        if score is None or label is None or not is_classification(score, label):
             return
         counted = (label >= 0) & (label < score.shape[1])  # a label such as -100 is ignored
         n = multiclass_confusion_matrix(
@@ -50,8 +50,9 @@ class Confusion:
             # A rank may have had no batch.
             own = None if self.n is None else self.n.cpu()
             torch.distributed.all_gather_object(parts, own)
-        matrices = [part for part in parts if part is not None]
-        return ConfusionMatrix(sum(matrices).tolist()) if matrices else None
+        matrices: list[Any] = [part for part in parts if part is not None]
+        total: Any = sum(matrices)
+        return ConfusionMatrix(total.tolist()) if matrices else None
 
 
 def is_classification(score: Tensor | None, label: Tensor | None) -> bool:
@@ -102,7 +103,9 @@ class ConfusionMatrix:
             for label, row in enumerate(self.n):
                 for prediction, n in enumerate(row):
                     color = "white" if shares[label][prediction] > 0.5 else "black"
-                    axes.text(prediction, label, n, ha="center", va="center", color=color, size=7)
+                    axes.text(
+                        prediction, label, str(n), ha="center", va="center", color=color, size=7
+                    )
         figure.savefig(file)
 
 

@@ -74,7 +74,8 @@ class Continuation(L.Callback):
 
 def changed_settings(run_dir: Path, attempt: int) -> list[str]:
     """What was chosen for this attempt otherwise than for the one before."""
-    before, now = (read_attempt(run_dir, n).start for n in (attempt - 1, attempt))
+    starts: Any = [read_attempt(run_dir, n).start for n in (attempt - 1, attempt)]
+    before, now = starts
     return [
         f"{name} {before[name]} before, {now[name]} now"
         for name in CHOSEN

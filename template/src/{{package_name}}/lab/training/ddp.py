@@ -56,9 +56,9 @@ def strategy_for(config: DictConfig) -> Strategy | str:
 class RanksEnvironment(ClusterEnvironment):
     """Processes that a launcher has started; see `lab.machine.ranks`."""
 
-    creates_processes_externally = True
-    main_address = ""
-    main_port = 0
+    creates_processes_externally: bool = True
+    main_address: str = ""
+    main_port: int = 0
 
     def __init__(self, ranks: Ranks) -> None:
         if not ranks.even:

@@ -64,7 +64,7 @@ class Health(L.Callback):
         """Adds the time of a fetch to `wait_s`: minus its beginning, plus its end."""
         self.wait_s += sign * time.perf_counter()
 
-    def on_train_end(self, *_: Any) -> None:
+    def on_train_end(self, *_: Any, **__: Any) -> None:
         self.watching.close()
 
     on_exception = on_train_end
@@ -123,8 +123,9 @@ class Health(L.Callback):
             gpu_use = utilization_percent(device.index)
             if gpu_use is not None:
                 speed["speed/gpu_use"] = gpu_use
-        if self.began_j is not None:
-            speed["speed/power_w"] = (energy_j() - self.began_j) / seconds
+        now_j = energy_j()
+        if now_j is not None and self.began_j is not None:
+            speed["speed/power_w"] = (now_j - self.began_j) / seconds
         return {name: round(value, 4) for name, value in speed.items()}
 
     def _warn_once(self, speed: dict[str, float], step: int) -> None:

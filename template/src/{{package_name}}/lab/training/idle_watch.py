@@ -42,7 +42,7 @@ class IdleWatch(L.Callback):
         if is_idle:
             notify_idle(self.config, self.run, Project.find(), IDLE_MIN)
 
-    def on_fit_end(self, *_: Any) -> None:
+    def on_fit_end(self, *_: Any, **__: Any) -> None:
         self.has_ended.set()
 
     on_exception = on_fit_end

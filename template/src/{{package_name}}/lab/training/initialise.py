@@ -57,7 +57,8 @@ def load_initial_weights(task: L.LightningModule, config: DictConfig, run: Run) 
     if recorded.get("sha256") not in (None, weights["sha256"]):
         raise NotComparable(
             f"the weights {weights['source']} have changed since {run.id} was recorded: "
-            f"sha256 {recorded['sha256'][:12]} then, {weights['sha256'][:12]} now. Start a new run."
+            f"sha256 {str(recorded['sha256'])[:12]} then, {str(weights['sha256'])[:12]} now. "
+            "Start a new run."
         )
     return {"init_from": weights | start_from(task, weights, config.init)}
 
@@ -173,9 +174,10 @@ def name_here(
     beginnings = [beginning for beginning in prefix if name.startswith(beginning)]
     if beginnings:
         longest = max(beginnings, key=len)
-        if prefix[longest] is None:
+        beginning_here = prefix[longest]
+        if beginning_here is None:
             return None
-        name = prefix[longest] + name.removeprefix(longest)
+        name = beginning_here + name.removeprefix(longest)
     return next((own for own in (name, MODEL + name) if own in here), None)
 
 

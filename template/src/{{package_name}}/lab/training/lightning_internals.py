@@ -109,7 +109,8 @@ def validation_follows(trainer: L.Trainer) -> bool:
     """
     loop = trainer.fit_loop.epoch_loop
     if is_tested():
-        return loop._should_check_val_fx(trainer.fit_loop._data_fetcher)
+        fetcher: Any = trainer.fit_loop._data_fetcher
+        return loop._should_check_val_fx(fetcher)
     interval = trainer.val_check_batch
     if not trainer.enable_validation or interval is None or math.isinf(interval):
         return False
@@ -250,7 +251,10 @@ def cycles_shorter_loaders(trainer: L.Trainer) -> bool:
     `CombinedLoader._mode` says so; it is Lightning's rule where the user gives no CombinedLoader of
     his own. Otherwise: yes.
     """
-    return not is_tested() or trainer.fit_loop._combined_loader._mode == "max_size_cycle"
+    if not is_tested():
+        return True
+    loaders: Any = trainer.fit_loop._combined_loader
+    return loaders._mode == "max_size_cycle"
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def compile_errors_ignored() -> Iterator[None]:
     `torch._dynamo.config.suppress_errors` is the only switch for it. Without it such an error ends
     the training.
     """
-    config = torch._dynamo.config if hasattr(torch, "_dynamo") else None
+    config: Any = torch._dynamo.config if hasattr(torch, "_dynamo") else None
     if not hasattr(config, "suppress_errors"):
         yield
         return
@@ -164,7 +164,7 @@ def iterations_replaced(
         yield
         return
     iterate = DataLoader.__iter__
-    index_sampler = DataLoader._index_sampler.fget
+    index_sampler: Any = DataLoader._index_sampler.fget
 
     def sampler_of(loader: DataLoader) -> Any:
         order = order_of(loader)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as L
 import torch
@@ -39,7 +40,8 @@ def load(run: str | Path = "@last", checkpoint: str | None = None) -> nn.Module:
     project = Project.of_notebook()
     source = find_run(run_roots(project), str(run))
     require_trial(source, project)
-    task = build_task(OmegaConf.create(config_of_today(source, project)))
+    config: Any = OmegaConf.create(config_of_today(source, project))
+    task = build_task(config)
     print_difference(source, project)
     load_weights(task, source, checkpoint or final_weights(source.checkpoints).stem)
     model = getattr(task, "model", task)

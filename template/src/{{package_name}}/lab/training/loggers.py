@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 from lightning.pytorch.loggers.logger import Logger
 from omegaconf import DictConfig, OmegaConf
@@ -35,7 +36,7 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
     if "mlflow" in config.logger:
         loggers.append(build_mlflow_logger(config, run))
     if "tensorboard" in config.logger:
-        settings = OmegaConf.to_container(config.logger.tensorboard)
+        settings: Any = OmegaConf.to_container(config.logger.tensorboard)
         loggers.append(TensorBoardOfRun(run, attempt, **settings))
     if "wandb" in config.logger:
         loggers.append(build_wandb_logger(config, run, attempt))

@@ -138,7 +138,13 @@ class LogMeans(L.Callback):
         self._publish(trainer, interval.means("train"), of_optimizers)
 
     def on_validation_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        *_: Any,
+        **__: Any,
     ) -> None:
         self.evaluation.add(outputs, batch_size_of(batch))
 

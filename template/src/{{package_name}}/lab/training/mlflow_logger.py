@@ -21,7 +21,7 @@ LAST_UPLOAD_S = 30.0  # how long the end of a training waits for the last one
 
 def build_mlflow_logger(config: DictConfig, run: Run) -> MlflowLogger:
     """The logger of `logger=mlflow`. All attempts of a run are one MLflow run."""
-    settings = OmegaConf.to_container(config.logger.mlflow)
+    settings: Any = OmegaConf.to_container(config.logger.mlflow)
     place = mlflow_place(settings, run.runs)
     mode = settings["mode"]
     if mode == "auto":

@@ -41,7 +41,7 @@ class NoEffect(L.Callback):
     def on_validation_end(self, *_: Any) -> None:
         self.has_validated = True
 
-    def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
+    def on_train_epoch_start(self, trainer: L.Trainer, *_: Any, **__: Any) -> None:
         """Now all is there that is logged at the end of an epoch."""
         can_look = self.has_validated or not trainer.enable_validation
         if self.has_looked or not can_look or not trainer.callback_metrics:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def check_notify(config: DictConfig, project: Project) -> None:
         LabError: an address, a command or a package is missing, or an address would be recorded.
     """
     load_variables(project)
-    notify = config.get("notify") or {}
+    notify: Any = config.get("notify") or {}
     if "mail" in notify:
         mail_address(notify.mail.to, project.root)
     if "command" in notify and not notify.command.run:
@@ -103,7 +104,7 @@ def notify_end(config: DictConfig, run: Run, project: Project) -> None:
 
 
 def tell_end(config: DictConfig, run: Run, project: Project) -> None:
-    summary = read_json(run.dir / "summary.json") or {"metrics": {}}
+    summary: Any = read_json(run.dir / "summary.json") or {"metrics": {}}
     status = summary.get("attempt_status") or "failed"
     if status == "interrupted" and not is_left_alone(config, run):
         return
@@ -141,7 +142,7 @@ def is_left_alone(config: DictConfig, run: Run) -> bool:
     return by_scheduler and config.site.requeue.method == "none"
 
 
-def message_of(run: Run, event: str, lines: list[str | None]) -> Message:
+def message_of(run: Run, event: str, lines: Sequence[str | None]) -> Message:
     text = "\n".join([*filter(None, lines), f"{os.uname().nodename}:{run.dir}"])
     return Message(event, f"{PACKAGE}: {run.trial} {run.id} {event}", hide_tokens(text) + "\n")
 
@@ -165,7 +166,7 @@ def print_failure(what: str, error: Exception) -> None:
 
 def prepared(way: str, settings: DictConfig, project: Project) -> dict[str, Any]:
     """The settings of a way, with the address of a mail."""
-    values = dict(settings)
+    values: dict[str, Any] = {str(name): value for name, value in settings.items()}
     if way == "mail":
         values["to"] = mail_address(values["to"], project.root)
     return values

@@ -90,6 +90,7 @@ class PredictionWriter(BasePredictionWriter):
                     "expected one for each"
                 )
         self._n_here += len(rows)
+        assert self._collector is not None  # since on_predict_start
         self._collector.add_batch("predict_step", {ROW: rows} | fields)
 
     def _counted(self, n_rows: int, world_size: int) -> np.ndarray:
@@ -103,7 +104,7 @@ class PredictionWriter(BasePredictionWriter):
 
     def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._open.close()
-        if self._n_here:
+        if self._n_here and self._collector is not None and self.directory is not None:
             part = self.directory / f"part-{trainer.global_rank}.h5"
             write_fields(part, self._collector.fields(), {}, provenance={})
         trainer.strategy.barrier("predictions")

@@ -112,7 +112,7 @@ def line_functions(subject: Subject) -> list[tuple[Any, str, Callable[..., Any]]
         (dataset, "__getitems__"),
         *[(module, "forward") for module in own_modules],
     ]
-    functions = [(owner, name, getattr(owner, name, None)) for owner, name in places]
+    functions: list[Any] = [(owner, name, getattr(owner, name, None)) for owner, name in places]
     return [place for place in functions if inspect.isroutine(place[2])]
 
 
@@ -196,7 +196,7 @@ class ProfileCallback(L.Callback):
         if self.step:
             self.step()
 
-    def on_train_end(self, *_: Any) -> None:
+    def on_train_end(self, *_: Any, **__: Any) -> None:
         self.recording.close()
         self.step = None
 

@@ -109,6 +109,7 @@ def start_profile(
     from .profilers import profiler_kind, start_profiler  # torch
 
     rank = discover().rank
-    if rank not in config.profile.ranks:
+    kind = profiler_kind(config)
+    if kind is None or rank not in config.profile.ranks:
         return None
-    return start_profiler(stack, profiler_kind(config), config.profile, folder, rank, module)
+    return start_profiler(stack, kind, config.profile, folder, rank, module)

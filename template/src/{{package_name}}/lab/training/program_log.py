@@ -68,6 +68,7 @@ class ProgramLog:
             self._stop()
 
     def _write(self, values: dict[str, float]) -> None:
+        assert self.rows is not None  # of the first rank, which alone comes here
         self.rows.append(self.step, 0, values)
         for logger in self.loggers:
             # Lightning's loggers count steps from 0.

@@ -32,7 +32,7 @@ RandomState = TypedDict(
 
 def read_random_state(cuda: bool) -> RandomState:
     """The state of this process; `cuda`: also that of its GPU."""
-    state: RandomState = {
+    state: Any = {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),
         "numpy": np.random.get_state(),  # noqa: NPY002

@@ -67,9 +67,10 @@ class Samples:
         if self.prediction is None:
             return {}
         output = self.prediction[n]
-        is_label = self.target is not None and not self.target.is_floating_point()
-        if output.ndim == 1 and output.numel() > 1 and is_label and self.target.ndim == 1:
-            best = output.argmax().item()
+        target = self.target
+        is_label = target is not None and not target.is_floating_point() and target.ndim == 1
+        if output.ndim == 1 and output.numel() > 1 and is_label:
+            best = int(output.argmax().item())
             share = output.softmax(0)[best].item()
             return {"prediction": name_of(best, class_names), "probability": round(share, 4)}
         if output.numel() == 1:
@@ -82,7 +83,8 @@ def samples_of(batch: Any, prediction: Any, n: int) -> Samples | None:
     x, target = input_and_target(batch)
     if x is None:
         return None
-    return Samples(*(on_cpu(part, n) for part in (x, target, first_tensor(prediction))))
+    parts: Any = [on_cpu(part, n) for part in (x, target, first_tensor(prediction))]
+    return Samples(*parts)
 
 
 def on_cpu(part: Tensor | None, n: int) -> Tensor | None:

@@ -54,7 +54,7 @@ def scheduled(
     if name is not None:
         n_steps = max(1, int(trainer.estimated_stepping_batches))
         schedule = partial(schedule, **{name: n_steps})
-    lr_scheduler = {"scheduler": schedule(optimizer), "interval": "step"}
+    lr_scheduler: Any = {"scheduler": schedule(optimizer), "interval": "step"}
     return {"optimizer": optimizer, "lr_scheduler": lr_scheduler}
 
 

@@ -127,7 +127,7 @@ def plain_trainer(
         arguments: further arguments of Lightning's Trainer.
     """
     silence_lightning()
-    settings = OmegaConf.to_container(config.trainer)
+    settings: Any = OmegaConf.to_container(config.trainer)
     for key in NOT_LIGHTNINGS:
         settings.pop(key, None)
     if not task.automatic_optimization:

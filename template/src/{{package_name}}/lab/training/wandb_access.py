@@ -23,5 +23,6 @@ def has_wandb_key() -> bool:
         return True
     file = os.environ.get("NETRC") or Path.home() / ".netrc"
     with suppress(OSError, netrc.NetrcParseError):
-        return netrc.netrc(file).authenticators(urlsplit(wandb_url()).hostname) is not None
+        host = urlsplit(wandb_url()).hostname or ""
+        return netrc.netrc(file).authenticators(host) is not None
     return False

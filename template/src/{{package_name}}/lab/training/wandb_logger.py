@@ -81,7 +81,7 @@ class WandbOfRun(WandbLogger):
 
 def build_wandb_logger(config: DictConfig, run: Run, attempt: int) -> WandbLogger:
     """The logger of `logger=wandb`. All attempts of a run are one W&B run; W&B saves no code."""
-    settings = OmegaConf.to_container(config.logger.wandb)
+    settings: Any = OmegaConf.to_container(config.logger.wandb)
     mode = wandb_mode(settings.pop("mode"), bool(config.site.get("internet", True)))
     os.environ["WANDB_MODE"] = mode
     os.environ["WANDB_DIR"] = str(run.dir)
@@ -115,7 +115,7 @@ def print_mode(mode: str, run: Run) -> None:
 def wandb_config(run: Run) -> dict[str, Any]:
     """What W&B shows as the run's configuration; values of .env stay ${...}, as in config.yaml."""
     code = run.record["code"]
-    recorded = OmegaConf.to_container(OmegaConf.load(run.dir / "config.yaml"), resolve=False)
+    recorded: Any = OmegaConf.to_container(OmegaConf.load(run.dir / "config.yaml"), resolve=False)
     return {"run_id": run.id, "commit": code.get("commit"), "tree": code.get("tree"), **recorded}
 
 

@@ -74,12 +74,14 @@ def run_prediction(
         trainer.predict(task, datamodule=data, return_predictions=False)
         if not trainer.is_global_zero:
             return None
+        assert writer.directory is not None  # this is the first rank
         parts = [read_layout(path) for path in sorted(writer.directory.glob("part-*.h5"))]
         if not parts:
             raise Failed("there were no samples to predict")
         merged = merge_parts(parts, writer.directory)
-        refuse_missing(merged[ROW], writer.n_samples)
-        splits = {split or WHOLE: np.arange(len(merged[ROW]))}
+        rows: Any = merged[ROW]
+        refuse_missing(rows, writer.n_samples)
+        splits = {split or WHOLE: np.arange(len(rows))}
         write_fields(target, merged, splits, provenance=provenance)
     layout = read_layout(target)
     return Written(fingerprint(layout)["sha256"], layout.n_samples, kinds_of(layout))

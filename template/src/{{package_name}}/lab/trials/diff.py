@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from typing import Any
 
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
@@ -110,7 +111,9 @@ def composed_settings(project: Project, name: str) -> dict[str, object]:
 
     from ..config.compose import compose
 
-    config = OmegaConf.to_container(compose(project, [f"trial={name}"]).config, enum_to_str=True)
+    config: Any = OmegaConf.to_container(
+        compose(project, [f"trial={name}"]).config, enum_to_str=True
+    )
     leaves = flatten(config)
     leaves.pop("trial")
     directory = f"{project.package}.trials.{name}."
@@ -157,8 +160,8 @@ def file_lines(project: Project, a: str, b: str, name: str, width: int) -> list[
     if contents[0] == contents[1]:
         return []
     if any(b"\0" in content for content in contents):
-        sizes = [f"{len(content)} bytes" for content in contents]
-        return list(wrap_pair(*sizes, OTHER, (width - 3) // 2))
+        left, right = (f"{len(content)} bytes" for content in contents)
+        return list(wrap_pair(left, right, OTHER, (width - 3) // 2))
     texts = [content.decode("utf-8", errors="replace").expandtabs(4) for content in contents]
     left, right = ([printable(line) for line in text.splitlines()] for text in texts)
     return side_by_side(left, right, width)

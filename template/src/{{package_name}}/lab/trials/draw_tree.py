@@ -92,7 +92,7 @@ def format_numbers(numbers: TrialNumbers) -> list[str]:
 
 def format_seeds(numbers: TrialNumbers) -> str:
     """0.0335 ± 0.0018 (5); nothing for one seed, whose number is the best."""
-    if numbers.sd is None:
+    if numbers.mean is None or numbers.sd is None:
         return ""
     return f"{format_deviation(numbers.mean, numbers.sd)} ({numbers.n_seeds})"
 

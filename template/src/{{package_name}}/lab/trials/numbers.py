@@ -69,7 +69,8 @@ def rows_by_trial(rows: list[Row]) -> dict[str, list[Row]]:
 def metric_of(rows: list[Row], name: str | None = None) -> Metric:
     """The metric `name`; by default the one that chose best.ckpt in the newest of `rows`."""
     chosen = next((row["settings"].get("checkpoint") for row in rows if row["settings"]), None)
-    monitor = chosen.get("monitor") if isinstance(chosen, dict) else None
+    chosen = chosen if isinstance(chosen, dict) else {}
+    monitor = chosen.get("monitor")
     name = name or monitor or DEFAULT_METRIC
     if name == monitor and chosen.get("mode") in ("min", "max"):
         return Metric(name, chosen["mode"] == "min")
@@ -133,7 +134,7 @@ def weights_of(row: Row, rows: list[Row]) -> str:
     Args:
         rows: all runs.
     """
-    weights = row["init_from"]
+    weights = row["init_from"] or {}
     trials = [each["trial"] for each in rows if recorded_id(each) == weights.get("run")]
     if trials:
         return f"{weights['run']} ({trials[0]})"
@@ -170,7 +171,8 @@ def numbers_of(
         code: see `code_of_trees`; trees that are not in it count as different code.
     """
     best = repetitions[0] if repetitions else None
-    same_code = {row["run_dir"] for row in repetitions if code_id(row, code) == code_id(best, code)}
+    code_of_best = code_id(best, code) if best else None
+    same_code = {row["run_dir"] for row in repetitions if code_id(row, code) == code_of_best}
     in_order = [row for row in rows if row["run_dir"] in same_code]
     values = [metric.value_of(row) for row in newest_of_each_seed(in_order)]
     return TrialNumbers(

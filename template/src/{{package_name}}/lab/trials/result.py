@@ -126,7 +126,7 @@ def group_repetitions(project: Project, name: str, rows: list[Row]) -> list[Repe
         # A record without settings repeats none
         key = keys.key_of(row["settings"]) if row["settings"] else row["run_dir"]
         groups.setdefault((key, code_id(row, code)), []).append(row)
-    code_today = code.get(today, today)
+    code_today = code.get(today, today) if today else None
     return [
         Repetitions(newest_of_each_seed(group), has_code_of_today=code_then == code_today)
         for (_, code_then), group in groups.items()

@@ -54,5 +54,5 @@ def answer(text: str, name: str) -> str:
 
 def has_commit(repository: str, commit: str) -> bool:
     command = ["git", "-C", repository, "cat-file", "-e", commit + "^{commit}"]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.call(command, **silent) == 0
+    null = subprocess.DEVNULL
+    return subprocess.call(command, stdout=null, stderr=null) == 0
