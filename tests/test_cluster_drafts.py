@@ -1,4 +1,4 @@
-"""`lab site init`: answers of PBS, Grid Engine and PJM, as their manuals show them, become a profile."""
+"""`lab site init`: answers written in the forms of PBS, Grid Engine and PJM become a profile."""
 
 import json
 

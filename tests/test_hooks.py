@@ -162,7 +162,8 @@ def test_the_users_own_rules_hold_for_the_users_files_only(own_project):
     before = {path: path.read_bytes() for path in template_python(own_project)}
     text = call(own_project, "make", "fix", rc=2)
     assert "src/myproj/data.py:" in text.replace("--> ", "").replace("\\", "/")
-    assert "/lab/" not in text.replace("lab/tools/targets.mk", "")
+    assert "myproj/lab/" not in text.replace("myproj/lab/tools/targets.mk", "")
+    assert "tests/lab/" not in text
     assert {path: path.read_bytes() for path in before} == before
     names = [str(path.relative_to(own_project)) for path in before]
     call(own_project, "python", "-m", "myproj.lab.hooks", "--skip=imports", *names)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from slurm_jobs import wait_until
+from slurm_jobs import json_of, wait_until
 from ssh_hosts import hosts, lab  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -61,3 +61,21 @@ def test_the_queue_finds_a_job_whose_answer_was_lost(lab, hosts):
     (run,) = account.run_dirs()
     wait_until((run / "summary.json").exists, "the run over")
     assert "1 fetched" in lab("runs", "pull", run.name)
+
+
+def test_a_job_that_has_begun_is_kept_though_nobody_wrote_down_its_id(lab, hosts):
+    account = hosts.accounts["b"]
+    go = account.home / "go"
+    wait = 'until [ -e "$0" ]; do sleep 0.2; done'
+    words = ["submit", "on=b", "job.gpus=0", "--json", "--", "bash", "-c", wait, str(go)]
+    sent = json_of(lab(*words))
+    wait_until((Path(sent["run_dir"]) / "attempts/1/start.json").exists, "the job begun")
+    # As if the host had died before it wrote its answer.
+    (account.place / f"runs/.remote/received/{sent['run_id']}.json").unlink()
+    note = lab.folder / f"runs/.remote/sent/{sent['run_id']}.json"
+    note.write_text(note.read_text().replace('"state": "sent"', '"state": "sending"'))
+    before = account.run_dirs()
+    assert json_of(lab(*words)) == sent
+    assert account.run_dirs() == before
+    go.touch()
+    wait_until((Path(sent["run_dir"]) / "summary.json").exists, "the run over")
