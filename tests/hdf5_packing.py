@@ -13,9 +13,19 @@ from myproj.lab.project import Paths, Project
 @pytest.fixture(name="pack")
 def packing(tmp_path, monkeypatch):
     """pack(name, *words): the layout of the verified file, which lies in tmp_path / "data"."""
+<<<<<<< HEAD
     monkeypatch.setattr(
         Project, "paths", Paths(tmp_path / "runs", None, None, None, [tmp_path / "data"])
     )
+=======
+<<<<<<< HEAD
+    monkeypatch.setattr(
+        Project, "paths", Paths(tmp_path / "runs", None, None, None, [tmp_path / "data"])
+    )
+=======
+    monkeypatch.setattr(Project, "paths", Paths(tmp_path / "runs", None, None, None, [tmp_path / "data"]))
+>>>>>>> examples
+>>>>>>> examples
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "raw").mkdir()
