@@ -13,7 +13,9 @@ from myproj.lab.project import Paths, Project
 @pytest.fixture(name="pack")
 def packing(tmp_path, monkeypatch):
     """pack(name, *words): the layout of the verified file, which lies in tmp_path / "data"."""
-    monkeypatch.setattr(Project, "paths", Paths(tmp_path / "runs", None, None, [tmp_path / "data"]))
+    monkeypatch.setattr(
+        Project, "paths", Paths(tmp_path / "runs", None, None, None, [tmp_path / "data"])
+    )
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "raw").mkdir()

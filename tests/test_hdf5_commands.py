@@ -21,7 +21,7 @@ def project_with_digits(tmp_path, monkeypatch):
     monkeypatch.setattr(
         Project,
         "paths",
-        Paths(tmp_path / "runs", None, None, [tmp_path / "empty", tmp_path / "data"]),
+        Paths(tmp_path / "runs", None, None, None, [tmp_path / "empty", tmp_path / "data"]),
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wav = [np.zeros(n, np.int16) for n in range(30)]

@@ -1,8 +1,8 @@
-"""Quotas: what the tools print is read, and `lab doctor` tells before one is hit."""
+"""Quotas: what the tools print is read, and `lab doctor` tells before one is hit. So it does of stray packages."""
 
 import pytest
 from commands import write_command
-from myproj.lab.cluster import doctor_disks
+from myproj.lab.cluster import doctor_checks, doctor_disks
 from myproj.lab.cluster.doctor_disks import quota_finding
 from myproj.lab.machine import quota
 from myproj.lab.machine.quota import read_quotas
@@ -91,3 +91,15 @@ def test_the_doctor_asks_the_command_of_the_site(project, monkeypatch, tmp_path)
         ("ok", "our_quota: STORE 1 TB of 50 TB (2%)"),
         ("wrong", "our_quota: SCRATCH 99% used"),
     ]
+
+
+def test_stray_packages_and_an_environment_on_a_network_disk_are_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor_checks, "filesystem_type", lambda path: "lustre")
+    monkeypatch.setattr(doctor_checks, "has_many_files", lambda path: True)
+    monkeypatch.setattr(doctor_checks.python_site, "getusersitepackages", lambda: str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    _, stray, files = doctor_checks.python(None)
+    assert stray.level == "wrong"
+    assert f"packages in {tmp_path} mix" in stray.text
+    assert "more than 100,000 files" in files.text
+    assert "lab image build site.python=packed" in files.advice

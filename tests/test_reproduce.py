@@ -104,7 +104,7 @@ def find(run, tmp_path, monkeypatch):
     """find(*names): which file is taken for the data of the run, whose own file is gone."""
     project = Project(tmp_path, "myproj")
     places = [tmp_path / "data", tmp_path / "more/data"]
-    monkeypatch.setattr(Project, "paths", Paths(tmp_path / "runs", None, None, places))
+    monkeypatch.setattr(Project, "paths", Paths(tmp_path / "runs", None, None, None, places))
     monkeypatch.setattr(Run, "data", run.data | {"path": "/gone/digits.h5"})
     for place in places:
         place.mkdir(parents=True)

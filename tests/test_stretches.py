@@ -141,7 +141,7 @@ def test_a_job_does_not_begin_in_a_directory_of_the_project(run):
 def test_paths_of_the_old_project_become_paths_of_this_one(run, tmp_path, monkeypatch, start):
     add_attempt(run, 0, FINISHED, **start)
     here = Project(tmp_path / "new", "myproj")
-    paths = Paths(tmp_path / "r", None, tmp_path / "s", [tmp_path / "d", tmp_path / "e"])
+    paths = Paths(tmp_path / "r", None, tmp_path / "s", None, [tmp_path / "d", tmp_path / "e"])
     monkeypatch.setattr(Project, "paths", paths)
     old = {
         "paths": {"runs": "/old/runs", "checkpoints": None, "scratch": "/big", "data": ["/old/d"]},

@@ -1,7 +1,7 @@
 """The loops of plain.py, compiled by numba.
 
 `cache=True` keeps the machine code, so only the first run ever compiles: next to this file, or in
-$NUMBA_CACHE_DIR. A `lab` project sets that to paths.scratch.
+$NUMBA_CACHE_DIR. A `lab` project sets that to a directory in paths.caches.
 """
 
 import math

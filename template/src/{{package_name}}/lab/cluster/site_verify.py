@@ -27,6 +27,7 @@ from .verified import Verification, hash_of_profile, verification_of, write_veri
 
 WHY = "lab site verify"
 WAIT_S = 1800  # for the job
+READ_EVERY_S = 1.0
 
 
 def verify_command(project: Project, args: list[str]) -> None:
@@ -93,13 +94,18 @@ def await_end(run: Run, poll_s: float) -> None:
         Failed: it is not within WAIT_S.
     """
     end_s = time.monotonic() + WAIT_S
-    while status_of(run.dir, job_state_of()) in UNENDED:
+    ask_s = time.monotonic()
+    while not (run.dir / "summary.json").exists():
+        if time.monotonic() >= ask_s:
+            if status_of(run.dir, job_state_of()) not in UNENDED:
+                return
+            ask_s = time.monotonic() + poll_s
         if time.monotonic() > end_s:
             raise Failed(
                 f"the job is not over after {WAIT_S // 60} minutes. It stays in the queue;"
                 " type the same command again later, which takes up this job"
             )
-        time.sleep(poll_s)
+        time.sleep(READ_EVERY_S)
 
 
 def check_reports(run: Run, plan: Plan, reports: list[RankReport]) -> str:

@@ -75,7 +75,7 @@ def plain_json(value: Any) -> Any:
 
 def _plain(value: Any, hider: Callable[[], Callable[[str], str]]) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
+        return _plain(asdict(value), hider)
     if isinstance(value, dict):
         return {str(key): _plain(entry, hider) for key, entry in value.items()}
     if isinstance(value, list | tuple | set):
@@ -86,7 +86,8 @@ def _plain(value: Any, hider: Callable[[], Callable[[str], str]]) -> Any:
         return value
     if isinstance(value, str):
         return hider()(value)
-    return _plain(value.item(), hider) if hasattr(value, "item") else hider()(str(value))
+    scalar: Any = value
+    return _plain(scalar.item(), hider) if hasattr(value, "item") else hider()(str(value))
 
 
 def number(value: Any) -> Any:

@@ -11,7 +11,8 @@ from .atomic import number
 from .json_lines import JsonLines, parse_line, raw_lines, read_lines
 
 ROW_KEYS = {"step", "epoch", "attempt", "time_unix_s"}  # the keys of a line that are no metrics
-NO_RESULTS = ("train/lr", "train/grad_norm")  # how names begin that say nothing about the model
+# How names begin that say nothing about the model; lr- are those of callbacks=lr_monitor.
+NO_RESULTS = ("train/lr", "train/grad_norm", "lr-")
 
 
 class MetricsLog(JsonLines):

@@ -89,7 +89,6 @@ class ProcessFacts(TypedDict, total=False):
     pid: int
     pid_space: str
     pid_started: str | None  # clock ticks since boot, which differ when a pid is used again
-    job: str | None  # in the lock of an attempt: of the scheduler that started the process
 
 
 class ImageFacts(TypedDict):

@@ -189,7 +189,8 @@ def started_before(project: Project, run_id: str) -> Path | None:
 
 def note_job(plan: Plan, run_dir: Path) -> Submitted:
     """Writes the id of a job that has begun into its record."""
-    job_id = owner_of(run_dir / "attempts" / "1")["job"]
+    lock: Any = owner_of(run_dir / "attempts" / "1")
+    job_id = lock["job"]
     if plan.site.scheduler == "local":
         job_id = f"{job_id}-{pid_started(int(job_id))}"
     begun_unix_s = (run_dir / "run.json").stat().st_mtime

@@ -50,8 +50,9 @@ class Confusion:
             # A rank may have had no batch.
             own = None if self.n is None else self.n.cpu()
             torch.distributed.all_gather_object(parts, own)
-        matrices = [part for part in parts if part is not None]
-        return ConfusionMatrix(sum(matrices).tolist()) if matrices else None
+        matrices: list[Any] = [part for part in parts if part is not None]
+        total: Any = sum(matrices)
+        return ConfusionMatrix(total.tolist()) if matrices else None
 
 
 def is_classification(score: Tensor | None, label: Tensor | None) -> bool:

@@ -52,7 +52,7 @@ def check_notify(config: DictConfig, project: Project) -> None:
         LabError: an address, a command or a package is missing, or an address would be recorded.
     """
     load_variables(project)
-    notify = config.get("notify") or {}
+    notify: Any = config.get("notify") or {}
     if "mail" in notify:
         mail_address(notify.mail.to, project.root)
     if "command" in notify and not notify.command.run:

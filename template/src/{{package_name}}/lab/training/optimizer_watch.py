@@ -78,7 +78,7 @@ def gradient_norm(trainer: L.Trainer, optimizer: Optimizer) -> Tensor:
         for parameter in group["params"]
         if parameter.grad is not None
     ]
-    norm = torch.nn.utils.get_total_norm(gradients)
+    norm: Any = torch.nn.utils.get_total_norm(gradients)
     # With parameters spread over processes (FSDP2) all of them together have the norm.
     norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
     if trainer.scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):

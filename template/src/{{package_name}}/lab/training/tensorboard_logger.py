@@ -33,8 +33,10 @@ class TensorBoardOfRun(TensorBoardLogger):
 
 def forget_from(logger: TensorBoardLogger, step: int) -> None:
     """What `SummaryWriter(purge_step=step)` writes; the step is known only now."""
-    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+    from tensorboard.compat.proto import event_pb2
 
+    protobuf: Any = event_pb2  # whose classes are made at run time
+    status = protobuf.SessionLog(status=protobuf.SessionLog.START)
     writer = logger.experiment.file_writer
-    writer.add_event(Event(step=step, file_version="brain.Event:2"))
-    writer.add_event(Event(step=step, session_log=SessionLog(status=SessionLog.START)))
+    writer.add_event(protobuf.Event(step=step, file_version="brain.Event:2"))
+    writer.add_event(protobuf.Event(step=step, session_log=status))
