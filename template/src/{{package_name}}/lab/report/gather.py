@@ -113,7 +113,8 @@ def read_sources(
     pairs = [
         (row, source.name) for source in sources for row in read_rows(source.roots, job_state_of)
     ]
-    pairs.sort(key=lambda pair: pair[0]["created"] or "", reverse=len(sources) > 1)
+    if len(sources) > 1:
+        pairs.sort(key=lambda pair: pair[0]["created"] or "", reverse=True)
     return [row for row, _ in pairs], [name for _, name in pairs]
 
 
