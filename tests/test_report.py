@@ -147,7 +147,7 @@ def test_a_damaged_record_hides_no_other_run(tmp_path):
     call(project, "report")
     table = table_of(page_of(project))
     assert len(table["rows"]["run_id"]) == 2
-    assert table["curves"] == [{"metric": "val/loss", "runs": [0, 1], "lengths": [1, 2]}]
+    assert table["curves"] == [{"metric": "val/loss", "runs": [0, 1], "lengths": [2, 1]}]
     assert "NaN" not in json.dumps(table)
 
 

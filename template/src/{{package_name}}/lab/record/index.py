@@ -67,6 +67,9 @@ TYPES: dict[str, Any] = {  # of the values that lists sort, add or format
     "changes": list,
     "metrics": dict,
     "settings": dict,
+    "commit": str | None,
+    "package_tree": str | None,
+    "trial_tree": str | None,
 }
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on the cache saves more time than it costs
