@@ -2,6 +2,7 @@
 # test-slow: what takes longer    test-cluster: jobs on real schedulers (root)
 # test-gpu: what only a GPU can show, see docs/gpu.md; REHEARSE=1: the same checks on the CPU, as far as they go
 # test-updates: copier update, in many projects    judge: the tools of others, on a project and on this repository
+# site: these pages as a site in site/, with search and the functions of lab
 # test-newest, test-lowest: a project with other versions of its packages: make test-newest PYTHON=python3.13
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
 PYTHON ?= python3
@@ -23,7 +24,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-slow test-updates test-cluster test-gpu test-newest test-lowest judge bench
+.PHONY: demo test test-slow test-updates test-cluster test-gpu test-newest test-lowest judge site bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -65,6 +66,9 @@ test-gpu: .venv/ready
 
 judge: .venv/ready build/judge/ready
 	@.venv/bin/python hooks/judge.py
+
+site: .venv/ready
+	@.venv/bin/python hooks/site.py
 
 bench: .venv/ready
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; .venv/bin/python "$$file"; done

@@ -68,7 +68,10 @@ def submit(
         each: a pattern of files. The command runs for each of them that it has not run for, with the
             path in place of {}.
         per_task: files of one task of the array.
-        why, batch, allow, yes: see SubmitOptions.
+        why: kept in the record.
+        batch: train one batch of the frozen code before sending.
+        allow: record also what looks like a secret.
+        yes: send also what takes more than its budget.
 
     Raises:
         LabError: the settings, the frozen code, the budget or the site forbid it; nothing was sent.

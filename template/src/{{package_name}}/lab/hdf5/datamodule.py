@@ -37,7 +37,8 @@ class H5DataModule(L.LightningDataModule):
         search: directories, first wins.
         batch_size: samples per step and rank.
         seed: of the order and of all random augmentation.
-        fields, shapes: see `H5Dataset`. Longer ragged samples are cropped at random in training,
+        fields: what to read; see `H5Dataset`.
+        shapes: of ragged fields; see `H5Dataset`. Longer samples are cropped at random in training,
             else from the start.
         num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores
             there are per rank.
