@@ -149,6 +149,18 @@ def home(render, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def own_caches(monkeypatch):
+    """A command that runs in this process leads all caches to its project: that ends with the test."""
+    from myproj.lab.machine import caches
+
+    for name in (caches.ROOT, *caches.CACHES):
+        value = os.environ.get(name)
+        monkeypatch.setenv(name, value or "")
+        if value is None:
+            monkeypatch.delenv(name)
+
+
 @pytest.fixture
 def no_git_settings(monkeypatch):
     """git as on a machine where nobody has configured it."""

@@ -17,7 +17,9 @@ def nothing(folder):
 
 @edit()
 def readme(folder):
-    replace(folder, "README.md", "## Set up", "My thesis.\n\n## Set up my thesis")
+    replace(
+        folder, "README.md", "## First commands", "My thesis.\n\n## First commands of my thesis"
+    )
 
 
 @edit()

@@ -75,7 +75,7 @@ def change_template_file(folder):
 
 def change_seeds(folder):
     replace(folder, f"{PACKAGE}/task.py", '"""', '"""Newer. ')
-    replace(folder, "template/README.md.jinja", "## Set up", "## Set it up")
+    replace(folder, "template/README.md.jinja", "## First commands", "## The first commands")
     replace(folder, f"{PACKAGE}/conf/config.yaml.jinja", "max_epochs: 20", "max_epochs: 30")
 
 

@@ -153,7 +153,9 @@ def test_a_profile_is_drafted_from_what_slurm_says(lab):
 
 
 def test_sites_are_listed_and_a_mistyped_one_is_named(lab):
-    assert re.search(r"^lanta +src/myproj/lab/conf/site/lanta.yaml$", lab("site", "show"), re.M)
+    assert re.search(
+        r"^lanta +not verified +src/myproj/lab/conf/site/lanta.yaml$", lab("site", "show"), re.M
+    )
     assert "verified: null" in lab("site", "show", "lanta")
     assert "did you mean: lanta" in lab("site", "show", "lantta", rc=2)
 

@@ -53,7 +53,7 @@ def test_a_terminal_without_some_letters(own_project):
 
 def test_the_setup_reads_paths_for_a_user_without_home(own_project):
     program = NOBODY.partition("from myproj")[0] + (
-        "from myproj.lab.setup.environment import environment_path\n"
+        "from myproj.lab.setup.places import environment_path\n"
         "from myproj.lab.setup.installer import pip_setting\n"
         "print('CODE', environment_path(), pip_setting('nothing'))\n"
     )

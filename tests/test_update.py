@@ -86,7 +86,7 @@ def test_the_rules_find_what_an_update_may_do_wrong(small_old, fresh):
     """The checks of the other tests, on updates that went wrong."""
     edit = EDITS["nothing"]
     old, new = fresh[FIRST], fresh[LAST]
-    replace(small_old, "README.md", "## Set up", "## Mine")
+    replace(small_old, "README.md", "## First commands", "## Mine")
     replace(small_old, "Makefile", "# Yours", "# Mine\n# Yours")
     before = {
         name: text for name, text in contents(small_old).items() if name != "tests/test_data.py"
@@ -116,7 +116,7 @@ def test_the_rules_find_what_an_update_may_do_wrong(small_old, fresh):
 
 
 def test_recopy_keeps_the_users_files(small_old):
-    replace(small_old, "README.md", "## Set up", "My thesis.\n\n## Set up")
+    replace(small_old, "README.md", "## First commands", "My thesis.\n\n## First commands")
     replace(small_old, "src/myproj/task.py", '"""', '"""My own: ')
     commit(small_old, "mine")
     before = contents(small_old)

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import socket
-from contextlib import suppress
 from datetime import date
 from typing import Any
 
@@ -123,11 +122,13 @@ def ask_schedulers(schedulers: list[str]) -> tuple[str, SiteDraft]:
     Raises:
         Failed: none answers.
     """
-    *others, last = schedulers
-    for scheduler in others:
-        with suppress(Failed):  # installed, and not used here
+    reasons = []
+    for scheduler in schedulers:
+        try:
             return scheduler, DESCRIBE[scheduler]()
-    return last, DESCRIBE[last]()
+        except Failed as error:  # installed, and not used here
+            reasons.append(str(error))
+    raise Failed("\n".join(reasons))
 
 
 def useful_modules() -> list[str]:

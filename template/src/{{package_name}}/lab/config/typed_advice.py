@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from ..errors import SYNONYMS, nearest
 from ..project import LAB, read_yaml
@@ -41,8 +42,13 @@ def settings_named(name: str) -> Iterator[str]:
     for conf in CONF:
         for path in sorted(conf.rglob("*.yaml")):
             group = path.relative_to(conf).parent.as_posix().replace("/", ".")
-            section = "" if group == "." else f"{group}."
+            section = "" if group == "." or is_global(path) else f"{group}."
             yield from keys_named(name, read_yaml(path), section)
+
+
+def is_global(path: Path) -> bool:
+    """Whether the keys of a file are whole ones, by its header, and not those of its group."""
+    return path.read_text(encoding="utf-8").startswith("# @package _global_")
 
 
 def keys_named(name: str, values: dict, section: str) -> Iterator[str]:

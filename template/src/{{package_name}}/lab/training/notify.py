@@ -22,7 +22,7 @@ from ..errors import LabError
 from ..machine.secrets import hide_tokens
 from ..project import PACKAGE, Project
 from ..record.atomic import read_json
-from ..record.attempt_files import read_attempts
+from ..record.attempt_files import last_attempt
 from ..record.columns import format_value
 from ..record.cost_line import cost_line
 from ..record.git import Git
@@ -121,7 +121,8 @@ def next_step(run: Run, status: str) -> str:
     """What to type after the end of a run."""
     if status == "finished":
         return f"look: lab runs show {run.id}"
-    if "command" in read_attempts(run.dir)[-1].start:
+    attempt = last_attempt(run.dir)
+    if attempt and "command" in attempt.start:
         return f"look: lab logs {run.id}"
     return f"resume: lab resume {run.id}"
 
