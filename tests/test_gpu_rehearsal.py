@@ -30,6 +30,7 @@ def check(*words, **variables):
     return done.stdout, reasons
 
 
+@pytest.mark.slow
 def test_without_a_gpu_each_check_says_why_it_is_skipped():
     output, reasons = check(CUDA_VISIBLE_DEVICES="")
     assert "passed" not in output.splitlines()[-1]
@@ -40,6 +41,7 @@ def test_without_a_gpu_each_check_says_why_it_is_skipped():
 QUICK = "page_locked or power_times_time"
 
 
+@pytest.mark.slow
 def test_what_needs_no_training_can_be_rehearsed():
     output, reasons = check("-k", QUICK, REHEARSE="1")
     assert re.search(r"1 passed, 1 skipped", output)

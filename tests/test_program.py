@@ -99,6 +99,7 @@ def test_a_preempted_program_goes_on_if_it_saves(own, saves):
     assert {row["attempt"] for row in rows(record)} == {1, 2}
 
 
+@pytest.mark.slow
 def test_profiles(own):
     call(own, "lab", "train", *SHORT, "profile=cprofile")
     folder = Path(last(own)["run_dir"]) / "profile"

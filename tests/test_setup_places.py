@@ -94,6 +94,7 @@ def test_an_added_package_is_in_both_locks(light):
     assert (light / "requirements.lock").read_text() == before
 
 
+@pytest.mark.slow
 def test_two_projects_do_not_take_one_environment(light, tmp_path):
     other = shutil.copytree(light, tmp_path / "other/myproj")
     for folder in (light, other):

@@ -136,6 +136,7 @@ def test_uncommitted_work_is_refused_with_what_to_do(small_old):
     assert contents(small_old) == before
 
 
+@pytest.mark.slow
 def test_check_update_says_whether_there_is_one(small_old):
     assert run_copier(small_old, "check-update", "--quiet").returncode == 2
     update(small_old, LAST)
@@ -176,6 +177,7 @@ def test_a_renamed_package_is_updated_under_its_new_name(old, releases, tmp_path
     }
 
 
+@pytest.mark.slow
 def test_what_an_update_did_is_told_in_words(old, releases, capfd):
     replace(old, ".gitignore", "/lightning_logs\n", "/lightning_logs\n/mine\n")
     append(old, DELETED, "# my own\n")
