@@ -212,6 +212,7 @@ def test_without_a_compiler_the_training_continues_uncompiled(home, monkeypatch)
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs g++")
 def test_compiled_networks_learn_the_same(home, tmp_path, monkeypatch):
     monkeypatch.setenv(env.CACHES, str(tmp_path))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)  # torch has set it
     short = (*LINEAR, "trainer.limit_train_batches=2")
     usual = learn(home, *short)
     compiled = learn(home, *short, "speed.compile=default")

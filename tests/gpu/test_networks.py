@@ -25,6 +25,7 @@ def test_channels_last_is_used_and_learns_the_same(home):
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_a_compiled_network_learns_the_same(home, tmp_path, monkeypatch, mode):
     monkeypatch.setenv("LAB_CACHES", str(tmp_path))  # where kernels are compiled to
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)  # torch has set it
     settings = (*COLOUR, *EXACT)
     plain = learn_on_gpu(home, *settings)
     compiled = learn_on_gpu(home, *settings, f"speed.compile={mode}")
