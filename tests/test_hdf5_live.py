@@ -1,9 +1,11 @@
 """A data file that is replaced, touched, written to or cut short while it is read."""
 
+import ctypes
 import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 import time
 
 import numpy as np
@@ -95,7 +97,11 @@ def cut_after_the_check(path):
     dataset[0]
 
 
-def test_a_file_cut_while_a_batch_is_copied_is_a_sentence(path, capfd):
+@pytest.mark.parametrize("another_handler_came_between", [False, True])
+def test_a_file_cut_while_a_batch_is_copied_is_a_sentence(path, capfd, another_handler_came_between):
+    H5Dataset(path, "train")[0]
+    if another_handler_came_between:
+        ctypes.CDLL(None).signal(signal.SIGBUS, None)  # the system's own, as torch's handler leaves it
     process = multiprocessing.get_context("fork").Process(target=cut_after_the_check, args=(path,))
     process.start()
     process.join(timeout=60)

@@ -4,7 +4,6 @@
 import ctypes
 import os
 import signal
-from functools import cache
 
 SENTENCE = (
     "lab: a data file was cut short while it was read, or its disk failed (SIGBUS). "
@@ -20,9 +19,8 @@ def say_and_exit(signal_number: int) -> None:
     os._exit(EXIT_CODE)
 
 
-@cache
 def answer_bus_errors() -> None:
-    """Installs the handler, once a process.
+    """Installs the handler. Called at each opening of a file, for others (torch's workers) install theirs.
 
     Python's own handlers run between two instructions, and the one that failed never ends. So this
     one is called by the C library.
