@@ -4,6 +4,7 @@ CASE = """
 import json, os, time, torch
 from torch import nn
 from torch.nn import functional as F
+from batch_loader import Loader
 
 EPOCHS = {epochs}
 NAME = os.environ["CASE"]
@@ -83,15 +84,6 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.layers(x)
-
-
-class Loader:  # Lightning would take a plain list for a list of loaders
-    def __init__(self, batches):
-        self.batches = list(batches)
-    def __iter__(self):
-        return iter(self.batches)
-    def __len__(self):
-        return len(self.batches)
 
 
 def batches():

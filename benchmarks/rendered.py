@@ -1,6 +1,7 @@
 """What the benchmarks of a whole project share: the project, as committed, and commands in it that must succeed."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +17,12 @@ def copy_command(folder: Path) -> list[str]:
 
 
 def project_with(folder: Path, programs: dict[str, str], trial: str, model: str) -> Path:
-    """folder/myproj with a trial whose model is `model`, and data=memory; beside it the programs, as <name>.py."""
+    """folder/myproj with a trial whose model is `model`, and data=memory; next to it the programs, as <name>.py."""
     project = folder / "myproj"
     subprocess.run([*copy_command(folder), str(project)], check=True)
     for name, text in programs.items():
         (folder / f"{name}.py").write_text(text)
+    shutil.copy(ROOT / "benchmarks/batch_loader.py", folder)
     (project / "src/myproj/trials" / trial).mkdir()
     (project / "src/myproj/trials" / trial / "config.yaml").write_text(
         f"model:\n  _target_: {model}\n"

@@ -30,6 +30,7 @@ CASE = """
 import json, os, time, torch
 from torch import nn
 from torch.nn import functional as F
+from batch_loader import Loader
 torch.set_num_threads(1)
 EPOCHS = {epochs}
 WIDTH, BATCHES = map(int, os.environ["CASE"].split())
@@ -42,14 +43,6 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Linear(64 * WIDTH, 10))
     def forward(self, x):
         return self.layers(x)
-
-class Loader:  # Lightning would take a plain list for a list of loaders
-    def __init__(self, batches):
-        self.batches = list(batches)
-    def __iter__(self):
-        return iter(self.batches)
-    def __len__(self):
-        return len(self.batches)
 
 def batches():
     generator = torch.Generator().manual_seed(0)

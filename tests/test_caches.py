@@ -41,8 +41,8 @@ def test_every_cache_lies_in_its_own_directory_below_the_configured_one(project)
 
 def test_a_site_leads_them_where_its_variable_is_set(project):
     assert (
-        composed(project, "site=jean_zay_h100", WORK="/work/ann")["PIP_CACHE_DIR"]
-        == "/work/ann/caches/pip"
+        composed(project, "site=jean_zay_h100", WORK="/disk/ann")["PIP_CACHE_DIR"]
+        == "/disk/ann/caches/pip"
     )
     assert not any(composed(project, "site=jean_zay_h100").values()), "WORK is not set"
     assert not any(composed(project).values()), "a workstation has no other disk"

@@ -5,15 +5,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from chromium import DESKTOP, PHONE, started_chromium
 from myproj.lab.record.begin import begin_attempt
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from record_package import call, create, make_project
 from report_runs import MARKUP, make_runs
 
 pytestmark = pytest.mark.slow  # .ci/run installs the browser
-CHROMIUM = "/usr/bin/chromium"
-DESKTOP = {"width": 1280, "height": 900}
-PHONE = {"width": 390, "height": 844}
 # Where a picture of the page has colours of its curves
 N_COLOURED = """canvas => {
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -35,10 +33,8 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with started_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

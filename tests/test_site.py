@@ -7,12 +7,11 @@ import sys
 import threading
 
 import pytest
+from chromium import PHONE, started_chromium
 from conftest import ROOT
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow  # .ci/run installs the browser
-CHROMIUM = "/usr/bin/chromium"
-PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +39,8 @@ def address(site):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with started_chromium() as browser:
         yield browser
-        browser.close()
 
 
 def test_every_page_asks_nobody_else_and_fits_a_phone(site, address, browser):

@@ -90,7 +90,7 @@ def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
     Raises:
         LabError: as `submit`.
     """
-    codes = freeze_points(plan, options.allow)
+    codes = freeze_points(plan.project, plan.runs, plan.points, options.allow)
     return submit_frozen(plan, options, codes, plan.runs / STORE)
 
 
@@ -157,16 +157,18 @@ def unpacked(plan: Plan, code: Code, bundles: Path) -> Iterator[Path]:
         yield frozen
 
 
-def freeze_points(plan: Plan, allow: bool) -> dict[str, Code]:
+def freeze_points(
+    project: Project, runs: Path, points: list[Composition], allow: bool
+) -> dict[str, Code]:
     """Freezes the working tree; the `code` section of the record for each trial.
 
     Raises:
         Refused: git cannot record the code, or it changed meanwhile.
     """
-    codes = {}
-    for point in plan.points:
+    codes: dict[str, Code] = {}
+    for point in points:
         if point.trial not in codes:
-            codes[point.trial] = _freeze(plan, point, allow)
+            codes[point.trial] = _freeze(project, runs, point, allow)
     commits = {code["commit"] for code in codes.values()}
     if len(commits) > 1:
         raise Refused(
@@ -176,11 +178,11 @@ def freeze_points(plan: Plan, allow: bool) -> dict[str, Code]:
     return codes
 
 
-def _freeze(plan: Plan, point: Composition, allow: bool) -> Code:
+def _freeze(project: Project, runs: Path, point: Composition, allow: bool) -> Code:
     rules = point.config.record
     code = freeze_code(
-        plan.project,
-        plan.runs,
+        project,
+        runs,
         point.trial,
         dirty=rules.dirty,
         max_file_mb=rules.max_file_mb,

@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..cluster.submit import freeze_points
 from ..config.compose import Composition
 from ..errors import Refused
 from ..project import Project
@@ -17,7 +18,6 @@ from ..record.bundle import (
     folder_name,
     write_bundles,
 )
-from ..record.frozen import freeze_code
 from ..record.git import Git
 from ..record.schema import Code
 
@@ -52,23 +52,7 @@ def freeze(project: Project, points: list[Composition], allow: bool) -> FrozenCo
         Refused: git cannot record the code, or it changed meanwhile.
     """
     runs = project.paths.runs
-    codes: dict[str, Code] = {}
-    for point in points:
-        if point.trial not in codes:
-            rules = point.config.record
-            code = freeze_code(
-                project,
-                runs,
-                point.trial,
-                dirty=rules.dirty,
-                max_file_mb=rules.max_file_mb,
-                allow=allow,
-            )
-            if not code["commit"]:
-                raise Refused(f"the code cannot be sent: {code['reason']}")
-            codes[point.trial] = code
-    if len({code["commit"] for code in codes.values()}) > 1:
-        raise Refused("the code changed while it was recorded. Type the same again.")
+    codes = freeze_points(project, runs, points, allow)
     git = Git(project.root)
     store = runs / STORE
     codes = {trial: write_bundles(git, store, code, whole=True) for trial, code in codes.items()}
