@@ -1,6 +1,7 @@
 """The command `lab`: its first screen, and what it says to words that it does not know."""
 
 import re
+import sys
 
 import pytest
 from myproj.lab import cli
@@ -44,3 +45,23 @@ def test_an_interrupted_command_exits_with_130(monkeypatch, capsys):
     monkeypatch.setattr(cli.Command, "run", interrupt)
     assert cli.main(["train"]) == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_python_without_the_packages_is_named_with_what_to_type(monkeypatch, capsys):
+    def importing(argv):
+        raise ModuleNotFoundError("No module named 'hydra.core'", name="hydra.core")
+
+    monkeypatch.setattr(cli, "run_command", importing)
+    assert cli.main(["train"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"lab: this Python has no package 'hydra': {sys.executable}"
+    assert ". .venv/bin/activate" in lines[1]
+
+
+def test_a_module_that_the_project_lacks_is_no_missing_package(monkeypatch):
+    def importing(argv):
+        raise ModuleNotFoundError("No module named 'myproj.gone'", name="myproj.gone")
+
+    monkeypatch.setattr(cli, "run_command", importing)
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["train"])

@@ -12,7 +12,7 @@ import textwrap
 from . import env
 from .commands import Command, list_commands
 from .errors import LabError, nearest
-from .failure import debugging, describe, is_interruption, place_of
+from .failure import debugging, describe, explain_missing_package, is_interruption, place_of
 from .machine.terminal import STAND_IN, lacks_letters, printable_lines
 from .project import PACKAGE
 
@@ -47,9 +47,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def report_error(error: Exception) -> int:
-    """Prints why a disk refused, or an error of the project's own code in two lines.
+    """Prints an error of the project's own code in two lines, or what `explain` knows of any other.
 
-    Any other error goes on as it is.
+    An error that it does not know goes on as it is.
     """
     if is_interruption(error):
         print("lab: interrupted", file=sys.stderr)
@@ -61,13 +61,22 @@ def report_error(error: Exception) -> int:
     if place_of(error):
         print(f"lab: LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}", file=sys.stderr)
         return 1
-    from .machine.disk_errors import explain_disk_error  # rarely needed
-
-    explanation = explain_disk_error(error) if isinstance(error, OSError) else None
+    explanation = explain(error)
     if explanation is None:
         raise error
     print(f"lab: {explanation}", file=sys.stderr)
     return 1
+
+
+def explain(error: Exception) -> str | None:
+    """Why a disk refused, or which package this Python lacks; None for any other error."""
+    if isinstance(error, ModuleNotFoundError):
+        return explain_missing_package(error)
+    if isinstance(error, OSError):
+        from .machine.disk_errors import explain_disk_error  # rarely needed
+
+        return explain_disk_error(error)
+    return None
 
 
 def allow_any_letter() -> None:

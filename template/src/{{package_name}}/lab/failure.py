@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 import traceback
 from dataclasses import dataclass
 
@@ -128,3 +129,17 @@ def advice_for_module(name: str) -> str | None:
     if package == PACKAGE or (package and importlib.util.find_spec(package)):
         return None
     return f"If it is a package, add it to the project: make add PACKAGE={package}"
+
+
+def explain_missing_package(error: ModuleNotFoundError) -> str | None:
+    """What to do when lab itself misses a package; None for a module of the project.
+
+    Most often it was started with a Python that is not the project's.
+    """
+    package = (error.name or "").partition(".")[0]
+    if package in ("", PACKAGE):
+        return None
+    return (
+        f"this Python has no package {package!r}: {sys.executable}\n"
+        "Use the project's environment: . .venv/bin/activate. make setup makes it."
+    )

@@ -48,6 +48,8 @@ def host_of(name: str) -> Host:
         LabError: there is none, or a key of it is unknown or missing.
     """
     file = hosts_file()
+    if not name:
+        raise LabError(f"on= names no host. Write the name of an entry of {file}: on=NAME")
     entries = read_yaml(file) if file.exists() else {}
     if name not in entries:
         listed = f". It has: {', '.join(entries)}" if entries else ""

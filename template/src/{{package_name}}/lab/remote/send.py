@@ -63,7 +63,7 @@ def submit_to_hosts(
         LabError: the settings are wrong, or a host refuses.
         Failed: a connection broke; the same command again is safe.
     """
-    hosts = [host_of(name) for name in names]
+    hosts = [host_of(name) for name in dict.fromkeys(names)]
     submission = compose_submission(project, settings, command, len(hosts))
     sent = pending(project, submission, hosts) or new_submissions(project, submission, hosts)
     lost = [host.name for host in hosts if not send_to(project, submission, host, sent, hosts)]
@@ -157,7 +157,7 @@ def send_to(
             return False
         forget(project, sent, host)
         raise type(error)(
-            f"{error}\nNothing was sent to {host.name}. Then the same again"
+            f"{error}\nNothing was sent to {host.name}. Correct this, and type the same command again."
         ) from error
     if "error" in answer:
         forget(project, sent, host)
