@@ -44,7 +44,7 @@ def test_a_host_without_an_entry_is_told_with_the_lines_to_write(module, monkeyp
         host_of("jz")
     with pytest.raises(module("errors").LabError, match=r"no host 'jy'; did you mean: jz\. It has"):
         host_of("jy")
-    with pytest.raises(module("errors").LabError, match="on= names no host. Write"):
+    with pytest.raises(module("errors").LabError, match="on= names no host"):
         host_of("")
 
 
