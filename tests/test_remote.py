@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -46,6 +47,19 @@ def test_a_host_without_an_entry_is_told_with_the_lines_to_write(module, monkeyp
         host_of("jy")
     with pytest.raises(module("errors").LabError, match="on= names no host"):
         host_of("")
+
+
+def test_only_the_path_of_a_host_is_expanded_there(module, monkeypatch, tmp_path):
+    monkeypatch.setenv("DISK", str(tmp_path / "a disk"))
+    place, hosts = module("remote.place"), module("remote.hosts")
+    connection = module("remote.connection").Connection(hosts.Host("jz", "$DISK"), ())
+    monkeypatch.setattr(type(connection), "command", lambda _, script: ["bash", "-c", script])
+    project = SimpleNamespace(root=tmp_path / "$(touch made) it's")
+    frozen = SimpleNamespace(code={"commit": "a" * 40, "prefix": ""}, lock="lock", bundles=[])
+    monkeypatch.chdir(tmp_path)
+    found = place.look(connection, project, frozen)
+    assert found.path == f"{tmp_path}/a disk/$(touch made) it's"
+    assert [path.name for path in tmp_path.iterdir()] == ["a disk"]
 
 
 @pytest.mark.slow

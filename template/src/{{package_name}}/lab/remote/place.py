@@ -66,15 +66,16 @@ def look(connection: Connection, project: Project, frozen: FrozenCode) -> Place:
     path = connection.host.path
     if path.startswith("~"):
         path = f"$HOME{path[1:]}"
-    prefix = frozen.code["prefix"]
-    folder = f"{path}/{project.root.name}/{prefix}{REMOTE}"
+    # The host replaces the $VARIABLES of its own path, and nothing in the name of a directory of ours.
+    inner = shlex.quote(f"{project.root.name}/{frozen.code['prefix']}{REMOTE}")
+    folder = f'"{path}"/{inner}'
     tests = [
         present_if(f"code/{frozen.code['commit'][:12]}/.lab-snapshot.json", "code"),
         present_if(f"environments/{frozen.lock}/{READY}", "environment"),
         *[present_if(f"bundles/{name}", name) for name in frozen.bundles],
     ]
     lines = connection.answers(
-        f'set -u; mkdir -p "{folder}/received" && cd "{folder}" && '
+        f'set -u; mkdir -p {folder}/received && cd {folder} && '
         f'echo "{MARK}place $PWD"; {"; ".join(tests)}; true'
     )
     places = [line.removeprefix("place ") for line in lines if line.startswith("place ")]
