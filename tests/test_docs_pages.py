@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from conftest import PROJECT, ROOT
+from myproj.lab.bench.peaks import PEAKS
 
 sys.path.append(str(ROOT / "hooks"))
 import site_tables
@@ -54,6 +55,13 @@ def test_code_of_the_pages_does_what_they_say():
     result = task.training_step((torch.randn(8, 3), torch.arange(8)), 0)
     assert set(result) == {"loss", "acc", "top5"}
     assert 0 <= result["acc"] <= result["top5"] <= 1
+
+
+def test_the_table_of_gpus_has_the_peaks_that_a_bench_compares_with():
+    section = text_of("memory").partition("## GPUs in numbers")[2]
+    rows = [line.split(" | ") for line in section.replace(",", "").splitlines() if " | " in line]
+    shown = {row[0]: (float(row[3].split()[0]), float(row[4].split()[0])) for row in rows[1:]}
+    assert shown == {gpu: (peak.half, peak.tf32) for gpu, peak in PEAKS.items()}
 
 
 def test_the_table_of_horovod_has_its_seven_steps():

@@ -103,3 +103,17 @@ def test_stray_packages_and_an_environment_on_a_network_disk_are_told(monkeypatc
     assert f"packages in {tmp_path} mix" in stray.text
     assert "more than 100,000 files" in files.text
     assert "lab image build site.python=packed" in files.advice
+
+
+@pytest.mark.parametrize(("n_files", "are_many"), [(10, False), (11, True)])
+def test_a_directory_of_many_small_files_is_noticed_and_sent_to_be_packed(
+    monkeypatch, tmp_path, project, n_files, are_many
+):
+    monkeypatch.setattr(doctor_disks, "MANY_FILES", 10)
+    for i in range(n_files):
+        (tmp_path / f"class{i % 3}").mkdir(exist_ok=True)
+        (tmp_path / f"class{i % 3}" / f"{i}.png").touch()
+    monkeypatch.setattr(doctor_disks, "places", lambda project: [("paths.data[0]", tmp_path)])
+    found = [finding for finding in doctor_disks.disks(Project(project, "myproj"))]
+    told = [finding.advice for finding in found if "more than 10 files" in finding.text]
+    assert told == (["pack them into one: lab data pack"] if are_many else [])

@@ -250,8 +250,8 @@ def test_a_fused_optimizer_is_off_where_it_is_refused(home):
     assert not training.witness.fused
 
 
-@pytest.mark.parametrize(("option", "name"), [("lars", "LARS"), ("lamb", "Lamb")])
-def test_optimizers_for_large_batches(home, option, name):
+@pytest.mark.parametrize(("option", "name"), [("lars", "LARS"), ("lamb", "Lamb"), ("lion", "Lion")])
+def test_optimizers_of_another_package(home, option, name):
     training = learn(home, *LINEAR, ONE_BATCH, f"optimizer={option}")
     assert type(training.witness.optimizer).__name__ == name
 

@@ -75,7 +75,7 @@ def look(connection: Connection, project: Project, frozen: FrozenCode) -> Place:
         *[present_if(f"bundles/{name}", name) for name in frozen.bundles],
     ]
     lines = connection.answers(
-        f'set -u; mkdir -p {folder}/received && cd {folder} && '
+        f"set -u; mkdir -p {folder}/received && cd {folder} && "
         f'echo "{MARK}place $PWD"; {"; ".join(tests)}; true'
     )
     places = [line.removeprefix("place ") for line in lines if line.startswith("place ")]
