@@ -25,6 +25,7 @@ OF_A_NEW_PROJECT = (
     (r"^model\.(?!width|n_classes).*", "seed=0"),
     (r"^\+augment=.*", "seed=0"),
     (r"^data\.fold=.*", "seed=0"),
+    (r"^data\._target_=\..*", "seed=0"),
 )
 
 
