@@ -152,9 +152,9 @@ def own_project(project, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def home(project, tmp_path_factory):
+def home(tmp_path_factory):
     """A project with packed data and a finished run of two epochs. Shared: add trials and runs, take nothing away."""
-    folder = equip(shutil.copytree(project, tmp_path_factory.mktemp("home") / "myproj"))
+    folder = equip(shutil.copytree(PROJECT, tmp_path_factory.mktemp("home") / "myproj"))
     call(folder, "lab", "data", "pack", "digits")
     call(
         folder,

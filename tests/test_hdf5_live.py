@@ -103,9 +103,8 @@ def test_a_file_cut_while_a_batch_is_copied_is_a_sentence(
 ):
     H5Dataset(path, "train")[0]
     if another_handler_came_between:
-        ctypes.CDLL(None).signal(
-            signal.SIGBUS, None
-        )  # the system's own, as torch's handler leaves it
+        # the system's own, as torch's handler leaves it
+        ctypes.CDLL(None).signal(signal.SIGBUS, None)
     process = multiprocessing.get_context("fork").Process(target=cut_after_the_check, args=(path,))
     process.start()
     process.join(timeout=60)
