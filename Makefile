@@ -1,7 +1,8 @@
 # demo: a project in build/myproj, set up, trained, shown    test: the suite    bench: the measurements
 # test-slow: what takes longer    test-cluster: jobs on real schedulers (root)
 # test-gpu: what only a GPU can show, see docs/gpu.md; REHEARSE=1: the same checks on the CPU, as far as they go
-# test-updates: copier update, in many projects    judge: the tools of others, on a project and on this repository
+# test-updates: copier update, in many projects    test-release: what takes minutes; both before a release
+# judge: the tools of others, on a project and on this repository
 # site: these pages as a site in site/, with search and the functions of lab
 # test-newest, test-lowest: a project with other versions of its packages: make test-newest PYTHON=python3.13
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
@@ -24,7 +25,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-slow test-updates test-cluster test-gpu test-newest test-lowest judge site bench
+.PHONY: demo test test-slow test-updates test-release test-cluster test-gpu test-newest test-lowest judge site bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -49,11 +50,14 @@ test-updates: .venv/ready
 	TMPDIR="$$folder" .venv/bin/python -m pytest -n logical -m updates --basetemp="$$folder/tests" tests/test_updates.py
 
 test-cluster: .venv/ready
-	@if [ "$$(id -u)" = 0 ]; then .venv/bin/python -m pytest -m cluster; \
+	@if [ "$$(id -u)" = 0 ]; then .venv/bin/python -m pytest -n 2 --dist loadgroup -m cluster; \
 	else echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; fi
 
 test-slow: .venv/ready
-	@.venv/bin/python -m pytest -n 2 -m slow
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
+
+test-release: .venv/ready
+	@.venv/bin/python -m pytest -n 2 -m release
 
 test-newest test-lowest: build/copier/ready
 	@build/copier/bin/python hooks/try_versions.py $(@:test-%=%) --python $(PYTHON) $(if $(TORCH),--torch $(TORCH))

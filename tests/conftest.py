@@ -57,6 +57,18 @@ def copy_template(folder, answers_only=False):
 
 
 SLOWEST_FILES = (
+    # of make test-slow
+    "search_training",
+    "gpu_rehearsal",
+    "examples",
+    "first_day",
+    "loggers",
+    "remote_lost",
+    "fleet",
+    "rename",
+    "report_browser",
+    "setup_places",
+    # of make test, and of both
     "training_ends",
     "training",
     "project",
@@ -74,10 +86,17 @@ SLOWEST_FILES = (
 )
 IMPORT_TORCH = ("train", "resume", "eval", "predict", "check", "bench", "data")  # commands that do
 
+RENDERED_FIRST = "TESTS_RENDERED"  # where the process that was started first has them
 RENDERED = Path(tempfile.mkdtemp(prefix="myproj-"))
 atexit.register(shutil.rmtree, RENDERED, ignore_errors=True)
-TEMPLATE = copy_template(RENDERED / "template")
-PROJECT = render_template(TEMPLATE, RENDERED / "myproj")
+TEMPLATE = RENDERED / "template"
+PROJECT = RENDERED / "myproj"
+if "PYTEST_XDIST_WORKER" in os.environ and RENDERED_FIRST in os.environ:
+    shutil.copytree(os.environ[RENDERED_FIRST], RENDERED, symlinks=True, dirs_exist_ok=True)
+else:
+    copy_template(TEMPLATE)
+    render_template(TEMPLATE, PROJECT)
+    os.environ[RENDERED_FIRST] = str(RENDERED)  # for the processes that it starts with -n
 SOURCE = PROJECT / "src"
 sys.path.insert(0, str(SOURCE))
 
@@ -133,9 +152,9 @@ def own_project(project, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def home(render, tmp_path_factory):
+def home(tmp_path_factory):
     """A project with packed data and a finished run of two epochs. Shared: add trials and runs, take nothing away."""
-    folder = equip(render(tmp_path_factory.mktemp("home") / "myproj"))
+    folder = equip(shutil.copytree(PROJECT, tmp_path_factory.mktemp("home") / "myproj"))
     call(folder, "lab", "data", "pack", "digits")
     call(
         folder,
@@ -147,6 +166,15 @@ def home(render, tmp_path_factory):
         "trainer.threads=1",
     )
     return folder
+
+
+@pytest.fixture(scope="session")
+def slurm_ends():
+    """Slurm stays up between the modules that use it, and ends with the tests."""
+    from slurm_jobs import stop_slurm
+
+    yield
+    stop_slurm()
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,20 @@ needs_root = [
         os.geteuid() != 0, reason="the test cluster needs root; run: sudo make test-cluster"
     ),
 ]
+on_slurm = [*needs_root, pytest.mark.xdist_group("slurm")]  # one after another
 
 SLOW = '''"""A step that takes a while, and says which code it is."""
 
+import os
 import time
 
 import lightning.pytorch as L
 
 
 class Slow(L.Callback):
-    def __init__(self, step_s):
-        self.step_s = step_s
+    def __init__(self, step_s, first_attempt_only=False):
+        is_slow = not first_attempt_only or os.environ["LAB_NEXT_ATTEMPT"] == "1"
+        self.step_s = step_s if is_slow else 0
 
     def on_train_start(self, trainer, pl_module):
         print("this is the code as submitted", flush=True)
@@ -43,10 +47,10 @@ class Slow(L.Callback):
 '''
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """Two nodes, up for this module; one user of it at a time."""
-    with open(f"{FOLDER}.lock", "w") as lock:
+@contextmanager
+def only_user(folder):
+    """One test run at a time uses the scheduler in `folder`."""
+    with open(f"{folder}.lock", "w") as lock:
         deadline_s = time.monotonic() + 1500
         while True:
             try:
@@ -55,15 +59,36 @@ def cluster():
             except BlockingIOError:
                 assert time.monotonic() < deadline_s, "another test run uses the cluster"
                 time.sleep(2)
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(slurm_ends):
+    """Two nodes without jobs, up for this module; one user of it at a time."""
+    with only_user(FOLDER):
         done = subprocess.run(
             [SCRIPTS / "slurm_up.sh", FOLDER], capture_output=True, text=True, timeout=600
         )
         assert done.returncode == 0, done.stderr
         os.environ["SLURM_CONF"] = str(FOLDER / "slurm.conf")
         yield
-        subprocess.run([SCRIPTS / "slurm_down.sh", FOLDER], timeout=120, check=True)
+        clear()
         del os.environ["SLURM_CONF"]
-        shutil.rmtree(FOLDER)
+
+
+def stop_slurm():
+    with only_user(FOLDER):
+        subprocess.run([SCRIPTS / "slurm_down.sh", FOLDER], timeout=120, check=True)
+        shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+def clear():
+    """Ends all jobs, and what they left in the memory of the nodes, for the next module."""
+    for words in (["--signal=KILL", "--full"], []):
+        subprocess.run(["scancel", "--me", *words], capture_output=True, timeout=60)
+    wait_until(lambda: not slurm("squeue", "--noheader").strip(), "the end of all jobs")
+    for node in ("c1", "c2"):
+        in_node(node, "sh", "-c", "rm -rf /dev/shm/lab-*")
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +96,7 @@ def lab(cluster, project, tmp_path_factory):
     """lab(*words) runs a command in a project with data; `lab.folder` is the project."""
     folder = shutil.copytree(project, tmp_path_factory.mktemp("cluster") / "myproj")
     (folder / "src/myproj/slow.py").write_text(SLOW)
+    ask_often(folder)
     equip(folder)
 
     def lab(*words, **options):
@@ -79,6 +105,14 @@ def lab(cluster, project, tmp_path_factory):
     lab("data", "pack", "digits")
     lab.folder = folder
     return lab
+
+
+def ask_often(folder):
+    """This Slurm may be asked every two seconds; the profile is polite to that of others."""
+    file = folder / "src/myproj/lab/conf/site/slurm.yaml"
+    text = file.read_text()
+    assert "poll_s: 30" in text
+    file.write_text(text.replace("poll_s: 30", "poll_s: 2"))
 
 
 def json_of(output):
@@ -205,13 +239,23 @@ def in_node(node, *command):
     )
 
 
-def left_in_memory():
-    return [
+def kill_as_a_dying_node(start):
+    """Ends a process and its children at once: it cannot write how it ended."""
+    pid = start["pid"]
+    in_node(start["host"], "sh", "-c", f"kill -KILL {pid} $(pgrep -P {pid})")
+
+
+def left_in_memory(running=None):
+    """What jobs left on the nodes; `running` is one that may still have its copy of the code."""
+    names = [
         name
         for node in ("c1", "c2")
         for name in in_node(node, "ls", "/dev/shm").stdout.split()
         if name.startswith("lab-")
     ]
+    if running is None:
+        return names
+    return [name for name in names if not name.startswith(f"lab-{running['job_id']}-")]
 
 
 @pytest.fixture(scope="module")

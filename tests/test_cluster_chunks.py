@@ -9,17 +9,17 @@ from slurm_jobs import (  # noqa: F401
     at_step,
     cluster,
     ended,
-    in_node,
     job,
+    kill_as_a_dying_node,
     lab,
-    needs_root,
+    on_slurm,
     slurm,
     submit,
     training,
     wait_until,
 )
 
-pytestmark = needs_root
+pytestmark = on_slurm
 SITE = """\
 scheduler: slurm
 paths: {runs: runs, checkpoints: null, data: [data], scratch: null, environment: .venv}
@@ -71,8 +71,7 @@ def test_a_chain_goes_on_after_a_kill_and_ends_with_a_failure_or_a_cancel(lab, t
     wait_until(again.exists, "the first chunk runs")
     waiting = submit(lab, *CHUNKS, "job.extra=[--hold]", "--", "true")
     start = json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())
-    # as when the node dies: it cannot write how it ended
-    in_node(start["host"], "sh", "-c", f"kill -KILL {start['pid']}")
+    kill_as_a_dying_node(start)
     ended(sent | {"job_id": second}, "FAILED")
     assert state(third) == "CANCELLED"
     output = lab("cancel", waiting["chain"][0])

@@ -17,14 +17,14 @@ from slurm_jobs import (  # noqa: F401
     cluster,
     ended,
     lab,
-    needs_root,
+    on_slurm,
     slurm,
     submit,
     wait_until,
 )
 from stand_in_gpus import STAND_INS
 
-pytestmark = needs_root
+pytestmark = on_slurm
 STUBBORN = ["--", "bash", "-c", "trap '' TERM USR2; while sleep 1; do :; done"]
 
 

@@ -1,16 +1,14 @@
 """Jobs on a real Grid Engine of one node (tests/cluster/gridengine_up.sh). Needs root; `make test-cluster`."""
 
-import fcntl
 import json
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, call, equip
-from slurm_jobs import SLOW, WAIT_S, json_of, needs_root, wait_until
+from slurm_jobs import SLOW, WAIT_S, json_of, needs_root, only_user, wait_until
 
 SCRIPTS = ROOT / "tests/cluster"
 FOLDER = Path(tempfile.gettempdir()) / "lab-test-gridengine"
@@ -22,21 +20,13 @@ job: {gpus: 0, time: "00:10:00"}
 launcher: mpirun
 requeue: {method: exit99, lead_s: 60, max: 5}
 """
-pytestmark = needs_root
+pytestmark = [*needs_root, pytest.mark.xdist_group("gridengine")]
 
 
 @pytest.fixture(scope="module")
 def lab(project, tmp_path_factory):
     """lab(*words) runs a command on the node, in a project with data; `lab.folder` is the project."""
-    with open(f"{FOLDER}.lock", "w") as lock:
-        deadline_s = time.monotonic() + 1500
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                assert time.monotonic() < deadline_s, "another test run uses the cluster"
-                time.sleep(2)
+    with only_user(FOLDER):
         done = subprocess.run(
             [SCRIPTS / "gridengine_up.sh", FOLDER], capture_output=True, text=True, timeout=600
         )
@@ -139,8 +129,9 @@ def test_before_the_time_limit_it_saves_and_the_scheduler_starts_it_again(lab):
 
     whole = submit(lab, *training(0.0))
     ended(lab, whole)
-    # 66 steps take longer than the 90 s before the warning
-    sent = submit(lab, *training(1.6, "job.time=00:02:00"))
+    # 66 steps take longer than the 60 s before the warning
+    slow = training(1.6, "callbacks.slow.first_attempt_only=true")
+    sent = submit(lab, *slow, "job.time=00:01:20")
     log = ended(lab, sent)
     assert "saved; resuming after requeue 1" in log
     attempts = [path.name for path in (Path(sent["run_dir"]) / "attempts").iterdir()]

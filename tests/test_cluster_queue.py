@@ -12,17 +12,17 @@ from slurm_jobs import (  # noqa: F401
     WAIT_S,
     cluster,
     ended,
-    in_node,
     job,
     json_of,
+    kill_as_a_dying_node,
     lab,
-    needs_root,
+    on_slurm,
     slurm,
     submit,
     wait_until,
 )
 
-pytestmark = needs_root
+pytestmark = on_slurm
 
 
 def test_a_queued_run_is_queued_a_running_one_running_and_a_killed_one_lost(lab):
@@ -43,8 +43,7 @@ def test_a_queued_run_is_queued_a_running_one_running_and_a_killed_one_lost(lab)
     assert "no log yet; it is queued" in lab("logs", held["run_id"], rc=2)
     slurm("scancel", held["job_id"])
     start = json.loads((Path(runs["run_dir"]) / "attempts/1/start.json").read_text())
-    # as when the node dies: it cannot write how it ended
-    in_node(start["host"], "sh", "-c", f"kill -KILL {start['pid']}")
+    kill_as_a_dying_node(start)
     wait_until(lambda: lab("queue").startswith("no jobs"), "an empty queue")
     assert (status(held), status(runs)) == ("lost", "lost")
     assert "is over already" in lab("cancel", runs["run_id"], rc=2)

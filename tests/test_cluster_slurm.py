@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from conftest import call
 from slurm_jobs import (  # noqa: F401
     SLOW,
@@ -21,16 +22,23 @@ from slurm_jobs import (  # noqa: F401
     json_of,
     lab,
     left_in_memory,
-    needs_root,
+    on_slurm,
     reference,
     slurm,
     submit,
     training,
+    wait_until,
     weights,
 )
 from small_environment import small_environment
 
-pytestmark = needs_root
+pytestmark = on_slurm
+
+
+@pytest.fixture(scope="module", autouse=True)
+def soon_over(lab):
+    """A run on two nodes that reaches its time limit while the other tests run."""
+    return submit(lab, *training(2.5, "job.nodes=2", "job.time=00:02:00"))
 
 
 def test_the_submitted_code_runs_however_the_tree_is_edited(lab):
@@ -50,14 +58,16 @@ def test_the_submitted_code_runs_however_the_tree_is_edited(lab):
     assert "# Any Slurm cluster" in (Path(sent["run_dir"]) / "site.yaml").read_text()
 
 
-def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(lab, reference):
+def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(
+    lab, reference, soon_over
+):
     sent = submit(lab, *training(0.0, "job.gpus=2", 'job.extra=["--export=NONE"]'))
     ended(sent)
     assert weights(sent) == weights(reference)
     assert curve(sent) == curve(reference)
     start = json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())
     assert start["world_size"] == 2
-    assert left_in_memory() == []
+    assert left_in_memory(running=soon_over) == []
 
 
 def test_a_bench_on_two_nodes_is_a_forecast_for_what_is_submitted_next(lab):
@@ -143,7 +153,7 @@ def test_any_command_runs_frozen_with_its_own_exit_code_and_without_a_network(la
     assert listed["status"] == "failed"
 
 
-def test_every_node_unpacks_a_packed_environment(lab, tmp_path):
+def test_every_node_unpacks_a_packed_environment(lab, tmp_path, soon_over):
     python = [small_environment(tmp_path / "environment") / "bin/python", "-m", "myproj.lab"]
     packed = ["site=slurm", "site.python=packed", f"paths.scratch={tmp_path}/scratch"]
     call(lab.folder, *python, "image", "build", *packed)
@@ -151,15 +161,15 @@ def test_every_node_unpacks_a_packed_environment(lab, tmp_path):
     sent = json_of(call(lab.folder, *python, "submit", *settings, "--", "which-python"))
     places = re.findall(r"(/dev/shm/\S+)/env$", ended(sent), re.M)
     assert {Path(place).name.rpartition("-")[2] for place in places} == {"c1", "c2"}
-    assert left_in_memory() == []
+    assert left_in_memory(running=soon_over) == []
 
 
-def test_a_failing_rank_ends_the_job_with_a_failure(lab):
+def test_a_failing_rank_ends_the_job_with_a_failure(lab, soon_over):
     sent = submit(lab, *training("oops", "job.nodes=2"))
     log = ended(sent, "FAILED")
     assert "ended with code" in log
     assert json.loads((Path(sent["run_dir"]) / "summary.json").read_text())["status"] == "failed"
-    assert left_in_memory() == []
+    assert left_in_memory(running=soon_over) == []
 
 
 def test_a_job_can_submit_a_job(lab):
@@ -235,3 +245,18 @@ def test_submit_warns_of_a_run_with_the_same_code_and_settings(lab, reference):
         r"run [\w-]+ has the same code and settings and is finished; submitting another", output
     )
     lab("cancel", "@last")
+
+
+def test_the_time_limit_saves_and_requeues(lab, soon_over):
+    log = Path(soon_over["log"])
+    wait_until(
+        lambda: log.exists() and "resuming after a requeue" in log.read_text(),
+        "the warning before the time limit",
+    )
+    saved = json.loads((Path(soon_over["run_dir"]) / "attempts/1/end.json").read_text())
+    assert saved["status"] == "interrupted"
+    assert saved["seconds"] < 120
+    assert (Path(soon_over["run_dir"]) / "checkpoints/last.ckpt").exists()
+    wait_until(lambda: job(soon_over["job_id"])["Restarts"] == "1", "the requeue")
+    lab("cancel", soon_over["run_id"])
+    ended(soon_over, "CANCELLED")

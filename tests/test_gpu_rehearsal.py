@@ -38,17 +38,41 @@ def test_without_a_gpu_each_check_says_why_it_is_skipped():
     assert reasons.total() == int(re.search(r"(\d+) skipped", output)[1]) > 30
 
 
-QUICK = "page_locked or power_times_time"
+QUICK = ("page_locked", "power_times_time")
+# Of each file one that trains, where one does.
+ONE_OF_EACH_FILE = (
+    *QUICK,
+    "events_agree",
+    "doctor_lists",
+    "record_holds_the_peak",
+    "channels_last_is_used",
+    "float16_is_scaled",
+    "two_ranks_learn",
+    "trace_holds",
+    "stopped_run_is_resumed",
+    "data_bound",
+    "no_step_waits",
+)
 
 
 @pytest.mark.slow
 def test_what_needs_no_training_can_be_rehearsed():
-    output, reasons = check("-k", QUICK, REHEARSE="1")
+    output, reasons = check("-k", " or ".join(QUICK), REHEARSE="1")
     assert re.search(r"1 passed, 1 skipped", output)
     assert list(reasons) == ["rehearsed up to here, only a GPU shows the speed of the bus"]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_one_check_of_each_file_can_be_rehearsed():
+    assert len(ONE_OF_EACH_FILE) == len(list((ROOT / "tests/gpu").glob("test_*.py")))
+    output, reasons = check("-vv", "-k", " or ".join(ONE_OF_EACH_FILE), REHEARSE="1")
+    assert all(reason.startswith("rehearsed up to here") for reason in reasons)
+    for name in ONE_OF_EACH_FILE:
+        assert re.search(rf"::test_\w*{name}\w* (PASSED|SKIPPED)", output), name
+
+
+@pytest.mark.release
 @pytest.mark.timeout(1800)
 def test_every_check_can_be_rehearsed():
     output, reasons = check(REHEARSE="1")

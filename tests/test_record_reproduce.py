@@ -19,13 +19,13 @@ TRAIN = ("trial=baseline", "trainer.max_epochs=1", "trainer.limit_train_batches=
 def trained(project, tmp_path_factory):
     """A project with an editable install, a run of uncommitted code, and a live tree broken since."""
     folder = equip(shutil.copytree(project, tmp_path_factory.mktemp("reproduce") / "myproj"))
+    call(folder, "lab", "data", "pack", "digits")
     (folder / ".venv").unlink()
     venv.create(folder / ".venv", symlinks=True)
     places = next((folder / ".venv").glob("lib/python*/site-packages"))
     (places / "_editable_myproj.pth").write_text(
         f"{folder / 'src'}\n{sysconfig.get_paths()['purelib']}\n"
     )
-    lab(folder, "data", "pack", "digits")
     model = folder / "src/myproj/trials/baseline/model.py"
     model.write_text(model.read_text() + "\n# an edit that nobody commits\n")
     lab(folder, "train", *TRAIN)

@@ -142,7 +142,7 @@ def test_a_good_change_of_everything_passes(tmp_path):
     assert spoil(tmp_path, texts, dropped) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_this_template_can_be_released(tmp_path):
     folder = copy_template(tmp_path / "template")
     shutil.copytree(ROOT / "hooks", folder / "hooks")

@@ -16,12 +16,13 @@ from slurm_jobs import (  # noqa: F401
     cluster,
     lab,
     left_in_memory,
-    needs_root,
+    on_slurm,
     slurm,
+    start_requeued,
     wait_until,
 )
 
-pytestmark = needs_root
+pytestmark = on_slurm
 SITE = ("site=slurm", "job.gpus=0", "job.time=00:20:00", "job.cpus_per_task=1", "job.throttle=3")
 SETTINGS = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "trainer.max_epochs=2")
 N_POINTS = 16
@@ -56,6 +57,12 @@ def kill_job(job):
                 os.kill(int(environ.parent.name), signal.SIGKILL)
 
 
+def all_over(requeued):
+    """Whether no job is left; the one that was requeued is not kept waiting."""
+    start_requeued(requeued)
+    return not slurm("squeue", "--noheader").strip()
+
+
 def sweep(lab):
     return lab("sweep", *SETTINGS, *SITE, f"seed=range(0,{N_POINTS})", "sweep.workers=4")
 
@@ -84,7 +91,7 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab):
     with open(journal, "ab") as file:
         file.write(b'{"op_code":6,"worker_id":"torn","trial_')
     wait_until(lambda: n_done(lab) >= N_POINTS - 2, "the other points", 900)
-    wait_until(lambda: not slurm("squeue", "--noheader").strip(), "the end of all jobs", 900)
+    wait_until(lambda: all_over(job_id(preempted)), "the end of all jobs", 900)
     if n_done(lab) < N_POINTS:  # what the killed worker had
         sweep(lab)
         wait_until(lambda: n_done(lab) == N_POINTS, "the last points", 600)

@@ -110,6 +110,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(home, spoiled, 
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_an_evaluation_takes_the_weights_of_the_recorded_numbers(home, spoiled):
     checkpoints = spoiled / "checkpoints"
     shutil.copy(checkpoints / "last.ckpt", checkpoints / "finished.ckpt")

@@ -11,9 +11,7 @@ within() { # within SECONDS COMMAND...: repeats it until it succeeds
 }
 [ "$(id -u)" = 0 ] || fail "needs root, for namespaces and daemons"
 if ! command -v sge_qmaster >/dev/null; then
-  export DEBIAN_FRONTEND=noninteractive
-  { apt-get update -qq && apt-get install -y -qq --no-install-recommends gridengine-master gridengine-exec gridengine-client; } \
-    >/dev/null || fail "apt-get install gridengine-master"
+  "$(dirname "$0")/install.sh" gridengine-master gridengine-exec gridengine-client || fail "apt-get install gridengine-master"
 fi
 "$(dirname "$0")/gridengine_down.sh" "$DIR"
 rm -rf "$DIR"/{root,spool,execd} # every start is a new cell

@@ -26,8 +26,7 @@ command -v slurmctld >/dev/null || need+=(slurm-wlm slurm-client slurm-wlm-basic
 command -v munged >/dev/null || need+=(munge)
 command -v ip >/dev/null || need+=(iproute2)
 if [ ${#need[@]} -gt 0 ]; then
-  export DEBIAN_FRONTEND=noninteractive
-  { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${need[@]}"; } >/dev/null || fail "apt-get install ${need[*]}"
+  "$(dirname "$0")/install.sh" "${need[@]}" || fail "apt-get install ${need[*]}"
 fi
 
 export SLURM_CONF=$DIR/slurm.conf
