@@ -98,10 +98,14 @@ def cut_after_the_check(path):
 
 
 @pytest.mark.parametrize("another_handler_came_between", [False, True])
-def test_a_file_cut_while_a_batch_is_copied_is_a_sentence(path, capfd, another_handler_came_between):
+def test_a_file_cut_while_a_batch_is_copied_is_a_sentence(
+    path, capfd, another_handler_came_between
+):
     H5Dataset(path, "train")[0]
     if another_handler_came_between:
-        ctypes.CDLL(None).signal(signal.SIGBUS, None)  # the system's own, as torch's handler leaves it
+        ctypes.CDLL(None).signal(
+            signal.SIGBUS, None
+        )  # the system's own, as torch's handler leaves it
     process = multiprocessing.get_context("fork").Process(target=cut_after_the_check, args=(path,))
     process.start()
     process.join(timeout=60)

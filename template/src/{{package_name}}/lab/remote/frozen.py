@@ -65,7 +65,7 @@ def freeze(project: Project, points: list[Composition], allow: bool) -> FrozenCo
                 allow=allow,
             )
             if not code["commit"]:
-                raise Refused(f"the code cannot be sent: {code['reason']}")
+                raise Refused(f"the code cannot be sent: {code['reason']}. Commit it first")
             codes[point.trial] = code
     if len({code["commit"] for code in codes.values()}) > 1:
         raise Refused("the code changed while it was recorded. Type the same again.")
@@ -90,4 +90,7 @@ def lock_of(git: Git, code: Code) -> str:
         done = git.run("show", f"{code['commit']}:{code['prefix']}{name}")
         if done.returncode == 0:
             return hashlib.sha256(done.stdout.encode(errors="replace")).hexdigest()[:12]
-    raise Refused(f"neither {' nor '.join(LOCKS)} is in the code, so no environment can be made")
+    raise Refused(
+        f"neither {' nor '.join(LOCKS)} is in the code, so no environment can be made. "
+        "Write one: make setup"
+    )
