@@ -3,11 +3,12 @@
 `@pytest.mark.traceback(reason)` allows it where it is meant: in the debugger, with LAB_DEBUG=1, or in a log.
 """
 
+import re
 import subprocess
 
 from warm import Fork
 
-SIGN = "Traceback (most recent call last)"
+SIGN = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 SEEN = []  # what commands printed since the last test ended
 
 
@@ -22,7 +23,7 @@ def watched(communicate):
         outputs = communicate(*arguments, **options)
         for output in outputs:
             text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
-            if SIGN in text:
+            if SIGN.search(text):
                 SEEN.append(text)
         return outputs
 
