@@ -11,10 +11,6 @@ from myproj.lab.remote import ask, cancel, connection, data, frozen, place, pull
 HOST = SimpleNamespace(name="big", address="big.org", path="/work", before=None)
 
 
-def says(message, kind=Failed):
-    return pytest.raises(kind, match=message)
-
-
 def as_given(value):
     return lambda *_, **__: value
 
@@ -26,14 +22,14 @@ def silent(**facts):
 
 def test_connections_that_break(monkeypatch):
     to_host = connection.Connection(HOST, ())
-    with says("the connection to big was lost. Type the same again"):
+    with pytest.raises(Failed, match=r"the connection to big was lost. Type the same again"):
         to_host.check(connection.CANNOT_CONNECT)
-    with says("big: the command ended with code 3; see above"):
+    with pytest.raises(Failed, match=r"big: the command ended with code 3; see above"):
         to_host.check(3)
     monkeypatch.setattr(connection, "has_own_master", as_given(False))
     monkeypatch.setattr(connection.subprocess, "run", as_given(SimpleNamespace(returncode=255)))
     with (
-        says("no connection to big. Find out why with: ssh big.org true"),
+        pytest.raises(Failed, match=r"no connection to big. Find out why with: ssh big.org true"),
         connection.connect(HOST),
     ):
         pass
@@ -43,13 +39,13 @@ def test_hosts_that_do_not_answer(monkeypatch):
     one = SimpleNamespace(id="one", python=["python", "myproj.lab"], place="/work", host="big")
     hosts = ask.Hosts(None)
     monkeypatch.setattr(hosts, "connection", as_given(silent()))
-    with says("big gave no answer. Find out why with: ssh big true"):
+    with pytest.raises(Failed, match=r"big gave no answer. Find out why with: ssh big true"):
         hosts.ask_host("big", [one])
     monkeypatch.setattr(send, "asdict", as_given({}))
-    with says("big gave no answer. Type the same command again"):
+    with pytest.raises(Failed, match=r"big gave no answer. Type the same command again"):
         send.hand_over(silent(), one, None)
     shown = SimpleNamespace(show=as_given(1))
-    with says("big did not cancel one, see above. Again: lab cancel one"):
+    with pytest.raises(Failed, match=r"big did not cancel one, see above. Again: lab cancel one"):
         cancel.cancel_there(shown, SimpleNamespace(state="sent", host="big"), "one")
 
 
@@ -57,10 +53,14 @@ def test_places_that_cannot_be_made(tmp_path, monkeypatch):
     code = {"commit": "1" * 40, "prefix": ""}
     its_code = SimpleNamespace(code=code, lock="abc", bundles=[])
     project = SimpleNamespace(root=tmp_path, package="myproj")
-    with says("big: /work cannot be made or is not a path there; see above"):
+    with pytest.raises(
+        Failed, match=r"big: /work cannot be made or is not a path there; see above"
+    ):
         place.look(silent(), project, its_code)
     where = place.Place("/work", frozenset())
-    with says("big: the environment could not be made, see above.\nA newer Python there"):
+    with pytest.raises(
+        Failed, match=r"big: the environment could not be made, see above.\nA newer Python there"
+    ):
         place.make_environment(silent(show=as_given(1)), project, its_code, where)
 
 
@@ -70,14 +70,18 @@ def test_code_that_cannot_be_sent(monkeypatch):
     points = [SimpleNamespace(trial=name, config=config) for name in "ab"]
     project = SimpleNamespace(paths=SimpleNamespace(runs=None))
     monkeypatch.setattr(frozen, "freeze_code", as_given({"commit": None, "reason": "no git"}))
-    with says("the code cannot be sent: no git. Commit it first", Refused):
+    with pytest.raises(Refused, match=r"the code cannot be sent: no git. Commit it first"):
         frozen.freeze(project, points, allow=False)
     commits = iter("12")
     monkeypatch.setattr(frozen, "freeze_code", lambda *_, **__: {"commit": next(commits)})
-    with says("the code changed while it was recorded. Type the same again", Refused):
+    with pytest.raises(
+        Refused, match=r"the code changed while it was recorded. Type the same again"
+    ):
         frozen.freeze(project, points, allow=False)
     git = SimpleNamespace(run=as_given(SimpleNamespace(returncode=1)))
-    with says("is in the code, so no environment can be made. Write one: make setup", Refused):
+    with pytest.raises(
+        Refused, match=r"is in the code, so no environment can be made. Write one: make setup"
+    ):
         frozen.lock_of(git, {"commit": "1", "prefix": ""})
 
 
@@ -88,37 +92,49 @@ def test_data_that_differ_or_are_not_there(monkeypatch, tmp_path):
     project = SimpleNamespace(root=tmp_path, paths=SimpleNamespace(data=[tmp_path / "data"]))
     monkeypatch.setattr(data, "names_of", as_given({"a.h5": [tmp_path]}))
     monkeypatch.setattr(data, "content_hash", as_given("2" * 64))
-    with says("has other content than yours: sha256 2222.*\nTo copy yours over it", Refused):
+    with pytest.raises(
+        Refused, match=r"has other content than yours: sha256 2222.*\nTo copy yours over it"
+    ):
         data.check_data(project, [], here, "big")
     monkeypatch.setattr(data, "names_of", as_given({"a.h5": [tmp_path / "gone"]}))
-    with says("the data a.h5 is not on the host. Copy it, then type the same again", Refused):
+    with pytest.raises(
+        Refused, match=r"the data a.h5 is not on the host. Copy it, then type the same again"
+    ):
         data.check_data(project, [], here, "big")
 
 
 def test_runs_that_were_not_sent_or_not_fetched(monkeypatch, tmp_path):
     monkeypatch.setattr(pull, "find_sent", as_given(None))
-    with says("no run 'x' was sent from here with on=HOST. Yours: lab runs list", LabError):
+    with pytest.raises(
+        LabError, match=r"no run 'x' was sent from here with on=HOST. Yours: lab runs list"
+    ):
         pull.named_run(None, "x")
     monkeypatch.setattr(sent, "all_sent", as_given([SimpleNamespace(run_ids=["a1", "a2"])]))
-    with says("'a' means 2 runs: a1, a2. Give more of the id", LabError):
+    with pytest.raises(LabError, match=r"'a' means 2 runs: a1, a2. Give more of the id"):
         sent.find_sent(None, "a")
     prints_no_tar = [sys.executable, "-c", "print('no tar')"]
     broken = silent(command=as_given(prints_no_tar))
-    with says("could not be written to .*Is the disk full. Then again: lab runs pull"):
+    with pytest.raises(
+        Failed, match=r"could not be written to .*Is the disk full. Then again: lab runs pull"
+    ):
         pull.fetch(broken, "/there", tmp_path / "run")
 
     def lost(_):
         raise connection.LostConnection("the connection to big was lost")
 
     broken = silent(command=as_given(["false"]), check=lost)
-    with says("was lost; what was fetched before stays. Again: lab runs pull"):
+    with pytest.raises(
+        Failed, match=r"was lost; what was fetched before stays. Again: lab runs pull"
+    ):
         pull.fetch(broken, "/there", tmp_path / "run")
 
 
 def test_hosts_that_refuse(monkeypatch):
     """What a host answers ends the submission, and nothing is kept of it here."""
     monkeypatch.setattr(send, "compose_points", as_given([1, 2]))
-    with says("on= with several hosts sends one run. For a list, name one host", LabError):
+    with pytest.raises(
+        LabError, match=r"on= with several hosts sends one run. For a list, name one host"
+    ):
         send.compose_submission(None, [], ["ls"], 2)
     one = sent.Sent("one", "big", "key")
 
@@ -135,17 +151,19 @@ def test_hosts_that_refuse(monkeypatch):
     monkeypatch.setattr(send, "hand_over", as_given(answer))
     project = SimpleNamespace(package="myproj")
     submission = SimpleNamespace(frozen=None)
-    with says("big: no queue allows 99 hours", LabError):
+    with pytest.raises(LabError, match=r"big: no queue allows 99 hours"):
         send.send_to(project, submission, HOST, {"big": one}, [HOST])
 
     def refuses(*_):
         raise Refused("disk full")
 
     monkeypatch.setattr(send, "prepare", refuses)
-    with says("disk full\nNothing was sent to big. Then the same again", Refused):
+    with pytest.raises(Refused, match=r"disk full\nNothing was sent to big. Then the same again"):
         send.send_to(project, submission, HOST, {"big": one}, [HOST])
     for name in ("host_of", "compose_submission", "pending", "send_to"):
         monkeypatch.setattr(send, name, as_given(HOST if name == "host_of" else {}))
     monkeypatch.setattr(send, "new_submissions", as_given({}))
-    with says("it is not known whether big has the job.\nType the same command again"):
+    with pytest.raises(
+        Failed, match=r"it is not known whether big has the job.\nType the same command again"
+    ):
         send.submit_to_hosts(project, ["big"], [], None)
