@@ -47,7 +47,9 @@ def test_a_test_reaches_every_message(code, table):
 def test_the_tests_of_the_table_exist(table):
     for test in sorted(set(table.values())):
         file, function = test.split("::")
-        assert re.search(rf"^def {function}\(", (ROOT / file).read_text(encoding="utf-8"), re.M), test
+        assert re.search(rf"^def {function}\(", (ROOT / file).read_text(encoding="utf-8"), re.M), (
+            test
+        )
 
 
 PLANTED = '''
