@@ -18,7 +18,9 @@ import copier
 import pytest
 import yaml
 from commands import write_command
+from reached_errors import add_collector
 from repositories import commit
+from tracebacks import take_seen, watch_commands
 from warm import WarmProcess, same_libraries
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +51,7 @@ def copy_template(folder, answers_only=False):
     shutil.copy(ROOT / "copier.yml", folder)
     ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
     shutil.copytree(ROOT / "template", folder / "template", ignore=ignored)
+    add_collector(folder)
     if answers_only:
         for path in (folder / "template").rglob("*"):
             if path.is_file() and path.suffix != ".jinja":
@@ -99,6 +102,7 @@ else:
     os.environ[RENDERED_FIRST] = str(RENDERED)  # for the processes that it starts with -n
 SOURCE = PROJECT / "src"
 sys.path.insert(0, str(SOURCE))
+watch_commands()
 
 
 def pytest_addoption(parser):
@@ -187,6 +191,15 @@ def own_caches(monkeypatch):
         monkeypatch.setenv(name, value or "")
         if value is None:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def no_traceback(request):
+    """Fails a test with a command that prints a traceback; see tracebacks.py."""
+    yield
+    seen = take_seen()
+    if seen and not request.node.get_closest_marker("traceback"):
+        pytest.fail(f"a command printed a traceback:\n{seen[0]}")
 
 
 @pytest.fixture

@@ -88,6 +88,7 @@ def test_an_error_in_init_is_two_lines_of_lab_check(home, failing):
     ]
 
 
+@pytest.mark.traceback("LAB_DEBUG=1 shows it")
 def test_with_lab_debug_an_error_is_not_caught(home, failing):
     trial = failing("nn.Linear(64", "nn.Linear(65")
     for command in ("check", "train"):
@@ -108,6 +109,7 @@ def test_leaving_the_debugger_is_no_failure(home, failing):
     assert last(home)["status"] == "interrupted"
 
 
+@pytest.mark.traceback("the debugger shows it")
 def test_the_debugger_shows_the_line_after_the_error(home, failing):
     """`python -m pdb` gets the error itself, also where the record and the check turn it into a message."""
     trial = failing("super().__init__()", "super().__init__(); nowhere")

@@ -34,6 +34,7 @@ def test_the_next_packing_removes_what_a_killed_one_left(tmp_path):
     assert verify_file(path).n_samples == 5
 
 
+@pytest.mark.traceback("Ctrl-C ends a program of the tests")
 def test_a_packing_that_lives_is_left_alone(tmp_path):
     path = tmp_path / "a.h5"
     with begin_packing(path) as process:

@@ -119,8 +119,8 @@ def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
         ),
         (("p", "pets", "--as", "audio"), r"has no audio .*looks like images: --as images"),
         (("p", "pets", "--as", "images", "--rate", "3"), r"--rate goes with --as audio"),
-        (("p", "pets", "--as", "images", "--size", "0", "3"), r"numbers above 0"),
-        (("p", "pets", "--as", "audio", "--rate", "0"), r"numbers above 0"),
+        (("p", "pets", "--as", "images", "--size", "0", "3"), r"are not above 0; write such as"),
+        (("p", "pets", "--as", "audio", "--rate", "0"), r"are not above 0; write such as"),
         (("p", "pets", "--as", "images", "--fill", "3"), r"--fill goes with --as table"),
         (("p", "train=pets", "pets", "--as", "images"), r"Write all of them so, or none"),
         (
@@ -171,6 +171,7 @@ print(json.dumps(OmegaConf.to_container(data, resolve=False)))
 """
 
 
+@pytest.mark.traceback("a Python program, not lab")
 def test_arguments_of_the_data_module_on_the_command_line(project, tmp_path):
     def compose(*words):
         done = subprocess.run(

@@ -181,7 +181,7 @@ COMMANDS = {
         "site=slurm",
         "job.gpus=4",
         "batch.global=100",
-    ): "times 4 processes: 256, 512, 768",
+    ): "times 4 processes; take one of 256, 512, 768",
 }
 
 

@@ -62,6 +62,7 @@ def test_tables_are_plain_and_cheap(made, tmp_path):
     assert tables["queue"] == []
 
 
+@pytest.mark.traceback("a notebook shows it")
 def test_importing_lab_is_cheap(made):
     program = (
         "import sys, myproj.lab; print(sorted(m for m in sys.modules if m.startswith('myproj')))"
@@ -71,11 +72,13 @@ def test_importing_lab_is_cheap(made):
     assert "cannot import name 'run'" in output
 
 
+@pytest.mark.traceback("a notebook shows it")
 def test_another_project_is_refused(made, own_project):
     output = python(made, "from myproj.lab import runs; runs()", at=own_project, rc=1)
     assert "but you are inside project" in output
 
 
+@pytest.mark.traceback("a notebook shows it")
 def test_logs_gives_what_a_job_printed(made, tmp_path):
     run = create(Project(made, "myproj"), job={"site": "slurm", "scheduler": "slurm", "id": "7"})
     program = f"from myproj.lab import logs; print(logs({run.id!r}, rank=1), end='')"

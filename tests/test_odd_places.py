@@ -102,6 +102,7 @@ def test_a_directory_with_files_in_it_is_not_overwritten(tmp_path):
     assert (folder / "README.md").read_text() == "mine\n"
 
 
+@pytest.mark.traceback("copier shows it")
 def test_a_place_where_nothing_can_be_written():
     done = make_project(Path("/proc/sys/nets"))
     assert done.returncode == 1

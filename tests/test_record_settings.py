@@ -115,7 +115,7 @@ def test_filters(project, capsys, filters, n):
         (["lr=1"], "did you mean: optimizer.lr"),
         (["optimizer=sgd"], "is a section. Its settings: optimizer._target_, optimizer.lr"),
         (["trainer.max_epoch=20"], "did you mean: trainer.max_epochs"),
-        (["optimizer.lr<fast"], "< compares numbers, and 'fast' is none"),
+        (["optimizer.lr<fast"], "< compares numbers; write one, not 'fast'"),
         (["since=lastweek"], "'lastweek' is no time. Write 12h, 7d or 2w"),
         (["since=7m"], "no time"),
         (["--columns", "optimizer.lrr"], "did you mean: optimizer.lr"),

@@ -60,6 +60,7 @@ def test_a_fork_sees_what_a_cold_start_sees(probe, tmp_path):
     assert not set(err.split()) & set(other.split()), "two forks draw the same random numbers"
 
 
+@pytest.mark.traceback("a Python program, not lab")
 def test_exit_codes_and_signals(probe):
     assert probe("raise SystemExit(3)").wait(60) == 3
     fails = probe("1 / 0")

@@ -154,7 +154,7 @@ def package_in(root: Path) -> str:
     """
     cli = next(root.glob("src/*/lab/cli.py"), None)
     if cli is None:
-        raise LabError(f"{root} holds no project: it has no src/*/lab")
+        raise LabError(f"{root} holds no project; expected src/*/lab in it")
     return cli.parents[1].name
 
 
@@ -248,7 +248,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         if mark:
             place += f":{mark.line + 1}:{mark.column + 1}"
-        raise LabError(f"{place} is not valid YAML: {getattr(error, 'problem', error)}") from error
+        problem = getattr(error, "problem", error)
+        raise LabError(f"{place} is not valid YAML: {problem}. Correct that line.") from error
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -64,7 +64,10 @@ def sweep(runner: BenchRunner, overrides: list[str], text: str) -> Report:
     measured = Rates(runner, overrides, wanted.key)
     refused = first_refused(wanted.values, measured)
     if not measured.rates:
-        raise Failed(f"{wanted.key}={wanted.values[0]} does not fit into the memory")
+        raise Failed(
+            f"{wanted.key}={wanted.values[0]} does not fit into the memory. "
+            "Begin with a smaller value"
+        )
     if not wanted.double:
         return report_rates(wanted, measured.rates, None, refused)
     if refused is not None:

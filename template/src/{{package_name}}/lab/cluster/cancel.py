@@ -50,7 +50,10 @@ def cancel(run: Run, states: JobStates) -> None:
     if state is None:
         raise LabError(f"{run.id}: job {job['id']} is over already. See: lab runs show {run.id}")
     if state.state == "unknown":
-        raise LabError(f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}")
+        raise LabError(
+            f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}. "
+            "Type the same again on the machine that sent it"
+        )
     marker = run.dir / CANCELLED  # the job saves, but does not ask to be started again
     marker.touch()
     try:

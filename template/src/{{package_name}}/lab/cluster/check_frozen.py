@@ -41,7 +41,8 @@ def check_frozen(project: Project, code: Code, frozen: Path, point: Composition)
     refuse_missing_files(project, code, frozen, result.wanted_files)
     if result.error:
         raise LabError(
-            f"the frozen code fails its check: {result.error.replace(str(frozen), '<snapshot>')}"
+            f"the frozen code fails its check: {result.error.replace(str(frozen), '<snapshot>')}\n"
+            "Correct it, then type the same again. Without a job: lab check"
         )
     paths = point.config.paths
     check_room(Path(paths.checkpoints or paths.runs), result.n_parameters)
@@ -64,7 +65,8 @@ def run_check(project: Project, code: Code, frozen: Path, overrides: list[str]) 
     if done.returncode:
         raise Failed(
             f"the check of the frozen code ended with code {done.returncode}:\n"
-            f"{done.stderr.strip()[-2000:]}"
+            f"{done.stderr.strip()[-2000:]}\n"
+            "To see it without a job: lab check"
         )
     return FrozenCheck(**json.loads(done.stdout.splitlines()[-1]))
 

@@ -70,7 +70,7 @@ def pack_environment(environment: Path, file: Path) -> None:
     try:
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
         if done.returncode:
-            raise Failed(f"{file} cannot be written: {done.stderr.strip()}")
+            raise Failed(f"{file} cannot be written: {done.stderr.strip()}. Free space, then again")
         flush_to_disk(temporary)
         os.replace(temporary, file)
     finally:

@@ -135,7 +135,9 @@ def no_log(run: Run) -> LabError:
     if is_alive(status):
         return LabError(f"{run.id} has no log yet; it is {status}. To see why it waits: lab queue")
     ended = how_job_ended(run.dir, run.record) or status
-    return LabError(f"{run.id} has no log, and its job is over: {ended}")
+    return LabError(
+        f"{run.id} has no log, and its job is over: {ended}. See: lab runs show {run.id}"
+    )
 
 
 def is_of_rank(line: str, rank: int | None) -> bool:

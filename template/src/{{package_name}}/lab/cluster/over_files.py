@@ -101,7 +101,9 @@ def find_files(patterns: list[str]) -> list[InputFile]:
         matches = [pattern] if os.path.isfile(pattern) else glob.glob(pattern, recursive=True)
         files = {os.path.abspath(path) for path in matches if os.path.isfile(path)}
         if not files:
-            raise LabError(f"--each {pattern!r} matches no file in {Path.cwd()}")
+            raise LabError(
+                f"--each {pattern!r} matches no file in {Path.cwd()}. To look: ls {pattern}"
+            )
         paths |= files
     return [InputFile.of(path) for path in sorted(paths)]
 

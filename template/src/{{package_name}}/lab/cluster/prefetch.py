@@ -57,7 +57,8 @@ def prefetch_command(project: Project, args: list[str]) -> None:
     if done.returncode:
         raise Failed(
             "without the network the check fails, so a node could not run it:\n"
-            f"{done.stderr.strip()}"
+            f"{done.stderr.strip()}\n"
+            "Fetch by hand what it names, and have the code read that file."
         )
     attempt = "without any network" if without_network else "with the offline switches only"
     print(f"everything is there (tried {attempt})")

@@ -101,7 +101,10 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
     except OSError as error:
         if attempt:
             attempt.end("failed", exception=error)
-        raise Failed(f"cannot start {command[0]!r}: {error.strerror}") from error
+        raise Failed(
+            f"cannot start {command[0]!r}: {error.strerror}. "
+            "Is it on this node, and in PATH? Then lab submit again"
+        ) from error
     for signum in PREEMPTION_SIGNALS:
         signal.signal(signum, lambda number, frame: process.send_signal(signal.SIGTERM))
     code = process.wait()

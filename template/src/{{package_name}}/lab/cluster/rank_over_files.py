@@ -77,7 +77,10 @@ def run_over_files(project: Project, run: Run, inputs: Inputs) -> int:
         except OSError as error:
             attempt.end("failed", exception=error)
             name = inputs.command[0]
-            raise Failed(f"cannot start {name!r}: {error.strerror}") from error
+            raise Failed(
+                f"cannot start {name!r}: {error.strerror}. "
+                "Is it on this node, and in PATH? Then lab submit again"
+            ) from error
         n_failed += exit_code != 0 and not commands.must_stop
     used = gpu_seconds(run.dir, attempt, inputs.command)
     if commands.must_stop:

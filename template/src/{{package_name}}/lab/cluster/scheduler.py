@@ -91,7 +91,7 @@ class Scheduler:
             ended = END_READERS[command[0]](answer, job_id)
             if ended is not None:
                 return self.words_for(ended)
-        raise Failed(f"{self.name} no longer knows job {job_id}")
+        raise Failed(f"{self.name} no longer knows job {job_id}. Read its log: lab logs RUN")
 
     def words_for(self, ended: EndedJob) -> str:
         """The sentence for the first state that has one, else the scheduler's own."""

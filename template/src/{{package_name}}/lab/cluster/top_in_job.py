@@ -42,7 +42,10 @@ def top_in_job(project: Project, run: Run, watch: bool) -> int:
             timeout=None if watch else PATIENCE_S,
         )
     except subprocess.TimeoutExpired as error:
-        raise Failed(f"the nodes of job {job['id']} do not answer within {PATIENCE_S} s") from error
+        raise Failed(
+            f"the nodes of job {job['id']} do not answer within {PATIENCE_S} s. "
+            f"Does the job still run? lab queue"
+        ) from error
     return done.returncode
 
 

@@ -27,6 +27,6 @@ def batches_per_step(config: DictConfig, n_processes: int) -> int:
     if not isinstance(global_batch, int) or global_batch < 1 or global_batch % smallest:
         raise LabError(
             f"batch.global={global_batch} is no multiple of data.batch_size={samples_per_batch} "
-            f"times {n_processes} processes: {smallest}, {2 * smallest}, {3 * smallest} ..."
+            f"times {n_processes} processes; take one of {smallest}, {2 * smallest}, {3 * smallest} ..."
         )
     return global_batch // smallest

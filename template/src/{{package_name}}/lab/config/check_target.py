@@ -99,7 +99,10 @@ def argument_names(target: str, where: str) -> tuple[str, ...] | None:
         signature = signature_of(target)
     except MissingTarget as error:
         hint = nearest(target.split(".")[-1], error.valid_names)
-        raise LabError(f"{where}._target_ is {target!r}, but {error}{hint}.") from error
+        raise LabError(
+            f"{where}._target_ is {target!r}, but {error}{hint}. "
+            "Write module.Class, such as .model.CNN."
+        ) from error
     return None if signature.takes_any else signature.names
 
 

@@ -38,7 +38,9 @@ def hydra_errors(loader: ConfigLoaderImpl, project: Project) -> Iterator[None]:
     except MissingConfigException as error:
         raise LabError(_missing_option(loader, error, shown_file)) from error
     except RecursionError as error:
-        raise LabError("the `defaults` of some files name each other in a circle.") from error
+        raise LabError(
+            "the `defaults` of some files name each other in a circle. Take one of them out."
+        ) from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise LabError(_composition_text(loader, error, shown_file)) from error
 

@@ -40,7 +40,7 @@ def resolve(config: DictConfig) -> DictConfig:
         text = str(error).splitlines()[0]
         if "HydraConfig was not set" in text:
             text = "${hydra:...} has no value here: runs have directories of their own, below paths.runs"
-        raise LabError(f"{key}: {text}") from error
+        raise LabError(f"{key}: {text}. Correct the ${{...}} there.") from error
 
 
 def plain_values(config: DictConfig, enum_to_str: bool = False) -> dict[str, Any]:

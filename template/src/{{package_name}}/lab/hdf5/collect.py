@@ -113,7 +113,8 @@ class Collector:
                 self._collected[name] = _CollectedField(file, first.dtype, shape_of(value))
         if values.keys() != self._collected.keys():
             raise DataFileError(
-                f"{where} has the fields {[*values]}, others have {[*self._collected]}."
+                f"{where} has the fields {[*values]}, others have {[*self._collected]}. "
+                "Give all samples the same."
             )
 
 

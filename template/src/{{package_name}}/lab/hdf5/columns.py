@@ -54,7 +54,9 @@ def count_samples(path: Path, fields: Mapping[str, Field]) -> int:
             f"{path}: no samples to write, expected at least one. Check the source."
         )
     if len(set(lengths.values())) > 1:
-        raise DataFileError(f"{path}: the fields differ in number of samples: {lengths}")
+        raise DataFileError(
+            f"{path}: the fields differ in number of samples: {lengths}. Give each a row for a sample."
+        )
     return next(iter(lengths.values()))
 
 

@@ -64,7 +64,9 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         shapes = shapes or {}
         unused = sorted(set(shapes) - set(fields))
         if unused:
-            raise DataFileError(f"shapes name {unused}, which are not among the fields {fields}.")
+            raise DataFileError(
+                f"shapes name {unused}, which the file does not have. Its fields: {fields}."
+            )
         self.layout = path if isinstance(path, Layout) else read_layout(path)
         self.split = split
         self.fields = tuple(fields)

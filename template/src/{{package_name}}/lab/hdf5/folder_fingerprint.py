@@ -44,7 +44,9 @@ class FolderFingerprint:
             return None
         if not hasattr(self, "folder"):
             name = type(self).__name__
-            raise LabError(f"{name} is a FolderFingerprint: set self.folder in its __init__.")
+            raise LabError(
+                f"{name} is a FolderFingerprint without a folder; set self.folder in its __init__."
+            )
         return fingerprint_folder(self.folder)
 
 
@@ -86,7 +88,7 @@ def _files_below(folder: Path) -> list[str]:
         visited.add(place)
         files += [os.path.relpath(os.path.join(directory, name), folder) for name in names]
     if not files:
-        raise DataFileError(f"{folder} holds no files.")
+        raise DataFileError(f"{folder} holds no files. Copy the data set there.")
     return sorted(files)
 
 
@@ -112,4 +114,7 @@ def _hash_contents(folder: Path, files: list[str]) -> str:
 
 def _unreadable(folder: Path, error: OSError) -> DataFileError:
     place: Any = error.filename or folder
-    return DataFileError(f"{place} cannot be read: {error.strerror}. It is part of the data set.")
+    return DataFileError(
+        f"{place} cannot be read: {error.strerror}. "
+        "It is part of the data set: look at its permissions."
+    )

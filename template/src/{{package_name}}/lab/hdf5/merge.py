@@ -26,12 +26,16 @@ def merge_parts(parts: Sequence[Layout], directory: Path) -> dict[str, Field]:
     order = rows.argsort()
     doubled = np.flatnonzero(np.diff(rows[order]) == 0)
     if doubled.size:
-        raise DataFileError(f"{parts[0].path.parent}: row {rows[order][doubled[0]]} came twice.")
+        raise DataFileError(
+            f"{parts[0].path.parent}: row {rows[order][doubled[0]]} came twice. "
+            "Predict on one process: trainer.devices=1"
+        )
     kinds = {_kind(part) for part in parts}
     if len(kinds) > 1:
         raise DataFileError(
             f"{parts[0].path.parent}: the processes gave different fields or types: "
             + "; ".join(sorted(map(str, kinds)))
+            + ". Give the same from predict_step on each."
         )
     merged: dict[str, Field] = {ROW: rows[order]}
     for name in parts[0].fields:

@@ -240,7 +240,9 @@ def load_data_class(target: str) -> Any:
     try:
         return resolve_name(target)
     except (ImportError, AttributeError) as error:
-        raise LabError(f"_target_: {target} cannot be loaded: {error}") from error
+        raise LabError(
+            f"_target_: {target} cannot be loaded: {error}. Write the name of a class of data.py."
+        ) from error
 
 
 def writable_directory(project: Project) -> Path:

@@ -154,12 +154,12 @@ def _check_sources(options: PackOptions) -> None:
 
 def _check_kind(options: PackOptions) -> None:
     if min(options.size or (1,)) < 1 or (options.rate is not None and options.rate < 1):
-        raise LabError("--size and --rate take numbers above 0, such as --size 64 64.")
+        raise LabError("--size and --rate are not above 0; write such as --size 64 64.")
     for name, kinds in KINDS_OF_OPTION.items():
         value = getattr(options, name)
         if value in (None, False, []) or options.kind in kinds:
             continue
         raise LabError(
             f"--{name.replace('_', '-')} goes with --as {' or --as '.join(kinds)}, "
-            f"found {'--as ' + options.kind if options.kind else 'no --as'}."
+            f"found {'--as ' + options.kind if options.kind else 'no --as'}. Leave one of them out."
         )

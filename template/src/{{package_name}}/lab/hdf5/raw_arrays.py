@@ -37,7 +37,9 @@ def open_arrays(sources: Sequence[Source], kind: str, directory: Path) -> Parts:
             part = parts.setdefault(split, {})
             for name, array in arrays.items():
                 if name in part:
-                    raise DataFileError(f"{source.path}: field {name!r} is in two sources.")
+                    raise DataFileError(
+                        f"{source.path}: field {name!r} is in two sources. Name only one of them."
+                    )
                 part[name] = array
     return parts
 
@@ -94,7 +96,8 @@ def _open_numpy(source: Source, unpacked: Path) -> Parts:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataFileError(
-            f"{path} cannot be read as .npy or .npz of numbers: {error}.{hint(path, 'arrays')}"
+            f"{path} cannot be read as .npy or .npz of numbers: {error}. "
+            f"Save it with numpy.save.{hint(path, 'arrays')}"
         ) from error
 
 
@@ -107,7 +110,7 @@ def _open_hdf5(source: Source, unpacked: Path) -> Parts:
         with h5py.File(path, "r", locking=False) as file:
             if file.attrs.get("format") == FORMAT:
                 raise DataFileError(
-                    f"{path} is packed already: copy it to a directory of paths.data."
+                    f"{path} is packed already. Copy it to a directory of paths.data."
                 )
             parts = {}
             for split, datasets in _datasets_of_splits(source, file).items():
@@ -120,7 +123,7 @@ def _open_hdf5(source: Source, unpacked: Path) -> Parts:
         raise
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise DataFileError(
-            f"{path} cannot be read as HDF5: {error}.{hint(path, 'hdf5')}"
+            f"{path} cannot be read as HDF5: {error}. Copy it again.{hint(path, 'hdf5')}"
         ) from error
 
 

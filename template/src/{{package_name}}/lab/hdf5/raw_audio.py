@@ -71,7 +71,9 @@ def _check_riff_length(content: bytes) -> None:
         return
     expected_bytes = int.from_bytes(content[4:8], "little") + 8
     if len(content) < expected_bytes <= LARGEST_RIFF_BYTES:
-        raise DataFileError(f"cut short: {len(content)} bytes found, {expected_bytes} expected")
+        raise DataFileError(
+            f"cut short: {len(content)} bytes found, {expected_bytes} expected. Copy it again"
+        )
 
 
 def _decode(content: bytes) -> tuple[np.ndarray, int]:
@@ -85,7 +87,9 @@ def _decode(content: bytes) -> tuple[np.ndarray, int]:
             )
         wav = file.read(dtype="int16")
         if len(wav) != file.frames:
-            raise DataFileError(f"cut short: {len(wav)} of {file.frames} values found")
+            raise DataFileError(
+                f"cut short: {len(wav)} of {file.frames} values found. Copy it again"
+            )
         return wav, file.samplerate
 
 

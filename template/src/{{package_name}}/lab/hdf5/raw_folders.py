@@ -68,7 +68,7 @@ def _open_class_folder(source: Source, kind: str, suffixes: Sequence[str]) -> li
     )
     if not paths:
         raise DataFileError(
-            f"{root} has no {kind} ({', '.join(suffixes)}) in it.{hint(root, kind)}"
+            f"{root} has no {kind} in it; expected files with {', '.join(suffixes)}.{hint(root, kind)}"
         )
     files = []
     for path in paths:

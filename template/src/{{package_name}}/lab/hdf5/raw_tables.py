@@ -28,7 +28,9 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     sources = options.sources
     first_row = next(table_rows(sources), None)
     if first_row is None:
-        raise DataFileError(f"{sources[0].path} has no rows.")
+        raise DataFileError(
+            f"{sources[0].path} has no rows. Name a table with a head line and rows."
+        )
     x_names = _x_names(first_row, options)
     columns = {name: Column(name, MAX_TEXTS) for name in x_names}
     if options.label:

@@ -76,7 +76,10 @@ class Splitter:
     def _group_in(self, key: str, pattern: str) -> str:
         match = re.search(pattern, key)
         if not match:
-            raise DataFileError(f"--group {pattern!r} finds nothing in {key!r}.")
+            raise DataFileError(
+                f"--group {pattern!r} finds nothing in {key!r}. "
+                "Write a regular expression that each name matches."
+            )
         return match[match.lastindex or 0]
 
     def arrange(self, n_samples: int) -> Arrangement:
@@ -196,6 +199,6 @@ def _check_split(where: str, rows: np.ndarray, n_samples: int) -> np.ndarray:
     rows = np.sort(rows.astype(np.int64))
     if rows.size and (rows[0] < 0 or rows[-1] >= n_samples):
         raise DataFileError(
-            f"{where} has rows from {rows[0]} to {rows[-1]}, there are samples 0..{n_samples - 1}."
+            f"{where} has rows from {rows[0]} to {rows[-1]}; expected some of 0..{n_samples - 1}."
         )
     return rows

@@ -95,7 +95,9 @@ def unstage(directory: Path, path: Path) -> None:
                 copy.chmod(REMOVABLE)
             _remove_unused(*directory.iterdir())
     except OSError as error:
-        raise DataFileError(f"nothing was removed: {error.strerror or error}") from error
+        raise DataFileError(
+            f"nothing was removed: {error.strerror or error}. Look at it: ls -ld {directory}"
+        ) from error
 
 
 def _content_key(layout: Layout) -> str:
@@ -146,7 +148,9 @@ def _open_verified(copy: Path, path: Path, keep: bool) -> int:
     try:
         return _verified(handle, copy, keep)
     except DataFileError as error:
-        raise DataFileError(f"{path} was copied, but the copy is damaged: {error}") from error
+        raise DataFileError(
+            f"{path} was copied, but the copy is damaged: {error}\nTo read it where it is: data.stage=null"
+        ) from error
 
 
 def _open_copy(copy: Path) -> int | None:
@@ -176,7 +180,7 @@ def _verified(handle: int, copy: Path, keep: bool) -> int:
         layout = read_layout(copy)
         fingerprint(layout)  # reads all of it, unless this version of the file was verified before
         if not copy.name.startswith(_content_key(layout)):
-            raise DataFileError(f"{copy} holds something else than its name says.")
+            raise DataFileError(f"{copy} holds something else than its name says. Start again.")
     except DataFileError:
         copy.unlink()
         os.close(handle)

@@ -56,7 +56,8 @@ def _values(path: Path) -> Iterator[dict[str, Any]]:
         raise
     except (OSError, ValueError, csv.Error) as error:  # ValueError: damaged Parquet, or no UTF-8
         raise DataFileError(
-            f"{path} cannot be read as a table with a head line: {error}.{hint(path, 'table')}"
+            f"{path} cannot be read as a table with a head line: {error}. "
+            f"Correct it there.{hint(path, 'table')}"
         ) from error
 
 

@@ -92,7 +92,10 @@ def fetch(wanted: HubFile) -> Path:
             is_missing = isinstance(error, EntryNotFoundError)
             if not is_missing or isinstance(error, LocalEntryNotFoundError):
                 reason = str(error).strip().splitlines()[0]
-                raise LabError(f"{wanted} cannot be fetched: {reason}") from error
+                raise LabError(
+                    f"{wanted} cannot be fetched: {reason}. "
+                    "Is its name right, is there a network, is HF_TOKEN set?"
+                ) from error
     raise LabError(
         f"{wanted.repo} has none of {', '.join(wanted.names)} at {wanted.revision}. Name the file: "
         f"init_from={SCHEME}{wanted.repo}@{wanted.revision}:FILE"

@@ -46,7 +46,10 @@ def verify_archive(file: Path) -> str:
         unpack(file, folder)
         manifests = list(folder.glob(f"*/{MANIFEST}"))
         if not manifests:
-            raise Failed(f"{file} is no archive of lab runs archive: it has no {MANIFEST}")
+            raise Failed(
+                f"{file} is no archive of lab runs archive: it has no {MANIFEST}. "
+                "Make one: lab runs archive"
+            )
         top = manifests[0].parent
         problems = manifest_problems(top)
         remarks = []
@@ -79,7 +82,7 @@ def unpack(file: Path, folder: Path) -> None:
                 if not stat.S_ISLNK(entry.external_attr >> 16):
                     archive.extract(entry, folder)
     except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-        raise Failed(f"{file} is damaged: {error}") from error
+        raise Failed(f"{file} is damaged: {error}. Copy it again from where it was made") from error
 
 
 def manifest_problems(top: Path) -> list[str]:

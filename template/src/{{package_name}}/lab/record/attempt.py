@@ -62,7 +62,10 @@ class Attempt:
             OSError: the disk is full; the run is as it was before.
         """
         if is_superseded(self.run_dir, self.n):
-            raise LabError(f"another process has resumed {self.run_dir.name} meanwhile")
+            raise LabError(
+                f"another process has resumed {self.run_dir.name} meanwhile. "
+                f"To see it: lab runs show {self.run_dir.name}"
+            )
         try:
             for name in RESERVE:
                 # Random, because some file systems store zeros without room.

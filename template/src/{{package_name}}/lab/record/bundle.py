@@ -146,7 +146,7 @@ def write_bundle(git: Git, path: Path, bundle: BundleFile) -> None:
             flush_to_disk(temporary)
             os.replace(temporary, path)
         elif "empty bundle" not in done.stderr:
-            raise GitFailed(f"git bundle: {done.stderr.strip()}")
+            raise GitFailed(f"git bundle failed: {done.stderr.strip()}. To see more: git fsck")
     finally:
         temporary.unlink(missing_ok=True)
 

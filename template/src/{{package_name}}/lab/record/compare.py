@@ -61,7 +61,10 @@ def compare_results(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
     obstacles = find_obstacles(a, b)
     if obstacles:
         reasons = "; ".join(obstacles[:MAX_REASONS])
-        raise NotComparable(f"{a.id} and {b.id} are not comparable: {reasons}")
+        raise NotComparable(
+            f"{a.id} and {b.id} are not comparable: {reasons}. "
+            f"What differs: lab runs diff {a.id} {b.id}"
+        )
     left_out = metrics_of_other_steps(a, b)
     for note in [*find_explanations(a, b), *format_left_out(a, b, left_out)]:
         print(f"note: {note}")

@@ -41,7 +41,9 @@ def draw_curves(file: Path, x_label: str, charts: dict[str, dict[str, Curve]]) -
     except ValueError as error:
         raise LabError(f"{file}: {error}. Give a name that ends in .png, .svg or .pdf") from error
     except OSError as error:
-        raise LabError(f"{file} cannot be written: {error.strerror}") from error
+        raise LabError(
+            f"{file} cannot be written: {error.strerror}. Name a file in a directory of yours"
+        ) from error
 
 
 def require_matplotlib() -> None:

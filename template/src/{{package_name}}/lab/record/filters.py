@@ -129,13 +129,13 @@ def parse_filter(text: str) -> Filter:
     key, sign, value = (part.strip() for part in match.groups())
     wanted = Filter(key, sign, value)
     if key in FIELDS and sign != "=":
-        raise LabError(f"{text!r}: {key} is compared with =, for example {key}={value}")
+        raise LabError(f"{text!r}: {key} is compared with =; write {key}={value}")
     if key == "status":
         require_states(wanted.values)
     if key in ("since", "before"):
         typed_moment(value)
     if sign in ORDERING and not is_number_text(value):
-        raise LabError(f"{text!r}: {sign} compares numbers, and {value!r} is none")
+        raise LabError(f"{text!r}: {sign} compares numbers; write one, not {value!r}")
     return wanted
 
 

@@ -99,7 +99,10 @@ def unpack_code(
     """
     if not code.get("commit"):
         reason = code.get("reason", "an older record")
-        raise LabError(f"the code of {run_dir.name} was not recorded: {reason}")
+        raise LabError(
+            f"the code of {run_dir.name} was not recorded: {reason}. "
+            "Take it from the commits of that day: git log"
+        )
     top = repository_top(root, code)
     destination.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-code-") as temporary:
@@ -114,7 +117,8 @@ def unpack_code(
         git("-c", "core.sparseCheckout=false", "read-tree", code["commit"])
         if git("write-tree") != code["tree"]:
             raise Failed(
-                f"the commit {code['commit']} has another tree than the recorded {code['tree']}"
+                f"the commit {code['commit']} has another tree than the recorded "
+                f"{code['tree']}. Copy the whole directory of the run again"
             )
         git("checkout-index", "-a", "-f")
         write_json(destination / LABEL, code)

@@ -92,7 +92,9 @@ class Git:
                 **source,
             )
         except FileNotFoundError as error:
-            raise GitFailed("git is not installed here, so the code cannot be recorded") from error
+            raise GitFailed(
+                "git is not installed here, so the code cannot be recorded. Install it, or: module load git"
+            ) from error
 
     def __call__(self, *arguments: str, stdin: str = "") -> str:
         """What git prints, without the last newline.
@@ -103,7 +105,9 @@ class Git:
         done = self.run(*arguments, stdin=stdin)
         if done.returncode or "could not open directory" in done.stderr:
             reason = done.stderr.strip() or f"exit code {done.returncode}"
-            raise GitFailed(f"git {arguments[0]} in {self.directory}: {reason}")
+            raise GitFailed(
+                f"git {arguments[0]} failed in {self.directory}: {reason}\nTo look: git status"
+            )
         return done.stdout.removesuffix("\n")
 
     def content(self, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -122,7 +126,9 @@ class Git:
         )
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip()
-            raise GitFailed(f"git {arguments[0]} in {self.directory}: {reason}")
+            raise GitFailed(
+                f"git {arguments[0]} failed in {self.directory}: {reason}\nTo look: git status"
+            )
         return done.stdout
 
     def paths(self, *arguments: str) -> list[str]:

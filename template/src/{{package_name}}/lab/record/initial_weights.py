@@ -64,7 +64,10 @@ def existing_file(text: str, root: Path) -> Path:
     for place in places:
         if place.is_file():
             return Path(os.path.normpath(place))
-    raise LabError(f"init_from={text}: there is no such file: {' or '.join(map(str, places))}")
+    searched = " or ".join(map(str, places))
+    raise LabError(
+        f"init_from={text}: there is no such file: {searched}. Write a file, a run, or hf:ORG/MODEL"
+    )
 
 
 def describe_file(path: Path, source: str) -> InitialWeights:

@@ -77,7 +77,10 @@ def find_folder(project: Project, run: Run) -> Path:
         if place.is_dir():
             return place
     listed = " nor ".join(map(str, places))
-    raise NotComparable(f"the data of {run.id} is missing: there is neither {listed}")
+    raise NotComparable(
+        f"the data of {run.id} is missing: there is neither {listed}. "
+        "Copy it there, or set paths.data"
+    )
 
 
 def named_places(project: Project, run: Run) -> list[Path]:

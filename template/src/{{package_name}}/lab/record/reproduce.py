@@ -179,7 +179,7 @@ def new_repetition(project: Project, original: Run, before: set[str]) -> Run:
     runs = [Run.open(Path(directory)) for directory in new]
     of_original = [run for run in runs if run.record["parent"] == original.id]
     if not of_original:
-        raise Failed(f"the repetition of {original.id} failed")
+        raise Failed(f"the repetition of {original.id} failed, see above. Then the same again")
     return of_original[0]
 
 
@@ -266,7 +266,7 @@ def require_end(original: Run, stretch: Stretch, repeated: Run) -> None:
     else:
         ended_alike = attempt is not None and attempt.end.get("status") == "interrupted"
     if not ended_alike:
-        raise Failed(f"the repetition of {original.id} failed: lab runs show {repeated.id}")
+        raise Failed(f"the repetition of {original.id} failed. See: lab runs show {repeated.id}")
 
 
 def refuse_other_data(original: Run, repeated: Run) -> None:
@@ -279,5 +279,6 @@ def refuse_other_data(original: Run, repeated: Run) -> None:
     if then.get("sha256") != now.get("sha256"):
         raise NotComparable(
             f"{repeated.id} read other data than {original.id}: {now.get('path')} has sha256 "
-            f"{str(now.get('sha256'))[:12]}, recorded was {str(then.get('sha256'))[:12]}"
+            f"{str(now.get('sha256'))[:12]}, recorded was {str(then.get('sha256'))[:12]}. "
+            "Put the recorded file there"
         )

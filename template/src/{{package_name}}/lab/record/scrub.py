@@ -113,6 +113,7 @@ def require_ended_and_whole(run: Run) -> None:
         raise Refused(
             f"{run.id} is not as it was recorded, and scrubbing would hide that:\n"
             + "\n".join(f"  {problem}" for problem in problems[:5])
+            + f"\nSee first: lab runs verify {run.id}"
         )
 
 

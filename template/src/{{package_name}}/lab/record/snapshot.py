@@ -214,7 +214,7 @@ def refuse_tokens_in_files(top: Path, paths: list[str]) -> None:
         except OSError as error:
             raise Refused(
                 f"cannot read {printable(top / path)} ({error.strerror}), "
-                "so the code cannot be recorded"
+                "so the code cannot be recorded. Make it readable, or have git ignore it"
             ) from error
     refuse_tokens(tokens)
 

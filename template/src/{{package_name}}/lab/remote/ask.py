@@ -67,7 +67,7 @@ class Hosts:
         script = f"cd {shlex.quote(submissions[-1].place)} && {shlex.join(words)}"
         lines = self.connection(name).answers(script)
         if not lines:
-            raise Failed(f"{name} gave no answer")
+            raise Failed(f"{name} gave no answer. Find out why with: ssh {name} true")
         answer = HostState.from_json(lines[-1])
         self.answers[name] = answer
         for sent in submissions:

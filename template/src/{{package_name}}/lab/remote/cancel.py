@@ -48,4 +48,4 @@ def cancel_there(hosts: Hosts, sent: Sent, run_id: str) -> None:
             print(f"{run_id} has not arrived on {sent.host}, and is forgotten here")
             return
     if hosts.show(sent, "cancel", run_id):
-        raise Failed(f"{sent.host}: see above")
+        raise Failed(f"{sent.host} did not cancel {run_id}, see above. Again: lab cancel {run_id}")

@@ -73,7 +73,9 @@ class Connection:
 
     def check(self, code: int) -> None:
         if code == CANNOT_CONNECT:
-            raise LostConnection(f"the connection to {self.host.name} was lost")
+            raise LostConnection(
+                f"the connection to {self.host.name} was lost. Type the same again"
+            )
         if code:
             raise Failed(f"{self.host.name}: the command ended with code {code}; see above")
 

@@ -120,7 +120,10 @@ def fetch(connection: Connection, source: str, target: Path, *options: str) -> N
         if sender.returncode:
             connection.check(sender.returncode)
         if code:
-            raise Failed(f"{source} of {connection.host.name} could not be written to {staging}")
+            raise Failed(
+                f"{source} of {connection.host.name} could not be written to "
+                f"{staging}. Is the disk full? Then again: lab runs pull"
+            )
         os.rename(staging, target)
     except LostConnection as error:
         raise LostConnection(

@@ -219,7 +219,7 @@ def hand_over(connection: Connection, sent: Sent, request: Request) -> dict[str,
     script = f"cd {shlex.quote(sent.place)} && {shlex.join(words)}"
     lines = connection.answers(script, stdin=json.dumps(asdict(request)).encode())
     if not lines:
-        raise Failed(f"{connection.host.name} gave no answer")
+        raise Failed(f"{connection.host.name} gave no answer. Type the same command again")
     return json.loads(lines[-1])
 
 

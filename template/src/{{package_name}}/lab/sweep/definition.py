@@ -142,8 +142,8 @@ def directions_of(metrics: list[str], written: list[str], base: Composition) -> 
         directions = ["minimize" if low else "maximize" for low in low_is_good]
     if len(directions) != len(metrics) or set(directions) - {"minimize", "maximize"}:
         raise LabError(
-            f"sweep.direction={written} for {len(metrics)} metric(s): "
-            "it is minimize or maximize for each"
+            f"sweep.direction={written} for {len(metrics)} metric(s); "
+            "write minimize or maximize for each"
         )
     return directions
 

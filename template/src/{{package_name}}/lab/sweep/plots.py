@@ -28,7 +28,10 @@ def draw_plots(points: Points, directory: Path) -> list[Path]:
     if find_spec("matplotlib") is None:
         raise LabError("--plot needs the package matplotlib: make add PACKAGE=matplotlib")
     if not points.trials(TrialState.COMPLETE):
-        raise LabError("no point was trained to its end yet, so there is nothing to draw")
+        raise LabError(
+            "no point was trained to its end yet, so there is nothing to draw. "
+            "Wait for one: lab queue"
+        )
     import matplotlib
 
     matplotlib.use("agg")

@@ -22,7 +22,10 @@ class Pruned(LabError):
 
     def __init__(self, step: int) -> None:
         self.step = step
-        super().__init__(f"pruned at step {step}: the others were better at this time")
+        super().__init__(
+            f"pruned at step {step}: the others were better at this time. "
+            "To train it on: lab resume RUN"
+        )
 
 
 class Pruning(L.Callback):

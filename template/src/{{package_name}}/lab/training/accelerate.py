@@ -115,7 +115,8 @@ def matching_modules(task: L.LightningModule, patterns: list[str]) -> list[nn.Mo
         if not matches:
             suggestion = nearest(pattern, names)
             raise LabError(
-                f"speed.checkpoint_activations: the task has no module {pattern!r}{suggestion}"
+                f"speed.checkpoint_activations: the task has no module {pattern!r}{suggestion}. "
+                "Names may have *, as in model.blocks.*"
             )
         matching.update(matches)
     outermost = [

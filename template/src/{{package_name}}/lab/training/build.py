@@ -41,7 +41,9 @@ def error_to_show(error: Exception, key: str, target: str) -> BaseException:
     cause = cause_of(error)
     if isinstance(cause, LabError) or place_of(cause):
         return cause
-    shown = LabError(f"{key}: cannot build {target}: {message_of(cause)}")
+    shown = LabError(
+        f"{key}: cannot build {target}: {message_of(cause)}\nIts settings: lab config trial=NAME"
+    )
     shown.__cause__ = cause
     return shown
 

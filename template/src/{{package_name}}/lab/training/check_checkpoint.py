@@ -42,7 +42,8 @@ class NoFile(TorchCheckpointIO):
         except pickle.UnpicklingError as error:
             reason = str(error).partition("error: ")[2].splitlines()[0]
             raise LabError(
-                f"a checkpoint could be written, but not read again: {reason}"
+                f"a checkpoint could be written, but not read again: {reason}. "
+                "Return tensors, numbers, texts, lists and dicts from state_dict"
             ) from error
 
 

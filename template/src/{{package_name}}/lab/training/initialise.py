@@ -228,7 +228,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_safetensors(path)
     except SafetensorError as error:
-        raise LabError(f"init_from: {path} is no whole .safetensors file: {error}") from error
+        raise LabError(
+            f"init_from: {path} is no whole .safetensors file: {error}. Copy it again"
+        ) from error
 
 
 def format_match(source: str, match: Match, n_loaded: int, n_tensors: int) -> str:

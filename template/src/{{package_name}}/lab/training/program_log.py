@@ -61,7 +61,9 @@ class ProgramLog:
             self._write(values)
         wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
         if wrong:
-            raise Failed(f"{' and '.join(wrong)} at step {step}.")
+            raise Failed(
+                f"{' and '.join(wrong)} at step {step}. Lower the learning rate, or look at the data."
+            )
         if self.after_row:
             self.after_row()
         if STOP.signum:

@@ -77,7 +77,7 @@ def run_prediction(
         assert writer.directory is not None  # this is the first rank
         parts = [read_layout(path) for path in sorted(writer.directory.glob("part-*.h5"))]
         if not parts:
-            raise Failed("there were no samples to predict")
+            raise Failed("there were no samples to predict. Look at the data: lab data info NAME")
         merged = merge_parts(parts, writer.directory)
         rows: Any = merged[ROW]
         refuse_missing(rows, writer.n_samples)
@@ -95,7 +95,8 @@ def refuse_missing(rows: np.ndarray, n_samples: int | None) -> None:
     """
     if n_samples is not None and len(rows) != n_samples:
         raise Failed(
-            f"only {len(rows)} of {n_samples} samples were predicted. Nothing was written."
+            f"only {len(rows)} of {n_samples} samples were predicted. Nothing was written. "
+            "Return a row for each sample from predict_step."
         )
 
 

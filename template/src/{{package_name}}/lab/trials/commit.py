@@ -38,7 +38,7 @@ def commit_alone(project: Project, names: list[str], message: str) -> str:
         git("commit", "-q", "--only", "-m", message, "--", *names)
     except GitFailed as error:
         git.run("reset", "-q", "--", *names)
-        raise Failed(f"not committed: {error}") from error
+        raise Failed(f"not committed: {error}. See: git status") from error
     return git("rev-parse", "HEAD")
 
 

@@ -99,7 +99,7 @@ def require_new_name(project: Project, name: str) -> None:
     """
     if not TRIAL_NAME.fullmatch(name) or keyword.iskeyword(name):
         raise LabError(
-            f"{name!r} cannot be the name of a trial: use lower-case letters, digits and _, "
+            f"{name!r} cannot be the name of a trial; use lower-case letters, digits and _, "
             "begin with a letter, and avoid Python's keywords."
         )
     directory = trial_directory(project, name)

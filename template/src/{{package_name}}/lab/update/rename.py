@@ -78,7 +78,7 @@ def require_free_name(project: Project, new: str) -> None:
     """
     if not NAME.fullmatch(new):
         raise LabError(
-            f"{new!r} cannot be the name of a package: use 2 to 40 of a-z, 0-9 and _, begin with "
+            f"{new!r} cannot be the name of a package; use 2 to 40 of a-z, 0-9 and _, begin with "
             "a letter, and do not end with _."
         )
     is_taken = new in sys.stdlib_module_names or importlib.util.find_spec(new) is not None
@@ -180,5 +180,6 @@ def git(root: Path, *words: str, codes: tuple[int, ...] = (0,)) -> str:
     """
     done = subprocess.run(["git", *words], cwd=root, capture_output=True, check=False)
     if done.returncode not in codes:
-        raise Refused(f"git {words[0]} failed: {done.stderr.decode('utf-8', 'replace').strip()}")
+        reason = done.stderr.decode("utf-8", "replace").strip()
+        raise Refused(f"git {words[0]} failed: {reason}. See: git status")
     return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")

@@ -1,0 +1,104 @@
+"""The page of a project with every message: docs/lab/errors.md."""
+
+from __future__ import annotations
+
+import re
+
+from .sites import Site
+
+# Folder of lab -> heading, in the order of a user's day
+HEADINGS = {
+    "": "Commands and projects",
+    "docs": "Pages of the documentation",
+    "config": "Settings and trials' files",
+    "hdf5": "Data",
+    "training": "Training",
+    "machine": "This machine",
+    "bench": "Measuring: `lab bench`",
+    "record": "Runs and the record",
+    "trials": "Trials",
+    "report": "The report",
+    "sweep": "Searches: `lab sweep`",
+    "cluster": "Jobs and clusters",
+    "remote": "Jobs from a laptop: `on=HOST`",
+    "update": "Renaming a project",
+}
+HEAD = """\
+<!-- Template's file: updated by "copier update". Change it in the template. -->
+
+# What does this message mean?
+
+Every message that `lab` ends with, by what you were doing. A word in CAPITALS stands for a value: `NAME`, `PATH`.
+First what was found, then **what to do**. Search for the words of the message that are not yours:
+`lab docs errors | grep -i "no run"`. From symptom to command: [when something fails](problems.md).
+
+The exit code of a command: 0 done · 1 failed or differs · 2 your mistake · 3 not comparable · 4 refused, because
+something would be lost or leak · 130 interrupted. Here it stands after a message where it is not 2.
+"""
+# Where the part of a message begins that says what to do: the first that matches, of the earliest rule
+REMEDIES = (
+    r"(?<=[\w)'>%/…\"]) ?[.;]\s+(?=\S)|\s*\n\s*",
+    r"(?<=[A-Z:)]) (?=To [a-z])",
+    r"^(?=LAB_DEBUG)",
+    r": (?=(lab|make|git|ssh|copier|mlflow|srun|pip|Pages|Kinds) ?)",
+    r"[,;:]? (?=expected |must |needs |takes |write |it is one of |it takes |at most |Leave |name it )",
+    r"[,:] (?=one of |minimize|leave |like |train=)",
+)
+
+
+def page(sites: list[Site]) -> str:
+    groups: dict[str, dict[str, int]] = {}
+    for site in sites:
+        folder = site.file.rpartition("/")[0].partition("/")[0]
+        for message in site.messages:
+            if has_own_words(message):
+                groups.setdefault(folder, {}).setdefault(on_one_line(message), site.exit_code)
+    unknown = set(groups) - set(HEADINGS)
+    assert not unknown, f"page.py has no heading for {unknown}"
+    parts = [HEAD]
+    for folder, heading in HEADINGS.items():
+        messages = groups.get(folder, {})
+        if messages:
+            parts.append(f"\n## {heading}\n\n")
+            parts += [entry(text, messages[text]) for text in sorted(messages, key=own_words)]
+    return "".join(parts)
+
+
+def on_one_line(message: str) -> str:
+    """A message whose lines are sentences of their own."""
+    sentences = re.sub(r"(?<=[\w)'])\n(?=[A-Z])", ". ", message)
+    return " ".join(sentences.split())
+
+
+def entry(message: str, exit_code: int) -> str:
+    found, remedy = split_remedy(message)
+    text = f"{escaped(found)} **{escaped(remedy)}**" if remedy else escaped(found)
+    return f"- {text}{f' ({exit_code})' if exit_code != 2 else ''}\n"
+
+
+def split_remedy(message: str) -> tuple[str, str]:
+    """(what was found, what to do); the second is empty when a message does not say it."""
+    for rule in REMEDIES:
+        match = re.search(rule, message)
+        if match and message[match.end() :].strip():
+            return message[: match.end()].rstrip(), message[match.end() :].strip()
+    return message, ""
+
+
+def has_own_words(message: str) -> bool:
+    """Whether a message is more than the text of another error that it passes on."""
+    return len(re.findall(r"\b[a-z]{2,}\b", message)) >= 2
+
+
+def own_words(message: str) -> str:
+    """A message from its first word that is the same for everyone."""
+    return re.sub(r"^(?:[^a-z]*\b[A-Z_]+\b)*\W*", "", message).lower()
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is, with code in backticks left alone."""
+    parts = re.split(r"(`[^`]*`)", text)
+    for index, part in enumerate(parts):
+        if index % 2 == 0:
+            parts[index] = re.sub(r"([*<\[])", r"\\\1", part)
+    return "".join(parts)
