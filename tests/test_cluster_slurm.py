@@ -22,7 +22,7 @@ from slurm_jobs import (  # noqa: F401
     json_of,
     lab,
     left_in_memory,
-    on_slurm,
+    needs_root,
     reference,
     slurm,
     submit,
@@ -32,7 +32,7 @@ from slurm_jobs import (  # noqa: F401
 )
 from small_environment import small_environment
 
-pytestmark = on_slurm
+pytestmark = needs_root
 
 
 @pytest.fixture(scope="module", autouse=True)
