@@ -50,8 +50,14 @@ test-updates: .venv/ready
 	TMPDIR="$$folder" .venv/bin/python -m pytest -n logical -m updates --basetemp="$$folder/tests" tests/test_updates.py
 
 test-cluster: .venv/ready
-	@if [ "$$(id -u)" = 0 ]; then .venv/bin/python -m pytest -n 2 --dist loadgroup -m cluster; \
-	else echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; fi
+	@if [ "$$(id -u)" != 0 ]; then \
+	    echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; exit 0; \
+	fi; \
+	mkdir -p build; code=0; \
+	.venv/bin/python -m pytest -m cluster tests/test_cluster_gridengine.py >build/gridengine.log 2>&1 & gridengine=$$!; \
+	.venv/bin/python -m pytest -m cluster --ignore=tests/test_cluster_gridengine.py || code=$$?; \
+	wait "$$gridengine" || code=$$?; \
+	cat build/gridengine.log; exit "$$code"
 
 test-slow: .venv/ready
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow

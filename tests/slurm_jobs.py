@@ -24,7 +24,6 @@ needs_root = [
         os.geteuid() != 0, reason="the test cluster needs root; run: sudo make test-cluster"
     ),
 ]
-on_slurm = [*needs_root, pytest.mark.xdist_group("slurm")]  # one after another
 
 SLOW = '''"""A step that takes a while, and says which code it is."""
 
@@ -96,7 +95,6 @@ def lab(cluster, project, tmp_path_factory):
     """lab(*words) runs a command in a project with data; `lab.folder` is the project."""
     folder = shutil.copytree(project, tmp_path_factory.mktemp("cluster") / "myproj")
     (folder / "src/myproj/slow.py").write_text(SLOW)
-    ask_often(folder)
     equip(folder)
 
     def lab(*words, **options):
@@ -105,14 +103,6 @@ def lab(cluster, project, tmp_path_factory):
     lab("data", "pack", "digits")
     lab.folder = folder
     return lab
-
-
-def ask_often(folder):
-    """This Slurm may be asked every two seconds; the profile is polite to that of others."""
-    file = folder / "src/myproj/lab/conf/site/slurm.yaml"
-    text = file.read_text()
-    assert "poll_s: 30" in text
-    file.write_text(text.replace("poll_s: 30", "poll_s: 2"))
 
 
 def json_of(output):

@@ -12,14 +12,14 @@ from slurm_jobs import (  # noqa: F401
     job,
     kill_as_a_dying_node,
     lab,
-    on_slurm,
+    needs_root,
     slurm,
     submit,
     training,
     wait_until,
 )
 
-pytestmark = on_slurm
+pytestmark = needs_root
 SITE = """\
 scheduler: slurm
 paths: {runs: runs, checkpoints: null, data: [data], scratch: null, environment: .venv}

@@ -17,14 +17,14 @@ from slurm_jobs import (  # noqa: F401
     cluster,
     ended,
     lab,
-    on_slurm,
+    needs_root,
     slurm,
     submit,
     wait_until,
 )
 from stand_in_gpus import STAND_INS
 
-pytestmark = on_slurm
+pytestmark = needs_root
 STUBBORN = ["--", "bash", "-c", "trap '' TERM USR2; while sleep 1; do :; done"]
 
 

@@ -20,7 +20,7 @@ job: {gpus: 0, time: "00:10:00"}
 launcher: mpirun
 requeue: {method: exit99, lead_s: 60, max: 5}
 """
-pytestmark = [*needs_root, pytest.mark.xdist_group("gridengine")]
+pytestmark = needs_root
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from slurm_jobs import (  # noqa: F401
     job,
     lab,
     left_in_memory,
-    on_slurm,
+    needs_root,
     reference,
     restarted,
     rows,
@@ -33,7 +33,7 @@ from slurm_jobs import (  # noqa: F401
 )
 from wandb_files import logged_steps
 
-pytestmark = on_slurm
+pytestmark = needs_root
 
 
 def test_three_preemptions_continue_bit_for_bit(lab, reference):

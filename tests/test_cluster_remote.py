@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 
 from commands import write_command
-from slurm_jobs import cluster, ended, job, json_of, on_slurm, slurm, wait_until  # noqa: F401
+from slurm_jobs import cluster, ended, job, json_of, needs_root, slurm, wait_until  # noqa: F401
 from ssh_hosts import hosts, lab  # noqa: F401
 
-pytestmark = on_slurm
+pytestmark = needs_root
 HELD = ("on=a", "site=slurm", "job.gpus=0", "job.time=00:10:00", "job.extra=[--hold]", "--json")
 # Slurm takes the job, and the process that sent it dies before it writes that down.
 DYING = """#!/bin/bash

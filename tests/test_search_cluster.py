@@ -16,13 +16,13 @@ from slurm_jobs import (  # noqa: F401
     cluster,
     lab,
     left_in_memory,
-    on_slurm,
+    needs_root,
     slurm,
     start_requeued,
     wait_until,
 )
 
-pytestmark = on_slurm
+pytestmark = needs_root
 SITE = ("site=slurm", "job.gpus=0", "job.time=00:20:00", "job.cpus_per_task=1", "job.throttle=3")
 SETTINGS = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "trainer.max_epochs=2")
 N_POINTS = 16
