@@ -74,4 +74,7 @@ def lock_of(git: Git, code: Code) -> str:
         done = git.run("show", f"{code['commit']}:{code['prefix']}{name}")
         if done.returncode == 0:
             return hashlib.sha256(done.stdout.encode(errors="replace")).hexdigest()[:12]
-    raise Refused(f"neither {' nor '.join(LOCKS)} is in the code, so no environment can be made")
+    raise Refused(
+        f"neither {' nor '.join(LOCKS)} is in the code, so no environment can be made."
+        " Write one: make setup"
+    )
