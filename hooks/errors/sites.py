@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import shorten
 
 from .text import Texts
 
@@ -26,7 +27,7 @@ class Site:
     @property
     def key(self) -> tuple[str, str, str]:
         """What names it in the table of tests: lines would change with every edit above."""
-        return (self.file, self.function, " ".join(self.messages[0].split())[:70].strip())
+        return (self.file, self.function, shorten(self.messages[0], 70, placeholder=""))
 
 
 @dataclass(frozen=True)
