@@ -6,11 +6,12 @@ import os
 import re
 import sys
 import time
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
 from conftest import call
-from myproj.lab.cluster import queue
+from myproj.lab.cluster import logs, queue
 from myproj.lab.project import Project
 from recorded_answers import SQUEUE, lab, make_run  # noqa: F401
 
@@ -180,12 +181,31 @@ def test_logs_of_one_rank_and_why_there_are_none(lab):
     directory = make_run(lab, 1, {"id": "11"}, ends="finished")
     (directory / "job.log").write_text("prepared\n0: loss 1\n1: loss 2\n10: loss 3\nended")
     assert lab("logs", "@last") == "prepared\n0: loss 1\n1: loss 2\n10: loss 3\nended"
+    lab.fake("squeue")  # the job has ended
     assert lab("logs", "@last", "--rank", "1", "-f") == "prepared\n1: loss 2\nended"
+    lab.fake("squeue", SQUEUE)
     make_run(lab, 2, {"id": "12"})
     assert "it is queued" in lab("logs", "@last", rc=2)
     make_run(lab, 3, None, ends="finished")
     assert "trained in a terminal" in lab("logs", "@last", rc=2)
     assert "did you mean" in lab("logs", "20261120-190009-abcdef", rc=2)
+
+
+def test_logs_follow_the_job_script_to_its_last_line(lab, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(lab.tools), prepend=os.pathsep)
+    lab.fake("squeue", SQUEUE)
+    log = make_run(lab, 1, {"id": "11"}, ends="finished") / "job.log"
+    log.write_text("0: loss 1\n")
+
+    def sleep(seconds):
+        with log.open("a") as file:
+            file.write("ended with code 0")
+        lab.fake("squeue")
+
+    clock = SimpleNamespace(monotonic=count(step=1000).__next__, sleep=sleep)
+    monkeypatch.setattr(logs, "time", clock)
+    logs.logs_command(Project(lab.folder, "myproj"), ["@last", "-f"])
+    assert capsys.readouterr().out == "0: loss 1\nended with code 0"
 
 
 def test_cancel_ends_the_job_of_a_run_and_refuses_one_that_is_over(lab):

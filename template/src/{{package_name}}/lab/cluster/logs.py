@@ -13,7 +13,7 @@ from ..project import Project
 from ..record.find import find_run
 from ..record.roots import run_roots
 from ..record.run import Run
-from ..record.status import status_of
+from ..record.status import UNENDED, status_of
 from .job_end import how_job_ended
 from .job_states import job_state_of, require_job
 from .queue import poll_interval_s
@@ -114,20 +114,26 @@ def follow(run: Run, log: LogReader, poll_s: float) -> None:
     Raises:
         LabError: the job has ended, and there is no log.
     """
-    status = status_of(run.dir, job_state_of())
-    if not is_alive(status) and not log.path.exists():
+    goes_on = job_goes_on(run)
+    if not goes_on and not log.path.exists():
         raise no_log(run)
     asked_s = time.monotonic()
-    while is_alive(status):
+    while goes_on:
         log.print_new_lines()
         time.sleep(READ_EVERY_S)
         if time.monotonic() - asked_s > poll_s:
-            status = status_of(run.dir, job_state_of())
+            goes_on = job_goes_on(run)
             asked_s = time.monotonic()
 
 
+def job_goes_on(run: Run) -> bool:
+    """Whether a run waits or runs, or has ended and its job script still prints its last lines."""
+    state_of = job_state_of()  # asks the scheduler once
+    return is_alive(status_of(run.dir, state_of)) or state_of(run.record) in UNENDED
+
+
 def is_alive(status: str) -> bool:
-    return status in ("queued", "running")
+    return status in UNENDED
 
 
 def no_log(run: Run) -> LabError:
