@@ -95,7 +95,10 @@ atexit.register(shutil.rmtree, RENDERED, ignore_errors=True)
 TEMPLATE = RENDERED / "template"
 PROJECT = RENDERED / "myproj"
 if "PYTEST_XDIST_WORKER" in os.environ and RENDERED_FIRST in os.environ:
-    shutil.copytree(os.environ[RENDERED_FIRST], RENDERED, symlinks=True, dirs_exist_ok=True)
+    first = os.environ[RENDERED_FIRST]
+    shutil.copytree(first, RENDERED, symlinks=True, dirs_exist_ok=True)
+    answers = PROJECT / ".copier-answers.yml"
+    answers.write_text(answers.read_text().replace(first, str(RENDERED)))  # where its template lies
 else:
     copy_template(TEMPLATE)
     render_template(TEMPLATE, PROJECT)
