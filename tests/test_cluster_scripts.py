@@ -129,6 +129,7 @@ def for_shellcheck(text):
 @pytest.mark.skipif(
     not shutil.which("shellcheck"), reason="shellcheck is not installed: apt install shellcheck"
 )
+@pytest.mark.slow
 def test_job_scripts_pass_shellcheck(tmp_path):
     texts = {
         f"image-{title}": job_script(site, form=form) for title, (site, form) in IMAGES.items()

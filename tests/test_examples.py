@@ -42,6 +42,7 @@ def stated(trial, metric):
     return float(re.search(rf"{metric} ([\d.]+)", line)[1])
 
 
+@pytest.mark.slow
 def test_settings_of_all_examples_are_right(own):
     said = call(own, "lab", "check", "--no-batch")
     for name in NAMES:

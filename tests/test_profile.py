@@ -111,6 +111,7 @@ def test_other_files_are_read_by_their_tools(profiled):
     assert "training_step" in (folders["simple"] / "simple-rank0.txt").read_text()
 
 
+@pytest.mark.slow
 def test_chosen_ranks(home, profiled):
     before = set((home / "runs/net").iterdir())
     said = call(
@@ -128,6 +129,7 @@ def test_chosen_ranks(home, profiled):
     assert said.count("open it: snakeviz") == 1
 
 
+@pytest.mark.slow
 def test_wrong_use(home, profiled):
     said = call(
         home, sys.executable, "-c", PROGRAM, "memray", f"trial=net {SHORT} profile=memory", rc=2

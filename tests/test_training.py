@@ -188,6 +188,7 @@ def test_several_optimizers_stepped_by_hand(home):
     assert "gan's arguments" not in call(home, "lab", "train", "trial=gan", "task.n_latnt=3", rc=2)
 
 
+@pytest.mark.slow
 def test_any_data_module_and_any_module(home):
     (home / "src/myproj/theirs.py").write_text(
         "from lightning.pytorch.demos.boring_classes import BoringDataModule, BoringModel\n"

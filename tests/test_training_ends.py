@@ -150,6 +150,7 @@ for command in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_what_is_found_only_after_importing(home):
     add_trial(home, "absent", config_yaml="model:\n  _target_: torch.nn.Lineal\n  in_features: 3\n")
     (home / "data/half.h5").write_bytes((home / "data/digits.h5").read_bytes()[:5000])

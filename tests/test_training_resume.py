@@ -93,7 +93,7 @@ def test_a_resume_that_cannot_be_built_changes_nothing(home, spoiled):
     assert os.listdir(spoiled / "attempts") == ["1"]
 
 
-@pytest.mark.parametrize("how", ["cut", "one bit"])
+@pytest.mark.parametrize("how", ["cut", pytest.param("one bit", marks=pytest.mark.slow)])
 def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(home, spoiled, how):
     checkpoints = spoiled / "checkpoints"
     whole = weights(checkpoints)

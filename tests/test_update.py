@@ -57,6 +57,7 @@ def small_old(few_files, tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_six_releases_in_three_steps_in_a_directory_of_a_larger_repository(small_old, fresh):
     edit = EDITS["a_large_life"]
     edit.apply(small_old)
