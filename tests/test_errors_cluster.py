@@ -165,7 +165,6 @@ def test_commands_of_jobs(monkeypatch):
     ):
         rank.rank_command(None, [])
     monkeypatch.setattr(rank.Inputs, "read", as_given(None))
-    monkeypatch.setattr(rank, "command_environment", as_given({}))
     with pytest.raises(Failed, match=r"cannot start '/no/such': No such file.*Is it on this node"):
         rank.run_command(None, RUN, ["/no/such"], 1)
     monkeypatch.setattr(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 from .. import env
@@ -21,8 +20,8 @@ from ..record.each import Inputs
 from ..record.run import Run
 from ..training.notify import notify_end
 from .command_cost import gpu_seconds
-from .job_variables import command_environment
 from .rank_over_files import run_over_files
+from .start_command import start_command
 
 
 def rank_command(project: Project, args: list[str]) -> int:
@@ -96,8 +95,7 @@ def run_command(project: Project, run: Run, command: list[str], rank: int) -> in
         return run_over_files(project, run, inputs)
     attempt = begin_attempt(run, project, command=command) if rank == 0 else None
     try:
-        # this process listens for the signals; one that it ignored would stay ignored in the child
-        process = subprocess.Popen(command, env=command_environment(run.dir))
+        process = start_command(command, run.dir)
     except OSError as error:
         if attempt:
             attempt.end("failed", exception=error)

@@ -20,7 +20,7 @@ from ..record.each import DONE, PLACE, InputFile, Inputs, done_files
 from ..record.run import Run
 from ..record.seal import append_sealed
 from .command_cost import gpu_seconds
-from .job_variables import command_environment
+from .start_command import start_command
 
 
 class Commands:
@@ -44,7 +44,7 @@ class Commands:
         Raises:
             OSError: it cannot be started.
         """
-        self.process = subprocess.Popen(command, env=command_environment(self.run_dir))
+        self.process = start_command(command, self.run_dir)
         if self.must_stop:  # the signal came while it was being started
             self.process.send_signal(signal.SIGTERM)
         try:
