@@ -59,7 +59,7 @@ def test_an_archive_that_is_none(tmp_path):
 
 def test_git_that_fails(repo, tmp_path):
     git_here = Git(repo)
-    with pytest.raises(Refused, match=r"git cat-file failed in .*\nTo look: git status"):
+    with pytest.raises(Refused, match=r"git cat-file failed in .*\. To look: git status"):
         git_here.content("cat-file", "blob", "0" * 40)
     commit = git(repo, "rev-parse", "HEAD").strip()
     with pytest.raises(Refused, match=r"git bundle failed: .*To see more: git fsck"):

@@ -39,7 +39,7 @@ def test_hosts_that_do_not_answer(monkeypatch):
     one = SimpleNamespace(id="one", python=["python", "myproj.lab"], place="/work", host="big")
     hosts = ask.Hosts(None)
     monkeypatch.setattr(hosts, "connection", as_given(silent()))
-    with pytest.raises(Failed, match=r"big gave no answer. Find out why with: ssh big true"):
+    with pytest.raises(Failed, match=r"big gave no answer. Find out why with: ssh big.org true"):
         hosts.ask_host("big", [one])
     monkeypatch.setattr(send, "asdict", as_given({}))
     with pytest.raises(Failed, match=r"big gave no answer. Type the same command again"):

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import time
+from types import SimpleNamespace
 
+import optuna
 import pytest
 from myproj.lab.record.begin import begin_attempt
 from myproj.lab.record.create import create_run
@@ -15,6 +17,8 @@ from myproj.lab.sweep.begin import plan_points, print_beginning
 from myproj.lab.sweep.definition import hash_of_code
 from myproj.lab.sweep.folder import make_sweep
 from myproj.lab.sweep.points import AGAIN, MAX_TRIES, PRUNED, RUN, WORKER, Points
+from myproj.lab.sweep.show import importances
+from optuna.distributions import FloatDistribution
 from record_package import make_project
 from search import NO_CODE, make_search
 from sweep_request import request_of
@@ -219,3 +223,21 @@ def test_an_equal_search_with_other_code_is_named(project, points, capsys):
     plan_points(other, 2)
     print_beginning(other)
     assert f"--from {points.sweep.id}" in capsys.readouterr().out
+
+
+def test_the_setting_that_decides_has_the_importance():
+    """Of two settings the metric depends on one alone; it is to become small, or large."""
+    for direction, sign in (("minimize", 1), ("maximize", -1)):
+        study = optuna.create_study(direction=direction)
+        distributions = dict.fromkeys(("lr", "width"), FloatDistribution(0, 1))
+        for i in range(64):
+            params = {"lr": i / 63, "width": (i * 37 % 64) / 63}
+            value = sign * (params["lr"] - 0.3) ** 2
+            done = optuna.create_trial(params=params, distributions=distributions, value=value)
+            study.add_trial(done)
+        definition = SimpleNamespace(space=distributions, metrics=["m"], directions=[direction])
+        sweep = SimpleNamespace(definition=definition)
+        of_state = lambda state, study=study: study.get_trials(states=[state])  # noqa: E731
+        shares = importances(SimpleNamespace(sweep=sweep, study=study, trials=of_state))["m"]
+        assert sum(shares.values()) == pytest.approx(1)
+        assert shares["lr"] > 0.9

@@ -129,16 +129,12 @@ def follow(run: Run, log: LogReader, poll_s: float) -> None:
 def job_goes_on(run: Run) -> bool:
     """Whether a run waits or runs, or has ended and its job script still prints its last lines."""
     state_of = job_state_of()  # asks the scheduler once
-    return is_alive(status_of(run.dir, state_of)) or state_of(run.record) in UNENDED
-
-
-def is_alive(status: str) -> bool:
-    return status in UNENDED
+    return status_of(run.dir, state_of) in UNENDED or state_of(run.record) in UNENDED
 
 
 def no_log(run: Run) -> LabError:
     status = status_of(run.dir, job_state_of())
-    if is_alive(status):
+    if status in UNENDED:
         return LabError(f"{run.id} has no log yet; it is {status}. To see why it waits: lab queue")
     ended = how_job_ended(run.dir, run.record) or status
     return LabError(

@@ -106,7 +106,7 @@ class Git:
         if done.returncode or "could not open directory" in done.stderr:
             reason = done.stderr.strip() or f"exit code {done.returncode}"
             raise GitFailed(
-                f"git {arguments[0]} failed in {self.directory}: {reason}\nTo look: git status"
+                f"git {arguments[0]} failed in {self.directory}: {reason}. To look: git status"
             )
         return done.stdout.removesuffix("\n")
 
@@ -127,7 +127,7 @@ class Git:
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip()
             raise GitFailed(
-                f"git {arguments[0]} failed in {self.directory}: {reason}\nTo look: git status"
+                f"git {arguments[0]} failed in {self.directory}: {reason}. To look: git status"
             )
         return done.stdout
 

@@ -65,9 +65,11 @@ class Hosts:
         # The newest code knows the most; what a lost connection left may lack its answer.
         words = [*submissions[-1].python[:-1], f"{submissions[-1].python[-1]}.remote.states", *ids]
         script = f"cd {shlex.quote(submissions[-1].place)} && {shlex.join(words)}"
-        lines = self.connection(name).answers(script)
+        connection = self.connection(name)
+        lines = connection.answers(script)
         if not lines:
-            raise Failed(f"{name} gave no answer. Find out why with: ssh {name} true")
+            address = connection.host.address
+            raise Failed(f"{name} gave no answer. Find out why with: ssh {address} true")
         answer = HostState.from_json(lines[-1])
         self.answers[name] = answer
         for sent in submissions:

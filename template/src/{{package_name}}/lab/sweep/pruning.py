@@ -22,10 +22,7 @@ class Pruned(LabError):
 
     def __init__(self, step: int) -> None:
         self.step = step
-        super().__init__(
-            f"pruned at step {step}: the others were better at this time. "
-            "To train it on: lab resume RUN"
-        )
+        super().__init__(f"pruned at step {step}: the others were better at this time")
 
 
 class Pruning(L.Callback):
