@@ -7,7 +7,8 @@ The lines are added to the copy of the template that tests render, so generated 
 import os
 
 VARIABLE = "REACHED_ERRORS"
-ERRORS = "template/src/{{package_name}}/lab/errors.py"
+LAB = "template/src/{{package_name}}/lab"
+MAIN = '\n\nif __name__ == "__main__":'
 COLLECTOR = '''
 
 def _add_line(self, *arguments):
@@ -27,14 +28,29 @@ def _add_line(self, *arguments):
     with contextlib.suppress(OSError), open({path!r}, "a") as file:
         file.write(json.dumps(row) + "\\n")
 
-
-LabError.__init__ = _add_line
 '''
+# What makes an error in each file, and adds its line
+MAKERS = {
+    "errors.py": "LabError.__init__ = _add_line\n",
+    "hooks/update_branch.py": "UpdateError.__init__ = _add_line\n",
+    "setup/process.py": """\
+_stop = stop
+
+
+def stop(message):
+    _add_line(Exception(), message)
+    _stop(message)
+""",
+}
 
 
 def add_collector(template):
     """Lets each error of the projects rendered from this copy of the template add its line."""
     path = os.environ.get(VARIABLE)
-    if path:
-        with open(template / ERRORS, "a", encoding="utf-8") as file:
-            file.write(COLLECTOR.replace("{path!r}", repr(os.path.abspath(path))))
+    if not path:
+        return
+    collector = COLLECTOR.replace("{path!r}", repr(os.path.abspath(path)))
+    for name, maker in MAKERS.items():
+        file = template / LAB / name
+        text, main, end = file.read_text(encoding="utf-8").partition(MAIN)
+        file.write_text(f"{text}{collector}\n\n{maker}{main}{end}", encoding="utf-8")

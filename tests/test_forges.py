@@ -1,6 +1,7 @@
 """What GitHub and GitLab run in a project: checks of each change, and a weekly request that brings a newer release."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -33,8 +34,7 @@ def newer(old):
     release(template, "0.2.0")
 
 
-def update_branch(folder):
-    path = os.pathsep.join([f"{sys.prefix}/bin", os.environ["PATH"]])
+def update_branch(folder, path=f"{sys.prefix}/bin:{os.environ['PATH']}"):
     return subprocess.run(
         [sys.executable, SCRIPT],
         cwd=folder,
@@ -85,6 +85,22 @@ def test_what_keeps_it_from_an_update_is_one_line(old, tmp_path):
     commit(old, "wrong")
     assert update_branch(old).stderr.startswith("update: copier check-update fails: ")
     assert "run this at the top of a project" in update_branch(tmp_path).stderr
+
+
+def test_a_missing_copier_is_named(old, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").symlink_to(shutil.which("git"))
+    done = update_branch(old, path=f"{tmp_path}/bin")
+    assert done.stderr.startswith("update: copier is not installed. In the file of this job, ")
+
+
+def test_a_release_that_cannot_be_rendered_says_how_to_see_it(old):
+    write(old.parent / "template", {"template/new.txt.jinja": "{% if %}"})
+    release(old.parent / "template", "0.2.0")
+    done = update_branch(old)
+    assert done.returncode == 1
+    assert done.stderr.startswith("update: copier update fails: ")
+    assert done.stderr.endswith("git switch -c update && copier update --defaults\n")
 
 
 def test_both_forges_run_the_same_checks_with_a_limit_and_no_gpu():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import compress
 
 from .sites import Site
 
 # Folder of lab -> heading, in the order of a user's day
 HEADINGS = {
+    "setup": "Setting up: `make setup`, `make add`",
     "": "Commands and projects",
     "docs": "Pages of the documentation",
     "config": "Settings and trials' files",
@@ -22,6 +24,7 @@ HEADINGS = {
     "cluster": "Jobs and clusters",
     "remote": "Jobs from a laptop: `on=HOST`",
     "update": "Renaming a project",
+    "hooks": "The weekly update of a forge",
 }
 HEAD = """\
 <!-- Template's file: updated by "copier update". Change it in the template. -->
@@ -34,6 +37,9 @@ First what was found, then **what to do**. Search for the words of the message t
 
 The exit code of a command: 0 done · 1 failed or differs · 2 your mistake · 3 not comparable · 4 refused, because
 something would be lost or leak · 130 interrupted. Here it stands after a message where it is not 2.
+
+Not in the list: after `usage:` a command names its options, and after `error:` what it did not understand.
+**Its `--help` explains each with an example.** What `lab doctor` and `lab check` find comes with its advice.
 """
 # Where the part of a message begins that says what to do: the first that matches, of the earliest rule
 REMEDIES = (
@@ -72,8 +78,9 @@ def on_one_line(message: str) -> str:
 
 def entry(message: str, exit_code: int) -> str:
     found, remedy = split_remedy(message)
-    text = f"{escaped(found)} **{escaped(remedy)}**" if remedy else escaped(found)
-    return f"- {text}{f' ({exit_code})' if exit_code != 2 else ''}\n"
+    parts = [escaped(found), f"**{escaped(remedy)}**", f"({exit_code})"]
+    shown = [bool(found), bool(remedy), exit_code != 2]
+    return f"- {' '.join(compress(parts, shown))}\n"
 
 
 def split_remedy(message: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Where lab makes an error: each call of an error's class, or of a function that makes one."""
+"""Where lab makes an error: each call of an error's class, or of a function that makes one or ends the program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textwrap import shorten
 
 from .text import Texts
 
-ROOTS = {"LabError": 2}  # class -> exit code
+ROOTS = {"LabError": 2, "UpdateError": 1}  # class -> exit code
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,8 @@ class Code:
                     found |= self.maker_of_class(name, node)
                 if isinstance(node, ast.FunctionDef) and called_name(node.returns) in self.classes:
                     found |= self.maker_of_function(name, node)
+                if isinstance(node, ast.FunctionDef) and called_name(node.returns) == "NoReturn":
+                    found |= maker_of_end(name, node)
         return found
 
     def maker_of_class(self, module: str, node: ast.ClassDef) -> dict[str, Maker]:
@@ -177,6 +179,12 @@ class Code:
             texts = self.texts.variants(maker.text, maker.module, inner)
         end = call.end_lineno or call.lineno
         return [Site(file, names or "<module>", call.lineno, end, code, tuple(texts))]
+
+
+def maker_of_end(module: str, node: ast.FunctionDef) -> dict[str, Maker]:
+    """A function that ends the program with a message."""
+    (end,) = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+    return {node.name: Maker(node, end.args[0], module, exit_code=1)}
 
 
 def called_name(node: ast.expr | None) -> str:

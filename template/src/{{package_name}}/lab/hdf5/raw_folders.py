@@ -92,7 +92,7 @@ def read_class_folders(
     def read_sample(file: RawFile) -> dict[str, Any] | None:
         source = UnchangedFiles([file.path])
         value = None
-        with damaged.handle(f"{file.path} cannot be read: ", file.key):
+        with damaged.handle(file.path, file.key):
             value = read(file.path)
         source.check()
         if value is None:

@@ -28,17 +28,19 @@ class DamagedSamples:
         self.skipped_keys: list[str] = []
 
     @contextmanager
-    def handle(self, where: str, key: str) -> Iterator[None]:
-        """Around the reading of the sample `key`.
+    def handle(self, path: Path, key: str) -> Iterator[None]:
+        """Around the reading of the sample `key` from a file.
 
         Raises:
-            DataFileError: it cannot be read, and is not to be skipped; `where` begins the message.
+            DataFileError: it cannot be read, and is not to be skipped.
         """
         try:
             yield
         except Exception as error:  # whatever a decoder raises for a damaged file
             if not self.skip:
-                raise DataFileError(f"{where}{error}. Repair it, or use --skip-damaged.") from error
+                raise DataFileError(
+                    f"{path} cannot be read: {error}. Repair it, or use --skip-damaged."
+                ) from error
             self.skipped_keys.append(key)
 
 

@@ -8,6 +8,7 @@ The message of the commit is the title and the text of the change request.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,8 +16,14 @@ from pathlib import Path
 
 BRANCH = "template-update"
 ANSWERS = Path(".copier-answers.yml")
-BOT = ("-c", "user.name=template", "-c", "user.email=template@localhost")
+BOT = {
+    "GIT_AUTHOR_NAME": "template",
+    "GIT_AUTHOR_EMAIL": "template@localhost",
+    "GIT_COMMITTER_NAME": "template",
+    "GIT_COMMITTER_EMAIL": "template@localhost",
+}
 NEWER = 2  # exit code of copier check-update
+BY_HAND = "git switch -c update && copier update --defaults"
 
 
 class UpdateError(Exception):
@@ -36,7 +43,7 @@ def update() -> str:
     """Makes the branch, and says what it brings.
 
     Raises:
-        UpdateError: no project here, uncommitted files, or copier refuses.
+        UpdateError: no project here, uncommitted files, or a command fails.
     """
     source, old = answer("_src_path"), answer("_commit")
     is_address = "://" in source or re.match(r"(gh:|gl:|git@)", source)
@@ -44,34 +51,27 @@ def update() -> str:
         return f"nothing to do: there is no template at {source}"
     if run("git", "status", "--porcelain").stdout:
         raise UpdateError("there are uncommitted files; commit them, or type: git stash")
-    checked = run("copier", "check-update", "--quiet")
+    checked = run("copier", "check-update", "--quiet", allowed=(0, NEWER))
     if checked.returncode == 0:
         return f"nothing to do: {old} is the newest release of {source}"
-    if checked.returncode != NEWER:
-        raise UpdateError(f"copier check-update fails: {last_line(checked)}")
     run("git", "switch", "--quiet", "--force-create", BRANCH)
-    updated = run("copier", "update", "--defaults", "--quiet")
-    if updated.returncode:
-        raise UpdateError(f"copier update fails: {last_line(updated)}")
+    run("copier", "update", "--defaults", "--quiet")
     conflicts = run("git", "diff", "--name-only", "--diff-filter=U").stdout.split()
     run("git", "add", "--all")
     title = f"Update the template from {old} to {answer('_commit')}"
     text = request_text(conflicts)
-    committed = run("git", *BOT, "commit", "--no-verify", "-qm", title, "-m", text)
-    if committed.returncode:
-        raise UpdateError(f"git commit fails: {last_line(committed)}")
+    run("git", "commit", "--no-verify", "-qm", title, "-m", text)
     return f"{title}\n\n{text}"
 
 
 def request_text(conflicts: list[str]) -> str:
     """What the owner of the project does with the update."""
-    commands = "git switch -c update && copier update --defaults"
     if not conflicts:
-        return f"No file needs a decision. By hand the same is: {commands}"
+        return f"No file needs a decision. By hand the same is: {BY_HAND}"
     names = "\n".join(f"- {name}" for name in conflicts)
     return (
         "These files hold two versions of some lines, yours and the template's:\n\n"
-        f"{names}\n\nChoose, and delete the lines of marks. By hand: {commands}"
+        f"{names}\n\nChoose, and delete the lines of marks. By hand: {BY_HAND}"
     )
 
 
@@ -88,16 +88,22 @@ def answer(name: str) -> str:
     return match[1].strip("'\"")
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command.
+def run(*command: str, allowed: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
+    """Runs a command; commits are the template's.
 
     Raises:
-        UpdateError: it is not installed.
+        UpdateError: it is not installed, or its exit code is none of `allowed`.
     """
+    name = " ".join(command[:2])
     try:
-        return subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | BOT)
     except FileNotFoundError as error:
-        raise UpdateError(f"{command[0]} is not installed") from error
+        raise UpdateError(
+            f"{command[0]} is not installed. In the file of this job, install it before this step"
+        ) from error
+    if done.returncode not in allowed:
+        raise UpdateError(f"{name} fails: {last_line(done)}. In a clone, type: {BY_HAND}")
+    return done
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 PACKAGE = Path(__file__).resolve().parents[2]
 ROOT = PACKAGE.parents[1]
@@ -22,9 +23,11 @@ def run(*command, fatal: object = True, **variables):
     environ = {name: value for name, value in environ.items() if value}
     failed = subprocess.call(words, cwd=str(ROOT), env=environ)
     if failed and fatal:
+        command_line = " ".join(map(shlex.quote, words))
+        target = " ".join(sys.argv[1:]) or "setup"
         stop(
-            f"this command failed, its output is above:\n  {' '.join(map(shlex.quote, words))}\n"
-            f"Fix the cause, then again: make {' '.join(sys.argv[1:]) or 'setup'}"
+            f"this command failed, its output is above:\n  {command_line}\n"
+            f"Fix the cause, then again: make {target}"
         )
     return not failed
 
@@ -47,5 +50,5 @@ def say(message):
     print(f"setup: {message}", flush=True)
 
 
-def stop(message):
+def stop(message) -> NoReturn:
     sys.exit(f"setup: {message}")
