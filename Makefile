@@ -1,7 +1,7 @@
 # demo: a project in build/myproj, set up, trained, shown    test: the suite    bench: the measurements
 # test-slow: what takes longer    test-cluster: jobs on real schedulers (root)
 # test-gpu: what only a GPU can show, see docs/gpu.md; REHEARSE=1: the same checks on the CPU, as far as they go
-# test-updates: copier update, in many projects    test-release: what takes minutes; both before a release
+# test-updates: copier update, in many projects    test-release: what takes minutes; both each week
 # judge: the tools of others, on a project and on this repository
 # site: these pages as a site in site/, with search and the functions of lab
 # test-newest, test-lowest: a project with other versions of its packages: make test-newest PYTHON=python3.13
@@ -60,7 +60,7 @@ test-cluster: .venv/ready
 	cat build/gridengine.log; exit "$$code"
 
 test-slow: .venv/ready
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not release"
 
 test-release: .venv/ready
 	@.venv/bin/python -m pytest -n 2 -m release

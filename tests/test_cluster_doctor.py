@@ -280,6 +280,7 @@ def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
     assert wrong.n_wrong == wrong.n_products > 0
 
 
+@pytest.mark.slow
 def test_every_rank_of_a_short_job_is_examined(lab):
     program = lab.folder / "src/myproj/lab/cluster/node_check.py"
     assert "BURN_S = 10.0" in program.read_text()

@@ -85,6 +85,7 @@ def test_a_detached_job_can_be_seen_and_cancelled(lab):
     assert "as submitted" in lab("logs", sent["run_id"])
 
 
+@pytest.mark.slow
 def test_the_runs_of_an_array_go_one_after_the_other(lab):
     host = platform.node().partition(".")[0]
     killed = Path(f"/dev/shm/lab-4999999-{os.getuid()}-{host}")  # no such process

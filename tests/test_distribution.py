@@ -47,7 +47,7 @@ def imported(source, place):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_project_is_installed_from_a_wheel_a_source_distribution_and_git(tmp_path):
     folder = shutil.copytree(PROJECT, tmp_path / "myproj")
     commit(folder, "Start")

@@ -57,7 +57,7 @@ def test_settings_of_all_examples_are_right(own):
             assert imread(EXAMPLES / name / picture).std() > 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("trial", TRAINED)
 def test_an_example_reaches_what_its_readme_states(own, trial):
     name = trial.partition("/")[0]

@@ -109,6 +109,7 @@ def test_leaving_the_debugger_is_no_failure(home, failing):
     assert last(home)["status"] == "interrupted"
 
 
+@pytest.mark.slow
 @pytest.mark.traceback("the debugger shows it")
 def test_the_debugger_shows_the_line_after_the_error(home, failing):
     """`python -m pdb` gets the error itself, also where the record and the check turn it into a message."""

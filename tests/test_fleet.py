@@ -50,6 +50,7 @@ def call(capsys, projects, *words):
     return code, out.out, out.err
 
 
+@pytest.mark.slow
 def test_branches_with_the_newest_release(template, tmp_path, capsys):
     old = make_project(template, tmp_path / "old", "1.3.0")
     new = make_project(template, tmp_path / "new", "1.4.0")
@@ -157,7 +158,7 @@ def shell(tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_every_command_of_the_page(shell, tmp_path):
     """A lab from its first project to the first update of it, as docs/lab.md has it."""
     copy, site, fork, pull, tag, retarget, update, merge = blocks()

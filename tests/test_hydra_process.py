@@ -90,6 +90,7 @@ assert not {"torch", "lightning"} & set(sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_two_projects_in_one_process(registered, render, tmp_path):
     render(tmp_path / "other", project_name="Other", package_name="other")
     said = call(registered, sys.executable, "-c", TWO_PROJECTS, tmp_path)

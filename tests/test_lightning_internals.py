@@ -1,5 +1,4 @@
-"""What is replaced of Lightning changes no result, comes back after the fit, and is left out with
-an unknown release."""
+"""Replaced parts of Lightning change no result, come back after the fit, and are left out with an unknown release."""
 
 import json
 import os
@@ -273,6 +272,7 @@ def net():
 """
 
 
+@pytest.mark.slow
 def test_with_another_release_runs_train_and_resume(home):
     """test_signals.py stops in the middle of an epoch with another release."""
     config = "model:\n  _target_: .model.net\n"

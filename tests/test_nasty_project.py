@@ -14,7 +14,7 @@ NASTY = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("package", NASTY)
 def test_a_project_with_nasty_answers_installs_and_passes_its_tests(render, tmp_path, package):
     text = NASTY[package]

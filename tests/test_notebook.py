@@ -87,6 +87,7 @@ def test_logs_gives_what_a_job_printed(made, tmp_path):
     assert python(made, program) == "job script\n1: one\n"
 
 
+@pytest.mark.slow
 def test_the_example_notebook_runs(home):
     """The script of examples/notebooks, cell by cell as jupytext would pair it."""
     text = (ROOT / "examples/notebooks/compare_runs.py").read_text(encoding="utf-8")

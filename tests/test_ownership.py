@@ -106,6 +106,7 @@ def test_doctor_names_edited_moved_and_deleted_files(own_project):
     assert sum(words.count(f" was {state}") for state in ("edited", "moved", "deleted")) == 4
 
 
+@pytest.mark.slow
 def test_doctor_sees_a_package_that_was_renamed_by_hand(own_project):
     shutil.move(own_project / "src/myproj", own_project / "src/nova")
     words = " ".join(examine(own_project, "nova").split())

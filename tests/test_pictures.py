@@ -45,6 +45,7 @@ def check_pictures(run_dir, last_step):
     return sum(counts[n][n] for n in range(10)) / N_VAL
 
 
+@pytest.mark.slow
 def test_pictures_of_each_validation(home):
     assert "ok  baseline" in call(home, "lab", "check", "trial=baseline", PICTURES)
     assert not (home / "pictures").exists(), "a check leaves nothing behind"

@@ -103,6 +103,7 @@ def test_changed_data_is_noticed(trained):
     assert "as recorded" in lab(trained, "runs", "verify", original)
 
 
+@pytest.mark.slow
 def test_deterministic_kernels_can_be_asked_for(own_project):
     program = (
         "from omegaconf import OmegaConf; import torch, os;"

@@ -14,7 +14,7 @@ def test_the_package_of_a_tree_is_the_one_it_has(project, module, tmp_path):
         package_in(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_earlier_runs_are_resumed_and_evaluated(own_project):
     call(own_project, "lab", "data", "pack", "digits")
     call(own_project, "lab", "train", "trial=baseline", *TINY)

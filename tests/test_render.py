@@ -94,6 +94,7 @@ def test_names_of_all_files(project, request):
     )
 
 
+@pytest.mark.slow
 def test_oldest_copier_that_is_promised_renders_the_same(project, template, tmp_path):
     oldest = COPIER["_min_copier_version"]
     uv = Path(sys.prefix) / "bin/uv"

@@ -62,6 +62,7 @@ def test_another_clone_reads_the_old_data_and_writes_nothing_there(made, run, tm
     assert attempt["start"]["variables"]["OMP_NUM_THREADS"] == "2"
 
 
+@pytest.mark.slow
 def test_the_run_directory_alone_is_enough(made, run, tmp_path):
     elsewhere = shutil.copytree(
         made, tmp_path / "elsewhere", ignore=shutil.ignore_patterns(".git", "runs", "data")
@@ -80,6 +81,7 @@ def test_the_run_directory_alone_is_enough(made, run, tmp_path):
         os.rename(tmp_path / "away", made)
 
 
+@pytest.mark.slow
 def test_extended_with_other_code(tmp_path):
     folder = make_project(tmp_path / "myproj")
     lab(folder, *TRAIN, **AT, LAB_STOP_STEP="3", rc=130)

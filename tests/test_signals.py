@@ -94,7 +94,14 @@ def is_left(group):
 
 
 @pytest.mark.parametrize(
-    ("signal_name", "version"), [("SIGTERM", ""), ("SIGUSR2", ""), ("SIGTERM", "2.99.0")]
+    ("signal_name", "version"),
+    [
+        ("SIGTERM", ""),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("SIGUSR2", ""), ("SIGTERM", "2.99.0"))
+        ),
+    ],
 )
 def test_signal_to_one_rank_stops_both_and_resumes_bit_for_bit(
     train, checkpoint, tmp_path, signal_name, version
@@ -140,7 +147,7 @@ def test_stops_only_between_optimizer_steps(train, checkpoint, version):
     assert whole["replaced_after_fit"] == []
 
 
-@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("world", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_long_validation_is_left_and_begins_again(train, checkpoint, world):
     """Also with one batch more on the second rank, which alone receives the signal."""
     settings = {"world": world, "steps": 20, "epoch_batches": 5}
@@ -158,6 +165,7 @@ def test_a_long_validation_is_left_and_begins_again(train, checkpoint, world):
     assert [rank["validated"] for rank in resumed] == every_epoch_whole
 
 
+@pytest.mark.slow
 def test_with_another_release_a_validation_is_finished_before_the_stop(train, checkpoint):
     settings = {"steps": 20, "epoch_batches": 5, "val_batches": 7, "version": "2.99.0"}
     (stopped,) = train("run", **settings, signal="SIGUSR2", signal_in_validation=3)
@@ -177,9 +185,10 @@ def test_the_validation_after_the_last_step_is_finished(train):
     assert finished["validated_at_saves"][0] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start_method",
-    ["fork", *(pytest.param(name, marks=pytest.mark.slow) for name in ("spawn", "forkserver"))],
+    ["fork", "spawn", "forkserver"],
 )
 def test_a_signal_to_all_processes_leaves_the_workers_to_their_parent(
     start, checkpoint, start_method
@@ -196,6 +205,7 @@ def test_a_signal_to_all_processes_leaves_the_workers_to_their_parent(
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_epochs_of_one_batch_stop_between_epochs(train, checkpoint):
     settings = {"epoch_batches": 1, "steps": 60}
     (stopped,) = train("run", **settings, signal="SIGUSR1")

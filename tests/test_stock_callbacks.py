@@ -29,6 +29,7 @@ TOGETHER = {
     "rate": {"LearningRateFinder": "num_training_steps: 20"},
     "batch": {"BatchSizeFinder": "max_trials: 2, init_val: 8, steps_per_trial: 1"},
 }
+LONGEST = ("moving", "batch")
 # Lightning itself does not save all that these change.
 INEXACT = {
     "BackboneFinetuning": "unfreeze_backbone_at_epoch: 1",
@@ -60,7 +61,10 @@ def test_each_is_tried():
     assert tried | elsewhere | NOT_TRIED == set(stock.__all__)
 
 
-@pytest.mark.parametrize("kind", TOGETHER)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.slow] * (kind in LONGEST)) for kind in TOGETHER],
+)
 def test_a_callback_goes_on_after_a_stop(home, tmp_path, kind):
     settings = (*EPOCHS, *settings_of(TOGETHER[kind]))
     whole = attempt(home, tmp_path / "whole", *settings)

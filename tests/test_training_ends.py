@@ -87,7 +87,7 @@ class Slow(L.Callback):
 """
 
 
-@pytest.mark.parametrize("in_a_job", [False, True])
+@pytest.mark.parametrize("in_a_job", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_run_that_is_stopped_in_its_validation_loses_nothing(home, in_a_job):
     """The weights are those of a run that was never stopped, although dropout draws from the random generator."""
     name = f"slow{int(in_a_job)}"
@@ -187,6 +187,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(home):
     assert last(home)["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_the_checkpoint_before(home, tmp_path):
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
         pytest.skip("this machine allows no user namespaces, which a small full disk needs")
@@ -268,6 +269,7 @@ def test_wandb_is_online_with_a_key_and_a_network(monkeypatch, key, reachable, m
     assert wandb_logger.wandb_mode("disabled", site_has_internet=True) == "disabled"
 
 
+@pytest.mark.slow
 def test_loggers_write_beside_the_record(home):
     settings = ("trial=baseline", *SHORT, "logger=[tensorboard,wandb]")
     said = call(home, "lab", "train", *settings, WANDB_API_KEY="", NETRC="/nonexistent")

@@ -93,7 +93,8 @@ def test_a_resume_that_cannot_be_built_changes_nothing(home, spoiled):
     assert os.listdir(spoiled / "attempts") == ["1"]
 
 
-@pytest.mark.parametrize("how", ["cut", pytest.param("one bit", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["cut", "one bit"])
 def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(home, spoiled, how):
     checkpoints = spoiled / "checkpoints"
     whole = weights(checkpoints)
@@ -156,6 +157,7 @@ def test_a_run_is_not_resumed_while_it_runs(home, spoiled):
     assert record["metrics"] == json.loads((spoiled / "attempts/1/end.json").read_text())["metrics"]
 
 
+@pytest.mark.slow
 def test_a_fit_whose_test_fails_is_trained(home):
     for name, target in (("failstest", "TestFails"), ("hasnotest", "TestMissing")):
         task = f"task:\n  _target_: .task.{target}\n"

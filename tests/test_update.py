@@ -213,7 +213,7 @@ def solve_without_commit(folder):
     git(folder, "add", ".gitignore")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_project_with_a_life_of_its_own_works_after_the_update(old):
     EDITS["a_large_life"].apply(old)
     commit(old, "my work")

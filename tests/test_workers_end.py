@@ -26,7 +26,9 @@ def members(session):
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_no_worker_is_left(home, number):
     """KILL to the training alone, as a memory limit sends it; TERM to all, as a scheduler does."""
     process, _ = start(home, *WITH_WORKERS)
