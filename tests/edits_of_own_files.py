@@ -122,7 +122,7 @@ def rules_of_ruff(folder):
     )
 
 
-@edit(conflicts=["pyproject.toml"])
+@edit()
 def settings_of_pytest(folder):
     replace(
         folder, "pyproject.toml", "timeout = 120\n", 'timeout = 300\nmarkers = ["gpu: needs one"]\n'
