@@ -188,7 +188,7 @@ def several(slow):
     return {key: output.result() for key, output in outputs.items()} | {"alone": alone}
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_sweep_finds_the_knee_and_the_largest_batch_that_fits(several):
     result = parse_result(several["sweep"])
     assert result["key"] == "data.batch_size"
@@ -198,7 +198,7 @@ def test_a_sweep_finds_the_knee_and_the_largest_batch_that_fits(several):
     assert set(result["samples_per_s"]) == {"8", "16"}
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
     output = several["compare"]
     names = [line.split()[0] for line in output.splitlines() if "samples/s" in line]
@@ -214,7 +214,7 @@ def test_a_trial_is_compared_by_its_name(project, tmp_path):
     assert code == ComparedCode(["seed=1", "trial=baseline"])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_two_processes_are_measured_against_one(slow, several):
     result = parse_result(several["scaling"])
     assert result["efficiency"] == {"1": 1, "2": pytest.approx(1)}

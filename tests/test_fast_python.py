@@ -48,7 +48,7 @@ def python(*words, **variables):
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_all_forms_agree_and_those_that_do_not_run_say_why(tmp_path):
     caches = {"NUMBA_CACHE_DIR": str(tmp_path / "numba"), "XDG_CACHE_HOME": str(tmp_path)}
     caches["OMP_NUM_THREADS"] = "1"  # others may use the cores

@@ -38,34 +38,6 @@ def test_without_a_gpu_each_check_says_why_it_is_skipped():
     assert reasons.total() == int(re.search(r"(\d+) skipped", output)[1]) > 30
 
 
-# One that trains, where one does.
-ONE_OF_EACH_FILE = (
-    "page_locked",
-    "power_times_time",
-    "events_agree",
-    "doctor_lists",
-    "record_holds_the_peak",
-    "channels_last_is_used",
-    "float16_is_scaled",
-    "two_ranks_learn",
-    "trace_holds",
-    "stopped_run_is_resumed",
-    "data_bound",
-    "no_step_waits",
-)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_one_check_of_each_file_can_be_rehearsed():
-    assert len(ONE_OF_EACH_FILE) == len(list((ROOT / "tests/gpu").glob("test_*.py")))
-    output, reasons = check("-vv", "-k", " or ".join(ONE_OF_EACH_FILE), REHEARSE="1")
-    assert all(reason.startswith("rehearsed up to here") for reason in reasons)
-    assert "rehearsed up to here, only a GPU shows the speed of the bus" in reasons
-    for name in ONE_OF_EACH_FILE:
-        assert re.search(rf"::test_\w*{name}\w* (PASSED|SKIPPED)", output), name
-
-
 @pytest.mark.release
 @pytest.mark.timeout(1800)
 def test_every_check_can_be_rehearsed():

@@ -86,7 +86,8 @@ STOPS = (1, 7, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5, -1, -2)
     ("stop_after", "num_workers"),
     [
         *((stop, 0) for stop in STOPS),
-        *(pytest.param(stop, 2, marks=pytest.mark.slow) for stop in STOPS),
+        pytest.param(7, 2, marks=pytest.mark.slow),
+        *(pytest.param(stop, 2, marks=pytest.mark.release) for stop in STOPS if stop != 7),
     ],
 )
 def test_resumed_is_uninterrupted(tmp_path, whole, stop_after, num_workers):

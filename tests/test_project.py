@@ -19,7 +19,7 @@ def test_make_test_passes(own_project):
     assert call(own_project, "git", "status", "--porcelain") == ""
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_project_of_a_cluster_works_on_a_laptop(render, tmp_path, monkeypatch):
     for name in ("WORK", "SCRATCH", "DSDIR", "JOBSCRATCH"):
         monkeypatch.delenv(name, raising=False)

@@ -208,7 +208,7 @@ def test_without_a_compiler_the_training_continues_uncompiled(home, monkeypatch)
     assert training.trainer.global_step == 1
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs g++")
 def test_compiled_networks_learn_the_same(home, tmp_path, monkeypatch):
     monkeypatch.setenv(env.CACHES, str(tmp_path))

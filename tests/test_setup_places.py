@@ -181,7 +181,7 @@ def test_without_the_modules_of_the_centre_the_setup_says_which(on_centre, centr
 
 
 @needs_root
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_whole_environment_is_deleted_and_rebuilt_and_the_projects_tests_pass(fresh, small_home):
     configure(fresh, environment="$WORK/env", caches="$WORK/caches")
     subprocess.run([UV, "lock", "--quiet"], cwd=fresh, check=True, env=os.environ | INDEX_ONLY)
