@@ -60,7 +60,7 @@ test-cluster: .venv/ready
 	cat build/gridengine.log; exit "$$code"
 
 test-slow: .venv/ready
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not release"
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
 test-release: .venv/ready
 	@.venv/bin/python -m pytest -n 2 -m release

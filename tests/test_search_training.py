@@ -11,7 +11,7 @@ import pytest
 from conftest import call, environment_of
 from myproj.lab.record.atomic import read_json
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 CHEAP = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "sweep.metric=val/acc")
 WAIT_S = 240
 
@@ -43,7 +43,6 @@ def start(folder, *settings):
     )
 
 
-@pytest.mark.release
 def test_twelve_points_end_better_than_the_default(home):
     epochs = "trainer.max_epochs=2"
     first = min(home.glob("runs/baseline/*/summary.json"))  # of two epochs, too
@@ -118,7 +117,6 @@ def wait_until_new_checkpoint(folder, before):
         time.sleep(0.05)
 
 
-@pytest.mark.release
 def test_points_that_fall_behind_are_pruned(home):
     rates = "optimizer.lr=1e-3,2e-3,3e-3,4e-3,5e-3,1e-7"  # the last one learns nothing
     words = ["trainer.max_epochs=3", rates, "sweep.workers=1", "sweep.pruner=median"]
