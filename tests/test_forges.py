@@ -103,6 +103,15 @@ def test_a_release_that_cannot_be_rendered_says_how_to_see_it(old):
     assert done.stderr.endswith("git switch -c update && copier update --defaults\n")
 
 
+def test_nothing_is_updated_where_git_cannot_make_the_branch(old):
+    newer(old)
+    (old / ".git/refs/heads/template-update.lock").touch()
+    done = update_branch(old)
+    assert done.returncode == 1
+    assert done.stderr.startswith("update: git switch fails: ")
+    assert "_commit: 0.1.0\n" in (old / ".copier-answers.yml").read_text()
+
+
 def test_both_forges_run_the_same_checks_with_a_limit_and_no_gpu():
     github, gitlab = (
         yaml.safe_load((PROJECT / name).read_text())

@@ -41,3 +41,12 @@ def test_both_ways_run_every_week():
     assert re.findall(r"which: (\w+)", weekly).count("lowest") == 1
     for version in TRIED:
         assert f'python: "{version}"' in weekly
+
+
+def test_what_no_change_waits_for_runs_every_week():
+    weekly = (ROOT / ".github/workflows/weekly.yml").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "    - cron: " in weekly
+    for marker in ("release", "updates"):
+        assert re.search(rf"target: \[.*\btest-{marker}\b", weekly)
+        assert re.search(rf"^test-{marker}: .*\n(?:\t.*\n)*\t.* -m {marker}\b", makefile, re.M)

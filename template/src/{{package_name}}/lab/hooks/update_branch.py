@@ -108,7 +108,7 @@ def run(*command: str, allowed: tuple[int, ...] = (0,)) -> subprocess.CompletedP
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
     lines = (done.stderr or done.stdout).strip().splitlines()
-    return lines[-1] if lines else f"exit code {done.returncode}"
+    return lines[-1].strip(" .") if lines else f"exit code {done.returncode}"
 
 
 if __name__ == "__main__":
