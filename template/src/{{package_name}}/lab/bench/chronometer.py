@@ -18,7 +18,7 @@ from typing import Any
 
 import lightning.pytorch as L
 import torch
-from lightning.pytorch.profilers import Profiler
+from lightning.pytorch.profilers import PassThroughProfiler, Profiler
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -84,10 +84,11 @@ class StepFigures:
     series_s: dict[str, list[float]]  # part -> seconds of each step
 
 
-class Chronometer(Profiler):
+class Chronometer(PassThroughProfiler):
     """Times `n_steps` optimizer steps after WARMUP others.
 
-    In the first batch it counts the FLOPs.
+    In the first batch it counts the FLOPs. It wants no names of hooks, so like Lightning's
+    PassThroughProfiler it leaves the steps as they are in a training (`speed.skip_unused_hooks`).
 
     Args:
         trainer: the one that this profiler belongs to.
@@ -120,7 +121,7 @@ class Chronometer(Profiler):
         if action_name == "run_training_epoch":
             self.epoch_begins.append(len(self.marks))
         if short_name(action_name) in PART_OF_ACTION:
-            return super().profile(action_name)
+            return Profiler.profile(self, action_name)
         return NO_ACTION
 
     def start(self, action_name: str) -> None:
