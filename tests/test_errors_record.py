@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_read(repo, monkeypatch):
 
 
 def test_policies_and_labels_of_frozen_code(tmp_path, monkeypatch):
-    with pytest.raises(LabError, match=r"record.dirty=maybe: it is one of snapshot, refuse"):
+    with pytest.raises(LabError, match=r"record.dirty must be snapshot or refuse, but it is maybe"):
         freeze_code(Project(tmp_path, "myproj"), tmp_path, "wide", dirty="maybe")
     monkeypatch.setattr("myproj.lab.record.frozen.check_frozen_directory", lambda: None)
     monkeypatch.setenv("LAB_FROZEN", str(tmp_path))

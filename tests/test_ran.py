@@ -180,7 +180,9 @@ def test_variables_that_the_code_read_are_named(own):
 
 
 def test_an_unknown_policy_is_told(own):
-    assert "record.code=yes: it is one of refuse, warn" in run_program(own, policy="yes", rc=2)
+    assert "record.code must be refuse or warn, but it is yes" in run_program(
+        own, policy="yes", rc=2
+    )
 
 
 def test_code_behind_a_link_to_outside_is_named(own, tmp_path):

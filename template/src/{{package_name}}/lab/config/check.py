@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import LAB, read_yaml
+from .check_choice import check_choice
 from .check_target import check_target, is_target
 from .check_type import check_type
 
@@ -70,6 +71,7 @@ def check_keys(
             check_keys(value, default, source, f"{name}.")
         elif not (value is None and source.new_keys is NewKeys.ANY):
             check_type(name, value, default, source.name)
+            check_choice(name, value, source.name)
 
 
 def _refuse_option(name: str, value: Any, default: Any, source: Source) -> None:

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from ..errors import LabError, nearest
 from ..project import Project, new_names
 from .check import check_type, dotted_keys
+from .check_choice import check_choice
 from .compose import Composition
 from .overrides import SOURCE, parse_overrides
 from .renamed import with_new_keys
@@ -59,6 +60,7 @@ def with_changes(
         if key not in allowed_keys:
             raise LabError(f"{key} cannot be set here{nearest(key, allowed_keys)}. {advice}")
         check_type(key, value, OmegaConf.select(config, key), SOURCE)
+        check_choice(key, value, SOURCE)
         OmegaConf.update(changed, key, value)
     return changed
 

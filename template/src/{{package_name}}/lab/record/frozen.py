@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from .. import env
+from ..config.check_choice import check_choice
 from ..errors import Failed, LabError, Refused
 from ..project import LAB, PACKAGE, Project
 from .atomic import read_json, write_file, write_json
@@ -44,8 +45,7 @@ def freeze_code(
         LabError: `dirty` is neither of the two.
         Refused: the snapshot refuses, or there are uncommitted changes and `dirty` is "refuse".
     """
-    if dirty not in ("snapshot", "refuse"):
-        raise LabError(f"record.dirty={dirty}: it is one of snapshot, refuse")
+    check_choice("record.dirty", dirty, "freeze_code")
     if frozen_directory():
         return frozen_code()
     try:

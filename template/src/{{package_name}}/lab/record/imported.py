@@ -7,7 +7,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from ..errors import LabError, Refused
+from ..errors import Refused
 from ..project import Project
 from .atomic import sha256
 from .editable import editable_repositories, nearest_repository
@@ -17,7 +17,6 @@ from .git import Git, GitFailed
 from .own_files import own_files
 from .schema import Code, UnfrozenFile
 
-POLICIES = ("refuse", "warn")  # values of record.code
 MAX_NAMES = 3  # files that a message names
 
 
@@ -178,16 +177,6 @@ def refuse_unfrozen(files: list[UnfrozenFile], policy: str) -> None:
             f"To record such a file: git add -f {left_out[0]['path']}\n"
             "To run with an incomplete record: record.code=warn"
         )
-
-
-def require_policy(policy: str) -> None:
-    """Checks the setting record.code.
-
-    Raises:
-        LabError: it is not one of POLICIES.
-    """
-    if policy not in POLICIES:
-        raise LabError(f"record.code={policy}: it is one of {', '.join(POLICIES)}")
 
 
 def format_files(files: list[UnfrozenFile]) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .. import env
+from ..config.check_choice import check_choice
 from ..errors import Failed, LabError
 from ..failure import debugging, describe, is_interruption
 from ..machine.disk_errors import explain_disk_error
@@ -20,7 +21,6 @@ from .attempt import TRACEBACK, Attempt
 from .attempt_files import read_attempts
 from .begin import prepare_attempt, withdraw_attempt
 from .claim import is_superseded
-from .imported import require_policy
 from .ran import RanCode, code_of_attempt, imported_code, print_unrecorded, unrecorded_names
 from .read_variables import VariablesRead, variables_watched
 from .run import Run
@@ -121,7 +121,7 @@ def record_attempt(
         LabError: the user's mistake, once it is recorded.
         KeyboardInterrupt: the training was interrupted.
     """
-    require_policy(code_policy)
+    check_choice("record.code", code_policy, "record_attempt")
     attempt = prepare_attempt(run, project, env_policy)
     attempt.facts |= facts
     # True once it was compared with what runs: an attempt that is killed before never says so.
