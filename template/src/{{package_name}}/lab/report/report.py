@@ -99,7 +99,8 @@ def write_report(
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, format_page(report, watch_s if n_unended else None))
     size_mb = file.stat().st_size / 1e6
-    print(f"{file} ({len(report.statuses)} runs, {size_mb:.1f} MB)", flush=True)
+    n_runs = len(report.statuses)
+    print(f"{file} ({n_runs} run{'s' if n_runs != 1 else ''}, {size_mb:.1f} MB)", flush=True)
     return n_unended
 
 
