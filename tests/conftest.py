@@ -61,14 +61,12 @@ def copy_template(folder, answers_only=False):
 
 SLOWEST_FILES = (
     # of make test-slow
-    "search_training",
     "gpu_rehearsal",
     "examples",
     "first_day",
     "loggers",
     "remote_lost",
     "fleet",
-    "rename",
     "report_browser",
     "setup_places",
     # of make test, and of both
