@@ -18,12 +18,12 @@ ANY_LINES = "..."
 MASKS = (
     (r" in \S*/runs/", " in runs/"),
     (r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", "RUN"),
+    (r"\bjob \d+(-\d+)?\b", "job N"),  # before the hashes: it may be as long as one
     (r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b", "HASH"),
     (r"\b\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?(\+00:00)?)?)?", "DATE"),
     (r"\b\d+:\d\d(:\d\d)?\b", "TIME"),
     (r"\b(Python|torch) [\d.]+(\+\w+)?", r"\1 VERSION"),
     (r"\b\d+ packages\b", "N packages"),
-    (r"\bjob \d+(-\d+)?\b", "job N"),
     (r"(?<![\w.])-?\d+(\.\d+)?e[+-]?\d+\b", "NUMBER"),
     (r"(?<![\w.])-?\d+\.\d+\b(?!\.)", "NUMBER"),
     (r"\b\d+ ?(s|ms|µs|[kMG]?B|%)(?!\w)", r"NUMBER \1"),
