@@ -1,4 +1,4 @@
-"""CPU seconds of the record: freezing 5,000 files, starting a run, listing 10,000 runs; beside peers where they are.
+"""CPU seconds of the record: freezing 5,000 files, starting a run, listing 10,000 runs; next to peers where possible.
 
     python benchmarks/record.py [ROUNDS]
     PEERS=/path/to/venv/bin:/path/to/another/bin python benchmarks/record.py     (pip install mlflow dvc; guildai apart)

@@ -32,7 +32,7 @@ HOUR_S = 3600
 
 
 class FleetError(Exception):
-    """What keeps one project from being read or updated; the others go on."""
+    """What keeps one project from being read or updated; the others continue."""
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,7 @@ def attempt(home, folder, *overrides, stop="never"):
 
 
 def attempts(home, folder, *overrides, stops):
-    """A run that is stopped at each of these places, and then goes on to its end."""
+    """A run that is stopped at each of these places, and then resumes to its end."""
     for stop in stops:
         attempt(home, folder, *overrides, stop=stop)
     return attempt(home, folder, *overrides)

@@ -191,7 +191,7 @@ def train_py_at_the_same_line(folder):
 
 
 @edit(conflicts=["src/myproj/train.py"])
-def train_py_written_anew(folder):
+def train_py_rewritten(folder):
     (folder / "src/myproj/train.py").write_text("def train(config, run, recording):\n    pass\n")
 
 

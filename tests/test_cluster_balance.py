@@ -82,7 +82,7 @@ def test_the_doctor_shows_it_and_what_to_correct(ours, monkeypatch):
     assert (finding.level, finding.text) == ("ok", "GPU hours 7")
 
 
-def test_submit_shows_it_and_goes_on_without_it(lab, ours):  # noqa: F811
+def test_submit_shows_it_and_continues_without_it(lab, ours):  # noqa: F811
     lab.fake("sbatch", "12\n")
     lab.fake("squeue")
     lab.fake("show_hours", "", rc=1)

@@ -69,7 +69,7 @@ def over(lab, sent):
     wait_until(lambda: sent["run_id"] not in lab("queue").partition("stopped")[0], "the end")
 
 
-def test_a_killed_process_is_told_with_what_srun_printed(lab, out_of_time):
+def test_a_killed_process_is_reported_with_what_srun_printed(lab, out_of_time):
     sent = submit(lab, "job.gpus=0", *STUBBORN)
     has_begun(sent)
     slurm("scancel", "--signal=KILL", f"{sent['job_id']}.0")  # as the kernel, short of memory
@@ -89,7 +89,7 @@ def test_a_dead_node_is_named(lab, out_of_time, second_node):
     assert words_of(lab, sent) == "its node failed (c2); what was saved can be resumed"
 
 
-def test_a_failing_prolog_is_told_while_the_job_is_held(lab, out_of_time, second_node):
+def test_a_failing_prolog_is_reported_while_the_job_is_held(lab, out_of_time, second_node):
     (FOLDER / "prolog-fails").touch()
     sent = submit(lab, "job.gpus=0", 'job.extra=["--nodelist=c2"]', "--", "true")
     wait_until(lambda: "its node could not launch it" in lab("queue"), "the prolog")
@@ -130,7 +130,7 @@ def test_a_job_with_an_idle_gpu_is_seen_and_stopped(lab, out_of_time, stand_in):
     assert "its job is over" in lab("top", sent["run_id"], rc=2)
 
 
-def test_the_time_limit_is_told(lab, out_of_time):
+def test_the_time_limit_is_reported(lab, out_of_time):
     ended(out_of_time, "TIMEOUT")
     words = words_of(lab, out_of_time)
     assert words == "killed at its time limit (job.time), before it had saved"

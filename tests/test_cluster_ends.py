@@ -142,7 +142,7 @@ def test_grid_engine_says_it_for_the_task_that_is_asked(fake, tmp_path, failed, 
     run = make_run(tmp_path, job_id="12.2", scheduler="gridengine")
     assert re.match(words, how_job_ended(*run) or "")
     of_first = make_run(tmp_path, 2, job_id="12.1", scheduler="gridengine")
-    assert_words(how_job_ended(*of_first), "over without a word")
+    assert_words(how_job_ended(*of_first), "over without a reason")
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_grid_engine_says_it_for_the_task_that_is_asked(fake, tmp_path, failed, 
         ("139 30", "", "ended by SIGSEGV; lab logs 20261120-190001-abcdef"),
         ("1 30", "", "its script ended with code 1; lab logs"),
         ("1 1190", "", "its script ended with code 1; lab logs"),
-        (None, "", "over without a word; did its node die"),
-        ("half a li", "", "over without a word"),
+        (None, "", "over without a reason; did its node die"),
+        ("half a li", "", "over without a reason"),
     ],
 )
 def test_without_a_scheduler_the_script_and_the_log_say_it(fake, run, code, log, words):

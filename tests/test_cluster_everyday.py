@@ -107,7 +107,9 @@ def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
     )
     assert lines[4] == "stopped in the last 24 hours:"
     assert lines[5] == "20261120-190003-abcdef  baseline        14"
-    assert lines[6] == "    over without a word; did its node die? lab logs 20261120-190003-abcdef"
+    assert (
+        lines[6] == "    over without a reason; did its node die? lab logs 20261120-190003-abcdef"
+    )
     assert max(map(len, lines)) <= 80
 
 

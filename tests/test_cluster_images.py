@@ -1,7 +1,7 @@
 # ruff: noqa: F811 (fixtures are imported by name)
 """One file in place of an environment: made once for each lock, unpacked or started in a job, named in the record.
 
-No container tool is installed: a stand-in runs the command of `exec` without a container. What it is told is checked.
+No container tool is installed: a stand-in runs the command of `exec` without a container. Its arguments are checked.
 """
 
 import json
@@ -148,7 +148,7 @@ def test_the_definition_names_lock_base_and_installer(tmp_path):
     assert image.sha256(tmp_path / "uv.lock") in by_name["labels"]
 
 
-def test_pyxis_is_told_what_to_type():
+def test_pyxis_users_see_what_to_type():
     project, site = site_with(tool="pyxis", base="ghcr.io/lab/python:{python}")
     said = pyxis_command(
         project, site, Image(Path("/scratch/images/a.sqsh"), "pyxis"), Path("/p/requirements.lock")

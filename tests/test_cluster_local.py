@@ -109,7 +109,7 @@ def test_the_runs_of_an_array_go_one_after_the_other(lab):
     assert not killed.exists()  # what a killed job left in memory is cleared by the next
 
 
-def test_the_end_of_a_command_is_told(lab, tmp_path):
+def test_the_end_of_a_command_is_reported(lab, tmp_path):
     told = tmp_path / "told"
     command = f"(echo $LAB_EVENT; cat) > {told}.part; mv {told}.part {told}"
     words = ["notify=command", f"notify.command.run='{command}'"]

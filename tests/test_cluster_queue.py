@@ -96,7 +96,7 @@ def test_a_profile_is_drafted_from_this_cluster_and_takes_a_job(lab):
     assert "Slurm does not answer" not in lab("doctor", rc=0)
 
 
-def test_the_expected_start_of_a_waiting_job_is_told(lab):
+def test_the_expected_start_of_a_waiting_job_is_reported(lab):
     blocker = slurm(
         "sbatch",
         "--parsable",

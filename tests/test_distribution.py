@@ -12,7 +12,7 @@ from conftest import PROJECT
 from repositories import commit
 
 UV = f"{sys.prefix}/bin/uv"
-CARRIED = {  # beside the package's Python files
+CARRIED = {  # besides the package's Python files
     "myproj-0.1.0.dist-info/licenses/LICENSE",
     "myproj-0.1.0.dist-info/licenses/CITATION.cff",
     "myproj/conf/config.yaml",

@@ -71,7 +71,7 @@ def test_a_training_that_fails_ends_in_two_lines(home, failing):
     assert "traceback.txt was changed" in call(home, "lab", "runs", "verify", "@last", rc=1)
 
 
-def test_a_syntax_error_is_told_before_a_run_is_made(home, failing):
+def test_a_syntax_error_is_reported_before_a_run_is_made(home, failing):
     trial = failing("__init__(self):", "__init__(self:")
     output = call(home, "lab", "train", f"trial={trial}", *SHORT, rc=2)
     assert f"src/myproj/trials/{trial}/model.py:5: def __init__(self:\nSyntaxError: " in output

@@ -22,7 +22,7 @@ from record_package import unprivileged
 from stand_in_gpus import STAND_INS, show_gpus  # noqa: F401  the fixture
 
 TWO_GPUS = [{"total_MB": 1000, "used_MB": 0}] * 2
-# A job script: writes which GPUs it has, then waits until it is told to end.
+# A job script: writes which GPUs it has, then waits for the signal to end.
 SCRIPT = """
 echo "$CUDA_VISIBLE_DEVICES" >"$1.gpus.tmp"; mv "$1.gpus.tmp" "$1.gpus"
 while [ ! -e "$1.end" ]; do sleep 0.05; done

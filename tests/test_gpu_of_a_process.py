@@ -79,5 +79,5 @@ def test_the_record_holds_the_energy_of_the_gpus_that_were_used(
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
     ],
 )
-def test_a_full_gpu_is_told_from_a_broken_one(error, is_full):
+def test_a_full_gpu_is_reported_from_a_broken_one(error, is_full):
     assert is_out_of_memory(error) == is_full

@@ -30,7 +30,7 @@ def path(tmp_path, monkeypatch):
     return write_data_file(tmp_path / "data" / "a.h5", {"x": X, "y": Y}, SPLITS)
 
 
-def pack_anew(path):
+def pack_again(path):
     write_data_file(path, {"x": X + 1, "y": Y, "z": X}, {"train": range(3)})
 
 
@@ -41,8 +41,8 @@ def write_in_place(path, offset, content):
         file.write(content)
 
 
-@pytest.mark.parametrize("act", [pack_anew, os.remove])
-def test_packing_anew_leaves_whoever_reads_unharmed(path, act):
+@pytest.mark.parametrize("act", [pack_again, os.remove])
+def test_packing_again_leaves_whoever_reads_unharmed(path, act):
     dataset = H5Dataset(path, "train")
     act(path)
     np.testing.assert_array_equal(dataset[3][0], X[3])
@@ -56,7 +56,7 @@ def read_one(pickled, queue):
 def test_a_worker_process_reads_the_file_that_was_opened_too(path):
     dataset = H5Dataset(path, "train")
     pickled = pickle.dumps(dataset)
-    pack_anew(path)
+    pack_again(path)
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     process = context.Process(target=read_one, args=(pickled, queue))
@@ -72,7 +72,7 @@ def test_the_hash_is_of_the_file_that_is_read(path):
     recorded = fingerprint(path)["sha256"]
     data = H5DataModule(str(path))
     next(iter(data.train_dataloader()))
-    pack_anew(path)
+    pack_again(path)
     assert data.fingerprint()["sha256"] == recorded
     assert data.fingerprint()["path"] == str(path)
     assert H5DataModule(str(path)).fingerprint()["sha256"] != recorded

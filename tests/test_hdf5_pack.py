@@ -111,7 +111,7 @@ def test_a_class_with_one_sample_and_one_sample_at_all(tmp_path, pack):
     assert {name: split.shape[0] for name, split in layout.splits.items()} == {"train": 1}
 
 
-def test_a_source_that_changes_while_packed_is_told(tmp_path, pack, monkeypatch):
+def test_a_source_that_changes_while_packed_is_reported(tmp_path, pack, monkeypatch):
     root = images(tmp_path / "raw" / "pets", each=2)
     decode = raw_images.decode_image
 

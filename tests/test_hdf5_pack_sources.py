@@ -98,7 +98,7 @@ def test_groups_of_an_hdf5_file_are_splits(tmp_path, pack):
         ({"x": IMAGES, "y": np.arange(19)}, "differ in number of samples"),
     ],
 )
-def test_an_hdf5_file_of_another_form_is_told(tmp_path, pack, content, message):
+def test_an_hdf5_file_of_another_form_is_reported(tmp_path, pack, content, message):
     path = foreign(tmp_path / "raw/old.h5", {})
     with h5py.File(path, "w") as file:
         for name, values in content.items():
@@ -153,7 +153,7 @@ def test_texts_of_a_table_become_categories_with_their_names(tmp_path, pack, cap
     assert "column sex of x, 2 categories: 0 f, 1 m" in capsys.readouterr().out
 
 
-def test_gaps_are_told_by_column_and_filled_or_dropped(tmp_path, pack):
+def test_gaps_are_reported_by_column_and_filled_or_dropped(tmp_path, pack):
     rows = [list(row) for row in ROWS]
     rows[3][1] = ""
     rows[4][2] = rows[5][2] = "NA"

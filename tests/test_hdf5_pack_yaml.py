@@ -132,7 +132,7 @@ def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
         (("p", "pets", "--as", "table"), r"cannot be read as a table.*looks like images"),
     ],
 )
-def test_a_wrong_kind_is_told_with_the_right_one(tmp_path, pack, monkeypatch, words, message):
+def test_a_wrong_kind_is_reported_with_the_right_one(tmp_path, pack, monkeypatch, words, message):
     images(tmp_path / "raw" / "pets")
     (tmp_path / "raw" / "a.csv").write_text("a,b\n1,2\n")
     monkeypatch.chdir(tmp_path / "raw")

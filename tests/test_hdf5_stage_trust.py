@@ -67,7 +67,7 @@ def test_equal_files_share_one_copy_whatever_their_times(path, node, tmp_path):
     assert stages.stage(path, str(node), owner) == stages.stage(copied, str(node), owner)
 
 
-def test_a_copy_damaged_later_is_made_anew(path, node, capfd):
+def test_a_copy_damaged_later_is_made_again(path, node, capfd):
     kept = stages.stage(path, str(node), Owner(), keep=True)
     gc.collect()
     damage(kept)

@@ -122,7 +122,7 @@ def test_what_only_looks_like_a_conflict_passes(own_project, module):
     assert conflicts_in(CONFLICT.encode() * 2) == [2, 8]
 
 
-def test_an_edited_file_of_the_template_is_told_once_and_committed(own_project, committing):
+def test_an_edited_file_of_the_template_is_reported_once_and_committed(own_project, committing):
     file = "src/myproj/lab/conf/schedule/cosine.yaml"
     for n, told in enumerate((True, False)):
         with open(own_project / file, "a") as edited:

@@ -88,7 +88,7 @@ def test_a_checkpoint_that_is_named_by_its_file_has_its_run_in_the_record(own):
         ("hf:org/model@v1:a.bin", "lab prefetch trial=NAME init_from=hf:org/model@v1:a.bin"),
     ],
 )
-def test_what_is_not_there_is_told_before_a_run_is_made(own, reference, words, monkeypatch):
+def test_what_is_not_there_is_reported_before_a_run_is_made(own, reference, words, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(own.root / "no-cache"))
     train(own)
     before = set(own.paths.runs.glob("*/*"))

@@ -74,7 +74,7 @@ def test_other_shapes_are_listed_and_refused_unless_told(tmp_path):
         (b"nothing at all", "it is damaged, or holds more"),
     ],
 )
-def test_a_file_of_something_else_is_told(tmp_path, content, words):
+def test_a_file_of_something_else_is_reported(tmp_path, content, words):
     file = tmp_path / "weights.pt"
     if isinstance(content, bytes):
         file.write_bytes(content)

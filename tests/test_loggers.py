@@ -133,7 +133,7 @@ def test_a_server_that_never_answers_stops_nothing(home):
             "WANDB_MODE": "online",
         }
         said = call(home, "lab", "train", *SETTINGS, "trainer.max_epochs=1", **variables)
-    assert "The training goes on offline; upload later: lab sync" in said
+    assert "The training continues offline; upload later: lab sync" in said
     assert "MLflow: " in said
     record = last(home)
     assert record["status"] == "finished"

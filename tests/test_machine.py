@@ -202,7 +202,7 @@ def test_grid_engine_host_file_names_the_first_node(tmp_path):
         ),
     ],
 )
-def test_a_bare_process_in_an_allocation_of_several_is_told_to_use_the_launcher(environ):
+def test_a_bare_process_in_an_allocation_of_several_must_use_the_launcher(environ):
     with pytest.raises(errors.LabError, match=r"4 tasks.*\n.*srun"):
         ranks.discover(environ)
 

@@ -1,4 +1,4 @@
-"""Who is told that a run has ended, failed, or does nothing."""
+"""Who gets a message that a run has ended, failed, or does nothing."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SECRET = "T0123/B4567/notverysecret89"
 TRAIN = ("lab", "train", "trial=baseline", *SHORT, "trainer.max_epochs=1")
 
 
-def test_an_ended_run_is_told_three_ways_and_no_secret_is_recorded(home, tmp_path):
+def test_an_ended_run_is_reported_three_ways_and_no_secret_is_recorded(home, tmp_path):
     command = f"cat > {tmp_path}/text; echo $LAB_EVENT $LAB_SUBJECT > {tmp_path}/subject"
     with mail_server() as (smtp_port, mails), web_server() as (http_port, requests):
         url = f"http://127.0.0.1:{http_port}/{SECRET}"
@@ -50,7 +50,7 @@ def test_an_ended_run_is_told_three_ways_and_no_secret_is_recorded(home, tmp_pat
     assert found.stdout == ""
 
 
-def test_a_failed_run_is_told_and_a_server_that_is_away_changes_nothing(home):
+def test_a_failed_run_is_reported_and_a_server_that_is_away_changes_nothing(home):
     with web_server() as (port, requests):
         variables = {"NOTIFY_URL": f"http://127.0.0.1:{port}/x"}
         settings = ("optimizer.lr=1e30", "log.every_n_steps=1", "notify=webhook")
@@ -100,7 +100,7 @@ def sent(monkeypatch):
     return messages
 
 
-def test_a_stop_that_goes_on_by_itself_is_not_told(tmp_path, project, sent, monkeypatch):
+def test_a_stop_that_continues_by_itself_is_not_reported(tmp_path, project, sent, monkeypatch):
     run = ARun(tmp_path, attempt_status="interrupted", metrics={})
     notify.notify_end(config("command"), run, project)
     (tmp_path / "requeue").touch()
@@ -154,7 +154,7 @@ def test_idle_gpus_are_noticed_after_half_an_hour():
         (("mail", {"to": "nobody"}), "", "needs an address"),
     ],
 )
-def test_what_is_missing_is_told_before_the_run(project, monkeypatch, settings, url, told):
+def test_what_is_missing_is_reported_before_the_run(project, monkeypatch, settings, url, told):
     monkeypatch.setenv("NOTIFY_URL", url)
     way, values = settings
     with pytest.raises(LabError, match=told) as raised:

@@ -106,7 +106,7 @@ def start_rank(own, run, command):
     )
 
 
-def test_a_task_that_is_stopped_goes_on_where_it_was(own, files, tmp_path):
+def test_a_task_that_is_stopped_continues_where_it_was(own, files, tmp_path):
     paths = sorted(files / name for name in NAMES[:3])
     log = tmp_path / "log"
     wait = f'echo "$1" >> {log}; test "$2" = go || test ! "$1" -ef "{paths[1]}" || exec sleep 300'
@@ -165,17 +165,17 @@ def test_patterns_find_files_once_and_by_their_whole_paths(files, monkeypatch):
         ([], ["cp", "{}"], 0, "--per-task is 0"),
     ],
 )
-def test_what_makes_no_sense_is_told(overrides, command, per_task, words):
+def test_what_makes_no_sense_is_reported(overrides, command, per_task, words):
     with pytest.raises(LabError, match=words):
         check_words(overrides, command, OverFiles(["raw/*.wav"], per_task))
 
 
-def test_a_pattern_without_files_is_told(tmp_path):
+def test_a_pattern_without_files_is_reported(tmp_path):
     with pytest.raises(LabError, match="matches no file"):
         find_files([str(tmp_path / "*.wav")])
 
 
-def test_a_program_that_is_not_there_is_told(own, files):
+def test_a_program_that_is_not_there_is_reported(own, files):
     command = ["no-such-program", "{}"]
     run = run_over(own, command, [files / NAMES[0]])
     process = start_rank(own, run, command)

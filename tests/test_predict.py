@@ -163,7 +163,7 @@ def test_other_data_without_labels_and_without_splits(home, rich):
         (["optimizer.lr=1"], "lab predict takes split=NAME"),
     ],
 )
-def test_a_mistake_is_told(home, rich, words, expected):
+def test_a_mistake_is_reported(home, rich, words, expected):
     assert expected in predict(home, rich, *words, rc=2)
 
 

@@ -81,7 +81,7 @@ def test_torch_is_not_imported(own):
 
 
 @pytest.mark.parametrize("saves", [True, False])
-def test_a_preempted_program_goes_on_if_it_saves(own, saves):
+def test_a_preempted_program_continues_if_it_saves(own, saves):
     process, _ = start(own, "trial=count", f"program.saves={saves}", until="step 1")
     process.send_signal(signal.SIGUSR2)
     said, _ = process.communicate(timeout=120)
@@ -114,7 +114,7 @@ def test_profiles(own):
     assert "profile=cprofile" in said
 
 
-def test_mistakes_are_told(own):
+def test_mistakes_are_reported(own):
     assert "ok  program: keys, and main(config, log)" in call(own, "lab", "check", "trial=program")
     assert "did you mean: program.n_steps" in call(
         own, "lab", "check", "trial=program", "program.n_stepps=3", rc=2

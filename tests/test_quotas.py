@@ -93,7 +93,7 @@ def test_the_doctor_asks_the_command_of_the_site(project, monkeypatch, tmp_path)
     ]
 
 
-def test_stray_packages_and_an_environment_on_a_network_disk_are_told(monkeypatch, tmp_path):
+def test_stray_packages_and_an_environment_on_a_network_disk_are_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor_checks, "filesystem_type", lambda path: "lustre")
     monkeypatch.setattr(doctor_checks, "has_many_files", lambda path: True)
     monkeypatch.setattr(doctor_checks.python_site, "getusersitepackages", lambda: str(tmp_path))

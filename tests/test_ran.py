@@ -179,7 +179,7 @@ def test_variables_that_the_code_read_are_named(own):
     assert "0.3" not in json.dumps(start_of(own))
 
 
-def test_an_unknown_policy_is_told(own):
+def test_an_unknown_policy_is_reported(own):
     assert "record.code must be refuse or warn, but it is yes" in run_program(
         own, policy="yes", rc=2
     )

@@ -56,7 +56,7 @@ def test_variants_and_checkpoints_elsewhere(project, tmp_path):
     )
 
 
-def test_without_git_it_says_so_and_goes_on(tmp_path, capsys):
+def test_without_git_it_says_so_and_continues(tmp_path, capsys):
     project = Project(tmp_path, PACKAGE)
     run = create(project)
     assert run.record["code"]["commit"] is None
@@ -141,7 +141,7 @@ def test_what_was_allowed_stays_allowed(project):
     assert begin_attempt(Run.open(run.dir), project).n == 2
 
 
-def test_another_environment_is_told_or_refused(project, capsys):
+def test_another_environment_is_reported_or_refused(project, capsys):
     run = create(project)
     with open(run.dir / "env.txt", "a") as file:
         file.write("gone==1.0\n")

@@ -1,4 +1,4 @@
-"""A finished run stays finished, and of several that resume a run exactly one goes on."""
+"""A finished run stays finished, and of several that resume a run exactly one continues."""
 
 import json
 import os
@@ -176,7 +176,7 @@ def test_the_signal_is_recorded(project, capsys):
     capsys.readouterr()
 
 
-# ---------------------------------------------------------------- exactly one goes on
+# ---------------------------------------------------------------- exactly one continues
 
 
 def test_a_run_that_runs_on_another_machine_is_refused(project):
@@ -189,7 +189,7 @@ def test_a_run_that_runs_on_another_machine_is_refused(project):
     assert resume(run, project).n == 2
 
 
-def test_the_job_that_starts_again_after_its_node_died_goes_on(project, monkeypatch):
+def test_the_job_that_starts_again_after_its_node_died_continues(project, monkeypatch):
     run = create(project)
     monkeypatch.setenv("LAB_JOB", "7")
     begin_attempt(run, project)
@@ -206,7 +206,7 @@ def test_the_job_that_starts_again_after_its_node_died_goes_on(project, monkeypa
 
 @pytest.mark.parametrize("where", ["before its lock is written", "before start.json"])
 def test_a_resume_that_is_stopped_in_the_middle_holds_the_run(project, where, monkeypatch):
-    """A stopped process is one on a slow disk: it goes on later."""
+    """A stopped process is one on a slow disk: it continues later."""
     run = train(project, "interrupted")
 
     def stop_in_the_middle():
@@ -232,7 +232,7 @@ def test_a_resume_that_is_stopped_in_the_middle_holds_the_run(project, where, mo
     assert len(read_attempts(run.dir)) == 2
 
 
-def test_of_many_resumes_at_once_exactly_one_goes_on(project, tmp_path):
+def test_of_many_resumes_at_once_exactly_one_continues(project, tmp_path):
     run = train(project, "interrupted")
     opened = Run.open(run.dir)
     gate, opener = os.pipe()

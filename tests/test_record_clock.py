@@ -18,7 +18,7 @@ HOUR_S = 3600
 
 
 class Clock:
-    """The wall clock of this process, set by so many seconds; the monotonic one goes on."""
+    """The wall clock of this process, set by so many seconds; the monotonic one continues."""
 
     def __init__(self, monkeypatch):
         self.set_by_s = 0.0

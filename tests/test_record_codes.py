@@ -1,4 +1,4 @@
-"""Means over seeds when the code changed between the runs: no mean is of two codes without a word."""
+"""Means over seeds when the code changed between the runs: a mean of two codes says so."""
 
 import csv
 import json
@@ -61,7 +61,7 @@ def test_results_in_the_directory_of_a_trial_are_no_code(project, capsys):
     assert (new[-1], old[-1]) == ("4", "3")
 
 
-def test_code_around_the_trials_is_told(project, capsys):
+def test_code_around_the_trials_is_reported(project, capsys):
     write(project.root, {f"src/{PACKAGE}/trials/wide/model.py": "# of another trial\n"})
     settled(project, seed=2, metrics={"test/loss": 3.0})
     assert "outside of their trial" not in printed_table(project, capsys)[1]

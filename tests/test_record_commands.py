@@ -190,7 +190,7 @@ def test_notes_and_tags(own, capsys):
         call(own, "runs tag", "@last", "2nd")
 
 
-def test_news_are_told_once(own, capsys):
+def test_news_are_reported_once(own, capsys):
     call(own, "")
     assert "no runs yet" in capsys.readouterr().out
     train(own)

@@ -118,14 +118,14 @@ def test_another_rhythm_of_logging_makes_no_difference(make, capsys):
         ({"loss": 0.9}, "the weights are identical"),
     ],
 )
-def test_the_verdict_on_the_weights_is_always_told(make, capsys, other, verdict):
+def test_the_verdict_on_the_weights_is_always_reported(make, capsys, other, verdict):
     compare_results(make(), make(**other), tolerance=100 if other.get("loss") == 0.9 else 1e-3)
     said = capsys.readouterr().out
     assert said.splitlines()[-1].startswith("within tolerance")
     assert verdict in said
 
 
-def test_unknown_code_and_data_are_told(make, capsys):
+def test_unknown_code_and_data_are_reported(make, capsys):
     a, b = make(data=None), make()
     assert compare_results(a, b) == 0
     said = capsys.readouterr().out
@@ -135,7 +135,7 @@ def test_unknown_code_and_data_are_told(make, capsys):
     assert "data are" not in capsys.readouterr().out
 
 
-def test_what_attempts_had_different_is_told(make, capsys):
+def test_what_attempts_had_different_is_reported(make, capsys):
     a, b = make(overrides=["trainer.max_epochs=4"]), make()
     (a.dir / "attempts/1/config.yaml").write_text("seed: 0\ntrainer: {max_epochs: 4}\n")
     with pytest.raises(NotComparable, match=r"setting trainer\.max_epochs: 4 -> absent"):

@@ -53,7 +53,7 @@ def test_csv_has_whole_numbers(project):
     assert [len(row["runs"].split()) for row in rows] == [3, 3, 1]
 
 
-def test_mistakes_are_told_and_leave_the_file(project, capsys):
+def test_mistakes_are_reported_and_leave_the_file(project, capsys):
     (project.root / "kept.md").write_text("mine")
     with pytest.raises(LabError, match="expected a name"):
         export(project, "results.pdf")

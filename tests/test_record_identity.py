@@ -92,7 +92,7 @@ def test_a_commit_of_the_same_files_is_no_other_code(own, capsys):
     assert "codes" not in shown(own, capsys, "runs show", run.id)
 
 
-def test_other_data_and_unrecorded_code_are_told(own, capsys, monkeypatch):
+def test_other_data_and_unrecorded_code_are_reported(own, capsys, monkeypatch):
     monkeypatch.setattr(verify, "data_problems", lambda *_: [])
     run = create(own)
     for letter in ("a", "b"):

@@ -184,7 +184,7 @@ def test_thin_bundle_after_the_repository_is_deleted(root, tmp_path):
         unpack_code(run.record["code"], tmp_path / "again", run.dir, tmp_path / "third")
 
 
-def test_a_run_after_the_remote_was_removed_leans_on_none(root, tmp_path):
+def test_a_run_after_the_remote_was_removed_needs_none(root, tmp_path):
     git(tmp_path, "clone", "-q", "--bare", root, "remote.git")
     git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
     git(root, "fetch", "-q", "origin")

@@ -145,7 +145,7 @@ def test_a_run_that_failed_early_claims_neither_metrics_nor_checkpoints(own, cap
 
 
 def killed(run, project):
-    """An attempt that ends without a word, after it wrote something."""
+    """An attempt that ends without a record, after it wrote something."""
     attempt = begin_attempt(Run.open(run.dir), project, overrides=["trainer.max_epochs=4"])
     log = MetricsLog(run.dir, attempt.n)
     log.append(30, 1, {"val/loss": 0.1})

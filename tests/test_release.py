@@ -91,7 +91,7 @@ def test_a_tag_that_is_not_plain_or_of_another_line(template):
     assert "0.2.2 is not in the history of HEAD" in tag_problems(template)
 
 
-def test_a_commit_beside_the_main_line(template):
+def test_a_commit_next_to_the_main_line(template):
     git(template, "switch", "-q", "-c", "idea")
     git(template, "commit", "-q", "--allow-empty", "-m", "idea")
     assert "HEAD is not on the main line (main)" in tag_problems(template)

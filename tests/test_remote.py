@@ -31,7 +31,7 @@ def ended(sent):
     return wait_until((Path(sent["run_dir"]) / "summary.json").exists, "the run over")
 
 
-def test_a_host_without_an_entry_is_told_with_the_lines_to_write(module, monkeypatch, tmp_path):
+def test_a_host_without_an_entry_is_reported_with_the_lines_to_write(module, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     host_of = module("remote.hosts").host_of
     with pytest.raises(module("errors").LabError, match=r"(?s)no host 'jz'.*jz:\n +path: "):
@@ -147,7 +147,7 @@ def ended_or_gone(sent):
 
 
 @pytest.mark.slow
-def test_of_two_hosts_the_job_that_starts_first_goes_on(lab, hosts):
+def test_of_two_hosts_the_job_that_starts_first_continues(lab, hosts):
     a, b = hosts.accounts["a"], hosts.accounts["b"]
     program = 'echo "$HOME" >>"$0"; until [ -e "$0.go" ]; do sleep 0.2; done'
     file = hosts.folder / "raced"
@@ -179,7 +179,7 @@ def run_guard(module, tmp_path, nonce="one", race=None, path=""):
     )
     environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-c", f"{text}\necho goes on"],
+        ["bash", "-c", f"{text}\necho continues"],
         env=environment,
         cwd=tmp_path,
         capture_output=True,
@@ -190,8 +190,8 @@ def run_guard(module, tmp_path, nonce="one", race=None, path=""):
     return done.stdout + (log.read_text() if log.exists() else "")
 
 
-def test_the_job_that_was_sent_last_goes_on(module, tmp_path):
-    assert run_guard(module, tmp_path) == "goes on\n"
+def test_the_job_that_was_sent_last_continues(module, tmp_path):
+    assert run_guard(module, tmp_path) == "continues\n"
     output = run_guard(module, tmp_path, nonce="two")
     assert output == "job 7 was sent again after a failure; this first one ends\n"
 
@@ -201,15 +201,15 @@ def test_the_first_job_takes_the_link_and_keeps_it(module, tmp_path):
     link = tmp_path / "r.race/first"
     here = race_class("here", "nowhere.invalid", str(link))
     alone = run_guard(module, tmp_path, race=here)
-    assert alone.startswith("goes on\n")
+    assert alone.startswith("continues\n")
     assert "nowhere.invalid does not answer, so this job may not be the only one" in alone
     (tmp_path / "job.log").unlink()
     link.parent.mkdir()
-    assert run_guard(module, tmp_path, race=here) == "goes on\n"
+    assert run_guard(module, tmp_path, race=here) == "continues\n"
     there = race_class("there", "nowhere.invalid", str(link))
     output = run_guard(module, tmp_path, race=there)
     assert output == "the job on here has started first; this one ends\n"
-    assert run_guard(module, tmp_path, race=here).startswith("goes on\n"), "after a requeue"
+    assert run_guard(module, tmp_path, race=here).startswith("continues\n"), "after a requeue"
 
 
 def test_a_job_on_another_disk_asks_the_first_host_over_ssh(module, hosts, tmp_path):
@@ -219,7 +219,7 @@ def test_a_job_on_another_disk_asks_the_first_host_over_ssh(module, hosts, tmp_p
         race = module("remote.guard").Race(name, "a", "r.race/first")
         return run_guard(module, tmp_path, race=race, path=hosts.folder / "bin")
 
-    assert start("b") == "goes on\n"
+    assert start("b") == "continues\n"
     assert start("a") == "the job on b has started first; this one ends\n"
 
 

@@ -1,4 +1,4 @@
-"""Runs from before `lab rename` go on with their own code."""
+"""Runs from before `lab rename` continue with their own code."""
 
 import pytest
 from conftest import call

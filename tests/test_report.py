@@ -183,7 +183,7 @@ def test_runs_of_other_projects_join(reported, tmp_path, capsys):
     assert "(9 runs," in capsys.readouterr().out
 
 
-def test_filters_choose_runs_and_mistakes_are_told(reported, tmp_path, capsys):
+def test_filters_choose_runs_and_mistakes_are_reported(reported, tmp_path, capsys):
     file = tmp_path / "few.html"
     call(reported, "report", "optimizer.lr=0.1", "status=finished", "-o", file)
     assert len(table_of(file.read_text(encoding="utf-8"))["rows"]["run_id"]) == 3
@@ -198,7 +198,7 @@ def test_filters_choose_runs_and_mistakes_are_told(reported, tmp_path, capsys):
         call(reported, "report", "--watch", "0")
 
 
-def test_watch_writes_anew_until_no_run_goes_on(tmp_path):
+def test_watch_writes_again_until_every_run_has_ended(tmp_path):
     project = make_project(tmp_path / "myproj")
     attempt = begin_attempt(create(project), project)
     page = project.root / "runs/report.html"

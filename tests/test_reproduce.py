@@ -121,7 +121,7 @@ def test_data_are_found_along_the_path_by_name_size_and_content(find, tmp_path):
     assert find() == right
 
 
-def test_data_that_are_not_there_are_told(find, run, tmp_path):
+def test_data_that_are_not_there_are_reported(find, run, tmp_path):
     with pytest.raises(NotComparable, match=r"is missing: digits.h5 is neither in /gone nor"):
         find()
     add_data(tmp_path, "digits.h5", n=9)

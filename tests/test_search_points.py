@@ -83,7 +83,7 @@ def settled(points, number):
         ({"status": "interrupted", PRUNED: 12}, "PRUNED"),
     ],
 )
-def test_the_run_of_a_dead_worker_says_what_is_told(project, points, so_far, state):
+def test_the_run_of_a_dead_worker_says_what_is_reported(project, points, so_far, state):
     number = work(project, points, **so_far)
     _, trial = settled(points, number)
     assert trial.state.name == state

@@ -156,7 +156,7 @@ def test_a_wrong_build_is_refused(light):  # noqa: F811
         ("cu126", "2.13.0+cpu", "To get it back: make setup."),
     ],
 )
-def test_another_build_than_the_chosen_one_is_told(
+def test_another_build_than_the_chosen_one_is_reported(
     module, monkeypatch, tmp_path, chosen, installed, told
 ):
     build = module("machine.torch_build")
@@ -169,7 +169,7 @@ def test_another_build_than_the_chosen_one_is_told(
     assert said is None if told == "" else told in said
 
 
-def test_a_machine_without_a_gpu_is_told_before_gigabytes_come(
+def test_a_machine_without_a_gpu_is_reported_before_gigabytes_come(
     module, monkeypatch, capsys, tmp_path
 ):
     build = module("setup.torch_build")

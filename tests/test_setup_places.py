@@ -108,7 +108,7 @@ def test_two_projects_do_not_take_one_environment(light, tmp_path):
     assert (tmp_path / "shared/env/lab-project.txt").read_text() == f"{other}\n"
 
 
-def test_a_disk_with_little_room_is_told(light, tmp_path):
+def test_a_disk_with_little_room_is_reported(light, tmp_path):
     with mounted(tmp_path / "disk", "size=200m") as disk:
         configure(light, environment=disk / "env")
         assert f"the disk of {disk}/env has 0.2 GB free" in setup(light, UV)

@@ -1,4 +1,4 @@
-"""Each callback that Lightning ships works in a run as it does in Lightning, and goes on after a stop."""
+"""Each callback that Lightning ships works in a run as it does in Lightning, and continues after a stop."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_each_is_tried():
     "kind",
     [pytest.param(kind, marks=[pytest.mark.slow] * (kind in LONGEST)) for kind in TOGETHER],
 )
-def test_a_callback_goes_on_after_a_stop(home, tmp_path, kind):
+def test_a_callback_continues_after_a_stop(home, tmp_path, kind):
     settings = (*EPOCHS, *settings_of(TOGETHER[kind]))
     whole = attempt(home, tmp_path / "whole", *settings)
     assert not whole.was_stopped
@@ -115,7 +115,7 @@ def test_own_checkpoints_are_written_where_they_belong(home, tmp_path):
     settings = (*EPOCHS, keep, other, failed, *settings_of(MEASURING))
     stopped = attempt(home, tmp_path / "run", *settings, stop="epoch:1")
     assert stopped.was_stopped
-    assert (tmp_path / "run" / "requeue").exists(), "the scheduler is asked to go on"
+    assert (tmp_path / "run" / "requeue").exists(), "the scheduler is asked to start it again"
     assert list((tmp_path / "failed").glob("*.ckpt"))
     attempt(home, tmp_path / "run", *settings)
     files = sorted(path.name for path in (tmp_path / "run/checkpoints/keep").iterdir())
@@ -132,7 +132,7 @@ def test_own_checkpoints_are_written_where_they_belong(home, tmp_path):
     assert names == ["best.ckpt", "keep", "last.ckpt", "previous.ckpt"]
 
 
-def test_a_disk_that_takes_no_own_checkpoint_is_told(home, tmp_path):
+def test_a_disk_that_takes_no_own_checkpoint_is_reported(home, tmp_path):
     (tmp_path / "file").touch()
     keep = f"+callbacks.keep={{_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: {tmp_path}/file/below}}"
     with pytest.raises(OSError, match="Not a directory"):

@@ -1,4 +1,4 @@
-"""A training ends at the step where that of the run it repeats ended, and goes on as if it had not."""
+"""A training ends at the step where that of the run it repeats ended, and continues as if it had not."""
 
 import json
 from pathlib import Path

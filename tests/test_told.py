@@ -39,7 +39,9 @@ def test_early_stopping_says_when_and_why(home, tmp_path, capsys):
     assert "val/loss did not improve in the last 1 records. Best score: " in line
 
 
-def test_a_tutorials_metric_is_in_the_line_and_its_unused_settings_are_told(home, tmp_path, capsys):
+def test_a_tutorials_metric_is_in_the_line_and_its_unused_settings_are_reported(
+    home, tmp_path, capsys
+):
     """The default monitor is val/loss, with a slash; an own bound is misspelt; it takes no optimizer."""
     settings = (*TUTORIAL, "optimizer.lr=5", "+log.bounds.val_los=[0,1000]")
     attempt(home, tmp_path, *settings)

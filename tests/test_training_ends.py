@@ -15,7 +15,7 @@ from trainings import SHORT, add_trial, last, rows, start
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_stopped_run_goes_on_where_it_stopped(home, number):
+def test_a_stopped_run_continues_where_it_stopped(home, number):
     process, lines = start(
         home,
         "trial=baseline",
@@ -270,7 +270,7 @@ def test_wandb_is_online_with_a_key_and_a_network(monkeypatch, key, reachable, m
 
 
 @pytest.mark.slow
-def test_loggers_write_beside_the_record(home):
+def test_loggers_write_next_to_the_record(home):
     settings = ("trial=baseline", *SHORT, "logger=[tensorboard,wandb]")
     said = call(home, "lab", "train", *settings, WANDB_API_KEY="", NETRC="/nonexistent")
     assert "offline" in said

@@ -95,7 +95,7 @@ def test_a_resume_that_cannot_be_built_changes_nothing(home, spoiled):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["cut", "one bit"])
-def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(home, spoiled, how):
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(home, spoiled, how):
     checkpoints = spoiled / "checkpoints"
     whole = weights(checkpoints)
     damage(checkpoints / "last.ckpt", how)

@@ -179,7 +179,7 @@ def test_a_renamed_package_is_updated_under_its_new_name(old, releases, tmp_path
 
 
 @pytest.mark.slow
-def test_what_an_update_did_is_told_in_words(old, releases, capfd):
+def test_what_an_update_did_is_reported_in_words(old, releases, capfd):
     replace(old, ".gitignore", "/lightning_logs\n", "/lightning_logs\n/mine\n")
     append(old, DELETED, "# my own\n")
     commit(old, "mine")

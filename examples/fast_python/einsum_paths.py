@@ -1,6 +1,6 @@
 """The order in which a product of several tensors is computed.
 
-`np.einsum` takes the operands all at once unless it is told to look for an order. The plain
+`np.einsum` takes the operands all at once unless one asks for an order. The plain
 version here is that; `opt_einsum.contract` looks for one by itself, for NumPy, PyTorch and CuPy.
 torch.einsum uses opt_einsum when it is installed.
 """

@@ -15,7 +15,7 @@ def main(config, log) -> None:
 
     state = log.checkpoints / "state.npz"
     first_step = 1
-    if state.exists():  # a resumed run goes on where it stopped
+    if state.exists():  # a resumed run continues where it stopped
         saved = np.load(state)
         first_step = int(saved["step"]) + 1
         mean_KF, variance_KF, weight_K = saved["mean"], saved["variance"], saved["weight"]

@@ -123,7 +123,7 @@ def check_form(new: Questions) -> list[str]:
 
 
 def check_answers(new: Questions, old: Questions, entry: str, moved: set[str]) -> list[str]:
-    """What a project of `old` has answered and `new` would drop without a word.
+    """What a project of `old` has answered and `new` would drop silently.
 
     Args:
         entry: of the changelog; a question that it names in backticks may go.
@@ -140,7 +140,7 @@ def check_answers(new: Questions, old: Questions, entry: str, moved: set[str]) -
             continue
         problems += [
             f"the choice {choice} of {name} is gone: projects of {old.ref} fall back to the\n"
-            "  default without a word. Withdraw it (copier.yml says how), or name its successor in\n"
+            "  default silently. Withdraw it (copier.yml says how), or name its successor in\n"
             f"  lab/conf/renamed.yaml: below options, {name}/{choice}: {name}/OTHER"
             for choice in old.choices(name)
             if choice not in new.choices(name) and f"{name}/{choice}" not in moved

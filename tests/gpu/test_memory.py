@@ -87,7 +87,7 @@ def test_a_snapshot_of_the_memory_can_be_opened(home):
     assert any(snapshot["device_traces"])
 
 
-def test_a_batch_that_is_too_large_is_told(hungry):
+def test_a_batch_that_is_too_large_is_reported(hungry):
     words = ("trial=hungry", *GPU, "data.batch_size=512", "trainer.max_epochs=1")
     output = lab_until_full(hungry, "train", *words, rc=1)
     assert NO_MEMORY in output

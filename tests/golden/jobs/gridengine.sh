@@ -78,7 +78,7 @@ rank() { # one process per task; it ignores the signals until Python listens, so
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
-python() { # any Python program of the project as it is now, beside the ranks: lab top
+python() { # any Python program of the project as it is now, next to the ranks: lab top
   export PYTHONPATH=$PROJECT/src
   exec "${PYTHON[@]}" "$@"
 }

@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
 def report_error(error: Exception) -> int:
     """Prints an error of the project's own code in two lines, or what `explain` knows of any other.
 
-    An error that it does not know goes on as it is.
+    An error that it does not know passes unchanged.
     """
     if is_interruption(error):
         print("lab: interrupted", file=sys.stderr)

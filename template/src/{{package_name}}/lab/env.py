@@ -47,7 +47,7 @@ COMMAND_RUN_DIR = (
 )
 # one that writes the file `requeue` there when it is asked to stop is started again
 SWEEP_POINT = "LAB_SWEEP_POINT"  # DIRECTORY:NUMBER of the point of a sweep that is trained here
-# What a command of notify=command is told
+# What a command of notify=command reads
 EVENT = "LAB_EVENT"  # finished, trained, failed, interrupted or idle
 SUBJECT = "LAB_SUBJECT"  # one line: project, trial, run and event
 

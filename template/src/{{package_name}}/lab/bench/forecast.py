@@ -209,14 +209,14 @@ def print_forecast(
         The forecast of each run; None for what was not benched.
     """
     forecasts = [forecast_from_bench(config, tree) for config in configs]
-    known = [forecast for forecast in forecasts if forecast]
-    if not known:
+    benched = [forecast for forecast in forecasts if forecast]
+    if not benched:
         return forecasts
-    longest = max(known, key=lambda forecast: forecast.seconds)
+    longest = max(benched, key=lambda forecast: forecast.seconds)
     line = f"forecast: {format_forecast(longest)}"
-    if len(known) > 1:
-        gpu_hours = sum(forecast.gpu_hours or 0 for forecast in known)
-        line += f" (the longest of {len(known)} runs; all: {gpu_hours:.3g} GPU-hours)"
+    if len(benched) > 1:
+        gpu_hours = sum(forecast.gpu_hours or 0 for forecast in benched)
+        line += f" (the longest of {len(benched)} runs; all: {gpu_hours:.3g} GPU-hours)"
     print(line, file=sys.stderr)
     if longest.seconds > limit_s:
         print(f"that is longer than job.time: {format_seconds(limit_s)}", file=sys.stderr)

@@ -44,5 +44,5 @@ def balance_lines(site: Site) -> list[str]:
 
 
 def matching_lines(text: str, pattern: str) -> list[str]:
-    found = [(line, re.search(pattern, line)) for line in text.splitlines()]
-    return [" ".join(match.groups("")) or line.strip() for line, match in found if match]
+    matches = [(line, re.search(pattern, line)) for line in text.splitlines()]
+    return [" ".join(match.groups("")) or line.strip() for line, match in matches if match]

@@ -102,8 +102,10 @@ def used_this_month(rows: list[Row], who: str) -> float:
     A job that waits or runs counts with all that it may use.
     """
     month = time.strftime("%Y-%m")
-    own = [row for row in rows if row["who"] == who and (row["created"] or "").startswith(month)]
-    return math.fsum(max(used_gpu_hours(row), open_gpu_hours(row)) for row in own)
+    own_rows = [
+        row for row in rows if row["who"] == who and (row["created"] or "").startswith(month)
+    ]
+    return math.fsum(max(used_gpu_hours(row), open_gpu_hours(row)) for row in own_rows)
 
 
 def used_gpu_hours(row: Row) -> float:

@@ -22,7 +22,7 @@ from .site import load_site, site_of_host
 MANY_FILES = 100_000  # in a data directory or an environment: more than a metadata server likes
 MIN_FREE_GB = 1
 MIN_FREE_FILES = 1000
-NEARLY_FULL = 0.8  # share of a quota that is told
+NEARLY_FULL = 0.8  # share of a quota from which on a line warns
 FULL = 0.95  # share at which the next checkpoint may fail
 MAX_LINES = 12  # of a site's own command that are shown
 LESS = "lab runs prune, delete what you no longer need, or ask for more"

@@ -126,7 +126,7 @@ def words_of_script(run_dir: Path, exited: ScriptExit | None) -> str:
         return "out of memory; ask for more with job.mem, or load less at a time"
     logs = f"lab logs {run_dir.name}"
     if exited is None:
-        return f"over without a word; did its node die? {logs}"
+        return f"over without a reason; did its node die? {logs}"
     if exited.code == 128 + SIGKILL:
         return "killed (SIGKILL), usually for lack of memory (job.mem)"
     if exited.code > 128:

@@ -24,12 +24,12 @@ class EndedJob:
 
 def read_scontrol(text: str, job_id: str) -> EndedJob | None:
     """One job of `scontrol show job`; None when it is not over."""
-    found = re.search(r"JobState=(\S+) Reason=(.*?) Dependency=", text)
-    if not found or found[1] in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED"):
+    match = re.search(r"JobState=(\S+) Reason=(.*?) Dependency=", text)
+    if not match or match[1] in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED"):
         return None
     nodes = re.search(r"^ +NodeList=(\S+)", text, re.MULTILINE)
-    reason = found[2].replace(" ", "_")
-    return EndedJob([found[1], reason], "" if not nodes or nodes[1] == "(null)" else nodes[1])
+    reason = match[2].replace(" ", "_")
+    return EndedJob([match[1], reason], "" if not nodes or nodes[1] == "(null)" else nodes[1])
 
 
 def read_sacct(text: str, job_id: str) -> EndedJob | None:

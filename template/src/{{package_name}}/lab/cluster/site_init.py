@@ -105,11 +105,11 @@ def installed_schedulers() -> list[str]:
     Raises:
         LabError: there is none.
     """
-    found = [scheduler for command, scheduler in SCHEDULERS.items() if shutil.which(command)]
-    if "gridengine" in found:  # its qsub is not that of PBS
-        found = [scheduler for scheduler in found if scheduler != "pbs"]
-    if found:
-        return found
+    schedulers = [scheduler for command, scheduler in SCHEDULERS.items() if shutil.which(command)]
+    if "gridengine" in schedulers:  # its qsub is not that of PBS
+        schedulers = [scheduler for scheduler in schedulers if scheduler != "pbs"]
+    if schedulers:
+        return schedulers
     raise LabError(
         "no scheduler is installed here. Log in to the cluster;"
         " for this machine use site=workstation"

@@ -64,13 +64,13 @@ def verify_command(project: Project, args: list[str]) -> None:
 
 def earlier_check(project: Project, plan: Plan) -> Run | None:
     """A check of the same size at this site whose result nobody has seen; None where there is none."""
-    known = verification_of(plan.site)
+    last_check = verification_of(plan.site)
     for directory in sorted(run_directories(*run_roots(project)), reverse=True):
         record: RunRecord = read_json(Path(directory) / "run.json") or {}
         job = record.get("job") or {}
         if record.get("why") != WHY or job.get("site") != plan.site.name or "id" not in job:
             continue
-        if known and known.run == record["run_id"]:
+        if last_check and last_check.run == record["run_id"]:
             return None
         has_size = (job["nodes"], job["gpus"]) == (plan.request.nodes, plan.request.gpus)
         if has_size and status_of(Path(directory), job_state_of(), record) in (
@@ -117,11 +117,11 @@ def check_reports(run: Run, plan: Plan, reports: list[RankReport]) -> str:
     request = plan.request
     hosts = {report.host for report in reports}
     n_gpus = min((len(report.gpus) for report in reports), default=0)
-    found = f"{len(reports)} ranks on {len(hosts)} nodes with {n_gpus} GPUs"
+    size = f"{len(reports)} ranks on {len(hosts)} nodes with {n_gpus} GPUs"
     wanted = f"{request.n_tasks} ranks on {request.nodes} nodes with {request.gpus} GPUs"
     is_right = len(reports) == request.n_tasks and len(hosts) == request.nodes
     if not is_right or n_gpus < request.gpus:
-        raise Failed(f"the job had {found}, not {wanted}. Read its log: {run.dir / 'job.log'}")
+        raise Failed(f"the job had {size}, not {wanted}. Read its log: {run.dir / 'job.log'}")
     nodes = f"{request.nodes} node{'s' if request.nodes > 1 else ''}"
     if not request.gpus:
         return f"{nodes}, CPU"

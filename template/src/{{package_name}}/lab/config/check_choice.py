@@ -13,6 +13,7 @@ from ..errors import LabError, nearest
 
 CHOICES: dict[str, tuple[str | bool, ...]] = {
     "checkpoint.mode": ("min", "max"),
+    "init.mismatch": ("refuse", "skip"),
     "log.progress": (True, False, "auto"),
     "logger.mlflow.mode": ("online", "offline", "auto"),
     "logger.wandb.mode": ("online", "offline", "disabled", "auto"),

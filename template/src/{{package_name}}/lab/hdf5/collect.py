@@ -153,15 +153,15 @@ class _CollectedField:
     def _check(
         self, where: str, value: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]
     ) -> None:
-        found = f"{where} is {dtype} {list(shape)}"
+        description = f"{where} is {dtype} {list(shape)}"
         expected = f"{self.dtype} {list(self.shape)} as the first"
         if dtype.kind not in "biufc":
-            raise DataFileError(f"{found}. Convert it to numbers.")
+            raise DataFileError(f"{description}. Convert it to numbers.")
         if dtype != self.dtype:
-            raise DataFileError(f"{found}, expected {expected}. Convert all to one type.")
+            raise DataFileError(f"{description}, expected {expected}. Convert all to one type.")
         one_dimensional = len(shape) == len(self.shape) == 1
         if shape != self.shape and not one_dimensional:
-            raise DataFileError(f"{found}, expected {expected}. {_advice(value)}")
+            raise DataFileError(f"{description}, expected {expected}. {_advice(value)}")
 
     def mapped(self, ragged: bool) -> Field:
         lengths = np.array(self.lengths)

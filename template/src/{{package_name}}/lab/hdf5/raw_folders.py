@@ -42,10 +42,12 @@ def open_class_folders(sources: Sequence[Source], kind: str, suffixes: Sequence[
     """
     files = []
     for source in sources:
-        found = _open_class_folder(source, kind, suffixes)
+        class_files = _open_class_folder(source, kind, suffixes)
         if len(sources) > 1:
-            found = [replace(file, key=f"{source.path.name}/{file.key}") for file in found]
-        files += found
+            class_files = [
+                replace(file, key=f"{source.path.name}/{file.key}") for file in class_files
+            ]
+        files += class_files
     classes = sorted({file.label for file in files if file.label is not None})
     without_class = [file for file in files if file.label is None]
     if classes and without_class:

@@ -28,7 +28,7 @@ def main(names: list[str]) -> int:
         if name in gone:
             continue
         print(
-            f"trial {name} is deleted, and {PAGE} does not say why. The commit goes on.\n"
+            f"trial {name} is deleted, and {PAGE} does not say why. The commit continues.\n"
             f'To keep what was learnt: lab trials drop {name} --why "..."'
         )
         if name in moved:

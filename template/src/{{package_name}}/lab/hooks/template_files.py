@@ -26,21 +26,21 @@ def main(names: list[str]) -> int:
 def tell_of_edits(staged: set[str], hashes: dict[str, str]) -> None:
     """Names the edited files of the template among those staged, unless this clone did before."""
     memory = Path(git("rev-parse", "--git-path", "lab-edited-files").strip())
-    known = memory.read_text(encoding="utf-8").splitlines() if memory.exists() else []
+    named_before = memory.read_text(encoding="utf-8").splitlines() if memory.exists() else []
     edited = [
         path
         for path, expected in hashes.items()
         if path in staged
-        and path not in known
+        and path not in named_before
         and Path(path).is_file()
         and hash_of(Path(path).read_bytes()) != expected
     ]
     if not edited:
         return
-    memory.write_text("\n".join([*known, *edited]) + "\n", encoding="utf-8")
+    memory.write_text("\n".join([*named_before, *edited]) + "\n", encoding="utf-8")
     print(
         f"the template's, edited by hand: {' '.join(edited)}\n"
-        "The commit goes on, and updates keep the edit. Where an update changes the\n"
+        "The commit continues, and updates keep the edit. Where an update changes the\n"
         "same lines, you will have to choose; a file that it removes is lost.\n"
         "lab doctor says where such an edit belongs."
     )

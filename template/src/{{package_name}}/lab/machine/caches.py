@@ -37,9 +37,11 @@ def cache_variables(caches: Path | str | None) -> dict[str, str]:
     """
     if caches is None:
         return {}
-    own = own_cache_variables()
+    set_by_user = own_cache_variables()
     variables = {
-        name: os.path.join(caches, folder) for name, folder in CACHES.items() if name not in own
+        name: os.path.join(caches, folder)
+        for name, folder in CACHES.items()
+        if name not in set_by_user
     }
     return {ROOT: str(caches), **variables}
 

@@ -30,8 +30,8 @@ def cgroup_cores() -> float:
     """How many cores the quota of a container allows; infinite without one."""
     with suppress(OSError, ValueError):
         # Of cgroup v2: "0::/path", which is "/" within a container.
-        own = OWN_CGROUP.read_text().rpartition("0::/")[2].strip()
-        quota_us, period_us = (CGROUP / own / "cpu.max").read_text().split()
+        cgroup = OWN_CGROUP.read_text().rpartition("0::/")[2].strip()
+        quota_us, period_us = (CGROUP / cgroup / "cpu.max").read_text().split()
         return int(quota_us) / int(period_us)
     return float("inf")
 

@@ -61,11 +61,11 @@ def explain_full_disk(place: str | os.PathLike[str], directory: Path) -> str:
     disk = os.statvfs(directory)
     few_inodes = disk.f_files > 0 and disk.f_favail < FEW_INODES
     if few_inodes and disk.f_favail / disk.f_files < disk.f_bavail / disk.f_blocks:
-        found = f"too many files on the disk of {place} ({disk.f_favail} inodes left)"
-        return f"{found}. See: df -i {directory}. Delete files: lab runs prune"
+        reason = f"too many files on the disk of {place} ({disk.f_favail} inodes left)"
+        return f"{reason}. See: df -i {directory}. Delete files: lab runs prune"
     free_MB = disk.f_bavail * disk.f_frsize / 1e6
-    found = f"no space left on the disk of {place} ({free_MB:,.1f} MB free)"
-    return f"{found}. See: df -h {directory}. Free some: lab runs prune"
+    reason = f"no space left on the disk of {place} ({free_MB:,.1f} MB free)"
+    return f"{reason}. See: df -h {directory}. Free some: lab runs prune"
 
 
 def existing_directory(place: str | os.PathLike[str]) -> Path:

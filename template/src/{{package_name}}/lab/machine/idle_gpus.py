@@ -21,7 +21,7 @@ def wait_until_idle(
     """Whether the GPUs were idle for `idle_min` minutes; False when the work has ended before.
 
     Args:
-        is_running: whether the work goes on.
+        is_running: whether the work still runs.
         read_percents: the use of each GPU; None, or no answer, counts as busy.
     """
     last_busy_s = clock()

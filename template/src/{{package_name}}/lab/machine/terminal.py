@@ -53,7 +53,7 @@ def printable_character(character: str) -> str:
 
 
 def stand_in(error: UnicodeError) -> tuple[str, int]:
-    """For codecs: what to print in place of the letters that cannot be printed, and where to go on."""
+    """For codecs: what to print in place of the letters that cannot be printed, and where to continue."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]

@@ -140,13 +140,13 @@ def files_of_record(run: Run) -> list[ArchivedFile]:
 def weights_of(run: Run, place: Path) -> list[ArchivedFile]:
     """The best weights and those of the run's numbers; and archived.json, which names the others."""
     checkpoints = sorted(run.checkpoints.glob("*.ckpt"))
-    kept = {run.checkpoints / BEST, final_weights(run.checkpoints)} & set(checkpoints)
-    left_out = [path.name for path in checkpoints if path not in kept]
-    about = {"archived": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), "left_out": left_out}
-    write_sealed(place / ARCHIVED, about)
+    archived = {run.checkpoints / BEST, final_weights(run.checkpoints)} & set(checkpoints)
+    left_out = [path.name for path in checkpoints if path not in archived]
+    note = {"archived": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), "left_out": left_out}
+    write_sealed(place / ARCHIVED, note)
     files = [ArchivedFile(place / ARCHIVED, f"{path_of(run)}/{ARCHIVED}")]
     folder = f"{path_of(run)}/checkpoints"
-    return [*files, *(ArchivedFile(path, f"{folder}/{path.name}") for path in sorted(kept))]
+    return [*files, *(ArchivedFile(path, f"{folder}/{path.name}") for path in sorted(archived))]
 
 
 def whole_bundles(run: Run, root: Path, place: Path) -> list[ArchivedFile]:
@@ -169,8 +169,8 @@ def whole_bundles_of(code: Code, top: Path, bundles: Path, place: Path, name: st
     made = []
     if code.get("bundle") in ("thin", "pushed"):
         place.mkdir(parents=True, exist_ok=True)
-        own = [bundles / f"{name}.base.bundle", bundles / f"{name}.bundle"]
-        git_dir = repository_with(code, top, own, place / f".{name}.git")
+        recorded_bundles = [bundles / f"{name}.base.bundle", bundles / f"{name}.bundle"]
+        git_dir = repository_with(code, top, recorded_bundles, place / f".{name}.git")
         git = Git(git_dir, {"GIT_DIR": str(git_dir)})
         path = place / f"{name}.base.bundle"
         write_bundle(git, path, BundleFile(".base.bundle", path.name, code["commit"]))

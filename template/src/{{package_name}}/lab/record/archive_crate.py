@@ -119,7 +119,8 @@ def licence_of(project: Project) -> str:
 
 def describe_run(project: Project, run: Run, row: Row, paths: list[str]) -> list[dict[str, Any]]:
     """The action that a run was, and its code, person and data."""
-    own = [path for path in paths if path.startswith(f"runs/{run.dir.parent.name}/{run.dir.name}/")]
+    folder = f"runs/{run.dir.parent.name}/{run.dir.name}/"
+    own_paths = [path for path in paths if path.startswith(folder)]
     commit = run.record["code"].get("commit") or "not recorded"
     code = {
         "@id": f"#code-{commit[:12]}",
@@ -138,9 +139,9 @@ def describe_run(project: Project, run: Run, row: Row, paths: list[str]) -> list
         "description": row["why"] or "a training",
         "instrument": {"@id": code["@id"]},
         "agent": {"@id": person["@id"]},
-        "object": [{"@id": path} for path in own if path.endswith(OBJECTS)]
+        "object": [{"@id": path} for path in own_paths if path.endswith(OBJECTS)]
         + [{"@id": entity["@id"]} for entity in data],
-        "result": [{"@id": path} for path in own if path.endswith(RESULTS)],
+        "result": [{"@id": path} for path in own_paths if path.endswith(RESULTS)],
         "actionStatus": {"@id": f"http://schema.org/{status}"},
     }
     moments = {"startTime": row["started_unix_s"], "endTime": row["ended_unix_s"]}

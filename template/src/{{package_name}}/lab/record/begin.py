@@ -85,7 +85,7 @@ def report_environment(differences: list[str], policy: str) -> None:
         raise Refused(
             "record.env=refuse, and the environment differs from the record: "
             + "; ".join(differences[:9])
-            + ".\nInstall what was recorded, or go on as it is: record.env=warn"
+            + ".\nInstall what was recorded, or keep this environment: record.env=warn"
         )
     shown = "; ".join(differences[:3])
     print(f"lab: the environment differs from the record: {shown}", file=sys.stderr)

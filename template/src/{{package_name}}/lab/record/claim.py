@@ -1,5 +1,5 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""The claim to the next attempt of a run: of several that resume a run at once, exactly one goes on.
+"""The claim to the next attempt of a run: of several that resume a run at once, exactly one continues.
 
 Whoever creates attempts/<n>/lock owns attempt n: the file is created with O_EXCL, which only one
 process can do, also on NFS. It names the process. The owner touches attempts/<n>/heartbeat about

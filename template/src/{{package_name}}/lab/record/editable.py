@@ -56,8 +56,8 @@ def editable_state(distribution: Distribution, project_root: Path | None) -> str
     if directory is None:
         return ""
     work_tree = nearest_repository(os.path.realpath(directory))
-    own = nearest_repository(os.path.realpath(project_root)) if project_root else None
-    if work_tree is None or work_tree == own:
+    project_tree = nearest_repository(os.path.realpath(project_root)) if project_root else None
+    if work_tree is None or work_tree == project_tree:
         return ""
     try:
         return f" ({describe_repository(locate(work_tree))})"

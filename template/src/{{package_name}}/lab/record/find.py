@@ -73,8 +73,8 @@ def newest_directory(roots: Sequence[Path], directories: dict[str, Path]) -> Pat
     latest = run_ids[-N_LATEST:] + sorted(directories.keys() - set(run_ids))
     newest = max((directories[name] for name in latest), key=order_in_record)
     marks = [newest_mark(root) for root in roots if any(run_directories(root))]
-    known = [mark for mark in marks if mark is not None]
-    if len(known) == len(marks) and order_in_record(newest) >= max(known):
+    known_marks = [mark for mark in marks if mark is not None]
+    if len(known_marks) == len(marks) and order_in_record(newest) >= max(known_marks):
         return newest
     return Path(read_rows(roots)[0]["run_dir"])
 

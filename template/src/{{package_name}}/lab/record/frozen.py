@@ -155,7 +155,7 @@ def repository_with(code: Code, top: Path, bundles: list[Path], new_git_dir: Pat
         write_file(new_git_dir / "objects/info/alternates", f"{objects}\n")
     for source in (None, code.get("remote")):
         if source:
-            # A shallow clone beside it would have git fetch too little.
+            # A shallow clone next to it would have git fetch too little.
             (new_git_dir / "objects/info/alternates").unlink(missing_ok=True)
             git.run("fetch", "-q", source, "+refs/*:refs/base/*")
         for bundle in bundles:

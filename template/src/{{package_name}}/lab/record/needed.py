@@ -85,12 +85,12 @@ class Protection:
 
     def has_best_checkpoint(self, row: Row) -> bool:
         """Whether the best.ckpt of a run is the best of its trial, however the run ended."""
-        own = self.best_value(row)
-        if own is None:
+        best_of_run = self.best_value(row)
+        if best_of_run is None:
             return False
         of_trial = [other for other in self.rows if other["trial"] == row["trial"]]
         values = [self.best_value(other) for other in of_trial]
-        return own == max(value for value in values if value is not None)
+        return best_of_run == max(value for value in values if value is not None)
 
     def best_value(self, row: Row) -> float | None:
         """See the function; a file is read once."""

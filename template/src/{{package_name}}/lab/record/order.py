@@ -42,10 +42,10 @@ def next_order_unix_ms(runs: Path, newest_recorded: Callable[[], int]) -> int:
         except FileExistsError:
             continue
         # Its own file makes an NFS client read the directory again.
-        known = marks(folder)
-        if max(known) == order_unix_ms:
+        orders_unix_ms = marks(folder)
+        if max(orders_unix_ms) == order_unix_ms:
             break
-    for older in known:
+    for older in orders_unix_ms:
         if older < order_unix_ms:
             (folder / str(older)).unlink(missing_ok=True)
     return order_unix_ms

@@ -87,8 +87,8 @@ def place_data(project: Project, original: Run, sections: dict[str, Any]) -> Non
     if file is None or not isinstance(data, dict) or not isinstance(data.get("path"), str):
         return
     places = [Path(directory, data["path"]) for directory in project.paths.data]
-    found = next((place for place in places if place.exists()), None)
-    if found is None or not found.samefile(file):
+    data_file = next((place for place in places if place.exists()), None)
+    if data_file is None or not data_file.samefile(file):
         data["path"] = str(file)
 
 

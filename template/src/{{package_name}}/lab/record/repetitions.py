@@ -50,9 +50,9 @@ class RepetitionKeys:
 def section_text(name: str, section: Any) -> str:
     """The settings of a section that change results, without seeds."""
     leaves = flatten({name: section})
-    kept = {
+    settings = {
         key: TRIAL_IN_TARGET.sub(".trials.", as_text(leaves[key]))
         for key in sorted(leaves)
         if key.rpartition(".")[2] != "seed" and not is_without_result(key)
     }
-    return json.dumps(kept)
+    return json.dumps(settings)

@@ -46,8 +46,8 @@ def recorded_roots(project: Project) -> list[Path]:
 
 def record_root(project: Project, root: Path) -> None:
     """Adds a root in which a run is made to runs/.roots, once."""
-    known = [project.root / "runs", *recorded_roots(project)]
-    if root.resolve() in [each.resolve() for each in known]:
+    roots = [project.root / "runs", *recorded_roots(project)]
+    if root.resolve() in [each.resolve() for each in roots]:
         return
     file = project.root / FILE
     file.parent.mkdir(exist_ok=True)

@@ -170,7 +170,7 @@ class StartRecord(ProcessFacts, total=False):
     world_size: int
     data: dict[str, Any]  # fingerprint: path, sha256, size_bytes, mtime_ns, n; or not_recorded: why
     init_from: InitialWeights  # the weights that this attempt loaded, when it began from others
-    exact: bool  # of an attempt that resumes: whether it goes on bit for bit
+    exact: bool  # of an attempt that resumes: whether it continues bit for bit
     inexact_because: list[str]  # why not
     overrides: list[str]  # settings of this attempt that differ from the run's
     files: dict[str, str]  # sha256 of this attempt's bundles, by the path from the run directory

@@ -101,7 +101,7 @@ def require_ended_and_whole(run: Run) -> None:
     """A record that was edited by hand must not look right afterwards.
 
     Raises:
-        LabError: the run goes on.
+        LabError: the run has not ended.
         Refused: something in the record is not as it was written.
     """
     if status_of(run.dir) in UNENDED:
@@ -180,7 +180,7 @@ def codes_of(run: Run) -> list[tuple[Code, str]]:
 
 
 def scrub_run(run: Run, project: Project, value: str, leaks: Leaks, temporary: Path) -> None:
-    """Writes the run again beside itself, then takes its place: a crash leaves the old one."""
+    """Writes the run again next to itself, then takes its place: a crash leaves the old one."""
     renewed = run.dir.with_name(f".scrub-{run.dir.name}")
     shutil.rmtree(renewed, ignore_errors=True)
     shutil.copytree(run.dir, renewed, symlinks=True, copy_function=link_or_copy)

@@ -32,8 +32,8 @@ class CodeFile:
 
 def code_repository(code: Code, top: Path, bundles: Path, folder: Path, name: str = "code") -> Git:
     """git in a repository that has the code; it is made in `folder` where `top` has it no more."""
-    own = [bundles / f"{name}.base.bundle", bundles / f"{name}.bundle"]
-    git_dir = repository_with(code, top, own, folder / "git")
+    recorded_bundles = [bundles / f"{name}.base.bundle", bundles / f"{name}.bundle"]
+    git_dir = repository_with(code, top, recorded_bundles, folder / "git")
     return Git(git_dir, {"GIT_DIR": str(git_dir), "GIT_INDEX_FILE": str(folder / "index")})
 
 

@@ -135,8 +135,10 @@ def as_text(value: Any) -> str:
 def result_identity(settings: dict[str, Any]) -> str:
     """What tells runs apart whose numbers may differ: the settings without those of NO_RESULT."""
     leaves = flatten(settings)
-    kept = {key: as_text(leaves[key]) for key in sorted(leaves) if not is_without_result(key)}
-    return json.dumps(kept)
+    with_result = {
+        key: as_text(leaves[key]) for key in sorted(leaves) if not is_without_result(key)
+    }
+    return json.dumps(with_result)
 
 
 def format_setting(key: str, value: Any) -> str:

@@ -57,7 +57,7 @@ def has_trial(project: Project, trial: str) -> bool:
 
 
 def what_the_project_lacks(project: Project, run: Run) -> str | None:
-    """Why a run can go on with its own code only; None when that of today may do."""
+    """Why a run can continue with its own code only; None when that of today may do."""
     if not has_trial(project, run.trial):
         return f"this project has no trial {run.trial!r} any more"
     package = read_yaml(run.dir / "config.yaml").get("package", project.package)

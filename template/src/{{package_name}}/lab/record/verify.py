@@ -76,7 +76,7 @@ def check_parts(run: Run, root: Path) -> list[Part]:
 
 
 def list_problems(parts: list[Part]) -> list[str]:
-    """The problems of all parts; a file that two parts name is told once."""
+    """The problems of all parts; a file that two parts name is listed once."""
     return list(dict.fromkeys(problem for part in parts for problem in part.problems))
 
 

@@ -19,19 +19,19 @@ def cancel_command(project: Project, args: list[str]) -> None:
         Failed: a host refuses.
     """
     here = []
-    there = []
+    elsewhere = []
     for name in runs_to_cancel(args):
-        found = find_elsewhere(project, name)
-        if found:
-            there.append(found)
+        sent_run = find_elsewhere(project, name)
+        if sent_run:
+            elsewhere.append(sent_run)
         else:
             here.append(name)
     if here:
         cancel_here(project, here)
-    if not there:
+    if not elsewhere:
         return
     with Hosts(project) as hosts:
-        for sent, run_id in there:
+        for sent, run_id in elsewhere:
             cancel_there(hosts, sent, run_id)
 
 

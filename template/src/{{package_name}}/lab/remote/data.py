@@ -34,15 +34,15 @@ class LocalData:
 
 def local_data(points: list[Composition]) -> dict[str, LocalData]:
     """What this machine has of the data of some points, by `data.path` as it is configured."""
-    found = {}
+    data_by_name = {}
     for name, search in names_of(points).items():
         try:
             path = find_data_file(name, search).resolve()
         except DataFileError:
-            found[name] = LocalData(None, None)
+            data_by_name[name] = LocalData(None, None)
         else:
-            found[name] = LocalData(str(path), content_hash(path))
-    return found
+            data_by_name[name] = LocalData(str(path), content_hash(path))
+    return data_by_name
 
 
 def names_of(points: list[Composition]) -> dict[str, list[str]]:
@@ -87,23 +87,23 @@ def check_data(
         Refused: a file is missing or another one; with the command that brings it.
     """
     for name, search in names_of(points).items():
-        there = local.get(name, LocalData(None, None))
+        at_sender = local.get(name, LocalData(None, None))
         try:
             path = find_data_file(name, search).resolve()
         except DataFileError as error:
-            raise Refused(missing(project, name, there, address)) from error
+            raise Refused(missing(project, name, at_sender, address)) from error
         sha256 = content_hash(path)
-        if there.sha256 is None:
+        if at_sender.sha256 is None:
             print(
                 f"lab: {name} is only on the host, so it is compared with nothing: "
                 f"sha256 {sha256[:12]}",
                 file=sys.stderr,
             )
-        elif sha256 != there.sha256:
+        elif sha256 != at_sender.sha256:
             raise Refused(
                 f"{path} on the host has other content than yours: "
-                f"sha256 {sha256[:12]} there, {there.sha256[:12]} here.\n"
-                f"To copy yours over it:\n  {copy_command(there, address, path.parent)}"
+                f"sha256 {sha256[:12]} there, {at_sender.sha256[:12]} here.\n"
+                f"To copy yours over it:\n  {copy_command(at_sender, address, path.parent)}"
             )
 
 

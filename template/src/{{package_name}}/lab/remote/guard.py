@@ -2,13 +2,13 @@
 """The first lines of a job that was sent from another machine: whether this job is the one.
 
 Two things can make a second job of a run. A machine dies after its scheduler took the job and
-before it wrote that down, so the run is sent again: then the job that was sent last goes on.
-And `on=a,b` sends two on purpose: the one that starts first goes on.
+before it wrote that down, so the run is sent again: then the job that was sent last continues.
+And `on=a,b` sends two on purpose: the one that starts first continues.
 
 Who is first is decided by the jobs themselves, when they start: they create one link on the disk
 of the first host, which only one process can do. So it also holds while the laptop is off. A job on
 another host reaches that disk by itself when the clusters share it, else by `ssh`. Where a node
-cannot reach it, its job goes on, and the laptop ends one of two running jobs when it next asks.
+cannot reach it, its job continues, and the laptop ends one of two running jobs when it next asks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def guard(sending: Path, nonce: str, race: Race | None) -> str:
     """
     file = shlex.quote(str(sending))
     lines = [
-        "# ---- sent from another machine: only the job that was sent last goes on",
+        "# ---- sent from another machine: only the job that was sent last continues",
         'LOG="$RUN_DIR/job.log"',
         f'if [ -e {file} ] && [ "$(cat {file})" != {nonce} ]; then',
         '  echo "job $JOB was sent again after a failure; this first one ends" >>"$LOG"',
@@ -61,7 +61,7 @@ def race_lines(race: Race) -> list[str]:
     claim = f"ln -sn {shlex.quote(race.name)} {link} 2>/dev/null; readlink {link}"
     ssh = f"ssh -o BatchMode=yes -o ConnectTimeout=20 {shlex.quote(race.judge)}"
     return [
-        "# ---- sent to several hosts: the job that starts first goes on",
+        "# ---- sent to several hosts: the job that starts first continues",
         f"claim() {{ {claim}; }}",
         f"if [ -d {folder} ]; then",
         "  FIRST=$(claim || true)",

@@ -17,10 +17,10 @@ def logs_command(project: Project, args: list[str]) -> int:
         LabError: no such run, no log of it, or its host does not answer.
     """
     options = logs_options(args)
-    found = find_elsewhere(project, options.run)
-    if found is None:
+    sent_run = find_elsewhere(project, options.run)
+    if sent_run is None:
         return logs_here(project, args)
-    sent, run_id = found
+    sent, run_id = sent_run
     words = ["logs", run_id]
     if options.follow:
         words.append("-f")

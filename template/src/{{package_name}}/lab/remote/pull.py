@@ -55,10 +55,10 @@ def named_run(project: Project, word: str) -> tuple[Sent, str]:
     Raises:
         LabError: it was not sent from here.
     """
-    found = find_sent(project, word)
-    if found is None:
+    sent_run = find_sent(project, word)
+    if sent_run is None:
         raise LabError(f"no run {word!r} was sent from here with on=HOST. Yours: lab runs list")
-    return found
+    return sent_run
 
 
 def is_wanted(project: Project, sent: Sent, options: argparse.Namespace) -> bool:
@@ -73,8 +73,8 @@ def is_missing(project: Project, job: dict, checkpoints: bool) -> bool:
 
 def target_of(project: Project, job: dict) -> Path:
     """Where a run of a host lies here: below this machine's root, under the same trial."""
-    there = Path(job["run_dir"])
-    return project.paths.runs / there.parent.name / there.name
+    run_dir_there = Path(job["run_dir"])
+    return project.paths.runs / run_dir_there.parent.name / run_dir_there.name
 
 
 def pull_run(project: Project, hosts: Hosts, sent: Sent, job: dict, checkpoints: bool) -> bool:

@@ -57,7 +57,7 @@ class Submission:
 def submit_to_hosts(
     project: Project, names: list[str], settings: list[str], command: list[str] | None
 ) -> None:
-    """Sends one submission to each host of `names`; with several, the first that starts goes on.
+    """Sends one submission to each host of `names`; with several, the first that starts continues.
 
     Raises:
         LabError: the settings are wrong, or a host refuses.
@@ -108,10 +108,10 @@ def pending(project: Project, submission: Submission, hosts: list[Host]) -> dict
     """The submissions of the same command, when a host has not answered yet."""
     key = request_key(submission, hosts)
     for host in hosts:
-        found = unanswered(project, key, host.name)
-        if found:
-            print(f"lab: sending run {found.id} again", file=sys.stderr)
-            ids = (found.id, *found.rivals)
+        waiting = unanswered(project, key, host.name)
+        if waiting:
+            print(f"lab: sending run {waiting.id} again", file=sys.stderr)
+            ids = (waiting.id, *waiting.rivals)
             return {sent.host: sent for sent in all_sent(project) if sent.id in ids}
     return None
 
@@ -234,6 +234,6 @@ def print_sent(sent: dict[str, Sent], as_json: bool) -> None:
     if len(jobs) > MAX_PRINTED:
         print(f"and {len(jobs) - MAX_PRINTED} more")
     if len(sent) > 1:
-        print("the one that starts first goes on; lab queue cancels the other")
+        print("the one that starts first continues; lab queue cancels the other")
     if jobs:
         print("from here: lab queue    lab logs @last -f    lab runs pull")

@@ -109,24 +109,24 @@ def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
     Raises:
         LabError: it means several.
     """
-    known = {run_id: sent for sent in all_sent(project) for run_id in sent.run_ids}
+    sent_by_run_id = {run_id: sent for sent in all_sent(project) for run_id in sent.run_ids}
     if word == "@last":
-        newest = max(known, default="")
+        newest = max(sent_by_run_id, default="")
         is_newest = newest and newest >= max(run_ids_here(project), default="")
-        return (known[newest], newest) if is_newest else None
-    matches = [run_id for run_id in known if run_id.startswith(word)]
+        return (sent_by_run_id[newest], newest) if is_newest else None
+    matches = [run_id for run_id in sent_by_run_id if run_id.startswith(word)]
     if word in matches:
         matches = [word]
     if len(matches) > 1:
         listed = ", ".join(sorted(matches)[:5])
         raise LabError(f"{word!r} means {len(matches)} runs: {listed}. Give more of the id.")
-    return (known[matches[0]], matches[0]) if matches else None
+    return (sent_by_run_id[matches[0]], matches[0]) if matches else None
 
 
 def find_elsewhere(project: Project, word: str) -> tuple[Sent, str] | None:
     """As `find_sent`, for a run whose record has not been fetched; None for any other."""
-    found = find_sent(project, word)
-    return None if found and found[1] in run_ids_here(project) else found
+    sent_run = find_sent(project, word)
+    return None if sent_run and sent_run[1] in run_ids_here(project) else sent_run
 
 
 def run_ids_here(project: Project) -> set[str]:

@@ -77,9 +77,9 @@ def gather_report(
     """
     rows, projects = read_sources(sources, job_state_of)
     n_all = len(rows)
-    kept = {row["run_dir"] for row in filter_rows(rows, filters)}
-    projects = [name for name, row in zip(projects, rows, strict=True) if row["run_dir"] in kept]
-    rows = [row for row in rows if row["run_dir"] in kept]
+    chosen = {row["run_dir"] for row in filter_rows(rows, filters)}
+    projects = [name for name, row in zip(projects, rows, strict=True) if row["run_dir"] in chosen]
+    rows = [row for row in rows if row["run_dir"] in chosen]
     directories = [Path(row["run_dir"]) for row in rows]
     read = [reader.read(directory) for directory in directories]
     curves = gather_curves([run.curves for run in read])

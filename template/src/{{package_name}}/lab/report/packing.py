@@ -27,12 +27,12 @@ def pack_curves(curves: list[Curve]) -> str:
     """
     distances = array("I")
     values = array("f")
-    known: dict[bytes, array] = {}  # most runs log at the same steps
+    distances_of_steps: dict[bytes, array] = {}  # most runs log at the same steps
     for curve in curves:
         steps = curve.steps.tobytes()
-        if steps not in known:
-            known[steps] = distances_of(curve.steps)
-        distances.extend(known[steps])
+        if steps not in distances_of_steps:
+            distances_of_steps[steps] = distances_of(curve.steps)
+        distances.extend(distances_of_steps[steps])
         values.extend(array("f", curve.values))
     return pack(b"".join([*planes(distances), *planes(values)[1:]]))
 

@@ -1,5 +1,5 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""`lab report`: writes the page, and writes it again while runs go on."""
+"""`lab report`: writes the page, and writes it again while a run has not ended."""
 
 from __future__ import annotations
 

@@ -30,10 +30,11 @@ def list_sources(project: Project, directories: list[Path]) -> list[Source]:
     Raises:
         LabError: one of them has no runs.
     """
-    own = Source(project.root.name, run_roots(project))
-    own_roots = {root.resolve() for root in own.roots}
+    of_project = Source(project.root.name, run_roots(project))
+    own_roots = {root.resolve() for root in of_project.roots}
     others = {source.roots[0]: source for source in map(source_of, directories)}
-    return name_apart([own, *(each for root, each in others.items() if root not in own_roots)])
+    further = [source for root, source in others.items() if root not in own_roots]
+    return name_apart([of_project, *further])
 
 
 def source_of(directory: Path) -> Source:

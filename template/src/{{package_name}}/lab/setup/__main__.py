@@ -68,4 +68,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except KeyboardInterrupt:
-        sys.exit(f"\nsetup: stopped. To go on: cd {ROOT} && make setup")
+        sys.exit(f"\nsetup: stopped. To continue: cd {ROOT} && make setup")

@@ -32,8 +32,8 @@ def packages_of_centre():
             f"{sys.prefix} is an environment, and one on top of it would not see its packages.\n"
             f"deactivate, then: {advice}"
         )
-    names = ((found.metadata["Name"], found.version) for found in distributions())
-    packages = {name_of(name): version for name, version in names if name}
+    named = [package for package in distributions() if package.metadata["Name"]]
+    packages = {name_of(package.metadata["Name"]): package.version for package in named}
     if "torch" not in packages:
         stop(f"{sys.executable} has no torch. {advice}")
     say(f"the packages of {sys.base_prefix} are used, with torch {packages['torch']}")

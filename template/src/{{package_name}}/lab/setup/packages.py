@@ -104,14 +104,12 @@ def install_resolved(environment, uv, build, centre=None):
         run(*command, "--require-hashes", "--requirement", PIP_LOCK, PIP_CONSTRAINT="")
     pins = []
     if LOCK.exists():
-        own = "what the centre has" if centre else "torch"
-        say(
-            "the versions are those of uv.lock"
-            + (f", but for {own}" if centre or own_torch else "")
-        )
+        replaced = "what the centre has" if centre else "torch"
+        exception = f", but for {replaced}" if centre or own_torch else ""
+        say(f"the versions are those of uv.lock{exception}")
         pins = locked_versions(centre or (FAMILY if own_torch else ()))
-    kept = kept_versions(centre or {})
-    pins += kept
+    pins_of_centre = kept_versions(centre or {})
+    pins += pins_of_centre
     if pins:
         file = environment / "lab-versions.txt"
         file.write_text("\n".join(pins) + "\n")
@@ -119,7 +117,8 @@ def install_resolved(environment, uv, build, centre=None):
     done = run(*command, "--editable", ".[dev]", fatal=not centre, **index_variables())
     if not done:
         stop(
-            f"the packages do not fit to those of the centre, see above. {', '.join(kept)} stays, and "
+            "the packages do not fit to those of the centre, see above. "
+            f"{', '.join(pins_of_centre)} stays, and "
             f"pyproject.toml asks for {', '.join(family_requirements())}.\n"
             "Load a newer module, then again: make setup PYTHON=python3"
         )

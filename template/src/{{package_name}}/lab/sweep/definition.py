@@ -208,10 +208,10 @@ def hash_of_code(project: Project, code: Code, trial: str) -> str:
     package = f"{code['prefix']}src/{project.package}"
     own_trial = f"{package}/trials/{trial.partition('/')[0]}/"
     tree = ("ls-tree", "-r", "-z", "--full-tree", code["commit"], "--", package)
-    kept = []
+    code_lines = []
     for line in Git(project.root).paths(*tree):
         path = line.partition("\t")[2]
         is_other_trial = path.startswith(f"{package}/trials/") and not path.startswith(own_trial)
         if not is_other_trial and not is_readme(path):
-            kept.append(line)
-    return hashlib.sha256("\n".join(kept).encode()).hexdigest()
+            code_lines.append(line)
+    return hashlib.sha256("\n".join(code_lines).encode()).hexdigest()

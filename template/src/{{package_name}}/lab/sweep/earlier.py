@@ -116,8 +116,8 @@ def params_of(run_dir: Path, settings: list[Setting], base: Composition) -> dict
 def is_same(project: Project, points: Points, run: EarlierRun, params: dict[str, Any]) -> bool:
     """Whether a run has the settings that a point with these values would have."""
     definition = points.sweep.definition
-    own = [setting.override(params[setting.name]) for setting in definition.settings]
-    expected = compose(project, [*points.sweep.overrides, *own]).yaml
+    of_point = [setting.override(params[setting.name]) for setting in definition.settings]
+    expected = compose(project, [*points.sweep.overrides, *of_point]).yaml
     recorded = (run.run_dir / "config.yaml").read_text(encoding="utf-8")
     return run_identity(without_pruning(recorded)) == run_identity(expected)
 

@@ -89,14 +89,14 @@ def sign_of_life(path: Path) -> tuple[int, int] | None:
 
 def remove_lock(path: Path, sign: tuple[int, int]) -> None:
     """Removes the lock of a dead owner, unless another process has just replaced it."""
-    aside = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
+    moved = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
     with suppress(FileNotFoundError):
-        os.rename(path, aside)
-        if sign_of_life(aside) != sign:
+        os.rename(path, moved)
+        if sign_of_life(moved) != sign:
             # Another process was faster, and this is the lock of a third one: it gets it back.
             with suppress(FileExistsError):
-                os.link(aside, path, follow_symlinks=False)
-        aside.unlink()
+                os.link(moved, path, follow_symlinks=False)
+        moved.unlink()
 
 
 def remove_torn_line(journal: Path) -> None:

@@ -243,5 +243,6 @@ def values_of(run_dir: Path, metrics: list[str]) -> list[float] | None:
 
 def overrides_of(sweep: Sweep, trial: optuna.trial.BaseTrial) -> list[str]:
     """The overrides of a point: those of the sweep, and its own values."""
-    own = [setting.override(trial.params[setting.name]) for setting in sweep.definition.settings]
-    return [*sweep.overrides, *own]
+    settings = sweep.definition.settings
+    of_point = [setting.override(trial.params[setting.name]) for setting in settings]
+    return [*sweep.overrides, *of_point]

@@ -187,7 +187,7 @@ def print_failure(log: Path, code: int) -> None:
     """The last lines of the log of a worker that failed or was killed."""
     if code in (Ended.DONE, Ended.STOPPED):
         return
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    end = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
-    print(f"a worker {how}; the end of {os.path.relpath(log)}:", file=sys.stderr)
+    print(f"a worker {end}; the end of {os.path.relpath(log)}:", file=sys.stderr)
     print("".join(f"  {line}\n" for line in lines), end="", file=sys.stderr)

@@ -26,7 +26,7 @@ from .lightning_internals import (
     begin_after_finished_epoch,
     count_finished_epoch,
     load_loader_states,
-    take_up_epoch,
+    resume_epoch,
 )
 from .random_state import RandomState, read_random_state, set_random_state
 from .steps import is_logging_step, nothing_pending
@@ -128,7 +128,7 @@ class Checkpoints(LightningCheckpoint):
         self.saved_at_s = time.monotonic()
         load_loader_states(trainer, self.checkpoint_loops)
         begin_after_finished_epoch(trainer)
-        take_up_epoch(trainer)
+        resume_epoch(trainer)
         # Each rank continues with its own random numbers; with another number of ranks there are none for it.
         if len(self.random_states) == trainer.world_size:
             set_random_state(self.random_states[trainer.global_rank])

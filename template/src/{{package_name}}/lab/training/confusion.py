@@ -48,8 +48,8 @@ class Confusion:
         if trainer.world_size > 1:
             parts = [None] * trainer.world_size
             # A rank may have had no batch.
-            own = None if self.n is None else self.n.cpu()
-            torch.distributed.all_gather_object(parts, own)
+            matrix = None if self.n is None else self.n.cpu()
+            torch.distributed.all_gather_object(parts, matrix)
         matrices: list[Any] = [part for part in parts if part is not None]
         total: Any = sum(matrices)
         return ConfusionMatrix(total.tolist()) if matrices else None

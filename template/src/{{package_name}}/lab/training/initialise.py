@@ -16,7 +16,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig
 from torch import Tensor
 
-from ..errors import LabError, NotComparable, nearest
+from ..errors import LabError, NotComparable
 from ..machine.hub import PACKAGES
 from ..project import Project
 from ..record.initial_weights import resolve_weights
@@ -25,7 +25,6 @@ from ..record.schema import InitialWeights
 from .resume_point import whole_checkpoint
 
 MODEL = "model."  # in a task, where its network is
-ACTIONS = ("refuse", "skip")  # of init.mismatch
 MAX_SHOWN = 3  # names of tensors in a line
 MAX_LINES = 20  # of tensors with another shape
 
@@ -103,15 +102,12 @@ def load_file(task: L.LightningModule, path: Path, init: DictConfig) -> Match:
     Raises:
         LabError: the file cannot be read, or does not fit.
     """
-    if init.mismatch not in ACTIONS:
-        suggestion = nearest(str(init.mismatch), ACTIONS)
-        raise LabError(f"init.mismatch is {init.mismatch!r}{suggestion}. One of: refuse, skip")
-    there = read_tensors(path)
-    here = task.state_dict()
+    file_tensors = read_tensors(path)
+    task_tensors = task.state_dict()
     # A number in a YAML file is a beginning too.
     prefix = {str(key): None if to is None else str(to) for key, to in init.prefix.items()}
-    match = match_tensors(there, here, prefix)
-    if match.misfits and init.mismatch == "refuse":
+    match = match_tensors(file_tensors, task_tensors, prefix)
+    if match.misfits and init.mismatch != "skip":
         misfits = [f"{name}: {shapes}" for name, shapes in match.misfits.items()]
         lines = "".join(f"  {line}\n" for line in misfits[:MAX_LINES])
         n_more = len(match.misfits) - MAX_LINES
@@ -123,8 +119,8 @@ def load_file(task: L.LightningModule, path: Path, init: DictConfig) -> Match:
     if not match.tensors:
         raise LabError(
             f"init_from: no tensor of {path} has a name and shape of this task.\n"
-            f"  there: {shorten(list(there))}\n"
-            f"  here:  {shorten(list(here))}\n"
+            f"  there: {shorten(list(file_tensors))}\n"
+            f"  here:  {shorten(list(task_tensors))}\n"
             "Say which beginnings of names belong together, such as: "
             "'init.prefix={encoder.: model.backbone.}'"
         )
@@ -133,52 +129,55 @@ def load_file(task: L.LightningModule, path: Path, init: DictConfig) -> Match:
 
 
 def match_tensors(
-    there: Mapping[str, Tensor], here: Mapping[str, Tensor], prefix: Mapping[str, str | None]
+    file_tensors: Mapping[str, Tensor],
+    task_tensors: Mapping[str, Tensor],
+    prefix: Mapping[str, str | None],
 ) -> Match:
     """Which tensors of a file belong to which of a task.
 
     Args:
-        there: of the file.
-        here: of the task.
-        prefix: beginnings of names, there -> here; the longest that fits counts.
+        file_tensors: by name.
+        task_tensors: by name.
+        prefix: beginnings of names, in the file -> in the task; the longest that fits counts.
 
     Raises:
         LabError: two tensors of the file get one name.
     """
     match = Match()
-    taken: dict[str, str] = {}
-    for name, tensor in there.items():
-        own_name = name_here(name, here, prefix)
-        if own_name is None:
-            match.unused.append(name)
-        elif own_name in taken:
+    file_names: dict[str, str] = {}
+    for file_name, tensor in file_tensors.items():
+        task_name = name_in_task(file_name, task_tensors, prefix)
+        if task_name is None:
+            match.unused.append(file_name)
+        elif task_name in file_names:
             raise LabError(
-                f"init_from: {taken[own_name]} and {name} would both become {own_name}. "
+                f"init_from: {file_names[task_name]} and {file_name} would both become {task_name}. "
                 "Change init.prefix."
             )
-        elif tensor.shape != here[own_name].shape:
-            shapes = f"{list(tensor.shape)} there, {list(here[own_name].shape)} here"
-            match.misfits[own_name] = shapes
+        elif tensor.shape != task_tensors[task_name].shape:
+            shapes = f"{list(tensor.shape)} there, {list(task_tensors[task_name].shape)} here"
+            match.misfits[task_name] = shapes
         else:
-            match.tensors[own_name] = tensor
-        if own_name is not None:
-            taken[own_name] = name
-    match.missing = [name for name in here if name not in taken]
+            match.tensors[task_name] = tensor
+        if task_name is not None:
+            file_names[task_name] = file_name
+    match.missing = [name for name in task_tensors if name not in file_names]
     return match
 
 
-def name_here(
-    name: str, here: Mapping[str, Tensor], prefix: Mapping[str, str | None]
+def name_in_task(
+    file_name: str, task_tensors: Mapping[str, Tensor], prefix: Mapping[str, str | None]
 ) -> str | None:
     """The task's name for a tensor of the file, also without `model.`; None when it has none."""
-    beginnings = [beginning for beginning in prefix if name.startswith(beginning)]
+    beginnings = [beginning for beginning in prefix if file_name.startswith(beginning)]
     if beginnings:
         longest = max(beginnings, key=len)
-        beginning_here = prefix[longest]
-        if beginning_here is None:
+        beginning_in_task = prefix[longest]
+        if beginning_in_task is None:
             return None
-        name = beginning_here + name.removeprefix(longest)
-    return next((own for own in (name, MODEL + name) if own in here), None)
+        file_name = beginning_in_task + file_name.removeprefix(longest)
+    names = (file_name, MODEL + file_name)
+    return next((name for name in names if name in task_tensors), None)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -182,9 +182,9 @@ def begin_after_finished_epoch(trainer: L.Trainer) -> None:
     loop.epoch_progress.current.completed = loop.epoch_progress.current.processed
 
 
-def take_up_epoch(trainer: L.Trainer) -> None:
+def resume_epoch(trainer: L.Trainer) -> None:
     """Callbacks of Lightning that set up an epoch in `on_train_epoch_start` do it now too, because an
-    epoch that goes on in the middle does not call that hook.
+    epoch that resumes in the middle does not call that hook.
 
     GradientAccumulationScheduler has no state. StochasticWeightAveraging takes up its count and
     builds its schedule; `SWALR` then changes the rates that the checkpoint has set, so they are put
@@ -197,11 +197,11 @@ def take_up_epoch(trainer: L.Trainer) -> None:
         if isinstance(callback, GradientAccumulationScheduler):
             callback.on_train_epoch_start(trainer)
         if isinstance(callback, StochasticWeightAveraging) and is_tested():
-            take_up_averaging(callback, trainer)
+            resume_averaging(callback, trainer)
 
 
-def take_up_averaging(callback: StochasticWeightAveraging, trainer: L.Trainer) -> None:
-    """Goes on with an average that a checkpoint holds; see `take_up_epoch`."""
+def resume_averaging(callback: StochasticWeightAveraging, trainer: L.Trainer) -> None:
+    """Continues an average that a checkpoint holds; see `resume_epoch`."""
     if callback._scheduler_state is None or trainer.current_epoch > callback.swa_end:
         return
     groups = trainer.optimizers[0].param_groups

@@ -138,9 +138,10 @@ class CallbackHooks:
     def find_written(self, trainer: L.Trainer, hook_name: str) -> list[Callable[..., Any]]:
         """The hooks of this name that differ from the empty one of `L.Callback`, in the order of
         the callbacks."""
-        known = self.callbacks
-        if len(known) != len(trainer.callbacks) or not all(map(is_, known, trainer.callbacks)):
-            self.callbacks = list(trainer.callbacks)
+        callbacks = trainer.callbacks
+        has_same_length = len(callbacks) == len(self.callbacks)
+        if not has_same_length or not all(map(is_, callbacks, self.callbacks)):
+            self.callbacks = list(callbacks)
             self.written = {}
         if hook_name not in self.written:
             empty = getattr(L.Callback, hook_name)

@@ -38,7 +38,7 @@ def build_mlflow_logger(config: DictConfig, run: Run) -> MlflowLogger:
 class MlflowLogger(Logger):
     """Sends what the record has and MLflow lacks, every 10 seconds, on the first rank.
 
-    When MLflow fails, a line says so and the training goes on; `lab sync` completes the run.
+    When MLflow fails, a line says so and the training continues; `lab sync` completes the run.
     """
 
     def __init__(self, run: Run, place: MlflowPlace, is_offline: bool) -> None:
@@ -76,7 +76,7 @@ class MlflowLogger(Logger):
         # MLflow, its server and its database raise errors of many kinds.
         except Exception as error:
             reason = hide_tokens(str(error).partition("\n")[0])
-            print(f"MLflow: {reason}\nThe training goes on; upload later: lab sync", flush=True)
+            print(f"MLflow: {reason}\nThe training continues; upload later: lab sync", flush=True)
 
     @rank_zero_only
     def finalize(self, status: str) -> None:

@@ -68,15 +68,15 @@ class MlflowRun:
     def __init__(self, run: Run, place: MlflowPlace) -> None:
         for name, value in LIMITS.items():
             os.environ.setdefault(name, value)
-        # MLflow prefers databases, and reads files only when it is told.
+        # MLflow prefers databases, and reads files only on request.
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         from mlflow.tracking import MlflowClient
 
         self.run = run
         self.client = MlflowClient(place.uri)
         experiment_id = self._experiment(place)
-        found = self.client.search_runs([experiment_id], f"tags.`{TAG}` = '{run.id}'")
-        self.mlflow_id = found[0].info.run_id if found else self._create(experiment_id)
+        mlflow_runs = self.client.search_runs([experiment_id], f"tags.`{TAG}` = '{run.id}'")
+        self.mlflow_id = mlflow_runs[0].info.run_id if mlflow_runs else self._create(experiment_id)
         tags = self.client.get_run(self.mlflow_id).data.tags
         counts = [int(word) for word in tags.get(N_ROWS, "0 0").split()]
         self.n_rows = dict(zip(FILES, counts, strict=True))

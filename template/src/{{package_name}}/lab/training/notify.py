@@ -32,7 +32,7 @@ from .notify_send import SENDERS, is_web_address
 
 @dataclass(frozen=True)
 class Message:
-    """What is told.
+    """A message to the people that `notify` names.
 
     Args:
         event: finished, trained, failed, interrupted or idle.
@@ -149,7 +149,7 @@ def message_of(run: Run, event: str, lines: Sequence[str | None]) -> Message:
 
 
 def send_all(config: DictConfig, message: Message, project: Project) -> None:
-    """Sends a message by every way of `notify`. Each has a limit of time; one that fails is told."""
+    """Sends a message by every way of `notify`. Each has a time limit; one that fails prints a line."""
     for way, settings in resolve(config).notify.items():
         if way == "mail" and scheduler_mails(config, message):
             continue

@@ -1,5 +1,5 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""torch's own DataLoader, made to go on in the middle of an epoch as if nothing had stopped it.
+"""torch's own DataLoader, made to resume in the middle of an epoch as if nothing had stopped it.
 
 The order of an epoch, and what workers draw for a batch, follow from the seed, the epoch and the
 number of the batch. With torch alone they follow from all that was drawn before, which a new process

@@ -43,8 +43,8 @@ def choose_split(data: L.LightningDataModule, split: str | None) -> str | None:
     """
     name = type(data).__name__
     if isinstance(data, H5DataModule):
-        own = type(data).predict_dataloader is not H5DataModule.predict_dataloader
-        if own and split is None:
+        has_own_loader = type(data).predict_dataloader is not H5DataModule.predict_dataloader
+        if has_own_loader and split is None:
             return None
         data.predict_split = split or ("test" if data.layout.splits else ALL)
         return data.predict_split

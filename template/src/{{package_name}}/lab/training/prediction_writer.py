@@ -57,9 +57,9 @@ class PredictionWriter(BasePredictionWriter):
                 "Name the run by its id."
             )
         self.directory = Path(directory)
-        own = self.directory / f"rank-{trainer.global_rank}"
-        own.mkdir()
-        self._collector = self._open.enter_context(Collector(self.directory, own))
+        rank_directory = self.directory / f"rank-{trainer.global_rank}"
+        rank_directory.mkdir()
+        self._collector = self._open.enter_context(Collector(self.directory, rank_directory))
         loader = only_loader(trainer.predict_dataloaders)
         if isinstance(loader, Loader):
             self.n_samples = loader.order.n

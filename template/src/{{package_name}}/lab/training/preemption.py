@@ -166,8 +166,8 @@ class PreemptionCallback(L.Callback):
         signum = STOP.signum
         batch_s = (time.monotonic() - self.counted_since_s) / self.n_batches
         if trainer.world_size > 1:
-            own = [float(request), batch_s, float(signum)]
-            shared = torch.tensor(own, device=trainer.strategy.root_device)
+            values = [float(request), batch_s, float(signum)]
+            shared = torch.tensor(values, device=trainer.strategy.root_device)
             torch.distributed.all_reduce(shared, op=torch.distributed.ReduceOp.MAX)
             request = Request(int(shared[0].item()))
             batch_s = shared[1].item()

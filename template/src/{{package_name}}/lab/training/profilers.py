@@ -97,8 +97,8 @@ def line_functions(subject: Subject) -> list[tuple[Any, str, Callable[..., Any]]
     a program all its functions."""
     if isinstance(subject, ModuleType):
         functions = inspect.getmembers(subject, inspect.isfunction)
-        own = [pair for pair in functions if pair[1].__module__ == subject.__name__]
-        return [(subject, name, function) for name, function in own]
+        own_functions = [pair for pair in functions if pair[1].__module__ == subject.__name__]
+        return [(subject, name, function) for name, function in own_functions]
     trainer = subject
     task = trainer.lightning_module
     dataset = getattr(trainer.train_dataloader, "dataset", None)

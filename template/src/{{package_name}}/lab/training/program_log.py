@@ -24,7 +24,7 @@ class ProgramLog:
 
     Attributes:
         dir: directory of the run; what the program makes belongs here.
-        checkpoints: directory for the state with which a resumed program goes on. Only a program
+        checkpoints: directory for the state from which a resumed program continues. Only a program
             that keeps a file here is started again after a preemption.
         step: of the last row.
     """

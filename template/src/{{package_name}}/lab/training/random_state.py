@@ -73,8 +73,8 @@ def seed_generators(entropy: tuple[int, ...]) -> None:
 
 @contextmanager
 def random_numbers_of(entropy: tuple[int, ...]) -> Iterator[None]:
-    """Within the block the generators of the CPU are set from `entropy`; they go on afterwards as if
-    there had been no block."""
+    """Within the block the generators of the CPU are set from `entropy`; afterwards they continue as
+    if there had been no block."""
     before = read_random_state(cuda=False)
     seed_generators(entropy)
     try:

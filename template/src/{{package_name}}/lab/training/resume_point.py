@@ -80,9 +80,7 @@ def advice(directory: Path) -> str:
     for name in OTHERS:
         path = directory / name
         if path.is_file() and damage_of(path) is None:
-            return (
-                f"To go on from {name}: cp {path} {directory}/last.ckpt, then: lab resume {run_id}"
-            )
+            return f"To continue from {name}: cp {path} {directory}/last.ckpt, then: lab resume {run_id}"
     return f"Restore it from a copy, or train again with: lab runs reproduce {run_id}"
 
 

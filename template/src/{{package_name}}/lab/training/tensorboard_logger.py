@@ -15,8 +15,8 @@ from ..record.run import Run
 class TensorBoardOfRun(TensorBoardLogger):
     """Writes to runs/<trial>/<id>/tensorboard.
 
-    When an attempt resumes, TensorBoard is told to forget the points that a killed one wrote after
-    its last checkpoint.
+    When an attempt resumes, it has TensorBoard forget the points that a killed one wrote after its
+    last checkpoint.
     """
 
     def __init__(self, run: Run, attempt: int, **settings: Any) -> None:

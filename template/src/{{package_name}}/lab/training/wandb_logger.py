@@ -54,7 +54,9 @@ class WandbOfRun(WandbLogger):
                 raise
             # Its service process has the id of the run in use.
             wandb.teardown()
-            print(f"W&B: {error}\nThe training goes on offline; upload later: lab sync", flush=True)
+            print(
+                f"W&B: {error}\nThe training continues offline; upload later: lab sync", flush=True
+            )
             os.environ["WANDB_MODE"] = "offline"
             self._offline = True
             self._wandb_init["mode"] = "offline"

@@ -74,18 +74,18 @@ def drop_trial(project: Project, name: str, why: str) -> str:
     changed = [PAGE]
     if has_in_head(git, path):
         changed.append(path)
-    aside = directory.with_name(f".{name}.dropped")
+    moved = directory.with_name(f".{name}.dropped")
     try:
         if directory.exists():
-            directory.rename(aside)
+            directory.rename(moved)
         add_dropped(project, name, last[:HASH_CHARACTERS], number, why)
         commit = commit_alone(project, changed, f"Drop trial {name}\n\n{why.strip()}\n\n{number}.")
     except BaseException:
-        if aside.exists():
-            aside.rename(directory)
+        if moved.exists():
+            moved.rename(directory)
         write_page(project, page)
         raise
-    remove_directory(aside)
+    remove_directory(moved)
     return commit
 
 
