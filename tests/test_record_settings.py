@@ -172,6 +172,21 @@ def test_the_best_run_may_be_limited_to_a_trial_and_its_last_value_counts(projec
         find_run([runs], "@best:val/loss:basline")
 
 
+def test_a_point_that_was_not_pruned_is_a_run_like_any_other(tmp_path, capsys):
+    """The callback that could have stopped it is no setting, and an empty section is none."""
+    project = make_project(tmp_path / "project")
+    pruning = "  sweep_pruning: {_target_: myproj.lab.sweep.pruning.Pruning, metric: val/loss}"
+    for seed, callbacks, loss in ((0, "callbacks: {}", 0.5), (1, f"callbacks:\n{pruning}", 0.3)):
+        train(project, config_yaml=config(seed) + callbacks + "\n", metrics={"val/loss": loss})
+    call(project, "runs list")
+    head = capsys.readouterr().out.splitlines()[0]
+    assert head.split() == ["run", "status", "trial", "val/loss", "seed"]
+    call(project, "runs table", "--by", "optimizer.lr")
+    output = capsys.readouterr()
+    assert output.out.splitlines()[1].split() == ["0.001", "0.40", "±", "0.14", "2"]
+    assert "also differ" not in output.err
+
+
 def test_table_of_means_over_seeds(project, capsys):
     call(project, "runs table", "--by", "optimizer.lr", "trial=baseline")
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]

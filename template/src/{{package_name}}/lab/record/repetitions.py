@@ -7,8 +7,7 @@ import json
 import re
 from typing import Any
 
-from .differences import flatten
-from .settings import NO_RESULT, as_text, is_without_result
+from .settings import NO_RESULT, as_text, flat_settings, is_without_result
 
 NAMES = ("trial", "seed")  # sections that repetitions may differ in, next to NO_RESULT
 # A trial may have been renamed between two runs.
@@ -49,7 +48,7 @@ class RepetitionKeys:
 
 def section_text(name: str, section: Any) -> str:
     """The settings of a section that change results, without seeds."""
-    leaves = flatten({name: section})
+    leaves = flat_settings({name: section})
     settings = {
         key: TRIAL_IN_TARGET.sub(".trials.", as_text(leaves[key]))
         for key in sorted(leaves)

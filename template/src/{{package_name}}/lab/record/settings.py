@@ -27,6 +27,7 @@ NO_RESULT = (
     "budget",
     "data.search",
     "data.stage",
+    "callbacks.sweep_pruning",  # of a point of a sweep that was not stopped
 )
 
 
@@ -76,6 +77,11 @@ def value_of(settings: dict[str, Any], key: str) -> Any:
     return ABSENT if isinstance(value, dict) and value else value
 
 
+def flat_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by their dotted keys. A section without settings is none."""
+    return {key: value for key, value in flatten(settings).items() if value != {}}
+
+
 def all_keys(several: list[dict[str, Any]]) -> list[str]:
     """The dotted keys of several runs' settings, each once."""
     distinct = distinct_objects(several)
@@ -96,7 +102,9 @@ def differing_settings(several: list[dict[str, Any]]) -> dict[str, list[str]]:
     differing = []
     for name in section_names(distinct):
         sections = [settings.get(name) for settings in distinct]
-        leaves = {id(section): flatten({name: section}) for section in distinct_objects(sections)}
+        leaves = {
+            id(section): flat_settings({name: section}) for section in distinct_objects(sections)
+        }
         for key in dict.fromkeys(key for part in leaves.values() for key in part):
             texts = {part_id: as_text(part.get(key, ABSENT)) for part_id, part in leaves.items()}
             if len(set(texts.values())) > 1 and not is_without_result(key):
@@ -134,7 +142,7 @@ def as_text(value: Any) -> str:
 
 def result_identity(settings: dict[str, Any]) -> str:
     """What tells runs apart whose numbers may differ: the settings without those of NO_RESULT."""
-    leaves = flatten(settings)
+    leaves = flat_settings(settings)
     with_result = {
         key: as_text(leaves[key]) for key in sorted(leaves) if not is_without_result(key)
     }

@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..record.differences import flatten
 from ..record.schema import Row
-from ..record.settings import as_text, format_setting, is_without_result
+from ..record.settings import as_text, flat_settings, format_setting, is_without_result
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class SettingsColumns:
 
 
 def gather_settings(rows: list[Row]) -> SettingsColumns:
-    leaves = [flatten(row["settings"]) for row in rows]
+    leaves = [flat_settings(row["settings"]) for row in rows]
     columns = {}
     common = {}
     for key in dict.fromkeys(key for settings in leaves for key in settings):
