@@ -75,7 +75,7 @@ def test_a_job_that_got_less_than_it_asked_for_verifies_nothing():
     run = SimpleNamespace(dir=Path("/runs/1"))
     reports = [report(0, "n1", 4), report(1, "n1", 4), report(2, "n2", 4), report(3, "n2", 4)]
     assert check_reports(run, plan, reports) == "2 nodes, 2 GPUs each"
-    with pytest.raises(Failed, match="4 ranks on 2 nodes with 1 GPUs, not"):
+    with pytest.raises(Failed, match="4 ranks on 2 nodes with 1 GPU, not"):
         check_reports(run, plan, [*reports[:3], report(3, "n2", 1)])
     with pytest.raises(Failed, match="3 ranks on 2 nodes"):
         check_reports(run, plan, reports[:3])

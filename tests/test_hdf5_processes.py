@@ -241,9 +241,7 @@ def test_a_split_smaller_than_the_ranks_is_refused(path, monkeypatch):
     with pytest.raises(DataFileError, match="split 'none' has 0 samples"):
         data.loader("none")
     monkeypatch.setattr(data, "ranks", lambda: (0, 2))
-    with pytest.raises(
-        DataFileError, match="split 'one' has 1 samples, fewer than the 2 processes"
-    ):
+    with pytest.raises(DataFileError, match="split 'one' has 1 sample, fewer than the 2 processes"):
         data.loader("one")
 
 

@@ -81,7 +81,7 @@ def test_a_token_on_the_command_line_is_refused(project):
 def test_uncommitted_changes_can_be_refused(project):
     assert create(project, dirty="refuse").id
     (project.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
-    with pytest.raises(errors.Refused, match="1 files are not committed"):
+    with pytest.raises(errors.Refused, match="not committed: 1 file\\. Type"):
         create(project, dirty="refuse")
 
 

@@ -65,7 +65,7 @@ def test_another_machine_verifies_every_byte_without_remote_and_repository(
     shutil.rmtree(project.root)
     call(elsewhere, "runs verify", moved)
     printed = capsys.readouterr().out
-    assert "2 runs are as recorded, their code too" in printed
+    assert "as recorded, with the code: 2 runs" in printed
     assert "previous.ckpt is not in the archive" in printed
     subprocess.run(["unzip", "-q", moved], cwd=tmp_path, check=True)
     checked = subprocess.run(
@@ -120,7 +120,7 @@ def test_mistakes_and_secrets_are_refused(project, tmp_path, capsys):
     with pytest.raises(LabError, match="none of 3 runs"):
         call(project, "runs archive", "trial=none", "-o", tmp_path / "x.zip")
     file = archive(project, "trial=baseline")
-    assert "left out: 1 runs" in capsys.readouterr().out
+    assert "left out: 1 run," in capsys.readouterr().out
     with pytest.raises(LabError, match="exists already"):
         archive(project, "trial=baseline")
     file.unlink()

@@ -100,7 +100,7 @@ def test_the_value_leaves_record_and_code_and_the_record_verifies(project, scrub
     call(project, "runs verify", run.id)
     call(project, "runs show", run.id)
     printed = capsys.readouterr().out
-    assert printed.count("1 files of the code, whose history was left out") == 2
+    assert printed.count("1 file of the code, whose history was left out") == 2
     assert "it was ***" in printed
     (scrub_note,) = scrubbed.record["scrubbed"]
     assert {"run.json", "config.yaml", "overrides.txt", "notes.jsonl"} <= set(scrub_note["files"])
@@ -126,7 +126,7 @@ def test_other_runs_of_the_code_keep_theirs_and_are_named(project, scrub, capsys
     run = leaking_run(project)
     other = train(project)
     scrub(project, run, "--yes")
-    assert f"the same code is in 1 other runs: {other.id}" in capsys.readouterr().out
+    assert f"the same code is in 1 other run: {other.id}" in capsys.readouterr().out
     assert find_problems(Run.open(other.dir), project.root) == []
     assert find_problems(Run.open(run.dir), project.root) == []
 

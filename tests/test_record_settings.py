@@ -214,8 +214,8 @@ def test_table_counts_a_repetition_once_and_says_so(tmp_path, capsys):
     call(project, "runs table", "--by", "optimizer.lr")
     output = capsys.readouterr()
     assert output.out.splitlines()[1].split() == ["0.001", "0.3", "1"]
-    assert "1 older runs with the same settings and seed are left out" in output.err
-    assert "1 runs that have not finished are left out" in output.err
+    assert "left out: 1 older run with the same settings and seed" in output.err
+    assert "left out: 1 unfinished run; status=... takes others" in output.err
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_twelve_points_end_better_than_the_default(home):
     # another search begins with these points, and with the run that no sweep made
     output = sweep(home, epochs, space[0], "sweep.points=1", "--from", result["sweep_id"])
     n_same = sum(point["params"]["model.width"] == "32" for point in complete)
-    assert f"{n_same} points of earlier runs were added" in output
+    assert f"added {n_same} points of earlier runs" in output
     sweep(home, epochs, "optimizer.lr=interval(1e-4,2e-2)", "sweep.points=1", "--from", "runs")
     assert default["run_id"] in {point["run"] for point in shown(home)["points"]}
     text = call(home, "lab", "sweep", "show", result["sweep_id"], "--plot")

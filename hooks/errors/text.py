@@ -45,6 +45,8 @@ class Texts:
         """The texts that a function of lab returns; none when they are not written in it."""
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return []
+        if call.func.id == "counted":
+            return [self.text(call, file, known)]
         places = self.functions.get(call.func.id, [])
         own = [place for place in places if place[0] == file] or places
         if len(own) != 1 or call.func.id in HIDDEN | NOT_SAID:
@@ -97,6 +99,8 @@ class Texts:
                 return ""
             case ast.Call(func=ast.Name(id="len")):
                 return "N"
+            case ast.Call(func=ast.Name(id="counted"), args=[_, ast.Constant(value=noun)]):
+                return f"N {noun}s"
             case ast.Call(func=ast.Name()):
                 inlined = self.inlined(node, file, known)
                 return inlined[0] if inlined else word_for(node)

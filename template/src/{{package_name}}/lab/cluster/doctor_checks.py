@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..machine.counted import counted
 from ..machine.cpu import cores
 from ..machine.disk import filesystem_type
 from ..machine.gpu import gpus, some_are_connected_through_cpus
@@ -149,9 +150,7 @@ def repository(project: Project) -> Iterator[Finding]:
         )
         return
     n_changed = len(output_of(*git, "status", "--porcelain").splitlines())
-    yield Finding(
-        "ok", f"git: {n_changed} files differ from the last commit (runs record them too)"
-    )
+    yield Finding("ok", f"git: not committed: {counted(n_changed, 'file')} (runs record them too)")
 
 
 def tracking(project: Project) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import LabError
+from ..machine.counted import counted
 from ..project import Project
 from ..record.each import PLACE, InputFile, Inputs, progress_of
 from ..record.roots import run_roots
@@ -122,7 +123,7 @@ def files_to_submit(
     if n_done or n_pending:
         rest = f"submitting the other {len(waiting)}" if waiting else "nothing to submit"
         print(
-            f"lab: of {len(files)} files {n_done} are done and {n_pending} queued or running; {rest}",
+            f"lab: of {counted(len(files), 'file')} done: {n_done}, queued or running: {n_pending}; {rest}",
             file=sys.stderr,
         )
     return waiting

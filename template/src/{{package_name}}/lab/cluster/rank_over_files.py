@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from ..errors import Failed
+from ..machine.counted import counted
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
 from ..machine.terminal import printable
 from ..project import Project
@@ -89,7 +90,8 @@ def run_over_files(project: Project, run: Run, inputs: Inputs) -> int:
     n_files = len(inputs.files)
     if n_failed:
         print(
-            f"failed for {n_failed} of {n_files} files; type the same again for these", flush=True
+            f"failed for {n_failed} of {counted(n_files, 'file')}; type the same again for these",
+            flush=True,
         )
     status = "failed" if n_failed else "finished"
     attempt.end(status, exit_code=int(n_failed > 0), gpu_seconds=used)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..config.overrides import SettingsParser
 from ..errors import Failed
+from ..machine.counted import counted
 from ..project import Project
 from ..record.atomic import read_json
 from ..record.index import run_directories
@@ -103,9 +104,15 @@ def await_end(run: Run, poll_s: float) -> None:
         if time.monotonic() > end_s:
             raise Failed(
                 f"the job is not over after {WAIT_S // 60} minutes. It stays in the queue;"
-                " type the same command again later, which takes up this job"
+                " type the same command again later, which waits for this job"
             )
         time.sleep(READ_EVERY_S)
+
+
+def size_of_job(n_ranks: int, n_nodes: int, n_gpus: int) -> str:
+    """`2 ranks on 1 node with 0 GPUs`."""
+    ranks = counted(n_ranks, "rank")
+    return f"{ranks} on {counted(n_nodes, 'node')} with {counted(n_gpus, 'GPU')}"
 
 
 def check_reports(run: Run, plan: Plan, reports: list[RankReport]) -> str:
@@ -117,13 +124,13 @@ def check_reports(run: Run, plan: Plan, reports: list[RankReport]) -> str:
     request = plan.request
     hosts = {report.host for report in reports}
     n_gpus = min((len(report.gpus) for report in reports), default=0)
-    size = f"{len(reports)} ranks on {len(hosts)} nodes with {n_gpus} GPUs"
-    wanted = f"{request.n_tasks} ranks on {request.nodes} nodes with {request.gpus} GPUs"
+    size = size_of_job(len(reports), len(hosts), n_gpus)
+    wanted = size_of_job(request.n_tasks, request.nodes, request.gpus)
     is_right = len(reports) == request.n_tasks and len(hosts) == request.nodes
     if not is_right or n_gpus < request.gpus:
         raise Failed(f"the job had {size}, not {wanted}. Read its log: {run.dir / 'job.log'}")
-    nodes = f"{request.nodes} node{'s' if request.nodes > 1 else ''}"
+    nodes = counted(request.nodes, "node")
     if not request.gpus:
         return f"{nodes}, CPU"
     each = " each" if request.nodes > 1 else ""
-    return f"{nodes}, {request.gpus} GPU{'s' if request.gpus > 1 else ''}{each}"
+    return f"{nodes}, {counted(request.gpus, 'GPU')}{each}"

@@ -12,6 +12,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 
 from ..errors import LabError
+from ..machine.counted import counted
 from ..machine.cpu import cores
 from .checksum import Fingerprint, fingerprint
 from .dataset import H5Dataset, Transform
@@ -174,8 +175,8 @@ class H5DataModule(L.LightningDataModule):
         rank, world_size = self.ranks()
         if len(dataset) < world_size:
             raise DataFileError(
-                f"{self.layout.path}: split {split!r} has {len(dataset)} samples, fewer than the "
-                f"{world_size} processes. Pack it with a larger share."
+                f"{self.layout.path}: split {split!r} has {counted(len(dataset), 'sample')}, fewer "
+                f"than the {world_size} processes. Pack it with a larger share."
             )
         order = Order(
             len(dataset),

@@ -12,6 +12,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from ..errors import LabError
+from ..machine.counted import counted
 from ..project import Project
 from .atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from .checksum import fingerprint
@@ -56,7 +57,9 @@ def pack_command(project: Project, args: list[str]) -> None:
     print_content(layout)
     print_categories(layout)
     n_skipped = len(json.loads(layout.attrs.get("skipped", "[]")))
-    print(f"  packed in {time.monotonic() - started_s:.1f} s, {n_skipped} samples left out")
+    print(
+        f"  packed in {time.monotonic() - started_s:.1f} s, {counted(n_skipped, 'sample')} left out"
+    )
     write_config(project, layout, options, command)
 
 

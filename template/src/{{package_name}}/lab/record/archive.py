@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import LabError
+from ..machine.counted import counted
 from ..machine.known_secrets import known_secrets
 from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project
@@ -72,15 +73,19 @@ def archive_command(project: Project, args: list[str]) -> None:
     rows = filter_rows(all_rows, filters)
     ended = [row for row in rows if row["status"] not in (*UNENDED, "damaged")]
     if len(ended) < len(rows):
-        print(f"left out: {len(rows) - len(ended)} runs that have not ended, or are damaged")
+        runs = counted(len(rows) - len(ended), "run")
+        print(f"left out: {runs}, not ended or damaged")
     if not ended:
-        raise LabError(f"none of {len(all_rows)} runs can be archived. Runs: lab runs list")
+        raise LabError(
+            f"none of {counted(len(all_rows), 'run')} can be archived. Runs: lab runs list"
+        )
     with tempfile.TemporaryDirectory(prefix="lab-archive-") as temporary:
         files = gather_files(project, ended, Path(temporary))
         if not options.allow:
             refuse_secrets(files)
         write_archive(file, files)
-    print(f"{options.output}: {len(ended)} runs, {len(files)} files, {format_size(file)}")
+    runs = counted(len(ended), "run")
+    print(f"{options.output}: {runs}, {counted(len(files), 'file')}, {format_size(file)}")
     print(f"check it anywhere: lab runs verify {options.output}")
 
 

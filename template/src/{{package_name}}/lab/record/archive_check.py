@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 from ..errors import Failed
+from ..machine.counted import counted
 from .atomic import sha256
 from .run import Run
 from .verify_code import check_code
@@ -66,8 +67,8 @@ def verify_archive(file: Path) -> str:
     if problems:
         listed = [problem.replace(f"{top}/", "") for problem in problems]
         raise Failed("\n  ".join([f"{file} is not as it was written:", *listed]))
-    n_runs = len(directories)
-    return "\n  ".join([f"{file}: {n_runs} runs are as recorded, their code too", *remarks])
+    runs = counted(len(directories), "run")
+    return "\n  ".join([f"{file}: as recorded, with the code: {runs}", *remarks])
 
 
 def unpack(file: Path, folder: Path) -> None:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..machine.counted import counted
 from ..project import Project
 from .run import Run
 from .schema import Row
@@ -27,7 +28,7 @@ CRATE_VERSION = "https://w3id.org/ro/crate/1.1"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 OBJECTS = ("config.yaml", "overrides.txt", "env.txt")
 RESULTS = ("metrics.jsonl", "summary.json", ".ckpt")
-README = """# {n_runs} runs of {name}
+README = """# {runs} of {name}
 
 Each directory below `runs/` holds the record of one run, its code as git bundles, and its best weights.
 `ro-crate-metadata.json` describes them for programs ([RO-Crate](https://w3id.org/ro/crate)).
@@ -67,7 +68,10 @@ def format_readme(project: Project, rows: Sequence[Row]) -> str:
         data = run.data.get("sha256") or "not recorded"
         lines.append(f"| {run.id} | {row['trial']} | {commit} | {data} |")
     return README.format(
-        n_runs=len(rows), name=project.root.name, package=project.package, lines="\n".join(lines)
+        runs=counted(len(rows), "run"),
+        name=project.root.name,
+        package=project.package,
+        lines="\n".join(lines),
     )
 
 
@@ -83,7 +87,7 @@ def format_crate(project: Project, rows: Sequence[Row], paths: list[str]) -> str
     root = {
         "@id": "./",
         "@type": "Dataset",
-        "name": f"{len(rows)} runs of {project.root.name}",
+        "name": f"{counted(len(rows), 'run')} of {project.root.name}",
         "description": "Trainings: records, code, best weights, and fingerprints of the data.",
         "datePublished": time.strftime("%Y-%m-%d"),
         "license": licence_of(project),

@@ -7,6 +7,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Callable
 
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from ..project import Project
 from .index import read_rows
@@ -57,7 +58,8 @@ def cost_command(project: Project, args: list[str]) -> None:
     print(format_total("all", rows, prices))
     n_unmeasured = sum(1 for row in rows if row["gpu_seconds"] and row["energy_j"] is None)
     if n_unmeasured:
-        print(f"kWh leaves out {n_unmeasured} runs whose GPUs do not report their energy")
+        runs = counted(n_unmeasured, "run")
+        print(f"kWh leaves out {runs}: not every GPU reports its energy")
     if prices:
         print_unpriced(rows, prices)
 

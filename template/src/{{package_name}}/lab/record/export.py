@@ -10,6 +10,7 @@ import statistics
 from pathlib import Path
 
 from ..errors import LabError
+from ..machine.counted import counted
 from ..project import Project
 from .atomic import write_file
 from .columns import short_titles
@@ -50,7 +51,7 @@ def export_command(project: Project, args: list[str]) -> None:
     all_rows = read_rows(run_roots(project))
     rows = choose_rows(all_rows, options.where)
     if not rows:
-        print(f"none of {len(all_rows)} runs, so {options.output} was not written")
+        print(f"none of {counted(len(all_rows), 'run')}, so {options.output} was not written")
         return
     metrics = choose_metrics(rows, options.metric)
     names = options.by.split(",") if options.by else names_of_groups(rows)
@@ -60,7 +61,7 @@ def export_command(project: Project, args: list[str]) -> None:
     warn_of_other_differences(project.root, groups, names)
     write_file(options.output, format_file(options.output.suffix, groups, names, metrics))
     n_runs = sum(len(group.rows) for group in groups)
-    print(f"{options.output}: {len(groups)} lines, {n_runs} runs")
+    print(f"{options.output}: {counted(len(groups), 'line')}, {counted(n_runs, 'run')}")
 
 
 def export_parser() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import LabError, nearest
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from .atomic import read_json
 from .filters import is_of_trial
@@ -102,7 +103,7 @@ def best_directory(roots: Sequence[Path], metric: str, trial: str) -> Path:
         raise LabError(f"no finished run has a number as {metric!r}{of_trial}. Runs: lab runs list")
     best = ranked[0]
     print(
-        f"lab: best last value of {metric} in {len(ranked)} finished runs: "
+        f"lab: best last value of {metric} in {counted(len(ranked), 'finished run')}: "
         f"{best['metrics'][metric]:.6g}, {best['run_id']} ({printable(best['trial'])})",
         file=sys.stderr,
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from .. import env
 from ..config.check_choice import check_choice
 from ..errors import Failed, LabError, Refused
+from ..machine.counted import counted
 from ..project import LAB, PACKAGE, Project
 from .atomic import read_json, write_file, write_json
 from .bundle import STORE, checked_out_submodules, folder_name, write_bundles
@@ -55,7 +56,7 @@ def freeze_code(
     if code["dirty"] and dirty == "refuse":
         n_files = code["n_changed"] + code["n_untracked"]
         raise Refused(
-            f"record.dirty=refuse, and {n_files} files are not committed. "
+            f"record.dirty=refuse, and not committed: {counted(n_files, 'file')}. "
             "Type: git add -A && git commit    or run with: record.dirty=snapshot"
         )
     git = Git(project.root)

@@ -8,6 +8,7 @@ import json
 import shutil
 import sys
 
+from ..machine.counted import counted
 from ..machine.terminal import printable, shows_colours
 from ..project import Project
 from .columns import (
@@ -84,7 +85,7 @@ def list_command(project: Project, args: list[str], job_state_of: JobStateOf | N
             wanted.append(options.sort)
         print(format_table(rows, list(dict.fromkeys(wanted)), names))
     elif all_rows:
-        print(f"none of {len(all_rows)} runs")
+        print(f"none of {counted(len(all_rows), 'run')}")
     else:
         print("no runs yet. Make one with: lab train trial=baseline")
 

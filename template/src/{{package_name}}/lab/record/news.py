@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from ..project import Project
 from .atomic import read_json, write_json
@@ -63,7 +64,7 @@ def format_news(rows: list[Row], last_look: LastLook) -> list[str]:
             lines.append(f"  … and {len(texts) - MAX_LINES} more")
     if not lines:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(last_look.unix_s))
-        lines.append(f"nothing new since {since}; {len(rows)} runs: lab runs list")
+        lines.append(f"nothing new since {since}; {counted(len(rows), 'run')}: lab runs list")
     return lines
 
 

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from ..errors import LabError, nearest
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from ..project import Project
 from .curves import AXES, Curve, metric_names, read_curve
@@ -68,5 +69,5 @@ def curves_of(runs: list[Run], metric: str, axis: str) -> dict[str, Curve]:
     names = sorted({name for run in runs for name in metric_names(run.dir)})
     listed = ", ".join(map(printable, names)) or "none"
     raise LabError(
-        f"no curve of {metric!r} in {len(runs)} runs{nearest(metric, names)}. Metrics: {listed}"
+        f"no curve of {metric!r} in {counted(len(runs), 'run')}{nearest(metric, names)}. Metrics: {listed}"
     )

@@ -9,6 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from ..project import Project
 from .atomic import read_json
@@ -67,7 +68,7 @@ def prune_command(
     if options.yes:
         delete_runs([Path(row["run_dir"]) for row in unneeded], project)
     hint = "; to delete them add: --yes" if unneeded and not options.yes else ""
-    print(f"{len(unneeded)} of {len(rows)} runs{hint}")
+    print(f"{len(unneeded)} of {counted(len(rows), 'run')}{hint}")
     n_needed = len(wanted) - len(unneeded)
     if n_needed:
         print(f"{n_needed} more match, but are needed; by what: lab runs prune --help")

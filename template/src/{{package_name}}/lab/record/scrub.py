@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import LabError, Refused
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from ..project import Project
 from .attempt_files import read_attempts
@@ -240,7 +241,7 @@ def print_advice(roots: list[Path], leaks: Leaks) -> None:
         if old_commits & commits_of(Path(directory))
     ]
     if others:
-        print(f"the same code is in {len(others)} other runs: {' '.join(others[:5])}")
+        print(f"the same code is in {counted(len(others), 'other run')}: {' '.join(others[:5])}")
     if leaks.codes:
         print("git keeps the old code until: git gc --prune=now; a branch keeps it for ever")
     print("a value that leaked stays leaked: make a new one, and withdraw the old one")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..machine.counted import counted
 from .schema import RunRecord
 
 
@@ -11,8 +12,8 @@ def format_scrubs(record: RunRecord) -> list[str]:
     lines = []
     for scrub in record.get("scrubbed", []):
         n_code = len({path for paths in scrub["code"].values() for path in paths})
-        what = f"{len(scrub['files'])} files of the record"
+        what = f"{counted(len(scrub['files']), 'file')} of the record"
         if scrub["code"]:
-            what += f", {n_code} files of the code, whose history was left out"
+            what += f", {counted(n_code, 'file')} of the code, whose history was left out"
         lines.append(f"scrubbed {scrub['time']} by {scrub['who']}: {what}")
     return lines

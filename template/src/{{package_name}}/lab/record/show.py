@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from ..project import Project
 from .attempt_files import AttemptFiles, read_attempts
@@ -213,7 +214,7 @@ def format_files(run: Run) -> str:
     """The length of metrics.jsonl and the names of the checkpoints."""
     names = sorted(path.name for path in run.checkpoints.glob("*.ckpt"))
     n_rows = len(read_metrics(run.dir))
-    return f"metrics.jsonl ({n_rows} rows), checkpoints: {', '.join(names) or 'none'}"
+    return f"metrics.jsonl ({counted(n_rows, 'row')}), checkpoints: {', '.join(names) or 'none'}"
 
 
 def predicted_files(run: Run) -> list[str]:

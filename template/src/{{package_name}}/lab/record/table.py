@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import LabError
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from ..project import Project
 from .columns import FAVOURITES
@@ -61,7 +62,7 @@ def table_command(project: Project, args: list[str]) -> None:
     require_keys(all_rows, names)
     rows = choose_rows(all_rows, options.where)
     if not rows:
-        print(f"none of {len(all_rows)} runs")
+        print(f"none of {counted(len(all_rows), 'run')}")
         return
     metrics = choose_metrics(rows, options.metric)
     groups = group_rows(project.root, rows, names)
@@ -132,7 +133,8 @@ def only_finished(rows: list[Row]) -> list[Row]:
     finished = [row for row in rows if row["status"] == "finished"]
     if len(finished) < len(rows):
         n_left_out = len(rows) - len(finished)
-        note(f"{n_left_out} runs that have not finished are left out; status=... takes others")
+        unfinished = counted(n_left_out, "unfinished run")
+        note(f"left out: {unfinished}; status=... takes others")
     return finished
 
 
@@ -186,7 +188,7 @@ def without_repetitions(rows: list[Row], codes: dict[str, str]) -> list[Row]:
         newest.setdefault(identity, row)
     n_left_out = len(rows) - len(newest)
     if n_left_out:
-        note(f"{n_left_out} older runs with the same settings and seed are left out")
+        note(f"left out: {counted(n_left_out, 'older run')} with the same settings and seed")
     return list(newest.values())
 
 
@@ -230,7 +232,7 @@ def format_cell(group: Group, metric: str) -> str:
         return "-"
     text = format_mean(numbers)
     if len(numbers) < len(values):
-        text += f" ({len(numbers)} runs)"
+        text += f" ({counted(len(numbers), 'run')})"
     return text
 
 

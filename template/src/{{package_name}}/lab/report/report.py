@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..cluster.job_states import job_state_of
 from ..errors import LabError
+from ..machine.counted import counted
 from ..project import Project
 from ..record.atomic import write_file
 from ..record.filters import FILTERS, Filter, parse_filter
@@ -100,12 +101,12 @@ def write_report(
     write_file(file, format_page(report, watch_s if n_unended else None))
     size_mb = file.stat().st_size / 1e6
     n_runs = len(report.statuses)
-    print(f"{file} ({n_runs} run{'s' if n_runs != 1 else ''}, {size_mb:.1f} MB)", flush=True)
+    print(f"{file} ({counted(n_runs, 'run')}, {size_mb:.1f} MB)", flush=True)
     return n_unended
 
 
 def no_runs(n_all: int) -> str:
     """Why there is nothing to show."""
     if n_all:
-        return f"none of {n_all} runs, so no page was written"
+        return f"none of {counted(n_all, 'run')}, so no page was written"
     return "no runs yet. Make one with: lab train trial=baseline"

@@ -16,6 +16,7 @@ from ..config.compose import Composition, compose
 from ..config.overrides import parse_overrides, typed_value
 from ..config.recorded import read_recorded, run_identity
 from ..config.resolve import resolve
+from ..machine.counted import counted
 from ..project import Project
 from ..record.index import read_rows
 from ..record.outcome import COUNT_FIRST
@@ -77,7 +78,7 @@ def add_earlier_points(
                 user_attrs={RUN: name, ORIGIN: run.origin},
             )
             points.study.add_trial(trial)
-    print(f"{n_added} points of earlier runs were added")
+    print(f"added {counted(n_added, 'point')} of earlier runs")
     if n_others:
         print(f"{n_others} others have no such metric, or differ also in settings not searched")
 

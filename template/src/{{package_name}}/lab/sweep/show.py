@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from ..machine.counted import counted
 from ..machine.terminal import printable
 from ..project import Project
 from ..record.index import read_rows
@@ -104,7 +105,7 @@ def format_cost(points: Any) -> str:
     rows = [row for row in read_rows([points.sweep.runs]) if row["parent"] == points.sweep.id]
     hours = sum(row["seconds"] or 0 for row in rows) / HOUR_S
     gpu_hours = sum(row["gpu_seconds"] or 0 for row in rows) / HOUR_S
-    return f"{len(rows)} runs, {hours:.3g} hours, {gpu_hours:.3g} GPU-hours"
+    return f"{counted(len(rows), 'run')}, {hours:.3g} hours, {gpu_hours:.3g} GPU-hours"
 
 
 def importances(points: Any) -> dict[str, dict[str, float]]:

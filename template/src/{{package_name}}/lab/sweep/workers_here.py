@@ -18,6 +18,7 @@ from .. import env
 from ..cluster.gpu_lease import lease_directory, lease_gpus
 from ..config.compose import Composition
 from ..errors import Refused
+from ..machine.counted import counted
 from ..machine.cpu import cores, own_cores
 from ..machine.gpu import gpus
 from ..project import Project
@@ -65,7 +66,8 @@ def search_here(project: Project, points: Points, base: Composition, code: Code)
     """
     sweep = points.sweep
     shares = shares_of(base, sweep.id, points.n_open())
-    print(f"{len(shares)} workers; what they print: {os.path.relpath(sweep.workers)}/", flush=True)
+    workers = counted(len(shares), "worker")
+    print(f"{workers}; the output: {os.path.relpath(sweep.workers)}/", flush=True)
     command = [sys.executable, "-m", f"{project.package}.lab", "sweep", "worker", str(sweep.dir)]
     with workplace_of(project, points, code) as workplace:
         codes = run_workers(command, shares, workplace, points)

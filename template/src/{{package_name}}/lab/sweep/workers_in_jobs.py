@@ -12,6 +12,7 @@ from ..cluster.send import send_runs
 from ..cluster.submit import SubmitOptions, check_points, pack_code, record_run, unpacked
 from ..cluster.submit_command import print_submitted
 from ..config.compose import Composition, compose
+from ..machine.counted import counted
 from ..record.bundle import STORE
 from ..record.schema import Code
 from ..record.status import status_of
@@ -37,7 +38,7 @@ def search_in_jobs(
     n_wanted = min(base.config.sweep.workers or plan.throttle * n_per_job, points.n_open())
     n_jobs = -(-(n_wanted - n_alive * n_per_job) // n_per_job)
     if n_jobs <= 0:
-        print(f"{n_alive} workers run or wait already: lab queue")
+        print(f"{counted(n_alive, 'worker')} already running or waiting: lab queue")
         return 0
     # python3 is the one of the job, which `lab rank` puts first on the path.
     command = ["python3", "-m", f"{plan.project.package}.lab", "sweep", "worker", str(sweep.dir)]

@@ -9,6 +9,7 @@ from typing import Any
 import lightning.pytorch as L
 from torch import Tensor
 
+from ..machine.counted import counted
 from .means import batch_size_of
 from .print_line import print_line
 
@@ -88,6 +89,6 @@ def global_batch_line(n_samples: int, n_processes: int, n_accumulated: int) -> s
     """
     return (
         f"global batch: {n_samples * n_processes * n_accumulated:,} samples per step "
-        f"= {n_samples:,} per process × {n_processes} process{'es' if n_processes > 1 else ''} "
+        f"= {n_samples:,} per process × {counted(n_processes, 'process')} "
         f"× {n_accumulated} accumulated"
     )

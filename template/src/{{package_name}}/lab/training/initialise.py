@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from ..errors import LabError, NotComparable
+from ..machine.counted import counted
 from ..machine.hub import PACKAGES
 from ..project import Project
 from ..record.initial_weights import resolve_weights
@@ -113,7 +114,7 @@ def load_file(task: L.LightningModule, path: Path, init: DictConfig) -> Match:
         n_more = len(match.misfits) - MAX_LINES
         more = f"  and {n_more} more\n" if n_more > 0 else ""
         raise LabError(
-            f"init_from: {len(match.misfits)} tensors of {path} have another shape here:\n"
+            f"init_from: another shape here for {counted(len(match.misfits), 'tensor')} of {path}:\n"
             f"{lines}{more}To leave those as they are built: init.mismatch=skip"
         )
     if not match.tensors:

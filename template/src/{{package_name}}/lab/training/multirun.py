@@ -9,6 +9,7 @@ import sys
 
 from ..config.compose import compose
 from ..config.overrides import sweep_points
+from ..machine.counted import counted
 from ..project import PACKAGE, Project
 from ..record.initial_weights import with_fixed_weights
 
@@ -28,7 +29,7 @@ def train_points(project: Project, options: argparse.Namespace) -> int:
         # Now: for a later point, @last would be the run of an earlier one.
         points.append(with_fixed_weights(composition, project, may_come=False).overrides)
     print(
-        f"{len(points)} runs, one after the other on this machine. "
+        f"{counted(len(points), 'run')}, one after the other on this machine. "
         f"As one job array: lab submit {' '.join(options.overrides)}"
     )
     code = 0

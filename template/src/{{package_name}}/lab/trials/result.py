@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
+from ..machine.counted import counted
 from ..project import Project
 from ..record.atomic import write_file
 from ..record.columns import FAVOURITES, short_titles
@@ -95,7 +96,10 @@ def result_table(project: Project, name: str, metric_name: str | None = None) ->
         )
     if len(measured) < len(rows):
         n_left_out = len(rows) - len(measured)
-        print(f"lab: {n_left_out} of {len(rows)} runs left out: not finished", file=sys.stderr)
+        print(
+            f"lab: {n_left_out} of {counted(len(rows), 'run')} left out: not finished",
+            file=sys.stderr,
+        )
     directories = {row["run_dir"] for row in measured}
     in_order = [row for row in rows if row["run_dir"] in directories]
     groups = group_repetitions(project, name, in_order)

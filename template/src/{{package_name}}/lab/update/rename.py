@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from ..errors import LabError, Refused
+from ..machine.counted import counted
 from ..project import Project
 from .template_files import hash_of, read_hashes
 
@@ -54,7 +55,7 @@ def rename_command(project: Project, args: list[str]) -> int:
     changed = rename_package(project.root, project.package, new)
     git(project.root, "add", "--all")
     print(
-        f"src/{project.package} is src/{new} now; {len(changed)} files named it and were changed."
+        f"src/{project.package} is src/{new} now, and {counted(len(changed), 'file')} name it so."
     )
     places = remaining_places(project.root, project.package, new)
     if places:
@@ -101,7 +102,7 @@ def require_clean(root: Path) -> None:
     if changed:
         listed = "\n".join([*changed[:MAX_LISTED], "..."][: len(changed)])
         raise Refused(
-            f"{len(changed)} files differ from the last commit:\n{listed}\n"
+            f"not committed: {counted(len(changed), 'file')}\n{listed}\n"
             "Commit first, so that the renaming can be undone: git add --all && git commit"
         )
 
