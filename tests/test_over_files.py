@@ -77,7 +77,7 @@ def test_the_same_again_takes_the_files_that_are_not_done(own_project, files, tm
     assert "of 8 files done: 7, queued or running: 0; submitting the other 1" in said
     wait_until((target / "plain.wav").exists, "the last file", 120)
     wait_until(Path(sent[0]["run_dir"], "summary.json").exists, "its task", 120)
-    assert "8 done: 8, queued or running: 0; nothing to submit" in submit()[0]
+    assert "8 files done: 8, queued or running: 0; nothing to submit" in submit()[0]
     done = [eval(line) for line in (target / "log").read_text().splitlines()]
     assert sorted(done) == sorted(NAMES), "each file once"
 
