@@ -13,6 +13,8 @@ PROJECT := build/myproj
 # The tested set of packages, for this repository's own environments and for the project that `make demo` sets up.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export UV_CONSTRAINT := $(CURDIR)/constraints.txt
+# The tests start Python again and again: without bytecode files each start would compile the project.
+unexport PYTHONDONTWRITEBYTECODE
 ifdef PIP_FIND_LINKS
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 endif
