@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import SOURCE
+from hdf5_noise import add_noise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from myproj.lab.errors import LabError
@@ -35,12 +36,6 @@ def path(tmp_path_factory):
     )
 
 
-def add_noise(batch, rng):
-    """A transform that a spawned worker can import."""
-    x, wav, y = batch
-    return x, wav + torch.from_numpy(rng.normal(size=wav.shape).astype(np.float32)), y
-
-
 def loader(path, **options):
     shapes = {"wav": 20}
     dataset = H5Dataset(
@@ -63,7 +58,7 @@ def expected(path):
 @pytest.mark.slow
 def test_workers_give_what_the_thread_gives(path, expected, start_method, monkeypatch):
     here = Path(__file__).parent
-    monkeypatch.setenv("PYTHONPATH", f"{here}:{SOURCE}")  # spawned workers import this file
+    monkeypatch.setenv("PYTHONPATH", f"{here}:{SOURCE}")  # spawned workers import the transform
     multiprocessing.set_start_method(start_method, force=True)
     try:
         workers = loader(path, num_workers=2)
