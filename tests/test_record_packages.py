@@ -102,7 +102,7 @@ def test_an_edit_between_two_attempts_is_a_difference(site, tmp_path_factory, ca
 
 
 def test_an_editable_install_of_another_repository_has_its_commit(site, tmp_path_factory):
-    source = tmp_path_factory.mktemp("source")
+    source = tmp_path_factory.mktemp("my source")
     write(source, {"lab_test.py": "x = 1\n"})
     commit(source, "first")
     git(source, "remote", "add", "origin", "https://me:secret@example.org/lab-test.git")

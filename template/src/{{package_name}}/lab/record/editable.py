@@ -9,8 +9,7 @@ import os
 from functools import cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from .git import Git, GitFailed, Repository, locate, remote_of
 from .own_files import is_package_directory
@@ -23,7 +22,7 @@ def source_directory(distribution: Distribution) -> Path | None:
     except ValueError:
         direct = {}
     if direct.get("dir_info", {}).get("editable"):
-        return Path(url2pathname(urlsplit(direct["url"]).path))
+        return Path(unquote(urlsplit(direct["url"]).path))
     # `setup.py develop`, and packages in a directory of PYTHONPATH
     place = str(distribution.locate_file(""))
     return None if is_package_directory(place) else Path(place)
