@@ -147,6 +147,7 @@ def test_a_profile_is_drafted_from_what_slurm_says(lab):
     )
     assert "#SBATCH --partition=gpu_p13\n" in script
     assert "#SBATCH --cpus-per-task=8\n" in script
+    assert re.search(r"\n# ours: 1 x \[1 node x 4 GPUs for \S+\], [\d.]+ GPU-hours\n", script)
     assert "#SBATCH --partition=prepost\n" in lab("submit", "--dry-run", "trial=baseline", "site=ours", "job.gpus=0",
                                                   "job.queue=prepost", SCRATCH="/scratch/ann")  # fmt: skip
     assert "exists" in lab("site", "init", "ours", rc=4)

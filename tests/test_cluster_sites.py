@@ -145,7 +145,7 @@ def test_gpus_of_all_nodes_are_split_as_the_site_has_them(site, total, nodes, gp
     ("site", "job", "message"),
     [
         ("slurm", {"total_gpus": 8}, "does not say how many GPUs a node has"),
-        ("abci3", {"total_gpus": 2}, "share them evenly.*1 on at most 1 nodes"),
+        ("abci3", {"total_gpus": 2}, "share them evenly.*1 on at most 1 node\\b"),
         ("miyabi_c", {"total_gpus": 1}, "share them evenly"),
         ("abci3", {"total_gpus": 8, "gpus": 8}, "one way only"),
         ("abci3", {"total_gpus": 0}, "at least 1"),

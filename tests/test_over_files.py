@@ -74,10 +74,10 @@ def test_the_same_again_takes_the_files_that_are_not_done(own_project, files, tm
 
     good.touch()
     said, sent = submit()
-    assert "of 8 files done: 7, queued or running: 0; submitting the other 1" in said
+    assert "7 of 8 files done, 0 queued or running; submitting the other 1" in said
     wait_until((target / "plain.wav").exists, "the last file", 120)
     wait_until(Path(sent[0]["run_dir"], "summary.json").exists, "its task", 120)
-    assert "8 files done: 8, queued or running: 0; nothing to submit" in submit()[0]
+    assert "8 of 8 files done, 0 queued or running; nothing to submit" in submit()[0]
     done = [eval(line) for line in (target / "log").read_text().splitlines()]
     assert sorted(done) == sorted(NAMES), "each file once"
 
@@ -139,7 +139,7 @@ def test_a_changed_file_is_another_one_and_a_queued_one_is_not_sent_twice(own, f
     assert queued.record["files"]["inputs.json"]
     found = find_files([str(path) for path in paths])
     assert files_to_submit([own.root / "runs"], command, found) == []
-    assert "of 3 files done: 2, queued or running: 1" in capsys.readouterr().err
+    assert "2 of 3 files done, 1 queued or running" in capsys.readouterr().err
     paths[0].write_text("edited since")
     found = find_files([str(path) for path in paths])
     changed = files_to_submit([own.root / "runs"], command, found)

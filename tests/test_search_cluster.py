@@ -79,7 +79,7 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab):
     count_the_silent_as_dead_soon(lab.folder)
     output = sweep(lab)
     assert output.count("job ") >= 4
-    assert "0 of 16 points are done" in output
+    assert "0 of 16 points done" in output
     (script,) = lab.folder.glob("runs/command/*/job.sh")
     assert "--array=0-3%3" in script.read_text(), "the throttle"
     wait_until(lambda: n_done(lab) >= 2 and len(working(lab)) >= 2, "two points")

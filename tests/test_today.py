@@ -54,6 +54,7 @@ def test_edited_deleted_and_new_files_are_found(project):
         "src/myproj/trials/wide/model.py",
     ]
     assert format_names(names) == "src/myproj/__init__.py and 2 more files differ"
+    assert format_names(names[:2]) == "src/myproj/__init__.py and 1 more file differ"
     assert format_names(names[:1]) == "src/myproj/__init__.py differs"
 
 

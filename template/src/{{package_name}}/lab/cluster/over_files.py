@@ -123,7 +123,8 @@ def files_to_submit(
     if n_done or n_pending:
         rest = f"submitting the other {len(waiting)}" if waiting else "nothing to submit"
         print(
-            f"lab: of {counted(len(files), 'file')} done: {n_done}, queued or running: {n_pending}; {rest}",
+            f"lab: {n_done} of {counted(len(files), 'file')} done, "
+            f"{n_pending} queued or running; {rest}",
             file=sys.stderr,
         )
     return waiting

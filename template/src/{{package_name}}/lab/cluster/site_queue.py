@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import LabError
+from ..machine.counted import counted
 from .dialect import Dialect, load_dialect
 from .job_size import format_hms
 from .site import Queue, Resource, Site
@@ -71,7 +72,8 @@ def choose_place(site: Site, requested: str | None, resource: Resource, demand: 
         return Place(Queue(), demand.time_s)
     jobs = f", {demand.n_jobs} jobs," if demand.n_jobs > 1 else ""
     raise LabError(
-        f"no queue of {site.name} allows {format_hms(demand.time_s)} on {demand.gpus} GPUs{jobs}:"
+        f"no queue of {site.name} allows {format_hms(demand.time_s)}"
+        f" on {counted(demand.gpus, 'GPU')}{jobs}:"
         f" {'; '.join(broken_limits)} (queues in {site.path}).\n"
         f"Ask for less{chunks_advice(candidates, demand)}."
     )
@@ -108,11 +110,11 @@ def broken_limit(queue: Queue, demand: Demand, time_s: float) -> str | None:
     if time_s > queue.max_h * 3600:
         return f"{queue.name} ends after {format_limit(queue.max_h)}"
     if demand.gpus > queue.max_gpus:
-        return f"{queue.name} gives at most {queue.max_gpus} GPUs"
+        return f"{queue.name} gives at most {counted(queue.max_gpus, 'GPU')}"
     if demand.nodes > queue.max_nodes:
-        return f"{queue.name} gives at most {queue.max_nodes} nodes"
+        return f"{queue.name} gives at most {counted(queue.max_nodes, 'node')}"
     if demand.n_jobs > queue.max_submit:
-        return f"{queue.name} allows at most {queue.max_submit} jobs"
+        return f"{queue.name} allows at most {counted(queue.max_submit, 'job')}"
     return None
 
 

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from ..errors import LabError
+from ..machine.counted import counted
 from ..machine.gpu import gpus
 from .chunks import count_chunks
 from .dialect import Dialect, load_dialect
@@ -129,7 +130,7 @@ def _check_size(site: Site, job: dict[str, Any], time_s: int) -> None:
     if n_gpus > site.gpus_per_node:
         per_node = int(site.gpus_per_node)
         raise LabError(
-            f"job.gpus={n_gpus}, but a node of {site.name} has {per_node} GPUs"
+            f"job.gpus={n_gpus}, but a node of {site.name} has {counted(per_node, 'GPU')}"
             f" (gpu.per_node in {site.path}).\n"
             f"Ask for several nodes: job.gpus={per_node} job.nodes={math.ceil(n_gpus / per_node)}"
         )

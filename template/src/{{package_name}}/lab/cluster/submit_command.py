@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from ..config.overrides import SettingsParser
 from ..errors import Failed, LabError
+from ..machine.counted import counted
 from ..project import Project
 from ..record.bundle import STORE
 from .balance import print_balance
@@ -137,7 +138,9 @@ def format_size(plan: Plan) -> str:
     """Nodes, GPUs and hours of all jobs of a plan."""
     request = plan.request
     n_runs = len(plan.points)
-    one_job = f"{request.nodes} node(s) x {request.gpus} GPUs for {format_hms(request.total_s)}"
+    nodes = counted(request.nodes, "node")
+    gpus = counted(request.gpus, "GPU")
+    one_job = f"{nodes} x {gpus} for {format_hms(request.total_s)}"
     if request.chunks and request.total_s > request.time_s:
         one_job += f" in {request.chunks.number} chunks of {format_hms(request.time_s)}"
     return f"{n_runs} x [{one_job}], {n_runs * request.gpu_hours:,.1f} GPU-hours"

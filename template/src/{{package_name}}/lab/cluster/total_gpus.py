@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from ..errors import LabError
+from ..machine.counted import counted
 from .site import NO_LIMIT, Resource, Site
 
 
@@ -75,6 +76,8 @@ def format_resources(site: Site) -> str:
     """GPUs per node of each resource type, and on how many nodes at most."""
     sizes = []
     for resource in site.resources:
-        limit = "" if resource.max_nodes == NO_LIMIT else f" on at most {resource.max_nodes} nodes"
-        sizes.append(f"{resource.gpus}{limit}")
+        size = str(resource.gpus)
+        if resource.max_nodes != NO_LIMIT:
+            size += f" on at most {counted(resource.max_nodes, 'node')}"
+        sizes.append(size)
     return ", ".join(sizes)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
+from ..machine.counted import counted
 from ..project import Project
 from ..record.index import read_rows
 from ..record.process import user
@@ -45,7 +46,7 @@ def typical_waits(project: Project) -> list[Wait]:
 
 def format_wait(wait: Wait) -> str:
     """One line: 0:12:03 in gpu of slurm (14 runs)."""
-    runs = "1 run" if wait.n_runs == 1 else f"{wait.n_runs} runs"
+    runs = counted(wait.n_runs, "run")
     queue = wait.queue or "the default queue"
     return f"{format_duration(round(wait.seconds))} in {queue} of {wait.site} ({runs})"
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import Refused
+from ..machine.counted import counted
 from ..project import Project
 from .atomic import sha256
 from .editable import editable_repositories, nearest_repository
@@ -183,5 +184,5 @@ def format_files(files: list[UnfrozenFile]) -> str:
     """A line for each of the first files, with the reason, and how many more there are."""
     lines = [f"  {file['path']}: {file['reason']}" for file in files[:MAX_NAMES]]
     if len(files) > MAX_NAMES:
-        lines.append(f"  and {len(files) - MAX_NAMES} more files")
+        lines.append(f"  and {counted(len(files) - MAX_NAMES, 'more file')}")
     return "\n".join(lines)

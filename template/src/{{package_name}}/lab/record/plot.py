@@ -69,5 +69,6 @@ def curves_of(runs: list[Run], metric: str, axis: str) -> dict[str, Curve]:
     names = sorted({name for run in runs for name in metric_names(run.dir)})
     listed = ", ".join(map(printable, names)) or "none"
     raise LabError(
-        f"no curve of {metric!r} in {counted(len(runs), 'run')}{nearest(metric, names)}. Metrics: {listed}"
+        f"no curve of {metric!r} in {counted(len(runs), 'run')}{nearest(metric, names)}. "
+        f"Metrics: {listed}"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..config.gone_trials import name_of_today
 from ..errors import LabError
+from ..machine.counted import counted
 from ..project import Project, read_yaml
 from .frozen import frozen_code, frozen_directory, repository_top
 from .frozen_files import filtered_hashes, frozen_hashes, git_hash, is_readme
@@ -70,7 +71,7 @@ def format_names(names: list[str]) -> str:
     """`src/a.py differs` or `src/a.py and 3 more files differ`."""
     if len(names) == 1:
         return f"{names[0]} differs"
-    return f"{names[0]} and {len(names) - 1} more files differ"
+    return f"{names[0]} and {counted(len(names) - 1, 'more file')} differ"
 
 
 def config_of_today(run: Run, project: Project) -> str:

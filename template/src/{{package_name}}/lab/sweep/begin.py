@@ -12,6 +12,7 @@ from optuna.trial import TrialState
 
 from ..cluster.plan import plan_submission
 from ..errors import LabError
+from ..machine.counted import counted
 from ..project import Project
 from ..record.frozen import freeze_code
 from ..record.initial_weights import with_fixed_weights
@@ -125,7 +126,7 @@ def print_beginning(points: Points) -> None:
     definition = sweep.definition
     n_done = points.n_points - points.n_open()
     word = "continues" if n_done else "begins"
-    print(f"sweep {sweep.id} {word}: {n_done} of {points.n_points} points are done")
+    print(f"sweep {sweep.id} {word}: {n_done} of {counted(points.n_points, 'point')} done")
     goals = [
         f"{direction} {metric}"
         for direction, metric in zip(definition.directions, definition.metrics, strict=True)

@@ -12,6 +12,7 @@ from typing import Any
 from ..config.compose import Composition, compose
 from ..config.overrides import parse_overrides
 from ..errors import LabError, nearest
+from ..machine.counted import counted
 from ..project import Project
 from ..record.frozen_files import is_readme
 from ..record.git import Git
@@ -142,7 +143,7 @@ def directions_of(metrics: list[str], written: list[str], base: Composition) -> 
         directions = ["minimize" if low else "maximize" for low in low_is_good]
     if len(directions) != len(metrics) or set(directions) - {"minimize", "maximize"}:
         raise LabError(
-            f"sweep.direction={written} for {len(metrics)} metric(s); "
+            f"sweep.direction={written} for {counted(len(metrics), 'metric')}; "
             "write minimize or maximize for each"
         )
     return directions

@@ -77,7 +77,8 @@ def search_here(project: Project, points: Points, base: Composition, code: Code)
     print(f"look: lab sweep show {sweep.id}")
     if points.n_open() == 0:
         return 0
-    print(f"{points.n_open()} points are left; the same command continues")
+    left = counted(points.n_open(), "point")
+    print(f"{left} left; the same command continues")
     return 130 if Ended.STOPPED in codes else 1
 
 

@@ -114,8 +114,8 @@ def load_file(task: L.LightningModule, path: Path, init: DictConfig) -> Match:
         n_more = len(match.misfits) - MAX_LINES
         more = f"  and {n_more} more\n" if n_more > 0 else ""
         raise LabError(
-            f"init_from: another shape here for {counted(len(match.misfits), 'tensor')} of {path}:\n"
-            f"{lines}{more}To leave those as they are built: init.mismatch=skip"
+            f"init_from: another shape here for {counted(len(match.misfits), 'tensor')} "
+            f"of {path}:\n{lines}{more}To leave those as they are built: init.mismatch=skip"
         )
     if not match.tensors:
         raise LabError(

@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from ..config.overrides import SettingsParser
 from ..config.recorded import read_recorded, with_changes
 from ..config.resolve import load_variables, resolve
+from ..machine.counted import counted
 from ..project import Project
 from ..record.atomic import sha256
 from ..record.find import RUN_HELP, find_run
@@ -160,6 +161,6 @@ def place_of(target: Path, run: Run) -> str:
 def print_predictions(run: Run, predictions: Predictions) -> None:
     path = os.path.relpath(run.dir / predictions.path)
     fields = ", ".join(f"{name} {kind}" for name, kind in predictions.fields.items())
-    print(f"run {run.id}, {predictions.checkpoint}.ckpt: {predictions.n} samples")
+    print(f"run {run.id}, {predictions.checkpoint}.ckpt: {counted(predictions.n, 'sample')}")
     print(f"fields {fields}")
     print(f"look: lab data info {path}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..config.gone_trials import PAGE
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
+from ..machine.counted import counted
 from ..machine.known_secrets import known_secrets
 from ..machine.secrets import find_tokens, refuse_tokens
 from ..project import Project
@@ -95,10 +96,10 @@ def best_number(project: Project, name: str) -> str:
     numbers = number_trials(project, rows, [name])[name]
     if numbers.n_runs == 0:
         return "no runs"
-    n_runs = "1 run" if numbers.n_runs == 1 else f"{numbers.n_runs} runs"
+    runs = counted(numbers.n_runs, "run")
     if numbers.best is None:
-        return f"no number in {n_runs}"
-    return f"{numbers.metric} {numbers.best:.4g} in {n_runs}"
+        return f"no number in {runs}"
+    return f"{numbers.metric} {numbers.best:.4g} in {runs}"
 
 
 def remove_directory(directory: Path) -> None:
