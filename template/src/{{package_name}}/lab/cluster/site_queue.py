@@ -110,11 +110,11 @@ def broken_limit(queue: Queue, demand: Demand, time_s: float) -> str | None:
     if time_s > queue.max_h * 3600:
         return f"{queue.name} ends after {format_limit(queue.max_h)}"
     if demand.gpus > queue.max_gpus:
-        return f"{queue.name} gives at most {counted(queue.max_gpus, 'GPU')}"
+        return f"{queue.name} gives at most {counted(int(queue.max_gpus), 'GPU')}"
     if demand.nodes > queue.max_nodes:
-        return f"{queue.name} gives at most {counted(queue.max_nodes, 'node')}"
+        return f"{queue.name} gives at most {counted(int(queue.max_nodes), 'node')}"
     if demand.n_jobs > queue.max_submit:
-        return f"{queue.name} allows at most {counted(queue.max_submit, 'job')}"
+        return f"{queue.name} allows at most {counted(int(queue.max_submit), 'job')}"
     return None
 
 

@@ -78,6 +78,6 @@ def format_resources(site: Site) -> str:
     for resource in site.resources:
         size = str(resource.gpus)
         if resource.max_nodes != NO_LIMIT:
-            size += f" on at most {counted(resource.max_nodes, 'node')}"
+            size += f" on at most {counted(int(resource.max_nodes), 'node')}"
         sizes.append(size)
     return ", ".join(sizes)
