@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from labrig import Project
+from labrig.data import write_data_file
 
-PACKAGE = next(Path(__file__).parents[1].glob("src/*/lab")).parent.name
-data = import_module(f"{PACKAGE}.data")
-hdf5 = import_module(f"{PACKAGE}.lab.hdf5")
+data = import_module(f"{Project.find(Path(__file__)).package}.data")
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def digits(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "digits.h5"
     fields = {name: np.stack([sample[name] for sample in samples]) for name in ("x", "y")}
     n = len(samples)
-    hdf5.write_data_file(
+    write_data_file(
         path,
         fields,
         {"train": range(n - 300), "val": range(n - 300, n - 100), "test": range(n - 100, n)},

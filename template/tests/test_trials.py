@@ -8,12 +8,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 TRIALS = sorted(path.parent.name for path in ROOT.glob("src/*/trials/*/config.yaml"))
-PACKAGE = next(ROOT.glob("src/*/lab")).parent.name
 
 
 @pytest.mark.parametrize("trial", TRIALS)
 def test_its_keys_targets_and_arguments_are_right(trial):
-    command = [sys.executable, "-m", f"{PACKAGE}.lab", "check", f"trial={trial}", "--no-batch"]
+    command = [sys.executable, "-m", "labrig", "check", f"trial={trial}", "--no-batch"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 

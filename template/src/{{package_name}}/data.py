@@ -1,4 +1,4 @@
-"""What a sample is: how raw input is packed, and how a batch is transformed. Yours to change: docs/lab/own-data.md
+"""What a sample is: how raw input is packed, and how a batch is transformed. Yours to change: lab docs own-data
 
 scikit-learn's digits    lab data pack digits      -> data/digits.h5: x uint8, y int64
 data/digits.h5           training step             -> image_B1HW uint8
@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from .lab.hdf5 import H5DataModule
+from labrig import H5DataModule
 
 
 class Digits(H5DataModule):

@@ -1,4 +1,4 @@
-"""What is learned: loss, metrics, optimizer, schedule. Yours to change: docs/lab/own-code.md
+"""What is learned: loss, metrics, optimizer, schedule. Yours to change: lab docs own-code
 
 A trial that needs another task has a task.py of its own.
 """
@@ -6,19 +6,18 @@ A trial that needs another task has a task.py of its own.
 from collections.abc import Callable
 
 import lightning.pytorch as L
+from labrig import scheduled
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from .lab.training.schedule import scheduled
-
 
 class Classifier(L.LightningModule):
     """Cross-entropy over classes.
 
-    What a step returns is averaged over samples and processes (docs/lab/multi-gpu.md), and logged:
+    What a step returns is averaged over samples and processes (lab docs multi-gpu), and logged:
     train/loss and train/acc every log.every_n_steps steps, val/... and test/... over the whole
     split. `self.log` works as well, but takes more time.
     """

@@ -3,7 +3,7 @@
 trainer.fit calls, in this order: data.prepare_data and task.configure_optimizers; then for each batch
 of each epoch data.on_after_batch_transfer, task.training_step, backward, optimizer.step and
 schedule.step; after each epoch task.validation_step for each batch of the val split. The callbacks
-that it calls between them are listed in lab/training/trainer.py. More: docs/lab/training.md
+that it calls between them, and what each costs: lab docs training
 """
 
 if __name__ == "__main__":
@@ -14,26 +14,30 @@ if __name__ == "__main__":
 
 from dataclasses import asdict
 
+from labrig.train import (
+    Recording,
+    Run,
+    accelerate,
+    apply_settings,
+    build_data,
+    build_task,
+    build_trainer,
+    check_classes,
+    data_record,
+    forecast_from_bench,
+    last_checkpoint,
+    load_initial_weights,
+    print_data_change,
+    resolve_settings,
+    run_final_test,
+)
 from omegaconf import DictConfig
-
-from .lab.bench.forecast import forecast_from_bench
-from .lab.record.recording import Recording
-from .lab.record.run import Run
-from .lab.training.accelerate import accelerate
-from .lab.training.build import build_data, build_task
-from .lab.training.check_classes import check_classes
-from .lab.training.data_change import data_record, print_data_change
-from .lab.training.final_test import run_final_test
-from .lab.training.initialise import load_initial_weights
-from .lab.training.resume_point import last_checkpoint
-from .lab.training.settings import apply_settings, resolve_settings
-from .lab.training.trainer import build_trainer
 
 
 def train(config: DictConfig, run: Run, recording: Recording) -> None:
-    """Trains one attempt of `run`. The caller begins its record before this import, and ends it.
+    """Trains one attempt of `run`, whose record the caller prepares before and ends after.
 
-    The record of a resumed run begins with `world_size`: until then a mistake leaves it as it was.
+    A run that is resumed stays as it was until `recording.begin`, whatever fails before.
     """
     # 1. Settings: `auto` as it fits this machine; seed, threads and precision of this process
     recording.note(forecast=forecast_from_bench(config, run.record["code"].get("tree")))
@@ -52,7 +56,7 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
     recording.check_code()  # the code that runs is the code that was frozen
     fingerprint = data_record(data)
     print_data_change(run.dir, fingerprint)
-    recording.note(world_size=trainer.world_size, data=fingerprint)
+    recording.begin(world_size=trainer.world_size, data=fingerprint)
 
     # 3. Fit: from the last checkpoint of the run, or from the start
     trainer.fit(task, datamodule=data, ckpt_path=last_checkpoint(run.checkpoints))

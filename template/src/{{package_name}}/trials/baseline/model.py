@@ -1,4 +1,4 @@
-"""A small convolutional network for small images. Yours to change: docs/lab/own-code.md"""
+"""A small convolutional network for small images. Yours to change: lab docs own-code"""
 
 import torch
 from torch import nn

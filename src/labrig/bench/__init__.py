@@ -1,0 +1,5 @@
+"""Measuring: where the time of a step goes, what a training will take, which of two is faster."""
+
+COMMANDS = [
+    ("bench", "where a step's time goes, and what a training will take", "bench:bench_command"),
+]

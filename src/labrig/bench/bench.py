@@ -1,0 +1,157 @@
+"""`lab bench`: where the time of a step goes, and how long a training takes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import platform
+import re
+import sys
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from ..config.compose import compose
+from ..config.overrides import SettingsParser
+from ..errors import LabError
+from ..project import Project
+from ..record.atomic import write_json
+from .bench_file import bench_path, code_that_runs
+from .compare import compare_codes
+from .forecast import forecast_training
+from .plot import draw
+from .report import Report, report_bench
+from .result import BenchResult
+from .run_bench import BenchRunner
+from .scaling import measure_scaling
+from .sweep import sweep
+from .verdict import list_findings
+
+
+def bench_command(project: Project, args: list[str]) -> None:
+    options = build_parser().read(args)
+    check_options(options)
+    report = run_mode(project, options)
+    if report is None:  # not the first rank
+        return
+    if options.plot:
+        draw(options.plot, report.picture)
+    print(json.dumps(report.content) if options.json else report.text)
+
+
+def build_parser() -> SettingsParser:
+    parser = SettingsParser(
+        "lab bench", "Where the time of a training step of trial=NAME goes, and what it will take."
+    )
+    add = parser.add_argument
+    steps = "optimizer steps to time, after 10 more (50)"
+    add("--steps", type=int, default=50, metavar="N", help=steps)
+    places = "also for 16, 8xH100 or A100"
+    add("--forecast", action="append", default=[], metavar="WHERE", help=places)
+    add("--plot", type=Path, metavar="FILE.png", help="draw the curves, as PNG or SVG")
+    add("--json", action="store_true", help="print the result as one JSON object")
+
+    modes = parser.add_mutually_exclusive_group()
+    values = "batch=8..1024 doubles; data.num_workers=0,2,4 takes each"
+    modes.add_argument("--sweep", metavar="KEY=A..B", help=values)
+    numbers = "efficiency on these numbers of devices, with DDP"
+    modes.add_argument("--scaling", metavar="1,2,…", help=numbers)
+    codes = "two trials or commits, in turns; . is the code now"
+    modes.add_argument("--compare", nargs=2, metavar=("A", "B"), help=codes)
+    curve = "the loss over the learning rate; changes nothing"
+    modes.add_argument("--lr", action="store_true", help=curve)
+    return parser
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """Finds what is wrong before anything slow, and makes the directory of the plot.
+
+    Raises:
+        LabError: with the option that is wrong.
+    """
+    if options.steps < 2:
+        raise LabError(f"--steps={options.steps}: it takes 2 or more")
+    if options.plot is None:
+        return
+    if options.plot.suffix not in (".png", ".svg"):
+        raise LabError(f"--plot={options.plot}: it takes a file that ends with .png or .svg")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise LabError("--plot needs the package matplotlib: make add PACKAGE=matplotlib")
+    try:
+        options.plot.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(
+            f"--plot={options.plot}: {error.strerror}: {error.filename}. Save plots below runs/"
+        ) from error
+
+
+def run_mode(project: Project, options: argparse.Namespace) -> Report | None:
+    progress = sys.stderr if options.json else sys.stdout
+    runner = BenchRunner(project, options.steps, progress)
+    if options.sweep:
+        return sweep(runner, options.overrides, options.sweep)
+    if options.scaling:
+        return measure_scaling(runner, options.overrides, options.scaling)
+    if options.compare:
+        return compare_codes(runner, options.overrides, *options.compare)
+    if options.lr:
+        from .learning_rate import find_learning_rate  # torch, only now
+
+        return find_learning_rate(project, options.overrides, options.steps)
+    return run_single(project, options)
+
+
+def run_single(project: Project, options: argparse.Namespace) -> Report | None:
+    """One bench in this process and those that DDP starts; None on other ranks than the first."""
+    started_s = time.perf_counter()
+    composition = compose(project, options.overrides)
+    places = [parse_place(text) for text in options.forecast]
+    config = composition.config
+    code = code_that_runs(project, config)
+    path = bench_path(config, code["tree"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    from .measure import measure  # torch, only now
+
+    measured = measure(config, path.parent, options.steps, started_s)
+    if measured is None:
+        return None
+    bench = BenchResult(
+        trial=composition.trial,
+        overrides=composition.overrides,
+        code=code,
+        host=platform.node(),
+        created=datetime.now().astimezone().isoformat(timespec="seconds"),
+        measured=measured,
+        verdict=list_findings(measured, config),
+    )
+    bench = replace(bench, forecast=[forecast_training(bench, config)])
+    write_json(path, bench.as_json())
+    # Forecasts for other places are printed, but not kept
+    elsewhere = [forecast_training(bench, config, place.n_devices, place.gpu) for place in places]
+    bench = replace(bench, forecast=[*bench.forecast, *elsewhere])
+    return report_bench(bench, path)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a forecast is made for; None: as the bench."""
+
+    n_devices: int | None
+    gpu: str | None
+
+
+def parse_place(text: str) -> Place:
+    """16 is a number of devices, A100 another GPU, 8xH100 both.
+
+    Raises:
+        LabError: `text` is something else.
+    """
+    match = re.fullmatch(r"(\d*)x?([A-Za-z].*)?", text)
+    if match is None or not any(match.groups()):
+        raise LabError(
+            f"--forecast={text}: write how many devices, which GPU, or both: 16, A100, 8xH100"
+        )
+    return Place(int(match[1]) if match[1] else None, match[2])

@@ -1,0 +1,222 @@
+"""Forecast of a training from a bench: hours, GPU-hours, kWh, cost."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+
+from omegaconf import DictConfig
+
+from ..errors import LabError, nearest
+from .bench_file import read_bench
+from .peaks import PEAKS, peak_tflops
+from .result import BenchResult, Forecast, Measurement
+
+
+def forecast_from_bench(config: DictConfig, tree: str | None) -> Forecast | None:
+    """The forecast of these settings; None when this git tree was not benched with them.
+
+    Args:
+        config: as composed, before `auto` is resolved.
+    """
+    bench = read_bench(config, tree) if tree else None
+    return forecast_training(bench, config) if bench else None
+
+
+def forecast_training(
+    bench: BenchResult,
+    config: DictConfig,
+    n_devices: int | None = None,
+    gpu: str | None = None,
+) -> Forecast | None:
+    """Time, energy and cost of a training; None when its number of steps is not known.
+
+    Args:
+        config: as composed; it says how long to train, and on how many devices.
+        n_devices: processes with a device each; None: as `job` and `trainer.devices` say.
+        gpu: another GPU than the bench's. The ratio of the peaks scales the time, which is rough.
+
+    Raises:
+        LabError: `gpu`, or the bench's own device, is not in the table of peaks.
+    """
+    measured = bench.measured
+    n_devices = n_devices or n_devices_of(config, measured.world_size)
+    length = length_of_training(measured, config, n_devices)
+    if length is None:
+        return None
+    step_s = step_seconds(bench, n_devices, gpu)
+    seconds = training_seconds(measured, config, length, step_s, n_devices)
+    device_hours = seconds / 3600 * n_devices
+    gpu_hours = device_hours if measured.accelerator in ("gpu", "cuda") else None
+    kwh = None
+    if measured.power_w and not gpu:
+        kwh = device_hours * measured.power_w / 1000
+    extrapolated = n_devices > measured.world_size and str(n_devices) not in (bench.scaling or {})
+    return Forecast(
+        seconds=seconds,
+        n_steps=length.n_steps,
+        n_devices=n_devices,
+        device=gpu or measured.device,
+        rough=bool(gpu) or extrapolated,
+        gpu_hours=gpu_hours,
+        kwh=kwh,
+        cost=cost_of(gpu_hours, kwh, config.budget),
+        currency=config.budget.currency,
+    )
+
+
+def n_devices_of(config: DictConfig, n_measured: int) -> int:
+    """Devices of the job, else those of the Trainer, else as many as the bench had."""
+    job = config.get("job") or {}
+    if job.get("gpus"):
+        return int(job.get("nodes") or 1) * int(job["gpus"])
+    if config.trainer.devices == "auto":
+        return n_measured
+    return int(config.trainer.devices)
+
+
+@dataclass(frozen=True)
+class Length:
+    n_steps: int
+    n_epochs: int
+
+
+def length_of_training(measured: Measurement, config: DictConfig, n_devices: int) -> Length | None:
+    """Steps and epochs until max_epochs or max_steps, whichever comes first.
+
+    None when neither gives a number of steps.
+    """
+    steps_per_epoch = None
+    if measured.steps_per_epoch:
+        n_steps = measured.steps_per_epoch * measured.world_size
+        steps_per_epoch = math.ceil(n_steps / n_devices)
+    ends = []
+    if steps_per_epoch and config.trainer.max_epochs > 0:
+        ends.append(config.trainer.max_epochs * steps_per_epoch)
+    if config.trainer.max_steps > 0:
+        ends.append(config.trainer.max_steps)
+    if not ends:
+        return None
+    n_steps = min(ends)
+    if not steps_per_epoch:
+        return Length(n_steps, n_epochs=1)
+    return Length(n_steps, n_epochs=math.ceil(n_steps / steps_per_epoch))
+
+
+def step_seconds(bench: BenchResult, n_devices: int, gpu: str | None) -> float:
+    """Seconds of one step on `n_devices`. On another `gpu` loading takes as long as it did."""
+    measured = bench.measured
+    scaling = bench.scaling or {}
+    step_s = measured.times_s.step
+    step_s *= efficiency(scaling, measured.world_size) / efficiency(scaling, n_devices)
+    if gpu is None:
+        return step_s
+    load = measured.shares["load"]
+    return step_s * (
+        load + (1 - load) * peak_of(measured.device, measured) / peak_of(gpu, measured)
+    )
+
+
+def efficiency(scaling: dict[str, float], n_devices: int) -> float:
+    """Share of perfect scaling on `n_devices`, from 0 to 1.
+
+    Between and beyond the numbers that were measured, each doubling loses the same share.
+
+    Args:
+        scaling: samples/s by number of devices; empty when nothing was measured.
+    """
+    smaller = [int(n) for n in scaling if 1 < int(n) <= n_devices]
+    if "1" not in scaling or not smaller:
+        return 1.0
+    n_measured = max(smaller)
+    share = scaling[str(n_measured)] / n_measured / scaling["1"]
+    return share ** (math.log(n_devices) / math.log(n_measured))
+
+
+def peak_of(gpu: str, measured: Measurement) -> float:
+    """Peak TFLOP/s of `gpu` in the precision of the bench.
+
+    Raises:
+        LabError: the table does not have it.
+    """
+    peak = peak_tflops(gpu, measured.precision, measured.matmul_precision)
+    if peak is None:
+        raise LabError(
+            f"the peak of {gpu} is not known{nearest(gpu, PEAKS)}. Known are: {', '.join(PEAKS)}"
+        )
+    return peak
+
+
+def training_seconds(
+    measured: Measurement, config: DictConfig, length: Length, step_s: float, n_devices: int
+) -> float:
+    """Seconds from the command to the end of the training."""
+    times_s = measured.times_s
+    evaluation_share = measured.world_size / n_devices
+    n_validations = length.n_epochs // config.trainer.check_val_every_n_epoch
+    seconds = times_s.startup + length.n_steps * step_s
+    seconds += length.n_epochs * (times_s.epoch + times_s.checkpoint)
+    seconds += n_validations * times_s.val * evaluation_share
+    if config.trainer.test_after_fit:
+        seconds += times_s.test * evaluation_share
+    return seconds
+
+
+def cost_of(gpu_hours: float | None, kwh: float | None, budget: DictConfig) -> float | None:
+    """The sum of what has an amount and a price; None when nothing has both."""
+    costs = []
+    if gpu_hours is not None and budget.price_per_gpu_hour is not None:
+        costs.append(gpu_hours * budget.price_per_gpu_hour)
+    if kwh is not None and budget.price_per_kwh is not None:
+        costs.append(kwh * budget.price_per_kwh)
+    return sum(costs) if costs else None
+
+
+def format_forecast(forecast: Forecast) -> str:
+    """One line: time, devices, steps, and what is known of GPU-hours, energy and cost."""
+    rough = " (rough)" if forecast.rough else ""
+    texts = [
+        f"{format_seconds(forecast.seconds)} on {forecast.n_devices} x {forecast.device}{rough}",
+        f"{forecast.n_steps:,} steps",
+    ]
+    if forecast.gpu_hours is not None:
+        texts.append(f"{forecast.gpu_hours:.3g} GPU-hours")
+    if forecast.kwh is not None:
+        texts.append(f"{forecast.kwh:.3g} kWh")
+    if forecast.cost is not None:
+        texts.append(f"{forecast.cost:.2f} {forecast.currency or '(budget.currency)'}")
+    return ", ".join(texts)
+
+
+def format_seconds(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+def print_forecast(
+    configs: list[DictConfig], tree: str | None, limit_s: float
+) -> list[Forecast | None]:
+    """Prints what the runs of these settings will take, as far as this code was benched with them.
+
+    Args:
+        configs: one for each run, as composed.
+        tree: git tree of their code.
+        limit_s: time limit of their jobs, in seconds.
+
+    Returns:
+        The forecast of each run; None for what was not benched.
+    """
+    forecasts = [forecast_from_bench(config, tree) for config in configs]
+    benched = [forecast for forecast in forecasts if forecast]
+    if not benched:
+        return forecasts
+    longest = max(benched, key=lambda forecast: forecast.seconds)
+    line = f"forecast: {format_forecast(longest)}"
+    if len(benched) > 1:
+        gpu_hours = sum(forecast.gpu_hours or 0 for forecast in benched)
+        line += f" (the longest of {len(benched)} runs; all: {gpu_hours:.3g} GPU-hours)"
+    print(line, file=sys.stderr)
+    if longest.seconds > limit_s:
+        print(f"that is longer than job.time: {format_seconds(limit_s)}", file=sys.stderr)
+    return forecasts

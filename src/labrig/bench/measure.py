@@ -1,0 +1,297 @@
+"""Measures some steps of a training with the chronometer."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+from ..errors import LabError
+from ..machine.ranks import discover
+from ..training.accelerate import accelerate
+from ..training.build import build_callbacks, build_data, build_task
+from ..training.checkpoint import AtomicCheckpointIO
+from ..training.ddp import strategy_for
+from ..training.means import LogMeans, batch_size_of
+from ..training.profilers import build_profiler
+from ..training.settings import ChosenSettings, apply_settings, resolve_settings
+from ..training.trainer import plain_trainer
+from .chronometer import Chronometer, StepFigures
+from .result import Measurement, MemoryBytes, StageTimes
+from .run_bench import OUT_OF_MEMORY, OutOfMemory
+
+NO_MEMORY = (
+    "can't allocate memory",  # on a CPU
+    "CUDA error: out of memory",
+    "ALLOC_FAILED",  # of cuBLAS and cuDNN
+)
+EVALUATED = 20  # batches of validation and test that are timed
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+WEIGHTED = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *TRANSPOSED)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The parts of a training that is only measured."""
+
+    chosen: ChosenSettings  # what `auto` became, for the result
+    trainer: L.Trainer
+    task: L.LightningModule
+    data: L.LightningDataModule
+
+
+def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback]) -> Bench:
+    """The parts of a training as train.py builds them, without logger, checkpoints and end.
+
+    Args:
+        config: as composed; it is not changed.
+        directory: where Lightning may write.
+        callbacks: in place of those of a training.
+
+    Raises:
+        LabError: profile=simple, which takes the place of the chronometer.
+    """
+    if config.profile.get("kind") == "simple":
+        raise LabError(
+            "profile=simple replaces the profiler with which lab bench measures. "
+            "Leave it out, or choose another profile"
+        )
+    settings = resolve_settings(config, first_attempt={})
+    apply_settings(settings.config)
+    endless = {"max_epochs": 10**6, "max_steps": -1, "check_val_every_n_epoch": 10**6}
+    config = cast("DictConfig", OmegaConf.merge(settings.config, {"trainer": endless}))
+    profile = build_profiler(config, Path(directory).parent / "profile")
+    data = build_data(config)
+    task = accelerate(build_task(config), config)
+    ranks = discover()
+    trainer = plain_trainer(
+        config,
+        data,
+        task,
+        callbacks=[*profile, DropPlateauSchedules(), *callbacks],
+        default_root_dir=directory,
+        enable_checkpointing=False,
+        log_every_n_steps=config.log.every_n_steps,
+        num_nodes=ranks.n_nodes,
+        strategy=strategy_for(config),
+        plugins=[AtomicCheckpointIO()],
+    )
+    return Bench(settings.chosen, trainer, task, data)
+
+
+class DropPlateauSchedules(L.Callback):
+    """Removes schedules that wait for a validation, which a bench never makes."""
+
+    def on_train_start(self, trainer: L.Trainer, *_: Any) -> None:
+        schedules = trainer.strategy.lr_scheduler_configs
+        trainer.strategy.lr_scheduler_configs = [
+            schedule for schedule in schedules if not schedule.reduce_on_plateau
+        ]
+
+
+class CountSamples(L.Callback):
+    """Counts the samples of each batch; stops the training when the chronometer has finished."""
+
+    def __init__(self) -> None:
+        self.n_samples: list[int] = []
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, task: L.LightningModule, batch: Any, *_: Any
+    ) -> None:
+        self.n_samples.append(batch_size_of(batch))
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        if trainer.profiler.finished:
+            trainer.should_stop = True
+
+
+def measure(
+    config: DictConfig, directory: Path, n_steps: int, started_s: float
+) -> Measurement | None:
+    """Trains `n_steps` optimizer steps after WARMUP others, and evaluates a few batches.
+
+    Args:
+        config: as composed; it is not changed.
+        directory: where a checkpoint is written, timed and removed; nothing stays in it.
+        n_steps: how many steps are timed.
+        started_s: time.perf_counter() when the command began.
+
+    Returns: None on other ranks than the first.
+
+    Raises:
+        OutOfMemory: with the number of samples that did not fit.
+    """
+    samples = CountSamples()
+    # Those that monitor a metric would wait for a validation
+    own_callbacks = [one for one in build_callbacks(config) if not hasattr(one, "monitor")]
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=directory) as temporary:
+        bench = build_bench(config, temporary, [LogMeans(), samples, *own_callbacks])
+        trainer = bench.trainer
+        clock = Chronometer(trainer, n_steps, trainer.accumulate_grad_batches)
+        trainer.profiler = clock
+        fit(bench, samples)
+        memory = memory_of(bench, clock)
+        checkpoint_s = time_checkpoint(trainer, Path(temporary, "last.ckpt"))
+        val_s = time_evaluation(bench, "val", config.trainer.limit_val_batches)
+        test_s = time_evaluation(bench, "test", config.trainer.limit_test_batches)
+    if not trainer.is_global_zero:
+        return None
+    measured = clock.measured_batches
+    figures = clock.figures(sum(samples.n_samples[measured.start : measured.stop]))
+    times_s = StageTimes(
+        startup=clock.marks[0].host_s - started_s,
+        step=figures.one_step_s,
+        epoch=figures.epoch_extra_s,
+        val=val_s,
+        test=test_s,
+        checkpoint=checkpoint_s,
+    )
+    return build_measurement(bench, clock, figures, times_s, memory, max(samples.n_samples))
+
+
+def fit(bench: Bench, samples: CountSamples) -> None:
+    """Trains until the chronometer has its steps.
+
+    Raises:
+        OutOfMemory: with the number of samples that did not fit.
+    """
+    try:
+        bench.trainer.fit(bench.task, datamodule=bench.data)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        n_samples = max(samples.n_samples, default=0)
+        raise OutOfMemory(
+            f"{OUT_OF_MEMORY} with {n_samples} samples in a batch. Lower data.batch_size"
+        ) from error
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """torch has a class for what its own allocator of a GPU lacks, and words for the others."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return any(words in str(error) for words in NO_MEMORY)
+
+
+def memory_of(bench: Bench, clock: Chronometer) -> MemoryBytes:
+    """Bytes of each kind on one device, right after the measured steps."""
+    parameters = list(bench.task.parameters())
+    states = [
+        value
+        for optimizer in bench.trainer.optimizers
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, torch.Tensor)
+    ]
+    return MemoryBytes(
+        weights=n_bytes([*parameters, *bench.task.buffers()]),
+        gradients=n_bytes([p.grad for p in parameters if p.grad is not None]),
+        optimizer=n_bytes(states),
+        activations=sum(clock.saved_bytes.values()),
+        peak=torch.cuda.max_memory_allocated() if clock.cuda else None,
+        device=torch.cuda.mem_get_info()[1] if clock.cuda else None,
+    )
+
+
+def n_bytes(tensors: list[torch.Tensor]) -> int:
+    """Bytes that this process holds of the tensors, which FSDP2 spreads over the processes."""
+    return sum(
+        tensor.to_local().nbytes if isinstance(tensor, DTensor) else tensor.nbytes
+        for tensor in tensors
+    )
+
+
+def time_checkpoint(trainer: L.Trainer, path: Path) -> float:
+    """Seconds that one checkpoint takes."""
+    begin_s = time.perf_counter()
+    trainer.save_checkpoint(path)
+    return time.perf_counter() - begin_s
+
+
+def time_evaluation(bench: Bench, split: str, limit: int | float) -> float:
+    """Seconds that one pass over a split takes, computed from the first EVALUATED batches.
+
+    Args:
+        split: "val" or "test".
+        limit: batches of the pass, as a number or (a float) as a share of all.
+
+    Returns: 0.0 when there is no such split.
+    """
+    trainer = bench.trainer
+    setattr(trainer, f"limit_{split}_batches", EVALUATED)
+    evaluate = trainer.validate if split == "val" else trainer.test
+    try:
+        evaluate(bench.task, datamodule=bench.data, verbose=False)
+    except MisconfigurationException:
+        return 0.0
+    loaders = getattr(trainer, f"{split}_dataloaders")
+    if not isinstance(loaders, list):
+        loaders = [loaders]
+    n_batches = sum(len(loader) for loader in loaders)
+    n_batches = n_batches * limit if isinstance(limit, float) else min(limit, n_batches)
+    n_timed = max(1, min(EVALUATED, n_batches))
+    return trainer.profiler.evaluation_s(split) * n_batches / n_timed
+
+
+def build_measurement(
+    bench: Bench,
+    clock: Chronometer,
+    figures: StepFigures,
+    times_s: StageTimes,
+    memory: MemoryBytes,
+    samples_per_batch: int,
+) -> Measurement:
+    trainer = bench.trainer
+    chosen = bench.chosen
+    accumulate = trainer.accumulate_grad_batches
+    n_batches = trainer.num_training_batches
+    steps_per_epoch = None if math.isinf(n_batches) else math.ceil(n_batches / accumulate)
+    return Measurement(
+        accelerator=chosen.accelerator,
+        device=chosen.device,
+        devices=chosen.devices,
+        precision=chosen.precision,
+        matmul_precision=chosen.matmul_precision,
+        threads=chosen.threads,
+        deterministic=chosen.deterministic,
+        accumulate_grad_batches=chosen.accumulate_grad_batches,
+        world_size=trainer.world_size,
+        n_steps=figures.n_steps,
+        samples_per_step=samples_per_batch * accumulate * trainer.world_size,
+        steps_per_epoch=steps_per_epoch,
+        step_s=figures.step_s,
+        parts_s=figures.parts_s,
+        shares=figures.shares,
+        launch_s=figures.launch_s,
+        samples_per_s=figures.samples_per_s,
+        power_w=figures.power_w,
+        joules_per_sample=figures.joules_per_sample,
+        times_s=times_s,
+        flops_per_step=clock.flops.get_total_flops() * accumulate,
+        n_parameters=sum(parameter.numel() for parameter in bench.task.parameters()),
+        uneven=uneven_layers(bench.task),
+        memory_bytes=memory,
+        series_s=figures.series_s,
+    )
+
+
+def uneven_layers(task: L.LightningModule) -> list[str]:
+    """Layers with a dimension above 4 that is no multiple of 8, for which tensor cores idle."""
+    uneven = []
+    for name, layer in task.named_modules():
+        if isinstance(layer, WEIGHTED):
+            shape = layer.weight.shape[:2]
+            if any(n > 4 and n % 8 for n in shape):
+                uneven.append(f"{name} {tuple(shape)}")
+    return uneven

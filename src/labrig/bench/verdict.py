@@ -1,0 +1,96 @@
+"""What limits a step, and which settings may help."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig, OmegaConf
+
+from .result import Finding, Measurement
+
+# Shares of a step, or of what is named; above them the finding holds
+DATA_BOUND = 0.2
+OVERHEAD_BOUND = 0.25
+LAUNCH_BOUND = 0.8  # of the time without loading
+LAUNCH_BOUND_PEAK = 0.3  # of the GPU's peak; above it the GPU is busy all the same
+FULL_MEMORY = 0.9
+UNSTEADY = 0.3  # distance of the quartiles over the median
+
+
+def list_findings(measured: Measurement, config: DictConfig) -> list[Finding]:
+    """What limits the step, followed by whatever else deserves a look."""
+    return [find_limit(measured, config), *find_warnings(measured, config)]
+
+
+def find_limit(measured: Measurement, config: DictConfig) -> Finding:
+    """The one thing that limits the step."""
+    shares = measured.shares
+    if shares["load"] >= DATA_BOUND:
+        why = f"{shares['load']:.0%} of a step waits for data (disks: lab data bench)"
+        return Finding("data-bound", why, with_values(config, "data.num_workers", "data.stage"))
+    if waits_for_python(measured):
+        why = "the GPU waits for Python: for many small kernels, or at an .item()"
+        return Finding("launch-bound", why, with_values(config, "data.batch_size", "speed.compile"))
+    if shares["other"] >= OVERHEAD_BOUND:
+        why = f"{shares['other']:.0%} of a step is neither data nor model"
+        keys = ("data.batch_size", "log.every_n_steps", "callbacks")
+        return Finding("overhead-bound", why, with_values(config, *keys))
+    keys = ("trainer.devices", "speed.compile")
+    if on_gpu(measured):
+        keys += ("trainer.precision", "speed.channels_last")
+    else:
+        keys += ("trainer.threads",)
+    return Finding("compute-bound", "the step is spent in the model", with_values(config, *keys))
+
+
+def find_warnings(measured: Measurement, config: DictConfig) -> list[Finding]:
+    warnings = []
+    memory = measured.memory_bytes
+    if on_gpu(measured) and memory.peak and memory.device:
+        fullness = memory.peak / memory.device
+        if fullness > FULL_MEMORY:
+            why = f"{fullness:.0%} of the device's memory is used"
+            keys = (
+                "data.batch_size",
+                "trainer.accumulate_grad_batches",
+                "speed.checkpoint_activations",
+                "speed.fsdp",
+            )
+            warnings.append(Finding("memory nearly full", why, with_values(config, *keys)))
+        if "32" in measured.precision:
+            why = "tensor cores are fastest in half precision"
+            settings = with_values(config, "trainer.precision")
+            warnings.append(Finding("precision not used", why, settings))
+        if measured.uneven:
+            why = f"tensor cores idle in {', '.join(measured.uneven[:3])}"
+            settings = with_values(config, "model")
+            warnings.append(Finding("dimensions not multiples of 8", why, settings))
+    spread = measured.step_s.spread / measured.step_s.median
+    if spread > UNSTEADY:
+        why = f"the middle half of the steps spreads over {spread:.0%}; is the machine quiet?"
+        settings = ""
+        if not on_gpu(measured) and measured.threads > 1:
+            settings = f"trainer.threads=1 (now {measured.threads})"
+        warnings.append(Finding("unsteady", why, settings))
+    return warnings
+
+
+def on_gpu(measured: Measurement) -> bool:
+    return measured.device != "cpu"
+
+
+def waits_for_python(measured: Measurement) -> bool:
+    """Whether a GPU takes hardly longer for a step than Python takes to start its kernels."""
+    if not on_gpu(measured):
+        return False
+    computing_s = (1 - measured.shares["load"]) * measured.step_s.median
+    peak_share = measured.peak_share or 0.0
+    return measured.launch_s > LAUNCH_BOUND * computing_s and peak_share < LAUNCH_BOUND_PEAK
+
+
+def with_values(config: DictConfig, *keys: str) -> str:
+    """The settings, each with its value now; a section only by name."""
+    texts = []
+    for key in keys:
+        value = OmegaConf.select(config, key, default="")
+        is_section = isinstance(value, DictConfig)
+        texts.append(key if is_section else f"{key} (now {value})")
+    return ", ".join(texts)

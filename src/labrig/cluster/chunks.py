@@ -1,0 +1,61 @@
+"""`job.chunk`: a long run as short jobs, each of which resumes it.
+
+Where the site can start a job again, the job has the time limit of a chunk and asks for the next
+one itself. Elsewhere all chunks are sent at once as a chain: each waits for the end of the one
+before, and ends at once when the run is over.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+from typing import Any
+
+from .. import env
+from ..errors import LabError
+from .job_size import format_hms, parse_seconds
+from .request import Chunks
+from .schedulers import scheduler_of
+from .site import Site
+
+CHAIN = "chain"  # in a run's directory: the job ids of its chunks, for the job script
+FOLDER = "chunks"  # in the directory of the first run: the scripts of the later chunks
+
+
+def count_chunks(site: Site, job: dict[str, Any]) -> Chunks:
+    """The chunks of a job section; one without job.chunk.
+
+    Raises:
+        LabError: a chunk is not shorter than the whole, or the site cannot continue a job.
+    """
+    total_s = parse_seconds(job["time"])
+    if "chunk" not in job:
+        return Chunks(total_s)
+    chunk_s = parse_seconds(job["chunk"], "job.chunk")
+    if not 0 < chunk_s < total_s:
+        raise LabError(
+            f"job.chunk={job['chunk']} is not shorter than job.time={format_hms(total_s)}, which"
+            " is the time of all chunks. For example: job.time=20h job.chunk=3h"
+        )
+    number = math.ceil(total_s / chunk_s)
+    method = site["requeue"]["method"]
+    if scheduler_of(site.scheduler).chain and method in ("none", "resubmit"):
+        return Chunks(total_s, number, are_chained=True)
+    if method == "none":
+        raise LabError(
+            f"job.chunk={job['chunk']}, but {site.name} ({site.scheduler}) cannot continue a job"
+            " by another one. Leave out job.chunk, and later type: lab resume RUN"
+        )
+    return Chunks(total_s, number)
+
+
+def write_chunk_script(script: Path, n: int) -> Path:
+    """Writes chunks/<n>.sh, which has the directives of `script` and runs it as chunk `n`."""
+    lines = script.read_text(encoding="utf-8").splitlines()
+    head = lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))]
+    chunk = script.parent / FOLDER / f"{n}.sh"
+    chunk.parent.mkdir(exist_ok=True)
+    body = ["", f"export {env.CHUNK}={n}", f"exec bash {shlex.quote(str(script))}", ""]
+    chunk.write_text("\n".join([*head, *body]), encoding="utf-8")
+    return chunk

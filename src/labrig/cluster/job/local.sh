@@ -1,0 +1,26 @@
+# ---- this machine, without a scheduler
+if [ -n "${RUNS[1]:-}" ] && [ -z "${CUDA_VISIBLE_DEVICES:-}" ]; then
+  # the runs of an array wait for each other; those with GPUs have waited for free ones
+  exec 9>"$SCRIPT.lock"
+  flock 9
+fi
+if [ -e "$RUN_DIR/cancelled" ]; then
+  echo "this run was cancelled; resume it with: lab resume $(basename "$RUN_DIR")" >&2
+  exit 130
+fi
+exec >>"$RUN_DIR/job.log" 2>&1
+RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
+HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
+
+if [ "$TASKS_PER_NODE" -gt 1 ]; then
+  signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would end at once
+  COMMAND=("${PYTHON[@]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${PROGRAM[@]}")
+fi
+launch() { rank; }
+watch_time() { # the time limit, which nobody else enforces
+  @@{idle_guard}
+  sleep @@{warn_after_s} && kill -USR2 $$ && sleep @@{lead_s} && {
+    pkill -KILL -P "$STEP" || true
+    kill -KILL "$STEP"
+  }
+}

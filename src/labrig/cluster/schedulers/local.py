@@ -1,0 +1,118 @@
+"""Jobs on a machine without a scheduler: detached processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from ... import env
+from ...machine.gpu import require_gpus
+from ...record.process import pid_started
+from ..gpu_lease import lease_directory
+from ..job_state import JobState
+from ..job_variables import clean_environment
+from ..request import Request
+from .scheduler import Scheduler
+
+LEASE = "labrig.cluster.gpu_lease"
+
+
+class Local(Scheduler):
+    """A machine without a scheduler: each run is a detached process, which waits for free GPUs.
+
+    A job id is the process id and the start of the process: a later one may get the same number.
+    """
+
+    name = "local"
+    submit_command = ("setsid", "bash")
+    optional = {"mem": ()}
+    shell_command = ("bash", "-l")
+    shell_without = ("",)  # all of them
+    requeue_methods = ("none",)
+    template = "local.sh"
+    prefix = "# "
+    job_id = "$$"
+
+    def send(self, request: Request, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
+        """Starts a process for each run.
+
+        Those with GPUs wait in line for them, of an array `throttle` at a time; the runs of an
+        array without GPUs for each other.
+
+        Raises:
+            Refused: this machine has too few GPUs, or their leases cannot be recorded.
+        """
+        environment = clean_environment()
+        command = ["bash", str(script)]
+        if request.gpus:
+            require_gpus(request.gpus)
+            lease_directory()
+            need_MB = "" if request.memory_MB is None else str(request.memory_MB)
+            turns = str(max(1, throttle)) if n_runs > 1 else ""
+            lease = [sys.executable, "-m", LEASE, str(request.gpus), need_MB, turns]
+            command = [*lease, str(script)]
+            # What waits imports what this process imports; the job script sets its own.
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        return [_start(command, environment | {env.INDEX: str(index)}) for index in range(n_runs)]
+
+    def jobs(self) -> dict[str, JobState]:
+        """Every process of this machine as if it were a job: a run looks up its own id."""
+        up_s = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
+        waiting = waiting_processes()
+        states = {}
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            started_ticks = pid_started(int(name))
+            if started_ticks:
+                age_s = up_s - int(started_ticks) / os.sysconf("SC_CLK_TCK")
+                state, reason = "running", ""
+                if int(name) in waiting:
+                    state, reason = "queued", waiting[int(name)]
+                states[f"{name}-{started_ticks}"] = JobState(state, reason, round(age_s))
+        return states
+
+    def cancel(self, job_id: str) -> None:
+        """Asks the process to save and end, if it still runs."""
+        pid = int(job_id.partition("-")[0])
+        if job_id == _job_id(pid):
+            os.kill(pid, signal.SIGTERM)
+
+
+def waiting_processes() -> dict[int, str]:
+    """The processes that wait to run a job script, each with its reason.
+
+    One of an array without GPUs has a child `flock`, one that wants GPUs is `gpu_lease` itself.
+    """
+    waiting = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            stat = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
+            command, _, fields = stat.partition("(")[2].rpartition(")")
+            if command == "flock":
+                parent = int(fields.split()[1])
+                waiting[parent] = "another run of its array is running"
+            elif LEASE.encode() in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                waiting[int(name)] = "it waits in line for GPUs: lab top"
+    return waiting
+
+
+def _start(command: list[str], environment: dict[str, str]) -> str:
+    """Starts a process that outlives the terminal and becomes the job script; returns its job id."""
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    return _job_id(process.pid)
+
+
+def _job_id(pid: int) -> str:
+    return f"{pid}-{pid_started(pid)}"

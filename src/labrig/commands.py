@@ -1,0 +1,131 @@
+"""The commands of `lab`: every folder of the library lists its own in its __init__.py.
+
+Plug-ins list theirs in the module of an entry point (plugins.py), and a project in
+src/<package>/commands.py. The file of a command is imported when the command is called.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from . import env
+from .errors import LabError
+from .examples import EXAMPLES
+from .plugins import load_plugin, origin_of, plugins
+from .project import LIBRARY, Project, enter, say_once, settings_in
+from .version import __version__
+
+ANYWHERE = ("docs",)  # commands that need no project
+MINOR = re.compile(r"\d+\.\d+")  # the part of a version that settings and files may change with
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of `lab`."""
+
+    words: str  # "train", "runs list"; "" is `lab` alone
+    summary: str  # one line of help
+    module: str
+    function: str
+    origin: str = ""  # the plug-in or file that adds it; "" for the library's own
+
+    @property
+    def group(self) -> str:
+        """The first word: `runs` of `runs list`."""
+        return self.words.partition(" ")[0]
+
+    @property
+    def member(self) -> str:
+        """The second word: `list` of `runs list`; "" when there is none."""
+        return self.words.partition(" ")[2]
+
+    def run(self, args: list[str]) -> int | None:
+        project = None
+        if self.words not in ANYWHERE:
+            project = Project.find()
+            enter(project)
+            say_what_differs(project)
+        function = getattr(import_module(self.module), self.function)
+        try:
+            return function(project, args)
+        except SystemExit as end:
+            # argparse ends so after --help; after a mistake the code is 2
+            if not end.code and self.words in EXAMPLES:
+                print(f"\nexample: {EXAMPLES[self.words]}")
+            raise
+
+
+def say_what_differs(project: Project) -> None:
+    """A line when this is another environment than the project's, or labrig another version than its template."""
+    if project.frozen or env.ENVIRONMENT_READY in os.environ:
+        return
+    environment = project.root / ".venv"
+    if environment.exists() and not environment.samefile(sys.prefix):
+        say_once(f"this is the lab of {sys.prefix}; the project has its own: {environment}/bin/lab")
+    template = str((settings_in(project.root) or {}).get("template"))
+    minor_versions = [MINOR.match(version) for version in (template, __version__)]
+    if all(minor_versions) and len({match[0] for match in minor_versions if match}) > 1:
+        say_once(f"labrig {__version__} runs, but the project is of {template}. Type: make setup")
+
+
+def list_commands() -> list[Command]:
+    """The library's commands, in the order of the folders and of their lists."""
+    commands = []
+    for path in sorted(LIBRARY.glob("*/__init__.py")):
+        folder = f"{__package__}.{path.parent.name}"
+        listed = getattr(import_module(folder), "COMMANDS", ())
+        commands += commands_in(listed, folder)
+    return commands
+
+
+def added_commands(names: set[str]) -> list[Command]:
+    """The commands of plug-ins and of the project around the current directory.
+
+    Args:
+        names: the words of the library's commands, which no other may have.
+
+    Raises:
+        LabError: a list cannot be loaded, or names a command that there is.
+    """
+    added: list[Command] = []
+    for plugin in plugins("commands"):
+        listed = getattr(load_plugin(plugin), "COMMANDS", ())
+        package = plugin.value.rpartition(".")[0]
+        added += new_commands(listed, package, origin_of(plugin), names)
+    try:
+        project = Project.find()
+    except LabError:
+        return added
+    file = project.source / "commands.py"
+    if file.is_file():
+        enter(project)
+        listed = import_module(f"{project.package}.commands").COMMANDS
+        added += new_commands(listed, project.package, str(file), names)
+    return added
+
+
+def new_commands(
+    listed: Sequence[Sequence[Any]], package: str, origin: str, names: set[str]
+) -> list[Command]:
+    """The commands of a list; their words are added to `names`."""
+    commands = commands_in(listed, package, origin)
+    taken = [command.words for command in commands if command.words in names]
+    if taken:
+        raise LabError(f"{origin} adds the command `lab {taken[0]}`, which there is. Rename it")
+    names |= {command.words for command in commands}
+    return commands
+
+
+def commands_in(listed: Sequence[Sequence[Any]], package: str, origin: str = "") -> list[Command]:
+    """A list of (words, summary, "file:function"), where the file lies in `package`."""
+    commands = []
+    for words, summary, place in listed:
+        file, function = place.split(":")
+        commands.append(Command(words, summary, f"{package}.{file}", function, origin))
+    return commands

@@ -1,0 +1,164 @@
+"""Checks the keys of one file, or of the command line, against those of the files before it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from ..errors import LabError, nearest
+from ..project import CONF, read_yaml, this_project
+from .check_choice import check_choice
+from .check_target import check_target, is_target
+from .check_type import check_type
+
+OPEN = (
+    "callbacks",
+    "init.prefix",
+    "log.bounds",
+)  # sections of the machinery whose keys are the user's names
+SIMILAR = 0.8  # ratio of difflib from which two names count as the same word
+
+
+class NewKeys(Enum):
+    """Which keys a source may add to those of the files before it."""
+
+    NONE = "none"  # a trial, a variant, the command line, the profile of a site
+    OWN = "own"  # config.yaml, +key=value: outside the sections of the machinery, unless misspelt
+    ANY = "any"  # an option of a group: anywhere, unless misspelt
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where settings were written, and what they may do there.
+
+    Attributes:
+        name: a file, or "command line".
+        trial: the one that is composed.
+        lab: the content of the chosen files of labrig/conf.
+    """
+
+    name: str
+    trial: str = ""
+    new_keys: NewKeys = NewKeys.NONE
+    lab: dict[str, Any] = field(default_factory=dict)
+
+
+def check_keys(
+    values: dict[str, Any], base: dict[str, Any], source: Source, prefix: str = ""
+) -> None:
+    """Checks `values` against `base`.
+
+    Args:
+        prefix: the section that both belong to, "" or with a dot at its end.
+
+    Raises:
+        LabError: an unknown key, a value of another type, or a wrong `_target_` or argument.
+    """
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        default = base.get(key)
+        _refuse_option(name, value, default, source)
+        if is_target(value) or is_target(default) or _is_model_of_trial(name, default, source):
+            check_target(name, value, default, source.name, source.trial)
+        elif key not in base:
+            _check_new_key(str(key), value, base, source, prefix)
+            if isinstance(value, dict):
+                check_keys(value, {}, source, f"{name}.")
+        elif isinstance(value, dict) and isinstance(default, dict):
+            check_keys(value, default, source, f"{name}.")
+        elif not (value is None and source.new_keys is NewKeys.ANY):
+            check_type(name, value, default, source.name)
+            check_choice(name, value, source.name)
+
+
+def _refuse_option(name: str, value: Any, default: Any, source: Source) -> None:
+    """Refuses `optimizer: sgd`, which would replace the section by a text."""
+    is_group = any((conf / name).is_dir() for conf in (CONF, this_project().source / "conf"))
+    if isinstance(value, str) and isinstance(default, dict) and is_group:
+        override = "override /" if source.new_keys is NewKeys.NONE else ""
+        raise LabError(
+            f"{source.name}: {name} is a section, but here it is {value!r}.\n"
+            "To choose an option of the group, write at the top of the file:\n"
+            f"defaults:\n  - {override}{name}: {value}"
+        )
+
+
+def _is_model_of_trial(name: str, default: Any, source: Source) -> bool:
+    is_free = isinstance(default, dict)  # a group of the user's own has made it a section
+    return name == "model" and source.new_keys is NewKeys.NONE and not is_free
+
+
+def _check_new_key(key: str, value: Any, base: dict[str, Any], source: Source, prefix: str) -> None:
+    section = prefix.rstrip(".")
+    if source.new_keys is NewKeys.NONE:
+        if not _takes_any_key(section, base):
+            raise unknown_setting(f"{prefix}{key}", dotted_keys(base, prefix), source.name)
+        return
+    lab_section = _section(section, source.lab)
+    if lab_section is None:
+        return
+    is_closed = section != "" and not _takes_any_key(section, lab_section)
+    if source.new_keys is NewKeys.OWN and is_closed:
+        raise unknown_setting(f"{prefix}{key}", dotted_keys(base, prefix), source.name)
+    if word := _meant(key, value, lab_section):
+        raise LabError(
+            f"{source.name}: unknown setting {prefix + key!r}; did you mean: {prefix}{word}\n"
+            f"For a setting of your own, choose a name less like {word!r}."
+        )
+
+
+def _takes_any_key(section: str, keys: dict[str, Any]) -> bool:
+    """Whether any key is right: in an empty section, unless its keys come with an option."""
+    is_group_of_lab = (CONF / section).is_dir()
+    return section in OPEN or not (keys or is_group_of_lab)
+
+
+def _section(name: str, values: dict[str, Any]) -> dict[str, Any] | None:
+    """The section `name` ("" is the root), or None where there is none."""
+    section: Any = values
+    for part in name.split(".") if name else []:
+        section = section.get(part) if isinstance(section, dict) else None
+    return section if isinstance(section, dict) else None
+
+
+def _meant(key: str, value: Any, section: dict[str, Any]) -> str | None:
+    """The key of a section of which `key` is probably a misspelling.
+
+    A section is no misspelling of a value, such as `train: true` of the section `trainer`.
+    """
+    is_section = isinstance(value, dict)
+    names = [str(name) for name in section if isinstance(section[name], dict) == is_section]
+    return next(iter(difflib.get_close_matches(key, names, 1, SIMILAR)), None)
+
+
+def unknown_setting(name: str, valid_names: list[str], source: str) -> LabError:
+    """The error for an unknown setting: the nearest one, or the option of its group that has it."""
+    options = _options_with(name)
+    advice = "All settings: lab config trial=NAME"
+    if options:
+        advice = f"It comes with {' or '.join(options)}"
+    return LabError(f"{source}: unknown setting {name!r}{nearest(name, valid_names)}. {advice}")
+
+
+def _options_with(name: str) -> list[str]:
+    """The options, as `logger=wandb`, that hold the setting `name` of their group."""
+    group, _, key = name.partition(".")
+    first = key.split(".")[0]
+    options = set()
+    for folder in (CONF / group, this_project().source / "conf" / group):
+        for path in folder.glob("*.yaml"):
+            if first in read_yaml(path):
+                options.add(f"{group}={path.stem}")
+    return sorted(options)
+
+
+def dotted_keys(values: dict[str, Any], prefix: str = "") -> list[str]:
+    """All keys, at any depth, as dotted names."""
+    names = []
+    for key, value in values.items():
+        names.append(f"{prefix}{key}")
+        if isinstance(value, dict):
+            names += dotted_keys(value, f"{prefix}{key}.")
+    return names

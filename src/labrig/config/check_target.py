@@ -1,0 +1,127 @@
+"""Checks a section with `_target_`: where its class lies, and its arguments. Imports nothing it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import LabError, nearest
+from ..project import this_project
+from .check_type import check_type
+from .signature import MissingTarget, signature_of
+
+# keys that hydra.utils.instantiate reads itself
+INSTANTIATE_KEYS = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")
+
+
+def absolute_target(target: str, trial: str) -> str:
+    """The full name of a target: `.model.CNN` is in the trial's own directory.
+
+    Raises:
+        LabError: the target is in another trial, which may be changed or deleted at any time.
+    """
+    package = this_project().package
+    target = target.replace("${package}", package)
+    own_package = f"{package}.trials.{trial}"
+    if target.startswith("."):
+        return own_package + target
+    if target.startswith(f"{package}.trials.") and not target.startswith(f"{own_package}."):
+        raise LabError(
+            f"_target_: {target} is in another trial. "
+            f"Copy it into trials/{trial}/ and write .module.Name instead."
+        )
+    return target
+
+
+def is_target(value: Any) -> bool:
+    """Whether `value` is a section that builds an object."""
+    return isinstance(value, dict) and "_target_" in value
+
+
+def check_target(name: str, value: Any, inherited: Any, source: str, trial: str) -> None:
+    """Checks the section `name`, and those with a `_target_` inside it.
+
+    Args:
+        name: the dotted key, for messages.
+        value: what `source` holds.
+        inherited: what the files before it hold for the same key.
+        source: a file, or "command line", for messages.
+        trial: whose directory a target that begins with a dot means.
+
+    Raises:
+        LabError: no `_target_`, one that does not exist, or an argument that it does not take.
+    """
+    if not isinstance(value, dict):
+        raise LabError(
+            f"{source}: {name} must hold `_target_: module.Class` and its arguments, "
+            f"but it is {value!r}."
+        )
+    if not isinstance(inherited, dict):
+        inherited = {}
+    target = _target_of(name, inherited | value, source, trial)
+    arguments = argument_names(target, f"{source}: {name}")
+    is_other_class = (
+        is_target(value) and is_target(inherited) and value["_target_"] != inherited["_target_"]
+    )
+    for key, item in value.items():
+        if key in INSTANTIATE_KEYS:
+            continue
+        if is_target(item):
+            check_target(f"{name}.{key}", item, inherited.get(key), source, trial)
+        elif key in inherited:
+            check_type(f"{name}.{key}", item, inherited[key], source)
+        if key not in inherited or is_other_class:
+            _check_argument(target, key, arguments, source)
+    if is_other_class:
+        _check_inherited(name, target, inherited.keys() - value.keys(), arguments, source)
+
+
+def _target_of(name: str, section: dict[str, Any], source: str, trial: str) -> str:
+    if "_target_" not in section:
+        raise LabError(
+            f"{source}: {name} needs a `_target_`, for example `_target_: .model.CNN` "
+            "for a class of the trial's model.py."
+        )
+    target = section["_target_"]
+    if not isinstance(target, str):
+        raise LabError(f"{source}: {name}._target_ must be a dotted name, but it is {target!r}.")
+    return absolute_target(target, trial)
+
+
+def argument_names(target: str, where: str) -> tuple[str, ...] | None:
+    """The arguments a target takes, or None when any name may be right.
+
+    Raises:
+        LabError: there is no such target; the message begins with `where`.
+    """
+    if "${" in target:
+        return None  # an interpolation, resolved later
+    try:
+        signature = signature_of(target)
+    except MissingTarget as error:
+        hint = nearest(target.split(".")[-1], error.valid_names)
+        raise LabError(
+            f"{where}._target_ is {target!r}, but {error}{hint}. "
+            "Write module.Class, such as .model.CNN."
+        ) from error
+    return None if signature.takes_any else signature.names
+
+
+def _check_argument(
+    target: str, key: str, arguments: tuple[str, ...] | None, source: str, advice: str = ""
+) -> None:
+    if arguments is not None and key not in arguments:
+        raise LabError(
+            f"{source}: {target} takes no argument {key!r}{nearest(key, arguments)}{advice}. "
+            f"It takes: {', '.join(arguments)}"
+        )
+
+
+def _check_inherited(
+    name: str, target: str, keys: set[str], arguments: tuple[str, ...] | None, source: str
+) -> None:
+    advice = (
+        f" (inherited from the option chosen before; to use another class, choose another option: "
+        f"`defaults: [override /{name.split('.')[0]}: NAME]`)"
+    )
+    for key in sorted(keys.difference(INSTANTIATE_KEYS)):
+        _check_argument(target, key, arguments, source, advice)

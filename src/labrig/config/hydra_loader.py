@@ -1,0 +1,167 @@
+"""Hydra's loader for this project, kept apart from a notebook's or a script's own Hydra.
+
+Three names of hydra._internal are used, as in hydra-core 1.3.8: ConfigLoaderImpl composes,
+ConfigRepository finds and reads files, create_config_search_path makes the search path.
+pyproject.toml asks for hydra-core below 1.4.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_store import ConfigNode, ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobRuntime, setup_globals
+from hydra.plugins.config_source import ConfigResult
+from hydra.version import VersionBase, setbase
+from omegaconf import OmegaConf
+
+from ..project import CONF, Project, new_names
+from .renamed import with_new_keys, with_new_options
+
+PRIMARY = "config"  # conf/config.yaml
+MACHINERY = "lab"  # lab.yaml: every setting of the machinery
+REGISTER = "register"  # conf/register.py: resolvers and structured configs, where a project has any
+
+
+class ReadOnce(ConfigRepository):
+    """Finds and reads files for Hydra, each once for both passes: the defaults list and the values.
+
+    Settings and options with an old name get the new one here, so that Hydra sees no other.
+    """
+
+    def __init__(self, config_search_path: Any, project: Project) -> None:
+        super().__init__(config_search_path)
+        self.project = project
+        self.results: dict[str, ConfigResult | None] = {}
+
+    def __deepcopy__(self, memo: dict) -> ReadOnce:
+        return self  # Hydra copies its repository for each pass
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        if config_path not in self.results:
+            result = super().load_config(config_path)
+            if result and config_path == MACHINERY:
+                result.config["package"] = self.project.package
+            self.results[config_path] = result and with_new_names(config_path, result, self.project)
+        return self.results[config_path]
+
+
+def with_new_names(config_path: str, result: ConfigResult, project: Project) -> ConfigResult:
+    """What was read of a file of the user's, by the names that conf/renamed.yaml gives."""
+    settings = new_names("settings")
+    of_lab = result.path == f"file://{CONF}"
+    if of_lab or config_path.startswith("hydra") or not (settings or new_names("options")):
+        return result
+    group = config_path.rpartition("/")[0]
+    package = (result.header or {}).get("package") or group.replace("/", ".")
+    prefix = "" if package == "_global_" or group.startswith("trial") else f"{package}."
+    file = Path(result.path.removeprefix("file://"), f"{config_path}.yaml")
+    file = Path(result.provider) if group.startswith("trial") else file
+    root = project.frozen or project.root
+    source = str(file.relative_to(root) if file.is_relative_to(root) else file)
+    values: Any = OmegaConf.to_container(result.config, resolve=False)
+    if isinstance(values, dict):
+        values = with_new_keys(values, prefix.lstrip("."), source, settings)
+    defaults = result.defaults_list
+    return replace(
+        result,
+        config=OmegaConf.create(values),
+        defaults_list=defaults and with_new_options(defaults, group, source),
+    )
+
+
+@contextmanager
+def project_loader(project: Project) -> Iterator[ConfigLoaderImpl]:
+    """A loader that searches conf/, shared directories with site profiles, and labrig/conf, in this order.
+
+    Until the block ends, ConfigStore holds what this project registers, and nothing that a notebook
+    or another project of the same process has registered. GlobalHydra is not touched.
+    """
+    with _own_hydra_state(project), tempfile.TemporaryDirectory(prefix="lab-sites-") as links:
+        search_path = create_config_search_path(f"file://{project.source / 'conf'}")
+        for folder in _site_roots(project, Path(links)):
+            search_path.prepend("lab", f"file://{folder}", anchor="schema")
+        search_path.prepend("lab", f"file://{CONF}", anchor="schema")
+        loader = ConfigLoaderImpl(search_path)
+        loader.repository = ReadOnce(search_path, project)
+        yield loader
+
+
+@contextmanager
+def _own_hydra_state(project: Project) -> Iterator[None]:
+    """Exchanges Hydra's process-wide state (ConfigStore, version, job's name) and puts it back."""
+    Plugins.instance()  # once in a process: finding Hydra's plugins stores their nodes
+    store = ConfigStore.instance()
+    version = VersionBase.instance()
+    job = JobRuntime.instance()
+    process_nodes, process_version, process_job = store.repo, version.version_base, job.conf
+    try:
+        setbase("1.3")
+        job.conf = OmegaConf.create()
+        job.set("name", project.package)
+        setup_globals()
+        store.repo = _visible_nodes(process_nodes, project.package)
+        _add_nodes(store.repo, _registered_nodes(store, project))
+        yield
+    finally:
+        store.repo, version.version_base, job.conf = process_nodes, process_version, process_job
+
+
+def _visible_nodes(nodes: dict[str, Any], package: str) -> dict[str, Any]:
+    """A copy of a ConfigStore: Hydra's own nodes, and structured configs of the package's classes."""
+    visible = {}
+    for name, node in nodes.items():
+        if isinstance(node, ConfigNode):
+            of_class = OmegaConf.get_type(node.node).__module__.split(".")[0]
+            if node.provider == "hydra" or of_class in ("hydra", "hydra_plugins", package):
+                visible[name] = node
+        elif inside := _visible_nodes(node, package):
+            visible[name] = inside
+    return visible
+
+
+# What conf/register.py has added: a module is imported once in a process
+_registered: dict[str, Any] = {}
+
+
+def _registered_nodes(store: ConfigStore, project: Project) -> dict[str, Any]:
+    """The nodes that conf/register.py adds; importing it registers its resolvers too."""
+    file = project.source / "conf" / f"{REGISTER}.py"
+    module = f"{project.package}.conf.{REGISTER}"
+    if module in sys.modules or not file.is_file():
+        return _registered
+    before = store.repo
+    store.repo = {}
+    importlib.import_module(module)
+    _add_nodes(_registered, store.repo, str(file))
+    store.repo = before
+    return _registered
+
+
+def _add_nodes(nodes: dict[str, Any], more: dict[str, Any], provider: str = "") -> None:
+    for name, node in more.items():
+        if isinstance(node, ConfigNode):
+            nodes[name] = replace(node, provider=node.provider or provider)
+        else:
+            _add_nodes(nodes.setdefault(name, {}), node, provider)
+
+
+def _site_roots(project: Project, links: Path) -> Iterator[Path]:
+    """For each shared directory with profiles, a directory that shows it as the group `site`."""
+    shared = [path for path in project.site_directories if not path.is_relative_to(project.source)]
+    for n, directory in enumerate(path for path in shared if path.is_dir()):
+        root = links / str(n)
+        root.mkdir()
+        (root / "site").symlink_to(directory.resolve(), target_is_directory=True)
+        yield root

@@ -1,0 +1,128 @@
+"""Reads what was typed after a command: its options, and settings in Hydra's grammar."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from ..errors import LabError
+from .renamed import with_new_setting
+from .typed_advice import advice_for_option, advice_for_word
+
+SOURCE = "command line"
+
+
+def parse_overrides(arguments: list[str], one_run: bool = True) -> list[Override]:
+    """The settings that were typed, in order.
+
+    Raises:
+        LabError: not of the form key=value, or several values for a command that makes one run.
+    """
+    parser = OverridesParser.create()
+    overrides = []
+    for argument in arguments:
+        argument = with_new_setting(argument, SOURCE)
+        try:
+            override = parser.parse_override(argument)
+        except HydraException as error:
+            raise LabError(f"{argument!r} is not a setting. {advice_for_word(argument)}") from error
+        if override.is_sweep_override() and one_run:
+            raise LabError(
+                f"{argument!r} asks for several runs, but this command makes one. "
+                f"For several as one job array: lab submit ... {argument}\n"
+                "For one value that is a list: key=[a,b]"
+            )
+        overrides.append(override)
+    return overrides
+
+
+def typed_value(overrides: list[Override], key: str) -> str | None:
+    """The value that was typed last for `key`, or None."""
+    values = [str(override.value()) for override in overrides if override.key_or_group == key]
+    return values[-1] if values else None
+
+
+def sweep_points(arguments: list[str]) -> list[list[str]]:
+    """The overrides of every point: comma lists and range(...) taken apart, in the order typed.
+
+    Raises:
+        LabError: as `parse_overrides`, or no list of values, such as interval(0, 1).
+    """
+    choices = []
+    overrides = parse_overrides(arguments, one_run=False)
+    for argument, override in zip(arguments, overrides, strict=True):
+        if not override.is_sweep_override():
+            choices.append([argument])
+        elif override.is_discrete_sweep():
+            key = override.get_key_element()
+            choices.append([f"{key}={value}" for value in override.sweep_string_iterator()])
+        else:
+            raise LabError(
+                f"{argument!r} has no list of values. Write key=a,b,c or key=range(0,5). "
+                "To search in an interval: lab sweep"
+            )
+    return [list(point) for point in product(*choices)]
+
+
+# options of a program with @hydra.main, and what does the same here
+HYDRA_OPTIONS = {
+    ("--cfg", "-c"): "lab config {settings}",
+    ("--info", "-i"): "lab config {settings} --defaults",
+    ("--config-name", "-cn"): "trial=NAME; the primary config is always conf/config.yaml",
+    ("--config-dir", "-cd", "--config-path", "-cp"): "hydra.searchpath=[DIRECTORY]",
+    ("--shell-completion", "-sc"): "lab completion bash",
+    ("--multirun", "-m"): "lab train {settings} -m; as one job array: lab submit {settings}",
+}
+
+
+class SettingsParser(argparse.ArgumentParser):
+    """An ArgumentParser that collects the settings in `overrides`, before or after the options.
+
+    With `run_help` the first word is `run`, the name of a run, of which this is the help.
+    """
+
+    def __init__(self, prog: str, description: str, run_help: str | None = None) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.takes_run = run_help is not None
+        if self.takes_run:
+            self.add_argument("run", metavar="RUN", help=run_help)
+        self.add_argument(
+            "overrides",
+            nargs="*",
+            metavar="key=value",
+            help="settings, such as trial=baseline optimizer.lr=3e-4",
+        )
+
+    def read(self, args: list[str]) -> argparse.Namespace:
+        """Parses `args`.
+
+        Raises:
+            LabError: no run was named where one must be, an unknown option, or one of Hydra's that
+                another command does here.
+        """
+        words = [word for word in args if not word.startswith("-")]
+        if self.takes_run and (not args or (words and "=" in words[0])):
+            raise LabError(
+                f"name the run first: {self.prog} RUN [key=value ...]. "
+                "Runs: lab runs list; the last one is @last"
+            )
+        own_options = [name for action in self._actions for name in action.option_strings]
+        settings = " ".join(word for word in args if "=" in word and not word.startswith("-"))
+        for names, answer in HYDRA_OPTIONS.items():
+            for word in args:
+                option = word.partition("=")[0]
+                if option in names and option not in own_options:
+                    command = answer.format(settings=settings or "trial=NAME")
+                    raise LabError(
+                        f"{option} is an option of Hydra's own programs. Here: {command}"
+                    )
+        for n, word in enumerate(args):
+            option = word.partition("=")[0]
+            if option.startswith("--") and option not in own_options:
+                advice = advice_for_option(args[n : n + 2], own_options)
+                raise LabError(f"there is no option {option}{advice}")
+        return self.parse_intermixed_args(args)

@@ -1,0 +1,156 @@
+"""An error in the project's own code: its line, the error, and what to do about it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from dataclasses import dataclass
+
+from . import env
+from .errors import LabError
+from .project import LIBRARY, Project, this_project
+
+MAX_LINES = 3  # of the text of an error
+# torch raises the error of a DataLoader's worker again, with the worker's traceback as its text
+OF_WORKER = "Original Traceback (most recent call last):"
+FRAME = re.compile(r'^ *File "(.+)", line (\d+), in .*\n +(.+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of code."""
+
+    file: str
+    line: int
+    code: str
+
+    def __str__(self) -> str:
+        path = os.path.relpath(self.file)
+        if path.startswith(".."):
+            path = self.file
+        return f"{path}:{self.line}: {self.code}"
+
+
+def debugging() -> bool:
+    """Whether the user wants errors with their traceback, as Python and its debugger show them."""
+    return os.environ.get(env.DEBUG, "0") not in ("", "0")
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether the user ended the command: Ctrl-C, or `q` in the debugger."""
+    # Lightning turns Ctrl-C into SystemExit.
+    return isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "BdbQuit"
+
+
+def describe(error: BaseException) -> str:
+    """Where an error happened, and the error: a line each. A third says what to do, if that is known."""
+    lines = [place_of(error) or last_place(error), message_of(error), advice_for(error)]
+    return "\n".join(str(line) for line in lines if line)
+
+
+def place_of(error: BaseException) -> Place | None:
+    """The last line of the project's own code that led to `error`; None when there is none."""
+    if isinstance(error, SyntaxError) and error.filename and is_own(error.filename):
+        return Place(error.filename, error.lineno or 0, (error.text or "").strip())
+    own_places = [place for place in places_of(error) if is_own(place.file)]
+    return own_places[-1] if own_places else None
+
+
+def last_place(error: BaseException) -> Place | None:
+    """The line of any code that raised `error`."""
+    places = places_of(error)
+    return places[-1] if places else None
+
+
+def places_of(error: BaseException) -> list[Place]:
+    """The lines that led to `error`, the last one last; those in a DataLoader's worker too."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [Place(frame.filename, frame.lineno or 0, frame.line or "") for frame in frames]
+    in_worker = FRAME.findall(worker_text(error))
+    return places + [Place(file, int(line), code) for file, line, code in in_worker]
+
+
+def is_own(file: str | None) -> bool:
+    """Whether a file is code of the project, and of no installed package."""
+    if not file or file.startswith("<"):  # <frozen importlib._bootstrap>, <string>
+        return False
+    path = os.path.realpath(file)
+    project = project_here()
+    if project is None or path.startswith(f"{LIBRARY}/") or "/site-packages/" in path:
+        return False
+    # A compiled package may name a source file that lies nowhere, such as numpy/random/mtrand.pyx.
+    return path.startswith(f"{project.frozen or project.root}/") and os.path.exists(path)
+
+
+def project_here() -> Project | None:
+    """The project of this process; None outside of any."""
+    try:
+        return this_project()
+    except LabError:
+        return None
+
+
+def worker_text(error: BaseException) -> str:
+    """The traceback of a DataLoader's worker, or ""."""
+    return str(error).partition(OF_WORKER)[2]
+
+
+def message_of(error: BaseException) -> str:
+    """The type and the text of an error, of at most MAX_LINES lines."""
+    lines = worker_text(error).strip().splitlines()
+    if lines:
+        return lines[-1]
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = ["..."]
+    name = type(error).__name__
+    return f"{name}: " + "\n".join(lines) if lines else name
+
+
+def advice_for(error: BaseException) -> str | None:
+    """What to do about an error that many users meet; None for any other."""
+    text = str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return advice_for_module(error.name or "")
+    if "num_samples=0" in text:
+        return (
+            "The data set is empty. A relative path in the code is looked up in\n"
+            f"{os.getcwd()}\nand a job runs elsewhere: write the full path."
+        )
+    if re.search(r"Target -?\d+ is out of bounds", text):
+        return (
+            "A class number in the data is negative, or too large for the model.\n"
+            "To see the data: lab data info NAME. The model's classes: model.n_classes"
+        )
+    if "device-side assert" in text:
+        return "Often this is a class number that is too large. trainer=cpu names it."
+    return None
+
+
+def advice_for_module(name: str) -> str | None:
+    """How to install the package of a module that is missing; None for a module of the project."""
+    package = name.partition(".")[0]
+    project = project_here()
+    is_own_package = project is not None and package == project.package
+    if is_own_package or (package and importlib.util.find_spec(package)):
+        return None
+    return f"If it is a package, add it to the project: make add PACKAGE={package}"
+
+
+def explain_missing_package(error: ModuleNotFoundError) -> str | None:
+    """What to do when lab itself misses a package; None for a module of the project.
+
+    Most often it was started with a Python that is not the project's.
+    """
+    package = (error.name or "").partition(".")[0]
+    project = project_here()
+    if package in ("", LIBRARY.name) or (project is not None and package == project.package):
+        return None
+    return (
+        f"this Python has no package {package!r}: {sys.executable}\n"
+        "Use the project's environment: . .venv/bin/activate. make setup makes it."
+    )

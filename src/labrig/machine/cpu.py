@@ -1,0 +1,68 @@
+"""Processor cores that belong to this job, and those that nobody uses now."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+MOSTLY_IDLE = 0.75  # share of the cores; with more idle, none is left to others
+CPU_STAT = Path("/proc/stat")
+CGROUP = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
+
+
+def cores() -> int:
+    """How many cores this process may use: a job's share, not the whole node."""
+    return int(max(1, min(len(own_cores()), cgroup_cores())))
+
+
+def own_cores() -> set[int]:
+    """Numbers of the cores that the affinity mask leaves to this process."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))  # macOS
+
+
+def cgroup_cores() -> float:
+    """How many cores the quota of a container allows; infinite without one."""
+    with suppress(OSError, ValueError):
+        # Of cgroup v2: "0::/path", which is "/" within a container.
+        cgroup = OWN_CGROUP.read_text().rpartition("0::/")[2].strip()
+        quota_us, period_us = (CGROUP / cgroup / "cpu.max").read_text().split()
+        return int(quota_us) / int(period_us)
+    return float("inf")
+
+
+def unused_cores(seconds: float = 0.1) -> int:
+    """How many of `cores()` others leave, measured over `seconds`; 1 at least, all when most are idle.
+
+    More threads than unused cores wait for each other: a step of a small network took four times as
+    long on a busy machine with two threads as with one.
+    """
+    n_cores = cores()
+    before = idle_times()
+    time.sleep(seconds)
+    after = idle_times()
+    shares = [
+        (after[core][0] - idle) / (after[core][1] - total)
+        for core, (idle, total) in before.items()
+        if core in after and after[core][1] > total
+    ]
+    if not shares or sum(shares) >= MOSTLY_IDLE * len(shares):
+        return n_cores
+    return max(1, min(n_cores, round(sum(shares))))
+
+
+def idle_times() -> dict[int, tuple[int, int]]:
+    """Idle and total time of each own core, in ticks since the start; empty where it is not known."""
+    times = {}
+    with suppress(OSError):
+        for line in CPU_STAT.read_text().splitlines():
+            name, *ticks = line.split()
+            number = name.removeprefix("cpu")
+            if name.startswith("cpu") and number.isdigit() and int(number) in own_cores():
+                # user nice system idle iowait ...
+                times[int(number)] = (int(ticks[3]) + int(ticks[4]), sum(map(int, ticks)))
+    return times

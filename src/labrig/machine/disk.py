@@ -1,0 +1,89 @@
+"""Disks of this node: type of the file system, free space, stripes on Lustre, the node's own disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from .memory import memory_limit_bytes, memory_used_bytes, read_or_empty
+
+NODE_LOCAL = ("SLURM_TMPDIR", "PBS_LOCALDIR", "T4TMPDIR", "JOBSCRATCH", "TMPDIR")
+
+
+def filesystem_type(path: str | Path, mounts: str | Path = "/proc/mounts") -> str:
+    """The type of the file system that holds `path`: ext4, lustre, nfs4, tmpfs …; or `unknown`."""
+    place = os.path.realpath(path)
+    innermost_mount = ""
+    kind_of_innermost = "unknown"
+    for line in read_or_empty(mounts).splitlines():
+        _, mount, kind, *_ = line.split()
+        mount = mount.replace("\\040", " ")
+        holds_place = place == mount or place.startswith(mount.rstrip("/") + "/")
+        if holds_place and len(mount) >= len(innermost_mount):
+            innermost_mount = mount
+            kind_of_innermost = kind
+    return kind_of_innermost
+
+
+def free_bytes(directory: str | Path) -> int:
+    """Room for a file in `directory`.
+
+    Pages of /dev/shm count against the job's memory: there it is 0.8 of what the job's limit leaves.
+    """
+    free_on_disk = shutil.disk_usage(directory).free
+    if filesystem_type(directory) != "tmpfs":
+        return free_on_disk
+    free_in_memory = int(0.8 * (memory_limit_bytes() - memory_used_bytes()))
+    return max(0, min(free_on_disk, free_in_memory))
+
+
+def require_free_space(directory: Path, needed_bytes: int) -> None:
+    """Checks that `directory` has so much room.
+
+    Raises:
+        OSError: ENOSPC, as the write itself would raise on a full disk.
+    """
+    free = free_bytes(directory)
+    if free < needed_bytes:
+        raise OSError(errno.ENOSPC, f"{needed_bytes / 1e6:.1f} MB needed, {free / 1e6:.1f} MB free")
+
+
+def node_local_directory() -> Path | None:
+    """The job's directory on the node's own disk, by the variables that schedulers set; None without one."""
+    for name in NODE_LOCAL:
+        value = os.environ.get(name)
+        if value and Path(value).is_dir():
+            return Path(value)
+    return None
+
+
+def create_striped(path: Path, count: int = 4, stripe_MiB: int = 4) -> bool:
+    """Creates `path`, empty, spread over several servers when it will lie on Lustre and `lfs` exists.
+
+    Many nodes then read it faster. It must be called before the first byte is written. The same
+    holds for the later files of a directory, which exists.
+
+    Returns:
+        Whether that was done.
+    """
+    answer = _lfs(path.parent, "setstripe", "-c", str(count), "-S", f"{stripe_MiB}M", str(path))
+    return answer is not None
+
+
+def lustre_stripes(path: Path) -> str | None:
+    """What `lfs getstripe` prints of a file on Lustre, in one line; None elsewhere."""
+    answer = _lfs(path, "getstripe", "-c", "-S", str(path))
+    if answer is None:
+        return None
+    return " ".join(answer.split())
+
+
+def _lfs(place: Path, *words: str) -> str | None:
+    """What Lustre's tool prints; None when `place` is not on Lustre, or the tool fails."""
+    if not shutil.which("lfs") or filesystem_type(place) != "lustre":
+        return None
+    done = subprocess.run(["lfs", *words], capture_output=True, text=True, timeout=60)
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,120 @@
+"""Files of models from the Hugging Face hub: read from this machine's cache, fetched by `lab prefetch`.
+
+As a program, `python -m labrig.machine.hub hf:ORG/MODEL` fetches the weights of a model.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..errors import LabError
+
+SCHEME = "hf:"
+REFERENCE = re.compile(r"hf:(?P<repo>[^@:]+/[^@:]+)(?:@(?P<revision>[^:]+))?(?::(?P<file>.+))?")
+NAMES = ("model.safetensors", "pytorch_model.bin")  # of weights, the first that is there
+PACKAGES = "safetensors huggingface-hub"
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """A file of a model: `hf:REPO@REVISION:FILE`."""
+
+    repo: str  # ORG/MODEL
+    revision: str  # a branch, a tag or a commit
+    file: str | None  # None: the first of NAMES
+
+    @classmethod
+    def parse(cls, reference: str) -> HubFile:
+        """Reads `hf:ORG/MODEL[@REVISION][:FILE]`.
+
+        Raises:
+            LabError: it is not of this form.
+        """
+        match = REFERENCE.fullmatch(reference)
+        if match is None:
+            raise LabError(
+                f"{reference!r} names no model; expected hf:ORG/MODEL, hf:ORG/MODEL@REVISION "
+                "or hf:ORG/MODEL@REVISION:FILE"
+            )
+        return cls(match["repo"], match["revision"] or "main", match["file"])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files that may be meant, the first wins."""
+        return (self.file,) if self.file else NAMES
+
+    def __str__(self) -> str:
+        file = f":{self.file}" if self.file else ""
+        return f"{SCHEME}{self.repo}@{self.revision}{file}"
+
+
+def find_cached(wanted: HubFile) -> tuple[HubFile, Path]:
+    """The file with the commit of its revision, and where it lies. It never asks the network.
+
+    Raises:
+        LabError: it was not fetched; the message says how to.
+    """
+    require_hub()
+    from huggingface_hub import try_to_load_from_cache  # an optional package
+
+    for name in wanted.names:
+        path = try_to_load_from_cache(wanted.repo, name, revision=wanted.revision)
+        if isinstance(path, str):
+            # .../snapshots/<commit>/<file>
+            commit = Path(path).parts[-1 - len(Path(name).parts)]
+            return HubFile(wanted.repo, commit, name), Path(path)
+    raise LabError(
+        f"{wanted} is not in this machine's cache: none of {', '.join(wanted.names)}. "
+        f"Fetch it where there is a network: lab prefetch trial=NAME init_from={wanted}"
+    )
+
+
+def fetch(wanted: HubFile) -> Path:
+    """Downloads the file into the cache.
+
+    Raises:
+        LabError: there is no such model, revision or file, or no network.
+    """
+    require_hub()
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+
+    for name in wanted.names:
+        try:
+            return Path(hf_hub_download(wanted.repo, name, revision=wanted.revision))
+        except (HfHubHTTPError, EntryNotFoundError, LocalEntryNotFoundError, OSError) as error:
+            # A missing file may have another name; a network that is cut is an error of this kind too.
+            is_missing = isinstance(error, EntryNotFoundError)
+            if not is_missing or isinstance(error, LocalEntryNotFoundError):
+                reason = str(error).strip().splitlines()[0]
+                raise LabError(
+                    f"{wanted} cannot be fetched: {reason}. "
+                    "Is its name right, is there a network, is HF_TOKEN set?"
+                ) from error
+    raise LabError(
+        f"{wanted.repo} has none of {', '.join(wanted.names)} at {wanted.revision}. Name the file: "
+        f"init_from={SCHEME}{wanted.repo}@{wanted.revision}:FILE"
+    )
+
+
+def require_hub() -> None:
+    """Makes sure that the packages for models of the hub are installed.
+
+    Raises:
+        LabError: one is not; the message says how to add it.
+    """
+    if find_spec("huggingface_hub") is None:
+        raise LabError(
+            f'models of the hub need a package that is not installed: make add PACKAGE="{PACKAGES}"'
+        )
+
+
+if __name__ == "__main__":
+    try:
+        print(fetch(HubFile.parse(sys.argv[1])))
+    except LabError as error:
+        sys.exit(f"lab: {error}")

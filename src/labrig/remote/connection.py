@@ -1,0 +1,116 @@
+"""Runs commands on a host by OpenSSH's own client, all over one connection."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from ..errors import Failed
+from .hosts import Host
+
+CANNOT_CONNECT = 255  # exit code of ssh when there is no connection, or it broke
+# A dead network is noticed within 45 s. The master ends by itself when this process is killed.
+MASTER = ("ControlMaster=yes", "ControlPersist=60", "ServerAliveInterval=15")
+SESSION = ("ControlMaster=no", "BatchMode=yes")  # uses the master, and asks nobody a second time
+
+
+MARK = "lab-remote "  # begins our lines of an output: a host may print others at each login
+
+
+class LostConnection(Failed):
+    """The connection broke, so nobody knows how far the command came."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A host, and the options with which `ssh` shares one connection to it."""
+
+    host: Host
+    options: tuple[str, ...]
+
+    def run(self, script: str, stdin: bytes | IO[bytes] | None = None) -> str:
+        """What a line for bash prints on the host; its errors are printed as they come.
+
+        Args:
+            stdin: what the command reads: bytes, or an open file.
+
+        Raises:
+            LostConnection: the connection broke.
+            Failed: the command failed there.
+        """
+        source: dict = {"stdin": stdin} if hasattr(stdin, "fileno") else {"input": stdin or b""}
+        done = subprocess.run(self.command(script), stdout=subprocess.PIPE, **source)
+        self.check(done.returncode)
+        return done.stdout.decode(errors="replace")
+
+    def answers(self, script: str, stdin: bytes | IO[bytes] | None = None) -> list[str]:
+        """The lines that a command prints behind MARK; see `run`."""
+        lines = self.run(script, stdin).splitlines()
+        return [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
+
+    def show(self, script: str) -> int:
+        """Runs a line for bash whose output goes to this terminal; returns its exit code.
+
+        Raises:
+            LostConnection: the connection broke.
+        """
+        done = subprocess.run(self.command(script), stdin=subprocess.DEVNULL)
+        if done.returncode == CANNOT_CONNECT:
+            self.check(done.returncode)
+        return done.returncode
+
+    def command(self, script: str) -> list[str]:
+        """The words of a command that runs a line for bash there, as after logging in."""
+        if self.host.before:
+            script = f"{self.host.before} && {{ {script}; }}"
+        return ["ssh", *self.options, self.host.address, f"bash -lc {shlex.quote(script)}"]
+
+    def check(self, code: int) -> None:
+        if code == CANNOT_CONNECT:
+            raise LostConnection(
+                f"the connection to {self.host.name} was lost. Type the same again"
+            )
+        if code:
+            raise Failed(f"{self.host.name}: the command ended with code {code}; see above")
+
+
+@contextmanager
+def connect(host: Host) -> Iterator[Connection]:
+    """One connection to a host, for all commands in the block.
+
+    Questions for a password or a code are asked on the terminal, once. A connection that the user
+    keeps open (ControlMaster in ~/.ssh/config) is used as it is.
+
+    Raises:
+        Failed: there is no connection.
+    """
+    if has_own_master(host):
+        yield Connection(host, ())
+        return
+    with tempfile.TemporaryDirectory(prefix="lab-ssh-") as folder:
+        socket = as_options([f"ControlPath={folder}/master"])
+        master = ["ssh", *socket, *as_options(MASTER), host.address, "true"]
+        if subprocess.run(master, stdout=subprocess.DEVNULL).returncode:
+            raise LostConnection(
+                f"no connection to {host.name}. Find out why with: ssh {host.address} true"
+            )
+        try:
+            yield Connection(host, (*socket, *as_options(SESSION)))
+        finally:
+            end = ["ssh", *socket, "-O", "exit", host.address]
+            subprocess.run(end, capture_output=True)
+
+
+def has_own_master(host: Host) -> bool:
+    """Whether the user's own settings keep a connection to the host open."""
+    done = subprocess.run(["ssh", "-O", "check", host.address], capture_output=True)
+    return done.returncode == 0
+
+
+def as_options(settings: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for setting in settings for word in ("-o", setting))

@@ -1,0 +1,142 @@
+"""What this machine sent to hosts: runs/.remote/sent/<run id>.json, one file for each submission.
+
+The file is written before a host hears of the run. So the same command finds it after a lost
+connection, and sends the same run id again, which the host answers with the job that it has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import LabError
+from ..project import Project
+from ..record.atomic import read_json
+from ..record.index import RUN_ID, run_directories
+from ..record.roots import run_roots
+from ..record.seal import write_sealed
+from ..record.status import ENDED
+
+REMOTE = "runs/.remote"  # below the project, where git ignores it; on a host see place.py
+FOLDER = f"{REMOTE}/sent"
+PREPARING = "preparing"  # no host has heard of it
+SENDING = "sending"  # the host has not answered yet
+SENT = "sent"
+DROPPED = "dropped"  # the run on another host of on=a,b started first
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One submission to one host.
+
+    Args:
+        id: of its first run; the others have the next ids of `ids_from`.
+        request: what was asked for; the same request again is a repetition until it is SENT.
+        python: the words that start Python in the frozen code on the host.
+        jobs: run_id, job_id, run_dir and log of each run, when the host has answered.
+        rivals: ids of the submissions of the same run to other hosts.
+        statuses: the last known status of each run.
+    """
+
+    id: str
+    host: str
+    request: str
+    state: str = PREPARING
+    python: list[str] = field(default_factory=list)
+    place: str = ""
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    rivals: list[str] = field(default_factory=list)
+    statuses: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def run_ids(self) -> list[str]:
+        if self.state == SENDING:
+            return [self.id]
+        return [job["run_id"] for job in self.jobs]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a run of it may still change."""
+        if self.state == SENT:
+            return any(self.statuses.get(run_id) not in ENDED for run_id in self.run_ids)
+        return self.state == SENDING
+
+
+def file_of(project: Project, submission_id: str) -> Path:
+    return project.root / FOLDER / f"{submission_id}.json"
+
+
+def keep(project: Project, sent: Sent, **changes: Any) -> Sent:
+    """Writes a submission with some changes; returns it."""
+    changed = replace(sent, **changes)
+    path = file_of(project, sent.id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_sealed(path, changed)
+    return changed
+
+
+def all_sent(project: Project) -> list[Sent]:
+    """Every submission, oldest first."""
+    names = sorted(os.listdir(project.root / FOLDER)) if (project.root / FOLDER).is_dir() else []
+    contents = [read_json(project.root / FOLDER / name) for name in names if name.endswith(".json")]
+    return [_sent_of(content) for content in contents if content]
+
+
+def _sent_of(content: dict[str, Any]) -> Sent:
+    content.pop("sha256", None)
+    return Sent(**content)
+
+
+def unanswered(project: Project, request: str, host: str) -> Sent | None:
+    """The submission of this request to which the host has not answered."""
+    for sent in reversed(all_sent(project)):
+        is_open = sent.state in (PREPARING, SENDING)
+        if is_open and (sent.request, sent.host) == (request, host):
+            return sent
+    return None
+
+
+def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
+    """The submission and run id that `word` means: an id, its beginning, or @last.
+
+    Returns:
+        None when it means a run that was made on this machine, or nothing.
+
+    Raises:
+        LabError: it means several.
+    """
+    sent_by_run_id = {run_id: sent for sent in all_sent(project) for run_id in sent.run_ids}
+    if word == "@last":
+        newest = max(sent_by_run_id, default="")
+        is_newest = newest and newest >= max(run_ids_here(project), default="")
+        return (sent_by_run_id[newest], newest) if is_newest else None
+    matches = [run_id for run_id in sent_by_run_id if run_id.startswith(word)]
+    if word in matches:
+        matches = [word]
+    if len(matches) > 1:
+        listed = ", ".join(sorted(matches)[:5])
+        raise LabError(f"{word!r} means {len(matches)} runs: {listed}. Give more of the id.")
+    return (sent_by_run_id[matches[0]], matches[0]) if matches else None
+
+
+def find_elsewhere(project: Project, word: str) -> tuple[Sent, str] | None:
+    """As `find_sent`, for a run whose record has not been fetched; None for any other."""
+    sent_run = find_sent(project, word)
+    return None if sent_run and sent_run[1] in run_ids_here(project) else sent_run
+
+
+def run_ids_here(project: Project) -> set[str]:
+    """The ids of all runs of which this machine has a record."""
+    names = [Path(directory).name for directory in run_directories(*run_roots(project))]
+    return set(filter(RUN_ID.fullmatch, names))
+
+
+def of_hosts(sent: Sequence[Sent]) -> dict[str, list[Sent]]:
+    """Submissions by their host."""
+    hosts: dict[str, list[Sent]] = {}
+    for one in sent:
+        hosts.setdefault(one.host, []).append(one)
+    return hosts

@@ -1,0 +1,86 @@
+// The columns that a run has: facts, last values of metrics, and settings.
+
+const HOUR_S = 3600;
+const KWH_J = 3.6e6;
+const FACTS = {
+  run: { title: "run", of: "run_id" },
+  status: { title: "status", of: "status" },
+  trial: { title: "trial", of: "trial" },
+  project: { title: "project", of: "project" },
+  who: { title: "who", of: "who" },
+  created: { title: "created", of: "created", show: (value) => value?.slice(0, 16).replace("T", " ") },
+  hours: { title: "hours", of: "seconds", scale: HOUR_S },
+  gpu_hours: { title: "GPU-hours", of: "gpu_seconds", scale: HOUR_S },
+  kwh: { title: "kWh", of: "energy_j", scale: KWH_J },
+  tags: { title: "tags", of: "tags" },
+  why: { title: "why", of: "why" },
+  device: { title: "device", of: "device" },
+  host: { title: "host", of: "host" },
+  attempts: { title: "attempts", of: "n_attempts" },
+  commit: { title: "commit", of: "commit", show: (value) => value?.slice(0, 10) },
+  parent: { title: "repeats", of: "parent" },
+  error: { title: "error", of: "exception" },
+};
+
+const columns = new Map(); // by key: {key, title, kind, value(run), text(run), isLowerBetter}
+
+function makeColumns() {
+  for (const [key, fact] of Object.entries(FACTS)) columns.set(key, factColumn(key, fact));
+  for (const metric of report.metrics) {
+    columns.set(metric.name, makeColumn(metric.name, metric.name, "metric", (run) => metric.values[run], metric.lower));
+  }
+  for (const [key, setting] of Object.entries(report.settings)) {
+    if (columns.has(key)) continue;
+    const value = (run) => (setting.of_run[run] === null ? null : setting.values[setting.of_run[run]]);
+    columns.set(key, makeColumn(key, key, "setting", value, true));
+  }
+}
+
+function factColumn(key, fact) {
+  const values = report.rows[fact.of];
+  const value = (run) => (values[run] !== null && fact.scale ? Math.max(0, values[run]) / fact.scale : values[run]);
+  const column = makeColumn(key, fact.title, "fact", value, key !== "created");
+  if (fact.scale) column.text = (run) => (value(run) === null ? "" : value(run).toFixed(3));
+  if (fact.show) column.text = (run) => fact.show(values[run]) ?? "";
+  return column;
+}
+
+function makeColumn(key, title, kind, value, isLowerBetter) {
+  return { key, title, kind, value, text: (run) => format(value(run)), isLowerBetter };
+}
+
+/** The column of a key that a reader may type; undefined when there is none. */
+function columnOf(key) {
+  return columns.get(key) ?? columns.get([...columns.keys()].find((each) => each.endsWith(`.${key}`)));
+}
+
+function keysOfKind(kind) {
+  return [...columns.values()].filter((column) => column.kind === kind).map((column) => column.key);
+}
+
+/** The columns that the table shows at first. */
+function interestingColumns() {
+  const isSeveral = (key) => new Set(report.rows[key]).size > 1;
+  const facts = ["run", "status", "trial", ...["project", "who"].filter(isSeveral), "created", "hours"];
+  const metrics = report.metrics.filter((metric) => metric.values.some((value) => value !== null));
+  return [...facts, ...metrics.slice(0, 4).map((metric) => metric.name), ...report.interesting.filter((key) => columns.has(key))];
+}
+
+/** The keys of columns with numbers in the runs that are shown, for axes. */
+function numericKeys() {
+  return [...columns.values()].filter((column) => shownRuns.some((run) => isNumber(column.value(run)))).map((column) => column.key);
+}
+
+/** Sorts runs by a column; those without a value come last. */
+function sortRuns(runs, column, isDown) {
+  const sign = isDown ? -1 : 1;
+  const values = runs.map(column.value);
+  const rank = (value) => (isNumber(value) ? 0 : value === null || value === undefined || value === "" ? 2 : 1);
+  const compare = (one, other) => {
+    const [a, b] = [values[one], values[other]];
+    if (rank(a) !== rank(b)) return rank(a) - rank(b);
+    if (rank(a) === 0) return sign * (a - b) || one - other;
+    return sign * (a < b ? -1 : a > b ? 1 : 0) || one - other;
+  };
+  return runs.map((_, place) => place).sort(compare).map((place) => runs[place]);
+}

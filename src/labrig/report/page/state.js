@@ -1,0 +1,63 @@
+// What the reader has chosen. It is kept in the address after "#", so a page that loads itself again shows the same.
+
+const DEFAULTS = {
+  filter: "",
+  sort: null, // the key of a column
+  isDown: true,
+  columns: null, // keys; null: those of interest
+  ticked: [], // run directories
+  metrics: null, // of the curves; null: the first ones
+  axis: "step",
+  logX: false,
+  logY: false,
+  smoothing: 0,
+  isMean: false, // over seeds
+  isTogether: false, // all metrics in one chart
+  scatterX: null,
+  scatterY: null,
+  colour: null,
+  scatterLogX: null, // null: when the numbers span decades
+  scatterLogY: null,
+  best: null, // metric of trials and leaderboard
+  theme: "auto",
+};
+
+const state = { ...DEFAULTS };
+
+function readState() {
+  try {
+    const kept = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+    for (const key of Object.keys(DEFAULTS)) if (key in kept) state[key] = kept[key];
+  } catch {
+    // no state, or one of another page
+  }
+}
+
+function keepState() {
+  const changed = Object.keys(DEFAULTS).filter((key) => JSON.stringify(state[key]) !== JSON.stringify(DEFAULTS[key]));
+  const kept = Object.fromEntries(changed.map((key) => [key, state[key]]));
+  try {
+    history.replaceState(null, "", changed.length ? `#${encodeURIComponent(JSON.stringify(kept))}` : location.pathname);
+  } catch {
+    // a mail program may forbid it: then the choice lasts as long as the page
+  }
+}
+
+/** Changes what was chosen, and draws what shows it. */
+function choose(changes) {
+  Object.assign(state, changes);
+  keepState();
+  drawAll();
+}
+
+let shownRuns = []; // numbers of the runs that the filter lets through, in the order of the table
+
+/** The runs that are compared: those that are ticked, else the first ones of the table. */
+function chosenRuns(most) {
+  const ticked = shownRuns.filter((run) => state.ticked.includes(report.rows.directory[run]));
+  return (ticked.length ? ticked : shownRuns.slice(0, 8)).slice(0, most);
+}
+
+function nameOf(run) {
+  return `${report.rows.trial[run]} ${report.rows.run_id[run]}`;
+}

@@ -1,0 +1,96 @@
+"""The pictures and tables that runs saved in their folder pictures/."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FOLDER = "pictures"
+MEDIA = {
+    ".gif": "image/gif",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+}
+TABLE = ".csv"
+MOST_BYTES = 6_000_000  # of all pictures inside a page; it links to the others
+MOST_OF_RUN = 12  # pictures of one run inside a page: the newest
+MOST_ROWS = 200  # of a table
+
+
+@dataclass(frozen=True)
+class PictureFacts:
+    """A picture or a table of the run with this number."""
+
+    run: int
+    name: str  # its path in the folder
+    file: str  # relative to the page
+    media: str  # a media type, or "table"
+    is_inside: bool  # whether the page holds it
+
+
+@dataclass(frozen=True)
+class Picture:
+    facts: PictureFacts
+    content: str  # base64; empty when it is not inside
+    rows: list[list[str]]  # of a table
+
+    @property
+    def about(self) -> dict:
+        return asdict(self.facts) | {"rows": self.rows}
+
+
+def find_pictures(directories: list[Path], folder: Path) -> list[Picture]:
+    """The pictures of runs, those of the first run first. `folder` is that of the page."""
+    pictures = []
+    left_bytes = MOST_BYTES
+    for run, directory in enumerate(directories):
+        for n, path in enumerate(newest_first(directory / FOLDER)):
+            try:
+                is_inside = n < MOST_OF_RUN and path.stat().st_size <= left_bytes
+                picture = read_picture(run, path, directory, folder, is_inside)
+            except (OSError, csv.Error):
+                continue  # a training has replaced it just now, or it is no table
+            left_bytes -= len(picture.content)
+            pictures.append(picture)
+    return pictures
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """The pictures and tables in a folder and below, without those that are being written."""
+    times = {}
+    for path in folder.rglob("*"):
+        is_shown = path.suffix.lower() in {*MEDIA, TABLE} and not path.name.startswith(".")
+        with suppress(OSError):
+            if is_shown and path.is_file():
+                times[path] = path.stat().st_mtime
+    return sorted(times, key=times.__getitem__, reverse=True)
+
+
+def read_picture(run: int, path: Path, directory: Path, folder: Path, is_inside: bool) -> Picture:
+    """A picture or table; without its content when it is not to be inside the page."""
+    suffix = path.suffix.lower()
+    facts = PictureFacts(
+        run=run,
+        name=path.relative_to(directory / FOLDER).as_posix(),
+        file=os.path.relpath(path, folder).replace(os.sep, "/"),
+        media=MEDIA.get(suffix, "table"),
+        is_inside=is_inside,
+    )
+    if not is_inside:
+        return Picture(facts, "", [])
+    if suffix == TABLE:
+        return Picture(facts, "", read_table(path))
+    return Picture(facts, base64.b64encode(path.read_bytes()).decode("ascii"), [])
+
+
+def read_table(path: Path) -> list[list[str]]:
+    """The first rows of a CSV file."""
+    with open(path, encoding="utf-8", errors="replace", newline="") as file:
+        return [row for row, _ in zip(csv.reader(file), range(MOST_ROWS), strict=False)]

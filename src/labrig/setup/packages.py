@@ -1,0 +1,216 @@
+"""Which packages the environment gets: those of the lock, or the newest that fit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tomllib
+from collections.abc import Collection
+from importlib.metadata import distributions
+from pathlib import Path
+
+from ..machine.counted import counted
+from ..project import LIBRARY, PYPROJECT, Project, owners_of
+from .centre import kept_versions
+from .environment import STAMPS
+from .installer import WHEELS, constraint_lines, index_variables, name_of, pip_command, quiet
+from .process import output_of, run, say, stop
+from .requirements import requirements_of
+from .torch_build import (
+    FAMILY,
+    RECORD,
+    family_requirements,
+    install_torch,
+    installed_build,
+    say_how_large_torch_is,
+)
+
+LOCK = "uv.lock"
+PIP_LOCK = "requirements.lock"  # the same with hashes, for pip
+FREEZE = "env-freeze.txt"  # what was installed where no lock is followed
+MAX_NAMES = 5
+
+
+def install(
+    project: Project,
+    environment: Path,
+    uv: str | None,
+    build: str,
+    centre: dict[str, str] | None = None,
+) -> None:
+    """Installs the packages, unless nothing has changed since the last time.
+
+    With uv and its index they are those of uv.lock. Otherwise the versions are resolved now, and
+    written to env-freeze.txt: a lock file of local wheels, or of one build of torch, fits no other
+    machine.
+
+    Args:
+        build: of torch, as cpu; "" for that of the package index.
+        centre: name -> version of what lies below the environment and is not installed again.
+    """
+    if not os.access(environment, os.W_OK):
+        require_packages(project, environment)
+        return
+    follows_lock = bool(uv) and not build and not WHEELS
+    record = project.root / (LOCK if follows_lock else FREEZE)
+    stamp = stamp_of(project, environment)
+    if (
+        record.exists()
+        and stamp.exists()
+        and stamp.read_text() == fingerprint(project, record, build, centre)
+    ):
+        say(f"the environment is up to date ({record.name})")
+        return
+    say("installing the packages; the first time takes minutes")
+    say_little_room(environment, build, centre)
+    if not build and centre is None:
+        say_how_large_torch_is(project, environment)
+    build = install_torch(project, environment, uv, build)
+    if uv and follows_lock:
+        install_locked(project, environment, uv)
+    else:
+        install_resolved(project, environment, uv, build, centre)
+        freeze = pip_command(environment, uv, "freeze")
+        record.write_text(output_of(*freeze), encoding="utf-8")
+    (environment / RECORD).write_text(build)
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.write_text(fingerprint(project, record, build, centre))
+
+
+def stamp_of(project: Project, environment: Path) -> Path:
+    """The file that says from what the packages of a project were installed."""
+    name = hashlib.sha256(str(project.root).encode()).hexdigest()[:12]
+    return environment / STAMPS / f"{name}.txt"
+
+
+def require_packages(project: Project, environment: Path) -> None:
+    """Stops where an environment that somebody else keeps lacks a package."""
+    installed = {name_of(each.metadata["Name"] or "") for each in distributions()}
+    missing = [line for line in requirements_of(project) if name_of(line) not in installed]
+    if missing:
+        more = len(missing) - MAX_NAMES
+        names = " ".join(missing[:MAX_NAMES]) + (
+            f" and {counted(more, 'more')}" if more > 0 else ""
+        )
+        stop(
+            f"{environment} is not yours to change, and lacks: {names}.\n"
+            f"Ask {environment.owner()} to install them, or choose another paths.environment"
+        )
+    say(f"the environment {environment} belongs to {environment.owner()}: nothing is installed")
+
+
+def say_little_room(environment: Path, build: str, centre: dict[str, str] | None) -> None:
+    """Before gigabytes go to a disk without room for them."""
+    if installed_build(environment) is not None:
+        return
+    needed_GB = 8
+    if build == "cpu" or centre:
+        needed_GB = 2
+    caches = os.environ.get("LAB_CACHES") or os.path.expanduser("~")
+    for key, place in (("environment", environment), ("caches", Path(caches))):
+        directory = next(folder for folder in (place, *place.parents) if folder.exists())
+        free_GB = shutil.disk_usage(directory).free / 1e9
+        if free_GB < needed_GB:
+            say(
+                f"the disk of {place} has {free_GB:.1f} GB free, and the packages take up to "
+                f"{needed_GB} GB. For another disk set paths.{key} in src/*/conf/config.yaml"
+            )
+
+
+def install_locked(project: Project, environment: Path, uv: str) -> None:
+    """As uv.lock says; constraints change it first. Then it is written again for pip."""
+    variables = {
+        "UV_PROJECT_ENVIRONMENT": str(environment),
+        "UV_PYTHON": str(environment / "bin" / "python"),
+    }
+    variables |= index_variables()
+    upgrades = []
+    for line in constraint_lines():
+        if "==" in line:
+            upgrades += ["--upgrade-package", line.split(";")[0].strip()]
+    run(uv, "lock", "--quiet", *upgrades, **variables)
+    leave_library = ["--no-install-package", LIBRARY.name]
+    run(
+        uv,
+        "sync",
+        *quiet(),
+        "--inexact",
+        *leave_library,
+        *project_words(project, environment),
+        **variables,
+    )
+    words = ["--no-emit-project", "--no-emit-package", LIBRARY.name]
+    words += ["--no-header", "--no-annotate", "--frozen"]
+    target = ["--format", "requirements.txt", "--output-file", PIP_LOCK]
+    run(uv, "export", "--quiet", *words, *target, **variables)
+
+
+def project_words(project: Project, environment: Path) -> list[str]:
+    """An environment of several projects imports each from where it lies, and installs none."""
+    return [] if owners_of(environment) == [project.root] else ["--no-install-project"]
+
+
+def install_resolved(
+    project: Project,
+    environment: Path,
+    uv: str | None,
+    build: str,
+    centre: dict[str, str] | None = None,
+) -> None:
+    """The versions of the lock where the repository has one, else the newest that fit."""
+    command = [*pip_command(environment, uv, "install"), *quiet()]
+    own_torch = bool(build or WHEELS)
+    if (project.root / PIP_LOCK).exists() and not (own_torch or centre):
+        say(f"the versions and hashes are those of {PIP_LOCK}")
+        run(*command, "--require-hashes", "--requirement", PIP_LOCK, PIP_CONSTRAINT="")
+    pins = []
+    if (project.root / LOCK).exists():
+        replaced = "what the centre has" if centre else "torch"
+        exception = f", but for {replaced}" if centre or own_torch else ""
+        say(f"the versions are those of {LOCK}{exception}")
+        pins = locked_versions(project, centre or (FAMILY if own_torch else ()))
+    pins_of_centre = kept_versions(centre or {})
+    pins += pins_of_centre
+    constraint: list[str | Path] = []
+    if pins:
+        file = environment / "lab-versions.txt"
+        file.write_text("\n".join(pins) + "\n")
+        constraint = ["--constraint", file]
+    requirements = requirements_of(project)
+    done = run(*command, *constraint, *requirements, fatal=not centre, **index_variables())
+    if not done:
+        stop(
+            "the packages do not fit to those of the centre, see above. "
+            f"{', '.join(pins_of_centre)} stays, and "
+            f"pyproject.toml asks for {', '.join(family_requirements(project))}.\n"
+            "Load a newer module, then again: make setup PYTHON=python3"
+        )
+    if owners_of(environment) == [project.root]:
+        run(*command, "--no-deps", "--editable", ".", **index_variables())
+
+
+def locked_versions(project: Project, except_for: Collection[str]) -> list[str]:
+    """`name==version` of each package that uv.lock has in one version, unless constraints name it."""
+    skipped = {name_of(line) for line in constraint_lines()}.union(except_for)
+    versions: dict[str, set[str]] = {}
+    content = tomllib.loads((project.root / LOCK).read_text(encoding="utf-8"))
+    for package in content.get("package", []):
+        if "registry" in package.get("source", {}):
+            versions.setdefault(package["name"], set()).add(package["version"])
+    return [
+        f"{name}=={min(several)}"
+        for name, several in sorted(versions.items())
+        if len(several) == 1 and name not in skipped
+    ]
+
+
+def fingerprint(
+    project: Project, record: Path, build: str, centre: dict[str, str] | None = None
+) -> str:
+    """Of all that decides what is installed; when it changes, the packages are installed again."""
+    inputs = [str(project.root), build, *constraint_lines(), *requirements_of(project)]
+    inputs += [f"{name}=={version}" for name, version in sorted((centre or {}).items())]
+    files = [project.root / name for name in (PYPROJECT, LOCK, PIP_LOCK)]
+    inputs += [path.read_text("utf-8") for path in [*files, record] if path.exists()]
+    return hashlib.sha256("\0".join(inputs).encode()).hexdigest()

@@ -1,0 +1,56 @@
+"""Runs the commands of the setup, in the project."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from ..project import this_project
+
+
+def run(*command: str | Path, fatal: bool = True, **variables: str) -> bool:
+    """Runs a command in the project; returns whether it succeeded.
+
+    One that fails stops the setup, unless it is not `fatal`. A variable that is "" is removed.
+    """
+    words = [str(word) for word in command]
+    environ = {name: value for name, value in (os.environ | variables).items() if value}
+    failed = subprocess.call(words, cwd=this_project().root, env=environ)
+    if failed and fatal:
+        stop(
+            f"this command failed, its output is above:\n  {shlex.join(words)}\n"
+            "Fix the cause, then type the same make again"
+        )
+    return not failed
+
+
+def output_of(*command: str | Path) -> str:
+    """What a command of the setup prints; "" when it fails."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, cwd=this_project().root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    return "" if done.returncode else done.stdout.decode("utf-8", "replace")
+
+
+def succeeds(*command: str) -> bool:
+    null = subprocess.DEVNULL
+    return subprocess.call(command, cwd=this_project().root, stdout=null, stderr=null) == 0
+
+
+def base_python() -> str:
+    """The Python that bootstrap.py was started with; else the one below this environment."""
+    started_with = os.environ.get("LAB_PYTHON")
+    return started_with or sys._base_executable  # type: ignore[attr-defined]
+
+
+def say(message: str) -> None:
+    print(f"setup: {message}", flush=True)
+
+
+def stop(message: str) -> NoReturn:
+    sys.exit(f"setup: {message}")

@@ -1,0 +1,217 @@
+"""What a sweep searches: from the command line and the section `sweep` of the configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from ..config.compose import Composition, compose
+from ..config.overrides import parse_overrides
+from ..errors import LabError, nearest
+from ..machine.counted import counted
+from ..project import Project
+from ..record.frozen_files import is_readme
+from ..record.git import Git
+from ..record.ranking import lower_is_better
+from ..record.schema import Code
+from .space import SYNTAX, Setting, parse_setting
+
+SAMPLERS = ("grid", "random", "tpe", "gp", "cmaes", "nsga2", "neldermead")
+PRUNERS = ("median", "asha", "hyperband")
+NUMBERS_ONLY = ("cmaes", "neldermead")  # samplers that move in a space of numbers
+# Sections that say where and how long a sweep runs, not what it searches
+PLACE = ("sweep", "job", "site", "paths")
+MAX_CHECKED = 20  # values of a list that are composed before the start
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What makes two sweeps the same.
+
+    Attributes:
+        overrides: the settings that all points have.
+        space: the settings that differ, each as KEY=VALUES in Hydra's sweep syntax.
+        metrics: one, or two for nsga2.
+        directions: of each metric, minimize or maximize.
+        pruner: one of PRUNERS, or None.
+    """
+
+    trial: str
+    overrides: list[str]
+    space: list[str]
+    metrics: list[str]
+    directions: list[str]
+    sampler: str
+    pruner: str | None
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        return [parse_setting(line) for line in self.space]
+
+    def sweep_id(self, code_hash: str) -> str:
+        """TRIAL-HASH: the same for the same search with the same code."""
+        identity = asdict(self)
+        identity["overrides"] = sorted(line for line in self.overrides if not is_place(line))
+        identity["space"] = sorted(self.space)
+        text = json.dumps([identity, code_hash], sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return f"{self.trial.replace('/', '+')}-{digest[:8]}"
+
+
+def is_place(line: str) -> bool:
+    """Whether an override says where or for how long something runs."""
+    return line.lstrip("+~").replace("=", ".").partition(".")[0] in PLACE
+
+
+def define_sweep(project: Project, arguments: list[str]) -> tuple[Definition, Composition]:
+    """The sweep of a command line, and the composed configuration that its points share.
+
+    Raises:
+        LabError: a mistake in any setting, also in one that only some points have.
+    """
+    typed = parse_overrides(arguments, one_run=False)
+    searched, fixed = [], []
+    for line, override in zip(arguments, typed, strict=True):
+        (searched if override.is_sweep_override() else fixed).append(line)
+    base = compose(project, fixed)
+    section = base.config.sweep
+    settings = space_of(section.space, searched, fixed)
+    metrics = as_list(section.metric) or [base.config.checkpoint.monitor or "val/loss"]
+    definition = Definition(
+        trial=base.trial,
+        overrides=[line for line in fixed if not line.lstrip("+").startswith("sweep.")],
+        space=[f"{setting.key}={setting.text}" for setting in settings],
+        metrics=metrics,
+        directions=directions_of(metrics, as_list(section.direction), base),
+        sampler=section.sampler or usual_sampler(settings, metrics),
+        pruner=section.pruner,
+    )
+    check_definition(definition)
+    for line in lines_to_check(settings):
+        compose(project, [*definition.overrides, line])
+    return definition, base
+
+
+def space_of(written: list[str], searched: list[str], fixed: list[str]) -> list[Setting]:
+    """The settings of a sweep: those that the configuration names, and those that were typed.
+
+    Args:
+        written: `sweep.space`.
+        searched: typed settings with several values; they win over `written`.
+        fixed: typed settings with one value, which are not searched.
+
+    Raises:
+        LabError: there are none, or one has no values that can be searched.
+    """
+    typed_keys = {line.partition("=")[0] for line in fixed}
+    lines = [line for line in written if line.partition("=")[0].lstrip("+") not in typed_keys]
+    settings = {setting.name: setting for setting in map(parse_setting, [*lines, *searched])}
+    if not settings:
+        raise LabError(
+            f"nothing to search: no setting has several values.\n{SYNTAX}.\n"
+            "For example: lab sweep trial=baseline 'optimizer.lr=interval(1e-4,1e-2)'"
+        )
+    if "trial" in settings:
+        raise LabError("one sweep searches in one trial. For several: lab submit trial=a,b")
+    return list(settings.values())
+
+
+def as_list(value: Any) -> list[Any]:
+    """A value, several or none, as a list."""
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else list(value)
+
+
+def directions_of(metrics: list[str], written: list[str], base: Composition) -> list[str]:
+    """Whether each metric is minimized or maximized: as written, else by its name.
+
+    Raises:
+        LabError: another number of directions than of metrics, or another word.
+    """
+    checkpoint = base.config.checkpoint
+    directions = written
+    if not written:
+        low_is_good = [
+            checkpoint.mode == "min" if metric == checkpoint.monitor else lower_is_better(metric)
+            for metric in metrics
+        ]
+        directions = ["minimize" if low else "maximize" for low in low_is_good]
+    if len(directions) != len(metrics) or set(directions) - {"minimize", "maximize"}:
+        raise LabError(
+            f"sweep.direction={written} for {counted(len(metrics), 'metric')}; "
+            "write minimize or maximize for each"
+        )
+    return directions
+
+
+def usual_sampler(settings: list[Setting], metrics: list[str]) -> str:
+    """nsga2 for two metrics, grid for lists and ranges, tpe where there is an interval."""
+    if len(metrics) > 1:
+        return "nsga2"
+    return "grid" if all(setting.is_discrete for setting in settings) else "tpe"
+
+
+def check_definition(definition: Definition) -> None:
+    """Makes sure that the sampler and the pruner fit the space and the metrics.
+
+    Raises:
+        LabError: they do not; the message says what does.
+    """
+    sampler, n_metrics = definition.sampler, len(definition.metrics)
+    if sampler not in SAMPLERS:
+        raise LabError(
+            f"sweep.sampler={sampler}{nearest(sampler, SAMPLERS)}. Samplers: {', '.join(SAMPLERS)}"
+        )
+    if definition.pruner not in (None, *PRUNERS):
+        raise LabError(f"sweep.pruner={definition.pruner}: it is one of null, {', '.join(PRUNERS)}")
+    if n_metrics > 1 and sampler in ("cmaes", "neldermead"):
+        raise LabError(f"sweep.sampler={sampler} takes one metric. For two: sweep.sampler=nsga2")
+    if n_metrics > 1 and definition.pruner:
+        raise LabError("points can be pruned by one metric only. For two: sweep.pruner=null")
+    lists = [setting.name for setting in definition.settings if setting.is_list]
+    if sampler in NUMBERS_ONLY and lists:
+        raise LabError(
+            f"sweep.sampler={sampler} searches numbers, but {lists[0]} is a list. "
+            "Write interval(low,high), or take sweep.sampler=tpe"
+        )
+    if sampler == "cmaes" and len(definition.space) < 2:
+        raise LabError("sweep.sampler=cmaes needs two settings at least. For one: sweep.sampler=gp")
+    intervals = [setting.name for setting in definition.settings if not setting.is_discrete]
+    if sampler == "grid" and intervals:
+        raise LabError(
+            f"sweep.sampler=grid needs lists, but {intervals[0]} is an interval. "
+            "Write a,b,c or range(low,high,step), or take sweep.sampler=tpe"
+        )
+
+
+def lines_to_check(settings: list[Setting]) -> list[str]:
+    """Overrides that show every mistake in the space: the choices of lists, the ends of ranges."""
+    lines = []
+    for setting in settings:
+        ends = [] if setting.is_list else [setting.distribution.low, setting.distribution.high]
+        values = setting.distribution.choices[:MAX_CHECKED] if setting.is_list else ends
+        lines += [setting.override(value) for value in values]
+    return lines
+
+
+def hash_of_code(project: Project, code: Code, trial: str) -> str:
+    """A hash of the code that the points of a trial run: the package without the other trials.
+
+    It is "" where git cannot record the code. READMEs do not count.
+    """
+    if not code["commit"]:
+        return ""
+    package = f"{code['prefix']}src/{project.package}"
+    own_trial = f"{package}/trials/{trial.partition('/')[0]}/"
+    tree = ("ls-tree", "-r", "-z", "--full-tree", code["commit"], "--", package)
+    code_lines = []
+    for line in Git(project.root).paths(*tree):
+        path = line.partition("\t")[2]
+        is_other_trial = path.startswith(f"{package}/trials/") and not path.startswith(own_trial)
+        if not is_other_trial and not is_readme(path):
+            code_lines.append(line)
+    return hashlib.sha256("\n".join(code_lines).encode()).hexdigest()

@@ -1,0 +1,149 @@
+"""The directory of a sweep, runs/sweeps/<id>/: sweep.json says what it searches, journal.log how far."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ..errors import LabError, nearest
+from ..record.atomic import read_json, write_json
+from ..record.initial_weights import override_for
+from ..record.process import user
+from ..record.schema import Code
+from ..record.seal import seal
+from .definition import Definition
+
+SWEEPS = "sweeps"  # below the root of all runs
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One search. `record` is what sweep.json says."""
+
+    dir: Path
+    definition: Definition
+    record: dict[str, Any]
+
+    @classmethod
+    def open(cls, directory: Path) -> Sweep:
+        """The sweep in a directory.
+
+        Raises:
+            LabError: there is none, or one of a later schema than this code knows.
+        """
+        record = read_json(directory / "sweep.json")
+        if record is None:
+            raise LabError(f"{directory} has no sweep.json, so it is no sweep. Sweeps: {SWEEPS}/")
+        if record["schema"] > SCHEMA:
+            raise LabError(
+                f"{directory} has schema {record['schema']}, but this lab reads up to {SCHEMA}. "
+                "Type: copier update"
+            )
+        names = {field.name for field in fields(Definition)}
+        definition = Definition(**{key: record[key] for key in names})
+        return cls(directory, definition, record)
+
+    @property
+    def id(self) -> str:
+        return self.dir.name
+
+    @property
+    def overrides(self) -> list[str]:
+        """What its points share. `init_from` means what it meant when the sweep was made."""
+        source = self.record.get("init_from")
+        return [*self.definition.overrides, *([override_for(source)] if source else [])]
+
+    @property
+    def runs(self) -> Path:
+        """The root of all runs."""
+        return self.dir.parent.parent
+
+    @property
+    def journal(self) -> Path:
+        return self.dir / "journal.log"
+
+    @property
+    def workers(self) -> Path:
+        """The directory for what workers leave: their logs here, the names of their jobs."""
+        return self.dir / "workers"
+
+
+def make_sweep(
+    runs: Path,
+    definition: Definition,
+    code_hash: str,
+    code: Code,
+    why: str | None = None,
+    allow: bool = False,
+    init_from: str | None = None,
+) -> Sweep:
+    """The sweep of a definition below `runs`: made now, or found as somebody made it before.
+
+    Args:
+        init_from: the weights that its points start from, as `with_fixed_weights` names them.
+
+    Raises:
+        OSError: the disk is full or read-only.
+    """
+    directory = runs / SWEEPS / definition.sweep_id(code_hash)
+    (directory / "workers").mkdir(parents=True, exist_ok=True)
+    path = directory / "sweep.json"
+    if not path.exists():
+        record = {
+            "schema": SCHEMA,
+            "sweep_id": directory.name,
+            **asdict(definition),
+            "code": {key: code.get(key) for key in ("commit", "tree", "branch", "dirty")},
+            "why": why,
+            "allow": allow,
+            "init_from": init_from,
+            "who": user(),
+            "created": datetime.now().astimezone().isoformat(timespec="seconds"),
+        }
+        write_once(path, seal(record))
+    return Sweep.open(directory)
+
+
+def write_once(path: Path, record: dict[str, Any]) -> None:
+    """Writes a JSON file, unless another process has just written it."""
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    write_json(temporary, record)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        temporary.unlink()
+
+
+def sweep_directories(roots: Sequence[Path]) -> list[Path]:
+    """The directories of all sweeps in all roots of runs, newest first."""
+    paths = [file.parent for root in roots for file in (root / SWEEPS).glob("*/sweep.json")]
+    return sorted(paths, key=lambda path: (path / "sweep.json").stat().st_mtime, reverse=True)
+
+
+def find_sweep(roots: Sequence[Path], word: str | None) -> Sweep:
+    """The sweep that `word` is or begins; without a word the newest.
+
+    Raises:
+        LabError: there is none, or there are several.
+    """
+    directories = {path.name: path for path in sweep_directories(roots)}
+    names = list(directories)
+    if not names:
+        raise LabError(
+            f"there are no sweeps in {roots[0]} yet. "
+            "Make one: lab sweep trial=baseline optimizer.lr=1e-3,3e-4"
+        )
+    if word is None:
+        return Sweep.open(directories[names[0]])
+    matches = [word] if word in names else [name for name in names if name.startswith(word)]
+    if len(matches) != 1:
+        problem = f"{word!r} means {len(matches)} sweeps" if matches else f"no sweep {word!r}"
+        raise LabError(f"{problem}{nearest(word, names)}. Sweeps: {', '.join(names[:8])}")
+    return Sweep.open(directories[matches[0]])

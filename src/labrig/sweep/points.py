@@ -1,0 +1,247 @@
+"""The points of a sweep: asked for, worked on, told. A point's run says how it went.
+
+=================================================  =========================================
+a point that nobody works on, and its run          what becomes of it
+=================================================  =========================================
+finished, or trained                               told, with the last value of the metric
+failed, or the metric is not a number              told as failed
+stopped by the pruner                              told as pruned
+interrupted, or lost after a checkpoint            the next worker resumes the run
+lost before a checkpoint, or there is no run       told as failed, and asked again
+=================================================  =========================================
+
+So it does not matter at which instant a worker was killed: whoever asks next looks first.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from datetime import datetime
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from ..record.atomic import number, read_json
+from ..record.attempt_files import last_attempt
+from ..record.process import process_facts
+from ..record.recording import HEARTBEAT_S
+from ..record.status import SILENT_S, alive, silence_s, status_of
+from .folder import Sweep
+from .journal import open_study
+from .lock import JournalLock
+
+RUN = "run"  # user attributes of a point: its run's directory below the root of all runs
+WORKER = "worker"  # the process that works on it; None when it waits to be resumed
+TRIES = "tries"  # how many points before it had its values and were lost with their workers
+AGAIN = "asked_again"  # on a lost point, whose values another one has
+PRUNED = "pruned"  # the step at which the pruner stopped it
+ORIGIN = "origin"  # of a point that this sweep did not make: its run, or its sweep
+MAX_TRIES = 3
+MISSED_S = 1.5 * HEARTBEAT_S  # without a sign of life from a process elsewhere
+CHECKPOINTS = ("last.ckpt", "previous.ckpt")
+N_POINTS = "n_points"  # user attribute of the study
+
+
+class Ended(IntEnum):
+    """The exit code of the process of a point. 128 + a signal's number: the signal ended it."""
+
+    DONE = 0  # told, or given to the next worker
+    FAILED = 1
+    MISTAKE = 2  # also for every other point
+    NO_POINT = 10  # none is left
+    STOPPED = 130  # a signal asked for it; the point waits to be resumed
+
+
+class Points:
+    """The points of one sweep, as its journal holds them."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self.lock = JournalLock(sweep.journal)
+        self.study = open_study(sweep.journal, self.lock, sweep.id, sweep.definition)
+
+    def trials(self, *states: TrialState) -> list[FrozenTrial]:
+        """The points in these states, or all, as the journal holds them now."""
+        return self.study.get_trials(deepcopy=False, states=states or None)
+
+    def own(self, *states: TrialState) -> list[FrozenTrial]:
+        """The points that this sweep made itself."""
+        return [trial for trial in self.trials(*states) if ORIGIN not in trial.user_attrs]
+
+    @property
+    def n_points(self) -> int:
+        """How many points the sweep shall have."""
+        return self.study.user_attrs.get(N_POINTS, 0)
+
+    def n_missing(self) -> int:
+        """How many points have still to be asked; those that failed do not count."""
+        good = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+        return max(0, self.n_points - len(self.own(*good)))
+
+    def n_open(self) -> int:
+        """How many points have still to be told."""
+        return max(0, self.n_points - len(self.own(TrialState.COMPLETE, TrialState.PRUNED)))
+
+    def take(self) -> Trial | None:
+        """A point for this process to work on: one to resume, else a new one; None when all are taken.
+
+        Raises:
+            OSError: the disk is full or read-only.
+        """
+        with self.lock:
+            self.settle_all()
+            number = self.next_number()
+            if number is None:
+                return None
+            # The trial of another process, which has ended, is taken over by its number.
+            trial = Trial(self.study, self.study.get_trials(deepcopy=False)[number]._trial_id)
+            trial.set_user_attr(WORKER, process_facts())
+        for setting in self.sweep.definition.settings:
+            setting.suggest(trial)
+        return trial
+
+    def next_number(self) -> int | None:
+        """The number of the next point, which is running then; None when there is none."""
+        for trial in self.trials(TrialState.RUNNING):
+            if WORKER in trial.user_attrs and trial.user_attrs[WORKER] is None:
+                return trial.number
+        if self.n_missing() == 0:
+            return None
+        is_grid = self.sweep.definition.sampler == "grid"
+        if is_grid and not self.trials(TrialState.WAITING):
+            return None
+        return self.study.ask().number
+
+    def settle_all(self) -> None:
+        """Decides about each point on which nobody works any more."""
+        for trial in self.trials(TrialState.RUNNING):
+            if not self.is_worked_on(trial):
+                self.settle(trial)
+
+    def is_worked_on(self, trial: FrozenTrial) -> bool:
+        """Whether a process works on a point, as far as one can know from here."""
+        worker = trial.user_attrs.get(WORKER)
+        run_dir = self.run_dir(trial)
+        if run_dir is not None and status_of(run_dir) == "running":
+            return True  # perhaps resumed by hand
+        if worker is None:
+            return False
+        lives = alive(worker)
+        if lives is None and run_dir is None:
+            assert trial.datetime_start is not None  # only of a point that waits it is None
+            age_s = (datetime.now() - trial.datetime_start).total_seconds()
+            return age_s < SILENT_S
+        return bool(lives)
+
+    def is_awaited(self) -> bool:
+        """Whether a worker on another machine is silent, so that its point may be free soon."""
+        return any(self.is_silent(trial) for trial in self.trials(TrialState.RUNNING))
+
+    def is_silent(self, trial: FrozenTrial) -> bool:
+        """Whether a point belongs to a process elsewhere that has missed a sign of life."""
+        worker = trial.user_attrs.get(WORKER)
+        run_dir = self.run_dir(trial)
+        if worker is None or run_dir is None or alive(worker) is not None:
+            return False
+        attempt = last_attempt(run_dir)
+        return silence_s(run_dir, attempt.n if attempt else 0) > MISSED_S
+
+    def settle_own(self, number: int) -> bool:
+        """Decides about the point that this process has worked on, if it is still its own.
+
+        Returns:
+            Whether it was told as failed.
+
+        Raises:
+            OSError: the disk is full or read-only; the next worker decides then.
+        """
+        with self.lock:
+            trial = self.trials()[number]
+            if not trial.state.is_finished() and trial.user_attrs[WORKER] == process_facts():
+                self.settle(trial)
+            return self.trials()[number].state == TrialState.FAIL
+
+    def settle(self, trial: FrozenTrial) -> None:
+        """Decides about a running point by how its run ended; see the table above."""
+        number = trial.number
+        run_dir = self.run_dir(trial)
+        status = status_of(run_dir) if run_dir else "lost"
+        if run_dir and status in ("finished", "trained"):
+            self.tell(number, run_dir)
+        elif PRUNED in trial.user_attrs:
+            self.study.tell(number, state=TrialState.PRUNED)
+        elif status in ("failed", "damaged"):
+            self.study.tell(number, state=TrialState.FAIL)
+        elif run_dir and (status == "interrupted" or has_checkpoint(run_dir)):
+            self.set_attributes(trial, **{WORKER: None})
+        else:
+            self.ask_again(trial)
+
+    def tell(self, number: int, run_dir: Path) -> None:
+        """Tells the values of a point; as failed when one of them is missing or NaN."""
+        metrics = self.sweep.definition.metrics
+        values = values_of(run_dir, metrics)
+        if values is None or any(math.isnan(value) for value in values):
+            names = ", ".join((read_json(run_dir / "summary.json") or {}).get("metrics", {}))
+            print(
+                f"lab: {run_dir.name} has no number as {' and '.join(metrics)}. It has: {names}",
+                file=sys.stderr,
+            )
+            self.study.tell(number, state=TrialState.FAIL)
+        else:
+            self.study.tell(number, values)
+
+    def ask_again(self, trial: FrozenTrial) -> None:
+        """Fails a point that is lost, and has another one get its values, unless that was tried often.
+
+        A point that was lost while its values were chosen has none to repeat.
+        """
+        params = trial.system_attrs.get("fixed_params") or trial.params
+        tries = trial.user_attrs.get(TRIES, 0) + 1
+        is_whole = len(params) == len(self.sweep.definition.space)
+        if is_whole and tries < MAX_TRIES:
+            # First the new one: a kill between the two is seen below, and nothing is lost.
+            if not self.is_waiting(params):
+                self.study.enqueue_trial(params, user_attrs={TRIES: tries})
+            self.set_attributes(trial, **{AGAIN: True})
+        self.study.tell(trial.number, state=TrialState.FAIL)
+
+    def is_waiting(self, params: dict[str, Any]) -> bool:
+        """Whether a point with these values waits for a worker."""
+        waiting = self.trials(TrialState.WAITING)
+        return any(trial.system_attrs["fixed_params"] == params for trial in waiting)
+
+    def set_attributes(self, trial: FrozenTrial, **attributes: Any) -> None:
+        for key, value in attributes.items():
+            Trial(self.study, trial._trial_id).set_user_attr(key, value)
+
+    def run_dir(self, trial: FrozenTrial | Trial) -> Path | None:
+        """The directory of a point's run; None when it has none, or it was deleted."""
+        name = trial.user_attrs.get(RUN)
+        run_dir = self.sweep.runs / name if name else None
+        return run_dir if run_dir and (run_dir / "run.json").exists() else None
+
+
+def has_checkpoint(run_dir: Path) -> bool:
+    """Whether a run can continue from a checkpoint."""
+    return any((run_dir / "checkpoints" / name).exists() for name in CHECKPOINTS)
+
+
+def values_of(run_dir: Path, metrics: list[str]) -> list[float] | None:
+    """The last values of metrics in an ended run; None when it lacks one."""
+    summary = read_json(run_dir / "summary.json") or {}
+    values = [number(summary.get("metrics", {}).get(metric)) for metric in metrics]
+    if not all(isinstance(value, int | float) for value in values):
+        return None
+    return [float(value) for value in values]
+
+
+def overrides_of(sweep: Sweep, trial: optuna.trial.BaseTrial) -> list[str]:
+    """The overrides of a point: those of the sweep, and its own values."""
+    settings = sweep.definition.settings
+    of_point = [setting.override(trial.params[setting.name]) for setting in settings]
+    return [*sweep.overrides, *of_point]

@@ -1,0 +1,127 @@
+"""`lab sweep worker`: asks for a point, has it trained, and so on until no point is left.
+
+Each point is trained by a fork of this process, which has imported torch and computed nothing. So
+a point starts at once and as fresh as after `lab train`, and one that crashes harms no other.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from optuna.trial import Trial
+
+from .. import env
+from ..errors import LabError
+from ..machine.stop import PREEMPTION_SIGNALS, STOP
+from ..project import Project, this_project
+from .folder import Sweep
+from .points import Ended, Points
+from .process_alone import leave_the_others
+
+POLL_S = 0.1
+AWAIT_S = 20  # until one looks again whether a silent worker counts as dead
+MAX_FAILURES = 3  # points in a row
+
+
+# Works on a point until its run has ended; `settle` reads how.
+Objective = Callable[[Sweep, Points, Trial], Ended]
+
+
+def run_worker(project: Project, args: list[str]) -> int:
+    if env.ATTEMPT in os.environ:  # another rank of a point that trains on several devices
+        from ..training.start import join_attempt
+
+        return join_attempt()
+    if len(args) != 1:
+        raise LabError("lab sweep worker is started by lab sweep. To search: lab sweep key=a,b")
+    leave_the_others()
+    sweep = Sweep.open(Path(args[0]))
+    import_module(f"{this_project().package}.train")  # imports torch, once for all points
+    from .training import train_point
+
+    def objective(sweep: Sweep, points: Points, trial: Trial) -> Ended:
+        return train_point(project, sweep, points, trial)
+
+    return work(sweep, objective)
+
+
+def work(sweep: Sweep, objective: Objective) -> int:
+    """Works on points until none is left, or a signal asks to stop.
+
+    Returns:
+        An exit code: that of this process, or of one that it has forked.
+    """
+    STOP.listen(*PREEMPTION_SIGNALS, signal.SIGINT)
+    points = Points(sweep)
+    n_failures = 0
+    while not STOP.signum:
+        points.trials()  # what others told, so that no fork has to read it
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid == 0:
+            return work_on_next(sweep, points, objective)
+        code = wait_for_point(pid)
+        if code == Ended.NO_POINT:
+            if not points.is_awaited():
+                return 0
+            wait_or_stop(AWAIT_S)
+            continue
+        if code in (Ended.MISTAKE, Ended.STOPPED):
+            return end_early(code)
+        n_failures = 0 if code == Ended.DONE else n_failures + 1
+        if n_failures == MAX_FAILURES:
+            print(f"lab: stopped, because {MAX_FAILURES} points in a row failed", file=sys.stderr)
+            return Ended.FAILED
+    return end_early(Ended.STOPPED)
+
+
+def work_on_next(sweep: Sweep, points: Points, objective: Objective) -> int:
+    """Takes a point, works on it and tells how it went; in a process of its own."""
+    points.study.sampler.reseed_rng()  # else each fork draws the same numbers
+    trial = points.take()
+    if trial is None:
+        return Ended.NO_POINT
+    try:
+        ended = objective(sweep, points, trial)
+    finally:
+        has_failed = points.settle_own(trial.number)
+    return Ended.FAILED if has_failed else ended
+
+
+def wait_for_point(pid: int) -> int:
+    """The exit code of a point's process, which gets the signals that this one gets."""
+    passed_on = False
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        # The terminal sends Ctrl-C to both; a second one would end the point without a checkpoint.
+        if STOP.signum and STOP.signum != signal.SIGINT and not passed_on:
+            passed_on = True
+            with suppress(ProcessLookupError):
+                os.kill(pid, STOP.signum)
+        time.sleep(POLL_S)
+
+
+def wait_or_stop(seconds: float) -> None:
+    """Waits, unless a signal asks to stop."""
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s and not STOP.signum:
+        time.sleep(POLL_S)
+
+
+def end_early(code: int) -> int:
+    """Asks the scheduler, if one stopped this worker, to start its job again."""
+    job_dir = os.environ.get(env.COMMAND_RUN_DIR)
+    was_asked = STOP.signum not in (0, signal.SIGINT)
+    if job_dir and code == Ended.STOPPED and was_asked:
+        (Path(job_dir) / "requeue").write_text("a worker of a sweep\n", encoding="utf-8")
+    return code

@@ -1,0 +1,32 @@
+"""What the train.py of a project calls, in its order: settings, parts, fit, result."""
+
+from .bench.forecast import forecast_from_bench
+from .record.recording import Recording
+from .record.run import Run
+from .training.accelerate import accelerate
+from .training.build import build_data, build_task
+from .training.check_classes import check_classes
+from .training.data_change import data_record, print_data_change
+from .training.final_test import run_final_test
+from .training.initialise import load_initial_weights
+from .training.resume_point import last_checkpoint
+from .training.settings import apply_settings, resolve_settings
+from .training.trainer import build_trainer
+
+__all__ = [
+    "Recording",
+    "Run",
+    "accelerate",
+    "apply_settings",
+    "build_data",
+    "build_task",
+    "build_trainer",
+    "check_classes",
+    "data_record",
+    "forecast_from_bench",
+    "last_checkpoint",
+    "load_initial_weights",
+    "print_data_change",
+    "resolve_settings",
+    "run_final_test",
+]

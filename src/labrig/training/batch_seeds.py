@@ -1,0 +1,69 @@
+"""The order of an epoch of a torch DataLoader, from any batch on, with a seed for each batch.
+
+Its workers read this file, so it imports little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from .random_state import seed_generators
+
+
+class SeededBatch(list):
+    """The indices of a batch, and what seeds the random numbers that a worker draws for it."""
+
+    entropy: tuple[int, ...] = ()
+
+
+class SeededOrder:
+    """Takes the place of a DataLoader's sampler: an order that follows from a seed, without the
+    batches that were trained already.
+
+    Args:
+        sampler: gives the batches of an epoch, lists of indices.
+        generators: those that the user gave to the DataLoader or its sampler. They follow from their
+            first seed and that of the order.
+        rank: of this process; batches of ranks have seeds of their own.
+    """
+
+    def __init__(
+        self, sampler: Iterable[Any], generators: list[torch.Generator], rank: int
+    ) -> None:
+        self.sampler = sampler
+        self.generators = [(generator, generator.initial_seed()) for generator in generators]
+        self.rank = rank
+        self.entropy: tuple[int, ...] = ()  # of the next epoch, the same on all ranks
+        self.n_skipped = 0  # batches of it that were trained already
+
+    def __iter__(self) -> Iterator[Any]:
+        self._seed()
+        batches = islice(enumerate(self.sampler), self.n_skipped, None)
+        # Samplers draw when their first batch is asked for: that is now, and not in the training.
+        first = list(islice(batches, 1))
+        entropy = (*self.entropy, self.rank)
+        return (seeded(indices, (*entropy, n)) for n, indices in chain(first, batches))
+
+    def _seed(self) -> None:
+        seed_generators(self.entropy)
+        for generator, first_seed in self.generators:
+            seeds = np.random.SeedSequence((first_seed, *self.entropy))
+            generator.manual_seed(int(seeds.generate_state(1)[0]))
+
+    def __len__(self) -> int:
+        sampler: Any = self.sampler
+        return len(sampler)
+
+
+def seeded(indices: Any, entropy: tuple[int, ...]) -> Any:
+    """Indices with their seed. Those that are no list may mean something to the dataset; they stay."""
+    if type(indices) is not list:
+        return indices
+    batch = SeededBatch(indices)
+    batch.entropy = entropy
+    return batch

@@ -1,0 +1,287 @@
+"""The private parts of Lightning that are replaced or read: each with the function of Lightning,
+and the reason.
+
+They are used with the tested releases only. With another one training works through public names: a
+function here says what is different then. What is replaced comes back when its block ends, at the
+latest with the fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any
+
+import lightning
+import lightning.pytorch as L
+from lightning.pytorch.callbacks import GradientAccumulationScheduler, StochasticWeightAveraging
+from lightning.pytorch.utilities import CombinedLoader
+from omegaconf import DictConfig
+
+from .lightning_internals_torch import compile_errors_ignored
+from .replaced import replaced
+
+TESTED = ("2.6",)  # releases of Lightning whose source was read for this file
+
+
+def is_tested() -> bool:
+    """Whether the private parts of the installed Lightning are known."""
+    return ".".join(lightning.__version__.split(".")[:2]) in TESTED
+
+
+@cache  # once in a process
+def print_untested() -> None:
+    print(
+        f"Lightning {lightning.__version__} was not tested with this template, {' and '.join(TESTED)} was. "
+        "Training works. Steps take a little longer, speed/data_wait is missing, and a stop waits for the end of "
+        f"a validation. To install a tested release: pip install 'lightning=={TESTED[-1]}.*'",
+        flush=True,
+    )
+
+
+class Internals(L.Callback):
+    """Replaces what the section `speed` asks for, as long as `fit`, `validate` or `test` runs.
+
+    With a release of Lightning that was not tested it skips no hooks, and prints one line.
+
+    Args:
+        speed: the section `speed` of the configuration.
+    """
+
+    def __init__(self, speed: DictConfig) -> None:
+        self.skip_unused_hooks = speed.get("skip_unused_hooks", "auto") is not False
+        self.compiles = bool(speed.compile)
+        self.replacements = ExitStack()
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if self.compiles:
+            self.replacements.enter_context(compile_errors_ignored())
+        if not is_tested():
+            if trainer.is_global_zero:
+                print_untested()
+        elif self.skip_unused_hooks:
+            # Its file imports private names, which another release may lack.
+            from .lightning_internals_hooks import unused_hooks_skipped
+
+            self.replacements.enter_context(unused_hooks_skipped(trainer))
+
+    def teardown(self, *_: Any, **__: Any) -> None:
+        self.replacements.close()
+
+    on_exception = teardown
+
+
+@contextmanager
+def signals_ignored(trainer: L.Trainer) -> Iterator[bool]:
+    """Lightning handles no signals within the block; gives False where it handles TERM
+    nevertheless.
+
+    - `_SignalConnector.register_signal_handlers` takes TERM before the first step, and ends the
+      training there.
+    - `_TrainingEpochLoop._broadcast_sigterm_tensor` asks all ranks in each step, which is one
+      collective more.
+
+    Otherwise: whoever listens in `on_train_start` comes after Lightning, and takes TERM from it.
+    """
+    if not is_tested():
+        yield False
+        return
+    loop = trainer.fit_loop.epoch_loop
+    with (
+        replaced(trainer._signal_connector, "register_signal_handlers", do_nothing),
+        replaced(loop, "_broadcast_sigterm_tensor", do_nothing),
+    ):
+        yield True
+
+
+def do_nothing() -> None:
+    pass
+
+
+def validation_follows(trainer: L.Trainer) -> bool:
+    """Whether the training loop validates before its next batch.
+
+    `_TrainingEpochLoop._should_check_val_fx` decides it, and no public name says so. Otherwise: by
+    `val_check_interval` as a number of batches.
+    """
+    loop = trainer.fit_loop.epoch_loop
+    if is_tested():
+        fetcher: Any = trainer.fit_loop._data_fetcher
+        return loop._should_check_val_fx(fetcher)
+    interval = trainer.val_check_batch
+    if not trainer.enable_validation or interval is None or math.isinf(interval):
+        return False
+    batch_idx = loop.batch_idx if trainer.check_val_every_n_epoch else loop.total_batch_idx
+    return (batch_idx + 1) % interval == 0
+
+
+@contextmanager
+def called_before_validation(trainer: L.Trainer, function: Callable[[], None]) -> Iterator[None]:
+    """`function` is called before each validation makes its iterators, which draw from the random
+    generators.
+
+    `_EvaluationLoop.reset` makes them, and Lightning's first hook comes after it. Otherwise: it is
+    not called; it matters to a stop during validation only, see `can_restart_validation`.
+    """
+    if not is_tested():
+        yield
+        return
+    val_loop = trainer.fit_loop.epoch_loop.val_loop
+    reset = val_loop.reset
+
+    def call_and_reset() -> None:
+        function()
+        if val_loop.restarting:
+            # What had begun before the stop does not count; Lightning resets `current` alone.
+            val_loop.batch_progress.total.reset_on_restart()
+        reset()
+
+    with replaced(val_loop, "reset", call_and_reset):
+        yield
+
+
+def can_restart_validation() -> bool:
+    """Whether `restart_validation` works. Where it does not, a stop waits for the end of the
+    validation."""
+    return is_tested()
+
+
+def restart_validation(trainer: L.Trainer) -> None:
+    """A checkpoint that is saved after this call continues with this validation, from its first
+    batch.
+
+    `_EvaluationLoop.batch_progress` then says that no batch is done, and one had begun: this is
+    what `_EvaluationLoop.update_restart_stage` takes for a stop in the middle of a validation.
+    """
+    progress = trainer.fit_loop.epoch_loop.val_loop.batch_progress
+    progress.current.reset()
+    progress.total.reset()
+    progress.total.ready = progress.total.started = 1
+
+
+def begin_after_finished_epoch(trainer: L.Trainer) -> None:
+    """After a checkpoint of the end of an epoch the next one begins, also with `max_steps`.
+
+    `_FitLoop.restarting` is True then in each run that has `max_steps`. Lightning would run the
+    finished epoch once more without batches: its hooks (EarlyStopping, checkpoints) would be called
+    a second time, and `epoch_progress` would be one too far. Otherwise: it is so.
+
+    To be called in `on_train_start`.
+    """
+    loop = trainer.fit_loop
+    if not is_tested() or not loop.restarted_on_epoch_end:
+        return
+    # Of the class that it inherits from: the own one asks for `max_steps`.
+    type(loop).__mro__[1].restarting.fset(loop, False)
+    loop.reset_restart_stage()
+    loop.epoch_loop.reset_restart_stage()
+    loop.epoch_progress.total.completed = loop.epoch_progress.total.processed
+    loop.epoch_progress.current.completed = loop.epoch_progress.current.processed
+
+
+def resume_epoch(trainer: L.Trainer) -> None:
+    """Callbacks of Lightning that set up an epoch in `on_train_epoch_start` do it now too, because an
+    epoch that resumes in the middle does not call that hook.
+
+    GradientAccumulationScheduler has no state. StochasticWeightAveraging takes up its count and
+    builds its schedule; `SWALR` then changes the rates that the checkpoint has set, so they are put
+    back. Its `_scheduler_state` says whether a checkpoint was saved while it averaged. Otherwise: the
+    average begins again.
+
+    To be called in `on_train_start`.
+    """
+    for callback in trainer.callbacks:
+        if isinstance(callback, GradientAccumulationScheduler):
+            callback.on_train_epoch_start(trainer)
+        if isinstance(callback, StochasticWeightAveraging) and is_tested():
+            resume_averaging(callback, trainer)
+
+
+def resume_averaging(callback: StochasticWeightAveraging, trainer: L.Trainer) -> None:
+    """Continues an average that a checkpoint holds; see `resume_epoch`."""
+    if callback._scheduler_state is None or trainer.current_epoch > callback.swa_end:
+        return
+    groups = trainer.optimizers[0].param_groups
+    rates = [group["lr"] for group in groups]
+    callback.on_train_epoch_start(trainer, trainer.lightning_module)
+    for group, rate in zip(groups, rates, strict=True):
+        group["lr"] = rate
+
+
+def count_finished_epoch(checkpoint_loops: dict[str, Any]) -> None:
+    """Counts the epoch at whose end a checkpoint was saved, in that checkpoint.
+
+    `_FitLoop.on_advance_end` counts it after the hook that saves. With `max_steps` nobody makes up
+    for it: after a resume `trainer.current_epoch` would be one less than without.
+
+    Args:
+        checkpoint_loops: `checkpoint["loops"]`, changed in place before Lightning reads it.
+    """
+    progress = checkpoint_loops.get("fit_loop", {}).get("epoch_progress", {}).get("current", {})
+    if progress and progress["ready"] == progress["processed"]:
+        progress["completed"] = progress["processed"]
+
+
+def load_loader_states(trainer: L.Trainer, checkpoint_loops: dict[str, Any]) -> None:
+    """Gives the training loaders the states of a checkpoint, where Lightning has not done it.
+
+    `_FitLoop.setup_data` does it if it builds the loaders after reading the checkpoint. A schedule
+    that asks for the number of steps makes it build them before. Otherwise: `load_state_dict` of
+    each loader, as Lightning does it.
+
+    Args:
+        checkpoint_loops: `checkpoint["loops"]`; empty if no checkpoint was loaded.
+    """
+    if is_tested():
+        trainer.fit_loop._load_combined_loader_states()
+        return
+    states = checkpoint_loops.get("fit_loop", {}).get("state_dict", {}).get("combined_loader", [])
+    loaders = CombinedLoader(trainer.train_dataloader).flattened
+    loaders_with_state = [loader for loader in loaders if hasattr(loader, "load_state_dict")]
+    for loader, state in zip(loaders_with_state, states, strict=False):
+        loader.load_state_dict(state)
+
+
+def cycles_shorter_loaders(trainer: L.Trainer) -> bool:
+    """Whether a training loader that ends before the others begins again.
+
+    `CombinedLoader._mode` says so; it is Lightning's rule where the user gives no CombinedLoader of
+    his own. Otherwise: yes.
+    """
+    if not is_tested():
+        return True
+    loaders: Any = trainer.fit_loop._combined_loader
+    return loaders._mode == "max_size_cycle"
+
+
+@contextmanager
+def fetches_watched(
+    trainer: L.Trainer, before: Callable[[], None], after: Callable[[], None]
+) -> Iterator[bool]:
+    """`before` and `after` are called around the fetching of each training batch; gives False where
+    they are not.
+
+    `_TrainingEpochLoop._on_before_fetch` and `_on_after_fetch` are Lightning's own places for it.
+    No public hook comes before a fetch.
+    """
+    if not is_tested():
+        yield False
+        return
+    loop = trainer.fit_loop.epoch_loop
+    lightnings_before, lightnings_after = loop._on_before_fetch, loop._on_after_fetch
+
+    def call_before() -> None:
+        lightnings_before()
+        before()
+
+    def call_after() -> None:
+        lightnings_after()
+        after()
+
+    with (
+        replaced(loop, "_on_before_fetch", call_before),
+        replaced(loop, "_on_after_fetch", call_after),
+    ):
+        yield True

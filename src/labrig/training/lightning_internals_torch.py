@@ -1,0 +1,207 @@
+"""What is replaced or read of torch and line_profiler beyond their public interface, each with the
+reason.
+
+A release that lacks one of these names leaves that part out; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import torch
+from torch.utils.data import DataLoader
+
+from ..machine.parent import end_with_parent
+from ..machine.stop import PREEMPTION_SIGNALS
+from .batch_seeds import SeededBatch
+from .random_state import seed_generators
+from .replaced import replaced
+
+if TYPE_CHECKING:
+    from line_profiler import LineProfiler
+
+
+@contextmanager
+def compile_errors_ignored() -> Iterator[None]:
+    """What torch.compile cannot compile runs uncompiled, with a warning, within the block.
+
+    `torch._dynamo.config.suppress_errors` is the only switch for it. Without it such an error ends
+    the training.
+    """
+    config: Any = torch._dynamo.config if hasattr(torch, "_dynamo") else None
+    if not hasattr(config, "suppress_errors"):
+        yield
+        return
+    with config.patch(suppress_errors=True):
+        yield
+
+
+@contextmanager
+def cuda_memory_recorded(file: Path) -> Iterator[None]:
+    """Writes the allocations on the GPUs within the block to `file`, for pytorch.org/memory_viz.
+
+    torch documents these two functions ("Understanding CUDA Memory Usage"), although their names
+    are private.
+    """
+    memory = torch.cuda.memory
+    if not hasattr(memory, "_record_memory_history"):
+        print(f"profile: torch {torch.__version__} has no torch.cuda.memory._record_memory_history")
+        yield
+        return
+    memory._record_memory_history(max_entries=100_000)
+    try:
+        yield
+        memory._dump_snapshot(str(file))
+    finally:
+        memory._record_memory_history(enabled=None)
+
+
+@contextmanager
+def workers_in_hand() -> Iterator[None]:
+    """Workers of a DataLoader that start within the block ignore what asks this process to stop, and
+    end with the block, or with this process however it ends.
+
+    A scheduler sends its signal to all processes of a job, and a terminal its Ctrl-C; this process
+    alone decides when to stop. torch's `_worker_loop` sets a handler for TERM in each worker, but a
+    signal that is blocked when a process starts stays blocked in it, over fork and exec alike. So
+    `DataLoader._get_iterator`, which starts them, runs with these signals blocked.
+
+    Workers that are left when Python ends are killed by multiprocessing, which torch takes for a
+    failure of theirs. So those of an exception, whose traceback holds them, are ended here by
+    `_shutdown_workers`, as Lightning does it.
+    """
+    if not hasattr(DataLoader, "_get_iterator"):
+        yield
+        return
+    get_iterator = DataLoader._get_iterator
+    started = WeakSet()
+
+    def start_workers(loader: DataLoader) -> Iterator[Any]:
+        if loader.num_workers == 0:
+            return get_iterator(loader)
+        context = loader.multiprocessing_context or multiprocessing
+        if context.get_start_method() != "fork":
+            # It would unblock TERM if it started later.
+            resource_tracker.ensure_running()
+        own_first = partial(begin_worker, loader.worker_init_fn)
+        with signals_blocked(), replaced(loader, "worker_init_fn", own_first):
+            batches = get_iterator(loader)
+        # torch and multiprocessing end a worker that hangs by TERM, which it does not hear.
+        for worker in getattr(batches, "_workers", []):
+            worker._popen.terminate = worker._popen.kill
+        started.add(batches)
+        return batches
+
+    try:
+        with replaced(DataLoader, "_get_iterator", start_workers):
+            yield
+    finally:
+        for batches in started:
+            if hasattr(batches, "_shutdown_workers"):
+                batches._shutdown_workers()
+
+
+@contextmanager
+def signals_blocked() -> Iterator[None]:
+    """What asks this process to stop waits until the block is over."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*PREEMPTION_SIGNALS, signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def begin_worker(users_first: Callable[[int], None] | None, worker: int) -> None:
+    """What each worker does first; `users_first` is the `worker_init_fn` of its DataLoader.
+
+    `_MapDatasetFetcher.fetch` makes a batch from its indices. It seeds the generators before those
+    that carry a seed, see `SeededBatch`.
+    """
+    end_with_parent()
+    if users_first:
+        users_first(worker)
+    fetcher = getattr(torch.utils.data._utils.fetch, "_MapDatasetFetcher", None)
+    if fetcher is None:
+        return
+    fetch = fetcher.fetch
+
+    def seed_and_fetch(self: Any, indices: Any) -> Any:
+        if isinstance(indices, SeededBatch):
+            seed_generators(indices.entropy)
+        return fetch(self, indices)
+
+    fetcher.fetch = seed_and_fetch
+
+
+def can_seed_batches() -> bool:
+    """Whether the private names are there that `begin_worker` and `order_replaced` need."""
+    fetch = getattr(torch.utils.data._utils, "fetch", None)
+    return hasattr(DataLoader, "_index_sampler") and hasattr(fetch, "_MapDatasetFetcher")
+
+
+@contextmanager
+def iterations_replaced(
+    iterate_loader: Callable[[DataLoader, Callable[[DataLoader], Iterator]], Iterator],
+    order_of: Callable[[DataLoader], Any],
+) -> Iterator[None]:
+    """Within the block `iter(loader)` gives `iterate_loader(loader, original)`, and an iterator takes
+    its indices from `order_of(loader)` if that is not None.
+
+    `DataLoader._index_sampler` is where iterators find the sampler. The DataLoader itself stays as
+    it is: its sampler cannot be set, and may be looked at by the user.
+    """
+    if not hasattr(DataLoader, "_index_sampler"):
+        yield
+        return
+    iterate = DataLoader.__iter__
+    index_sampler: Any = DataLoader._index_sampler.fget
+
+    def sampler_of(loader: DataLoader) -> Any:
+        order = order_of(loader)
+        return index_sampler(loader) if order is None else order
+
+    with (
+        replaced(DataLoader, "__iter__", lambda loader: iterate_loader(loader, iterate)),
+        replaced(DataLoader, "_index_sampler", property(sampler_of)),
+    ):
+        yield
+
+
+def collect_marked_lines() -> None:
+    """From now on functions are counted that line_profiler's `@profile` decorates when they are
+    imported.
+
+    Given a profiler, `line_profiler.profile` writes no files by itself when Python ends; it has no
+    public way to say so.
+    """
+    # On Python 3.12 and newer its other core counts in one thread only: with a second one, such as
+    # that of the data, it fails with "tool 2 is not in use".
+    os.environ.setdefault("LINE_PROFILER_CORE", "legacy")
+    from line_profiler import LineProfiler, profile
+
+    profile._profile = LineProfiler()
+    profile.enable()
+
+
+def profiler_of_marked_lines() -> LineProfiler:
+    """The profiler of `collect_marked_lines`; a new one if line_profiler keeps it elsewhere."""
+    from line_profiler import LineProfiler, profile
+
+    return getattr(profile, "_profile", None) or LineProfiler()
+
+
+def forget_marked_lines() -> None:
+    """Undoes `collect_marked_lines`."""
+    from line_profiler import profile
+
+    profile._profile = None
+    profile.disable()

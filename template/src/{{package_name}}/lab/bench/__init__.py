@@ -1,6 +1,0 @@
-# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""Measuring: where the time of a step goes, what a training will take, which of two is faster."""
-
-COMMANDS = [
-    ("bench", "where a step's time goes, and what a training will take", "bench:bench_command"),
-]
