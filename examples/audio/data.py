@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from ...lab.hdf5 import H5DataModule
+from labrig import H5DataModule
 
 TAGS = ("tone", "chirp", "clicks", "noise", "vibrato")
 RATE_HZ = 8000

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from labrig import H5DataModule
 from torch.nn import functional as F
-
-from ...lab.hdf5 import H5DataModule
 
 CLASSES = ("disc", "ring", "square", "diamond", "cross", "triangle")
 SIDE = 32  # pixels

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from ...lab.hdf5 import H5DataModule
+from labrig import H5DataModule
 
 N_BYTES = 65  # of a sample: each of the first 64 predicts the next
 

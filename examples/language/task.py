@@ -3,11 +3,10 @@
 import math
 
 import lightning.pytorch as L
+from labrig import scheduled
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional as F
-
-from ...lab.training.schedule import scheduled
 
 
 class LanguageModel(L.LightningModule):

@@ -16,12 +16,12 @@
 #
 # The .py file is kept in git, the notebook is not: it holds no outputs and merges well.
 # `jupytext --sync compare_runs.py` makes the notebook next to it, and keeps both the same.
-# Put both into `notebooks/` of your project, and write its package in place of `myproj`.
+# Put both into `notebooks/` of your project. In the head, write your package in place of `myproj`.
 # `make kernel` brings the kernel.
 
 # %%
 import pandas as pd
-from myproj.lab import load, queue, runs, trials
+from labrig import load, queue, runs, trials
 
 # %% [markdown]
 # The trials, as `lab trials tree` shows them.

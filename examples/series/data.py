@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
-from ...lab.hdf5 import H5DataModule
+from labrig import H5DataModule
 
 N_DAYS = 3600
 N_PAST = 28  # days that a prediction sees

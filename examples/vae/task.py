@@ -1,10 +1,9 @@
 """The loss of a variational autoencoder: what is lost of the image, and what the code costs."""
 
 import lightning.pytorch as L
+from labrig import scheduled
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
-
-from ...lab.training.schedule import scheduled
 
 
 class Autoencoder(L.LightningModule):
