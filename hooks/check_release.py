@@ -1,7 +1,7 @@
 """Run before a tag: check_release.py VERSION. Exits 0 when it can be tagged, else 1 and says what is missing.
 
-It looks at the committed state (HEAD), at the earlier tags, and at what an update from each of them
-does to a project. Each rule is a file of hooks/release/.
+It looks at the committed state (HEAD), at the earlier tags, at the library of both, and at what an
+update from each of them does to a project. Each rule is a file of hooks/release/.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 
 from release import (
     changelog,
-    imports,
+    library,
+    public_names,
     questions,
     rendered,
     seeds,
@@ -26,8 +27,6 @@ from release import (
 from release.projects import Projects
 from release.questions import Questions
 from release.repository import ReleaseError, Repository
-
-NAMES_LIVE = 2  # releases for which the old name of a setting keeps working
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -49,10 +48,21 @@ def check(path: Path, version: str) -> list[str]:
     problems += tried(lambda: tags.check_tags(repository))
     problems += tried(lambda: worktree.check_worktree(repository))
     problems += tried(lambda: changelog.check_entry(repository, version))
+    problems += check_library(repository, version)
     new = Questions(repository, "HEAD")
     form = tried(lambda: questions.check_form(new))
     # Projects can only be made and updated when copier can read the questions, without trust.
     return problems + (form or check_projects(repository, version, new))
+
+
+def check_library(repository: Repository, version: str) -> list[str]:
+    """What is wrong with the library of HEAD, and with what it no longer has of the last releases."""
+    problems = tried(lambda: library.check_version_file(repository, version))
+    broken = tried(lambda: library.check_files(repository))
+    if broken:
+        return problems + broken
+    problems += tried(lambda: public_names.check_public_names(repository))
+    return problems + tried(lambda: settings.check_settings(repository))
 
 
 def check_projects(repository: Repository, version: str, new: Questions) -> list[str]:
@@ -75,13 +85,11 @@ def check_tag(projects: Projects, new: Questions, tag: str, version: str) -> lis
     entries = changelog.entries_after(repository, tag, version)
     fresh = projects.fresh({})
     problems = seeds.check_paths(new, old, set(fresh))
-    problems += questions.check_answers(new, old, entries, set(settings.renamed(fresh)["options"]))
+    moved = set(settings.renamed(repository)["options"])
+    problems += questions.check_answers(new, old, entries, moved)
     for answers in ({}, old.other_answers()):
         update = projects.update(tag, answers)
         problems += updates.check_update(update, new, repository, version)
-        problems += imports.check_imports(update)
-        if not answers and tag in repository.tags[-NAMES_LIVE:]:
-            problems += settings.check_settings(update)
         if not answers and tag == repository.newest_tag:
             problems += rendered.check_owners(update.before, update.fresh, new, entries)
     return problems

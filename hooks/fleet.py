@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import hashlib
 import os
 import re
 import subprocess
@@ -20,11 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labrig.errors import Failed
+from labrig.update.rendering import changed_files
 from packaging.version import InvalidVersion, Version
 from release.repository import ReleaseError, Repository, run_git
 
 TEMPLATE = Path(__file__).resolve().parents[1]
-UPDATE_BRANCH = TEMPLATE / "template/src/{{package_name}}/lab/hooks/update_branch.py"
+SOURCE = TEMPLATE / "src"  # of labrig, whose commands are called from here
 ANSWERS = ".copier-answers.yml"
 IDENTITY = ("-c", "user.name=template", "-c", "user.email=template@localhost")
 RETARGET_BRANCH = "template-retarget"
@@ -40,7 +41,8 @@ class Row:
     """What the table says of one project.
 
     Attributes:
-        edited: the template's files with an edit, moved or deleted; None where they have no hashes.
+        edited: the template's files with an edit, moved or deleted; None where the template is not
+            to be had.
         last_run: its date; None without runs, or where only the repository was looked at.
         gpu_hours: by person.
     """
@@ -74,6 +76,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"{arguments.projects} is missing; write a path or an address on each line")
     lines = arguments.projects.read_text(encoding="utf-8").splitlines()
     projects = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    os.environ["PATH"] = os.pathsep.join([f"{sys.prefix}/bin", os.environ["PATH"]])  # copier
     rows, failed = [], 0
     for project in projects:
         try:
@@ -124,29 +127,16 @@ def behind(version: str) -> str:
 
 
 def edited_files(folder: Path) -> int | None:
-    """How many of the template's files differ from what the template wrote; None without hashes."""
-    hashes = next(folder.glob("src/*/lab/hashes.txt"), None)
-    if hashes is None:
+    """How many of the template's files differ from what the template wrote; None where it is not to be had."""
+    try:
+        return len(changed_files(folder))
+    except Failed:
         return None
-    lines = [line.split(maxsplit=1) for line in hashes.read_text(encoding="utf-8").splitlines()]
-    n = 0
-    for sha256, name in (line for line in lines if line and not line[0].startswith("#")):
-        path = folder / name
-        content = path.read_bytes().replace(b"\r\n", b"\n") if path.is_file() else b""
-        n += hashlib.sha256(content).hexdigest() != sha256
-    return n
 
 
 def runs_of(folder: Path) -> list[dict[str, str]]:
-    """The runs of a project, as its own `lab runs list --csv` tells them."""
-    package = next(folder.glob("src/*/lab/cli.py")).parents[1].name
-    done = subprocess.run(
-        [sys.executable, "-m", f"{package}.lab", "runs", "list", "--csv"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": "src"},
-        capture_output=True,
-        text=True,
-    )
+    """The runs of a project, as `lab runs list --csv` tells them."""
+    done = call_python("-m", "labrig", "runs", "list", "--csv", folder=folder)
     if done.returncode:
         raise FleetError(f"lab runs list fails: {done.stderr.strip().splitlines()[-1]}")
     return list(csv.DictReader(done.stdout.splitlines()))
@@ -155,14 +145,7 @@ def runs_of(folder: Path) -> list[dict[str, str]]:
 def updated(project: str) -> str:
     """Makes the branch template-update, and says so; an address gets it pushed."""
     with folder_of(project) as folder, worktree(folder) as place:
-        path = os.pathsep.join([f"{sys.prefix}/bin", os.environ["PATH"]])
-        done = subprocess.run(
-            [sys.executable, UPDATE_BRANCH],
-            cwd=place,
-            env=os.environ | {"PATH": path},
-            capture_output=True,
-            text=True,
-        )
+        done = call_python("-m", "labrig", "update-branch", folder=place)
         if done.returncode:
             raise FleetError(done.stderr.strip())
         if not done.stdout.startswith("nothing"):
@@ -194,6 +177,13 @@ def retargeted(project: str, url: str) -> str:
         git(place, *IDENTITY, "commit", "--no-verify", "-qm", f"Follow the template at {url}")
         publish(project, place, RETARGET_BRANCH)
     return f"branch {RETARGET_BRANCH}; merge it, then update"
+
+
+def call_python(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A program with the labrig of this repository."""
+    variables = os.environ | {"PYTHONPATH": str(SOURCE)}
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
 
 
 def publish(project: str, place: Path, branch: str) -> None:

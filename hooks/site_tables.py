@@ -1,15 +1,16 @@
-"""Run after a change in a site's profile: site_tables.py. It writes docs/lab/sites.md, a table for each site."""
+"""Run after a change in a site's profile: site_tables.py. It writes docs/sites.md, a table for each site."""
 
 from __future__ import annotations
 
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-PROFILES = ROOT / "template/src/{{package_name}}/lab/conf/site"
-PAGE = ROOT / "template/docs/lab/sites.md"
+PROFILES = ROOT / "src/labrig/conf/site"
+PAGE = ROOT / "docs/sites.md"
 # What a table shows, in this order; other keys are for the machinery
 FACTS = (
     *("scheduler", "gpu", "job", "account", "resources", "queues", "options"),
@@ -17,13 +18,11 @@ FACTS = (
     *("home_writable", "paths", "requeue", "login_hosts", "cost"),
 )
 HEAD = """\
-<!-- Template's file: updated by "copier update". Change it in the template. -->
-
 # What is known of each site?
 
-Written by `hooks/site_tables.py` of the template from the profiles in `lab/conf/site/`;
+Written by `hooks/site_tables.py` from the profiles in `src/labrig/conf/site/`;
 `lab site show NAME` prints one. Each fact has a mark and a source: **V** run, or read in source · **D** documented ·
-**U** seen only in users' job scripts · **?** unconfirmed. Facts without a mark are the template's choice.
+**U** seen only in users' job scripts · **?** unconfirmed. Facts without a mark are labrig's choice.
 **Nobody on the project can log in to the centres**: look at `lab submit --dry-run` first, and correct a copy in
 `conf/site/` of your project.
 """
@@ -64,7 +63,7 @@ def section(path: Path) -> str:
             value = inner_value(profile[key], name.removeprefix(f"{key}."))
             lines.append(f"{name} | `{inline(value)}` | {mark} | {source}")
     lines.append(
-        f"verified | {profile['verified'] or 'no: nobody on the project has run there'} | |"
+        f"verified | {profile.get('verified') or 'no: nobody on the project has run there'} | |"
     )
     sources = [
         f"{name}: {entry.get('url') or entry['what']} ({entry['seen']})"
@@ -81,13 +80,9 @@ def inner_value(value: dict | list, name: str) -> object:
 
 
 def comment_of(text: str) -> list[str]:
-    """The comment below the first line, which says whose file it is."""
-    lines = []
-    for line in text.split("\n")[1:]:
-        if not line.startswith("# "):
-            return lines
-        lines.append(line.removeprefix("# "))
-    return lines
+    """The comment at the top of a profile."""
+    lines = takewhile(lambda line: line.startswith("# "), text.split("\n"))
+    return [line.removeprefix("# ") for line in lines]
 
 
 def inline(value: object) -> str:

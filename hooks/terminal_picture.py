@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "template/docs/lab/first-day.md"
+PAGE = ROOT / "docs/first-day.md"
 PICTURE = ROOT / "docs/img/first-day.svg"
 COMMANDS = ("lab train trial=shapes", "lab runs table", "lab submit", "lab runs reproduce")
 COLUMNS = 104

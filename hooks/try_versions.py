@@ -1,9 +1,10 @@
-"""Tries a new project with the newest or the lowest versions that its ranges allow.
+"""Tries a new project with the newest or the lowest versions that its ranges and those of labrig allow.
 
     make test-lowest
     make test-newest PYTHON=python3.13 TORCH=cpu
 
-It renders a project into build/, gives it an environment of its own, and calls the commands that people call.
+It renders a project into build/, gives it an environment of its own with the labrig that lies here,
+and calls the commands that people call.
 Each step is one line; its output lies in build/versions/<which>-<python>/logs/.
 """
 
@@ -118,10 +119,22 @@ def make_environment(project: Path, options: argparse.Namespace) -> dict[str, st
     command += ["--resolution", RESOLUTIONS[options.which]]
     if options.torch:
         command += ["--torch-backend", options.torch]
-    extras = ",".join(read_toml(project / "pyproject.toml")["project"]["optional-dependencies"])
-    subprocess.run([*command, "--editable", f"{project}[{extras}]"], env=variables, check=True)
+    # What both name counts as direct to uv, and only that gets its lowest version.
+    extras = ",".join(read_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"])
+    library = ["--editable", f"{ROOT}[{extras}]"]
+    subprocess.run([*command, *library, *packages_of(project)], env=variables, check=True)
+    subprocess.run([*command, "--no-deps", "--editable", project], env=variables, check=True)
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     return variables | {"PATH": path, "CUDA_VISIBLE_DEVICES": ""}
+
+
+def packages_of(project: Path) -> list[str]:
+    """What a project asks for besides labrig, tools for development too."""
+    pyproject = read_toml(project / "pyproject.toml")
+    name = pyproject["project"]["name"]
+    dependencies = pyproject["project"]["dependencies"]
+    own = [text for text in dependencies if not text.startswith(f"{name}[")]
+    return own + pyproject["dependency-groups"]["dev"]
 
 
 def read_toml(path: Path) -> dict:

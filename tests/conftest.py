@@ -1,63 +1,14 @@
-"""Renders are shared between tests; projects run in the environment of the tests, without being installed.
+"""Fixtures of all tests. Only tests/template and tests/update render the template."""
 
-The project of the default answers is rendered when this file is imported, once in a process: `import myproj` is its
-package, in tests and, with PYTHONPATH=SOURCE, in the programs they start.
-"""
-
-import atexit
 import importlib
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
-from functools import cache
-from pathlib import Path
 
-import copier
 import pytest
-import yaml
-from commands import write_command
-from reached_errors import add_collector
-from repositories import commit
+from labrig.project import Project
+from projects import PROJECT, call, copy_project, equip, work_on
+from setup_projects import bare, fresh, light  # noqa: F401 (fixtures)
 from tracebacks import take_seen, watch_commands
-from warm import WarmProcess, same_libraries
-
-ROOT = Path(__file__).parents[1]
-QUESTIONS = {
-    name: question
-    for name, question in yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8")).items()
-    if not name.startswith("_")
-}
-
-
-def render_template(template, folder, **answers):
-    """A project as a user makes it: no trust, else defaults."""
-    assert set(answers) <= set(QUESTIONS), "copier ignores answers to questions that do not exist"
-    copier.run_copy(
-        str(template),
-        folder,
-        data=answers,
-        defaults=True,
-        unsafe=False,
-        quiet=True,
-    )
-    return Path(folder)
-
-
-def copy_template(folder, answers_only=False):
-    """The template as it lies here, uncommitted edits too, outside git."""
-    folder.mkdir()
-    shutil.copy(ROOT / "copier.yml", folder)
-    ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
-    shutil.copytree(ROOT / "template", folder / "template", ignore=ignored)
-    add_collector(folder)
-    if answers_only:
-        for path in (folder / "template").rglob("*"):
-            if path.is_file() and path.suffix != ".jinja":
-                path.unlink()
-    return folder
-
 
 SLOWEST_FILES = (
     # of make test-slow
@@ -85,24 +36,10 @@ SLOWEST_FILES = (
     "failures",
     "setup",
 )
-IMPORT_TORCH = ("train", "resume", "eval", "predict", "check", "bench", "data")  # commands that do
 
-RENDERED_FIRST = "TESTS_RENDERED"  # where the process that was started first has them
-RENDERED = Path(tempfile.mkdtemp(prefix="myproj-"))
-atexit.register(shutil.rmtree, RENDERED, ignore_errors=True)
-TEMPLATE = RENDERED / "template"
-PROJECT = RENDERED / "myproj"
-if "PYTEST_XDIST_WORKER" in os.environ and RENDERED_FIRST in os.environ:
-    first = os.environ[RENDERED_FIRST]
-    shutil.copytree(first, RENDERED, symlinks=True, dirs_exist_ok=True)
-    answers = PROJECT / ".copier-answers.yml"
-    answers.write_text(answers.read_text().replace(first, str(RENDERED)))  # where its template lies
-else:
-    copy_template(TEMPLATE)
-    render_template(TEMPLATE, PROJECT)
-    os.environ[RENDERED_FIRST] = str(RENDERED)  # for the processes that it starts with -n
-SOURCE = PROJECT / "src"
-sys.path.insert(0, str(SOURCE))
+sys.path.insert(0, str(PROJECT / "src"))  # `import myproj`
+sys.dont_write_bytecode = True  # not next to the files of tests/project
+work_on(Project(PROJECT, "myproj"))  # in fixtures of modules, too
 watch_commands()
 
 
@@ -121,24 +58,6 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def template():
-    return TEMPLATE
-
-
-@pytest.fixture(scope="session")
-def render(template):
-    """render(folder, **answers): a project as a user makes it: no trust, else defaults."""
-    return lambda folder, **answers: render_template(template, folder, **answers)
-
-
-@pytest.fixture(scope="session")
-def render_answers(tmp_path_factory):
-    """render_answers(folder, **answers): only the files that answers are written into, in a seventh of the time."""
-    small = copy_template(tmp_path_factory.mktemp("answers") / "template", answers_only=True)
-    return lambda folder, **answers: render_template(small, folder, **answers)
-
-
-@pytest.fixture(scope="session")
 def project():
     """The project of the default answers. Shared: read it, do not change it."""
     return PROJECT
@@ -146,20 +65,20 @@ def project():
 
 @pytest.fixture(scope="session")
 def module():
-    """module("cluster.site"): a module of the default project's lab, in this process."""
-    return lambda name: importlib.import_module(f"myproj.lab.{name}")
+    """module("cluster.site"): a module of the library, which a test changes or looks into."""
+    return lambda name: importlib.import_module(f"labrig.{name}")
 
 
 @pytest.fixture
-def own_project(project, tmp_path):
-    """A copy of the default project to work in: in git, with an environment and the command `lab`."""
-    return equip(shutil.copytree(project, tmp_path / "myproj"))
+def own_project(tmp_path):
+    """A copy of the default project to work in: in git, with an environment."""
+    return equip(copy_project(tmp_path / "myproj"))
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory):
     """A project with packed data and a finished run of two epochs. Shared: add trials and runs, take nothing away."""
-    folder = equip(shutil.copytree(PROJECT, tmp_path_factory.mktemp("home") / "myproj"))
+    folder = equip(copy_project(tmp_path_factory.mktemp("home") / "myproj"))
     call(folder, "lab", "data", "pack", "digits")
     call(
         folder,
@@ -185,13 +104,19 @@ def slurm_ends():
 @pytest.fixture(autouse=True)
 def own_caches(monkeypatch):
     """A command that runs in this process leads all caches to its project: that ends with the test."""
-    from myproj.lab.machine import caches
+    from labrig.machine import caches
 
     for name in (caches.ROOT, *caches.CACHES):
         value = os.environ.get(name)
         monkeypatch.setenv(name, value or "")
         if value is None:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def in_default_project():
+    """Code that runs in the process of a test works on the default project, unless the test enters another."""
+    work_on(Project(PROJECT, "myproj"))
 
 
 @pytest.fixture(autouse=True)
@@ -216,68 +141,3 @@ def repo(tmp_path):
     from record_package import repository
 
     return repository(tmp_path / "repo")
-
-
-def equip(folder):
-    """What `make setup` would do, in a second: git, a commit, and .venv as a link to this environment."""
-    package = package_of(folder)
-    script = (
-        "#!/bin/sh\n"
-        f'PYTHONPATH="{folder}/src:$PYTHONPATH" exec "{sys.executable}" -m {package}.lab "$@"\n'
-    )
-    write_command(folder.parent / f"{folder.name}-bin", "lab", script)
-    (folder / ".venv").symlink_to(sys.prefix)
-    commit(folder, "Start")
-    return folder
-
-
-def call(folder, *command, rc=0, timeout_s=300, cold=False, **variables):
-    """Runs a command in a project and returns its output; any other exit code than `rc` fails the test.
-
-    A `lab` command that imports torch is a fork of the warm process. With `cold` it starts as for a user.
-    """
-    environment = environment_of(folder, **variables)
-    command = [str(word) for word in command]
-    heavy = command[0] == "lab" and (
-        " ".join(command[1:2]) in IMPORT_TORCH or command[1:3] == ["trials", "new"]
-    )
-    if heavy and not cold and same_libraries(environment):
-        module = f"{package_of(folder)}.lab"
-        done = warm_process().start(module, command[1:], folder, environment)
-        out, err = done.communicate(timeout=timeout_s)
-    else:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-        )
-        out, err = done.stdout, done.stderr
-    assert done.returncode == rc, f"{command} gave {done.returncode}:\n{out}\n{err}"
-    return out + err
-
-
-def environment_of(folder, **variables):
-    """The variables of a command in a project: these, those of its environment, and the others as they are."""
-    tools = folder.parent / f"{folder.name}-bin"
-    path = os.pathsep.join([str(tools), str(Path(sys.prefix) / "bin"), os.environ["PATH"]])
-    own = {
-        "PATH": path,
-        "PYTHONPATH": str(folder / "src"),
-        "PRE_COMMIT_HOME": str(folder.parent / "pre-commit"),
-    }
-    return os.environ | own | variables
-
-
-def package_of(folder):
-    return next(folder.glob("src/*/lab")).parent.name
-
-
-@cache
-def warm_process():
-    """One for each process that runs tests."""
-    process = WarmProcess()
-    atexit.register(process.close)
-    return process

@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from myproj.lab import cli
+from labrig import cli
 
 
 def test_help_fits_one_screen_and_names_every_command(capsys):
@@ -12,7 +12,7 @@ def test_help_fits_one_screen_and_names_every_command(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    names = set(re.findall(r"[a-z]+", "\n".join(lines)))
+    names = set(re.findall(r"[a-z-]+", "\n".join(lines)))
     for command in cli.list_commands():
         assert set(command.words.split()) <= names, command.words
     titles = [line.split()[1] for line in lines if re.match("lab [a-z]+ ", line)]

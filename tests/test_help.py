@@ -6,10 +6,10 @@ import shlex
 import sys
 
 import pytest
-from conftest import PROJECT
-from myproj.lab import cli
-from myproj.lab.examples import EXAMPLES
-from myproj.lab.machine.terminal import lacks_letters, shows_colours
+from labrig import cli
+from labrig.examples import EXAMPLES
+from labrig.machine.terminal import lacks_letters, shows_colours
+from projects import PROJECT
 
 COMMANDS = {command.words: command for command in cli.list_commands()}
 STARTED_BY_OTHERS = {"", "rank", "sweep worker"}

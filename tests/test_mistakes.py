@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from projects import call
 
 WRAPPER = """
 import sys
-from myproj.lab.cli import main
+from labrig.cli import main
 code = main(sys.argv[1:])
 heavy = sorted({"torch", "lightning", "h5py"} & set(sys.modules))
 print(f"HEAVY={heavy}")
@@ -201,17 +202,41 @@ def test_the_usage_names_the_run(project, command):
     assert heavy == "[]"
 
 
-def test_outside_a_project_and_inside_another_one(project, tmp_path):
+def test_outside_of_projects(project, tmp_path):
     code, text, *_ = answer(project, "runs", "list", cwd=tmp_path)
     assert code == 2
     assert "cd into a project" in text
-    other = tmp_path / "other/src/theirs/lab"
-    other.mkdir(parents=True)
-    (other / "cli.py").touch()
-    code, text, *_ = answer(project, "runs", "list", cwd=tmp_path / "other")
-    assert code == 2
-    assert "inside project" in text
     assert answer(project, "--help", cwd=tmp_path)[0] == 0
+    assert answer(project, "docs", "record", cwd=tmp_path)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[tool.labrig]\n", "must name the directory in src/ with the project's code"),
+        ('[tool.labrig]\npackage = "gone"\n', "it says package = 'gone'"),
+        ("[tool.labrig]\npackage = \n", "pyproject.toml is not valid TOML: "),
+        ("[tool.labrig]\n<<<<<<< before\npackage = 1\n", "holds two versions of some lines"),
+    ],
+)
+def test_a_project_that_does_not_say_what_it_is(project, tmp_path, text, message):
+    (tmp_path / "pyproject.toml").write_text(text)
+    code, said, *_ = answer(project, "runs", "list", cwd=tmp_path)
+    assert code == 2
+    assert message in said
+
+
+def test_the_lab_of_another_environment_or_version_says_so(project, own_project, tmp_path):
+    assert "this is the lab of" not in call(own_project, "lab", "runs", "list")
+    (own_project / ".venv").unlink()
+    (own_project / ".venv").mkdir()
+    said = call(own_project, "lab", "runs", "list")
+    assert f"the project has its own: {own_project}/.venv/bin/lab" in said
+    file = own_project / "pyproject.toml"
+    file.write_text(file.read_text().replace('template = "0.1.0"', 'template = "0.9.2"'))
+    assert "but the project is of 0.9.2. Type: make setup" in call(
+        own_project, "lab", "runs", "list"
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,7 +244,7 @@ def test_outside_a_project_and_inside_another_one(project, tmp_path):
 )
 def test_commands_that_only_read_import_nothing_heavy(project, command):
     code = (
-        "import sys\nfrom myproj.lab.cli import main\nmain(sys.argv[1:])\n"
+        "import sys\nfrom labrig.cli import main\nmain(sys.argv[1:])\n"
         "slow = {'torch', 'lightning', 'hydra', 'omegaconf', 'numpy', 'h5py'}\n"
         "print(sorted(slow & set(sys.modules)), file=sys.stderr)"
     )

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from conftest import call, environment_of, warm_process
+from projects import call, environment_of, warm_process
 from warm import ENVIRONMENT, same_libraries
 
 LOOK = """
@@ -38,7 +38,10 @@ def probe(tmp_path):
         package.mkdir(parents=True, exist_ok=True)
         (package / "__main__.py").write_text(code)
         return warm_process().start(
-            "probe.lab", words, tmp_path, environment_of(tmp_path, **variables)
+            "probe.lab",
+            words,
+            tmp_path,
+            environment_of(tmp_path, PYTHONPATH=str(tmp_path / "src"), **variables),
         )
 
     return start
@@ -50,7 +53,7 @@ def test_a_fork_sees_what_a_cold_start_sees(probe, tmp_path):
     cold = subprocess.run(
         [sys.executable, "-m", "probe.lab", "a b", "c"],
         cwd=tmp_path,
-        env=environment_of(tmp_path, **variables),
+        env=environment_of(tmp_path, PYTHONPATH=str(tmp_path / "src"), **variables),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

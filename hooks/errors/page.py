@@ -1,16 +1,16 @@
-"""The page of a project with every message: docs/lab/errors.md."""
+"""The page with every message: docs/errors.md."""
 
 from __future__ import annotations
 
 import re
 from itertools import compress
 
-from .sites import Site
+from .sites import BOOTSTRAP, Site
 
-# Folder of lab -> heading, in the order of a user's day
+# Folder of labrig -> heading, in the order of a user's day
 HEADINGS = {
     "setup": "Setting up: `make setup`, `make add`",
-    "": "Commands and projects",
+    "": "Commands, projects, plug-ins",
     "docs": "Pages of the documentation",
     "config": "Settings and trials' files",
     "hdf5": "Data",
@@ -23,12 +23,9 @@ HEADINGS = {
     "sweep": "Searches: `lab sweep`",
     "cluster": "Jobs and clusters",
     "remote": "Jobs from a laptop: `on=HOST`",
-    "update": "Renaming a project",
-    "hooks": "The weekly update of a forge",
+    "update": "Updates of the template",
 }
 HEAD = """\
-<!-- Template's file: updated by "copier update". Change it in the template. -->
-
 # What does this message mean?
 
 Every message that `lab` ends with, by what you were doing. A word in CAPITALS stands for a value: `NAME`, `PATH`.
@@ -43,7 +40,7 @@ Not in the list: after `usage:` a command names its options, and after `error:` 
 """
 # Where the part of a message begins that says what to do: the first that matches, of the earliest rule
 REMEDIES = (
-    r"(?<=[\w)'>%/…\"]) ?[.;]\s+(?=\S)|\s*\n\s*",
+    r"(?<=[\w)\]'>%/…\"]) ?[.;]\s+(?=\S)|\s*\n\s*",
     r"(?<=[A-Z:)]) (?=To [a-z])",
     r"^(?=LAB_DEBUG)",
     r": (?=(lab|make|git|ssh|copier|mlflow|srun|pip|Pages|Kinds) ?)",
@@ -55,7 +52,8 @@ REMEDIES = (
 def page(sites: list[Site]) -> str:
     groups: dict[str, dict[str, int]] = {}
     for site in sites:
-        folder = site.file.rpartition("/")[0].partition("/")[0]
+        file = "setup/" if site.file == BOOTSTRAP else site.file
+        folder = file.rpartition("/")[0].partition("/")[0]
         for message in site.messages:
             if has_own_words(message):
                 groups.setdefault(folder, {}).setdefault(on_one_line(message), site.exit_code)

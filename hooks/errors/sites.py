@@ -1,4 +1,4 @@
-"""Where lab makes an error: each call of an error's class, or of a function that makes one or ends the program."""
+"""Where labrig makes an error: each call of an error's class, or of a function that makes one or ends the program."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from functools import cached_property
 from pathlib import Path
 from textwrap import shorten
 
-from .text import Texts
+from .text import Texts, is_text
 
-ROOTS = {"LabError": 2, "UpdateError": 1}  # class -> exit code
+ROOTS = {"LabError": 2}  # class -> exit code
+BOOTSTRAP = "tools/bootstrap.py"  # of a project: a program that ends by sys.exit(message)
 
 
 @dataclass(frozen=True)
 class Site:
     """A call that makes an error."""
 
-    file: str  # below lab/
+    file: str  # below labrig/, or BOOTSTRAP
     function: str  # as Python's __qualname__, "<module>" outside of functions
     first_line: int
     last_line: int
@@ -51,13 +52,14 @@ class Maker:
 
 
 class Code:
-    """The modules of lab."""
+    """The modules of labrig, and the program that installs it in a project."""
 
-    def __init__(self, lab: Path) -> None:
-        paths = sorted(lab.rglob("*.py"))
+    def __init__(self, library: Path, bootstrap: Path | None = None) -> None:
+        paths = {str(path.relative_to(library)): path for path in sorted(library.rglob("*.py"))}
+        if bootstrap:
+            paths[BOOTSTRAP] = bootstrap
         self.modules = {
-            str(path.relative_to(lab)): ast.parse(path.read_text(encoding="utf-8"))
-            for path in paths
+            name: ast.parse(path.read_text(encoding="utf-8")) for name, path in paths.items()
         }
         self.texts = Texts(self.modules)
 
@@ -157,6 +159,9 @@ class Code:
     ) -> list[Site]:
         """The site of a call, or none."""
         name = called_name(call.func)
+        if file == BOOTSTRAP and ast.unparse(call.func) == "sys.exit" and is_text(call.args[0]):
+            known = self.texts.names_in(file, functions)
+            return [site_at(file, names, call, 1, self.texts.variants(call.args[0], file, known))]
         maker = self.makers.get(name)
         if maker and maker.is_method != isinstance(call.func, ast.Attribute):
             maker = None
@@ -177,14 +182,21 @@ class Code:
             }
             inner = self.texts.names_in(maker.module, [maker.function]) | values
             texts = self.texts.variants(maker.text, maker.module, inner)
-        end = call.end_lineno or call.lineno
-        return [Site(file, names or "<module>", call.lineno, end, code, tuple(texts))]
+        return [site_at(file, names, call, code, texts)]
+
+
+def site_at(file: str, function: str, call: ast.Call, exit_code: int, texts: list[str]) -> Site:
+    end = call.end_lineno or call.lineno
+    return Site(file, function or "<module>", call.lineno, end, exit_code, tuple(texts))
 
 
 def maker_of_end(module: str, node: ast.FunctionDef) -> dict[str, Maker]:
-    """A function that ends the program with a message."""
-    (end,) = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
-    return {node.name: Maker(node, end.args[0], module, exit_code=1)}
+    """A function that ends the program with a message; none where it becomes another program."""
+    calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+    for call in calls:
+        if ast.unparse(call.func) == "sys.exit":
+            return {node.name: Maker(node, call.args[0], module, exit_code=1)}
+    return {}
 
 
 def called_name(node: ast.expr | None) -> str:

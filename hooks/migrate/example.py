@@ -1,6 +1,6 @@
 """A worked example: writes the new names of settings and options into a project's own files.
 
-Run it after `copier update`, by hand: python3 example.py PROJECT
+Run it after `copier update` and `make setup`, by hand: .venv/bin/python example.py PROJECT
 It changes names only, in conf/ and trials/, and prints each line. Look at it with git diff.
 """
 
@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 
-import yaml  # the environment of the project has it
+import yaml  # the environment of the project has it, and labrig
+
+RENAMED = files("labrig") / "conf/renamed.yaml"
 
 
 def main(argv: list[str]) -> int:
-    if len(argv) != 1 or not (labs := sorted(Path(argv[0]).glob("src/*/lab"))):
+    pyproject = Path(*argv, "pyproject.toml")
+    if len(argv) != 1 or not pyproject.exists():
         print(__doc__, file=sys.stderr)
         return 2
-    names = yaml.safe_load((labs[0] / "conf/renamed.yaml").read_text(encoding="utf-8"))
-    package = labs[0].parent
+    names = yaml.safe_load(RENAMED.read_text(encoding="utf-8"))
+    settings = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["labrig"]
+    package = Path(argv[0], "src", settings["package"])
     for path in sorted([*package.glob("conf/**/*.yaml"), *package.glob("trials/**/*.yaml")]):
         old = path.read_text(encoding="utf-8")
         new = with_new_options(with_new_settings(old, names["settings"]), names["options"])

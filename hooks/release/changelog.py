@@ -29,15 +29,9 @@ def entries_after(repository: Repository, tag: str, version: str) -> str:
 
 
 def names_path(entry: str, path: str) -> bool:
-    """Whether an entry names a path in backticks: in full, from `lab/` on, or by a directory of it."""
-    below_lab = re.sub(r"^.*?(?=(^|/)lab/)/?", "", path) if "lab/" in path else path
-    for name in re.findall(r"`([^`]+)`", entry):
-        for shown in (path, below_lab):
-            if shown == name.lstrip("/") or (
-                name.endswith("/") and shown.startswith(name.lstrip("/"))
-            ):
-                return True
-    return False
+    """Whether an entry names a path in backticks: in full, or by a directory of it."""
+    names = [name.lstrip("/") for name in re.findall(r"`([^`]+)`", entry)]
+    return any(path == name or (name.endswith("/") and path.startswith(name)) for name in names)
 
 
 def check_entry(repository: Repository, version: str) -> list[str]:
@@ -54,6 +48,7 @@ def check_entry(repository: Repository, version: str) -> list[str]:
     problems = []
     for what, file, pattern in (
         ("Python", "template/pyproject.toml.jinja", REQUIRED_PYTHON),
+        ("Python", "pyproject.toml", REQUIRED_PYTHON),
         ("copier", "copier.yml", REQUIRED_COPIER),
     ):
         old, new = (_first(pattern, repository.text(ref, file)) for ref in (tag, "HEAD"))

@@ -127,7 +127,7 @@ def check_answers(new: Questions, old: Questions, entry: str, moved: set[str]) -
 
     Args:
         entry: of the changelog; a question that it names in backticks may go.
-        moved: the options, as site/lanta, that have a new name in lab/conf/renamed.yaml.
+        moved: the options, as site/lanta, that have a new name in the library's renamed.yaml.
     """
     problems = []
     for name in old.asked:
@@ -141,7 +141,7 @@ def check_answers(new: Questions, old: Questions, entry: str, moved: set[str]) -
         problems += [
             f"the choice {choice} of {name} is gone: projects of {old.ref} fall back to the\n"
             "  default silently. Withdraw it (copier.yml says how), or name its successor in\n"
-            f"  lab/conf/renamed.yaml: below options, {name}/{choice}: {name}/OTHER"
+            f"  src/labrig/conf/renamed.yaml: below options, {name}/{choice}: {name}/OTHER"
             for choice in old.choices(name)
             if choice not in new.choices(name) and f"{name}/{choice}" not in moved
         ]

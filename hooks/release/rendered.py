@@ -83,12 +83,11 @@ def check_owners(before: Files, fresh: Files, questions: Questions, entry: str) 
         for path, content in before.items()
         if is_template(content) and path in fresh and not is_template(fresh[path])
     ]
-    for path, content in fresh.items():
-        in_lab = is_template(content) and "lab" in PurePath(path).parent.parts
-        if path in before or in_lab or listed(questions, path) or names_path(entry, path):
+    for path in fresh:
+        if path in before or listed(questions, path) or names_path(entry, path):
             continue
         problems.append(
-            f"{path} is new, and users may have a file of this name.\n"
-            "  List it as a seed, or name it in the changelog entry; better: choose a place in lab/"
+            f"{path} is new, and users may have a file of this name. List it as a seed, or name it\n"
+            "  in the changelog entry; better: let the library do what it does"
         )
     return problems

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
+import tarfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +38,16 @@ class Repository:
         """A committed file; None where there is none."""
         done = run_git(self.path, "show", f"{ref}:{path}")
         return None if done.returncode else done.stdout
+
+    def files(self, ref: str, folder: str) -> dict[str, bytes]:
+        """Path -> content of the committed files below a folder; empty where there is none."""
+        words = ["git", "archive", "--format=tar", ref, "--", folder]
+        done = subprocess.run(words, cwd=self.path, capture_output=True)
+        if done.returncode:
+            return {}
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            members = [member for member in archive if member.isfile()]
+            return {member.name: archive.extractfile(member).read() for member in members}
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         return run_git(self.path, "merge-base", "--is-ancestor", older, newer).returncode == 0

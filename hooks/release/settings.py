@@ -7,26 +7,35 @@ from typing import Any
 
 import yaml
 
-from .projects import Files, Update
+from .repository import ReleaseError, Repository
 
-RENAMED = "lab/conf/renamed.yaml"
+NAMES_LIVE = 2  # releases for which the old name of a setting keeps working
+CONF = "src/labrig/conf"
+RENAMED = f"{CONF}/renamed.yaml"
 PROFILES = "site"  # a group whose files do not tell which settings there are
 
 
-def check_settings(update: Update) -> list[str]:
-    """Settings and options that a project of an earlier release has, against those of a new one."""
-    old, new = (dict(_option_files(files)) for files in (update.before, update.fresh))
-    aliases = renamed(update.fresh)
+def check_settings(repository: Repository) -> list[str]:
+    """Settings and options of the library at the last releases, against those of HEAD."""
+    problems = [
+        problem for tag in repository.tags[-NAMES_LIVE:] for problem in _check(repository, tag)
+    ]
+    return list(dict.fromkeys(problems))
+
+
+def _check(repository: Repository, tag: str) -> list[str]:
+    old, new = (_options(repository, ref) for ref in (tag, "HEAD"))
+    aliases = renamed(repository)
     settings = _settings(new)
     problems = [
-        f"the option {option} of {update.tag} is gone; name what takes its place\n"
+        f"the option {option} of {tag} is gone; name what takes its place\n"
         f"  in {RENAMED}: below options, {option}: GROUP/NAME"
         for option in old
         if option not in new and option not in aliases["options"]
     ]
     old_settings = _settings({option: old[option] for option in old if option in new})
     problems += [
-        f"the setting {name} of {update.tag} is gone; name what takes its place\n"
+        f"the setting {name} of {tag} is gone; name what takes its place\n"
         f"  in {RENAMED}: below settings, {name}: NEW (or null)"
         for name in sorted(old_settings - settings - set(aliases["settings"]))
     ]
@@ -42,22 +51,28 @@ def check_settings(update: Update) -> list[str]:
     ]
 
 
-def renamed(files: Files) -> dict[str, dict[str, str | None]]:
-    """lab/conf/renamed.yaml of a project."""
-    content = next((files[path] for path in files if path.endswith(RENAMED)), b"")
-    aliases = yaml.safe_load(content) or {}
+def renamed(repository: Repository) -> dict[str, dict[str, str | None]]:
+    """The old names that keep working."""
+    aliases = _read(f"{RENAMED} of HEAD", repository.text("HEAD", RENAMED))
     return {section: aliases.get(section) or {} for section in ("settings", "options")}
 
 
-def _option_files(files: Files) -> list[tuple[str, dict[str, Any]]]:
-    """The template's files of settings: "" is lab.yaml, optimizer/adamw an option of a group."""
-    found = []
-    for path, content in files.items():
-        _, is_conf, name = path.partition("/lab/conf/")
-        if is_conf and PurePath(name).suffix == ".yaml" and name != PurePath(RENAMED).name:
+def _options(repository: Repository, ref: str) -> dict[str, dict[str, Any]]:
+    """The library's files of settings: "" is lab.yaml, optimizer/adamw an option of a group."""
+    found = {}
+    for path, content in repository.files(ref, CONF).items():
+        name = path.removeprefix(f"{CONF}/")
+        if PurePath(name).suffix == ".yaml" and path != RENAMED:
             option = "" if name == "lab.yaml" else name.removesuffix(".yaml")
-            found.append((option, yaml.safe_load(content) or {}))
+            found[option] = _read(f"{path} of {ref}", content)
     return found
+
+
+def _read(what: str, content: str | bytes | None) -> dict[str, Any]:
+    try:
+        return yaml.safe_load(content or "") or {}
+    except yaml.YAMLError as error:
+        raise ReleaseError(f"{what} is no YAML: {' '.join(str(error).split())}") from None
 
 
 def _settings(options: dict[str, dict[str, Any]]) -> set[str]:

@@ -5,8 +5,8 @@ import statistics
 from pathlib import Path
 
 import torch
-from conftest import ROOT, call
 from in_process import learn
+from projects import ROOT, call
 from rehearsal import DEVICE, REHEARSED
 from stand_in_gpus import STAND_INS
 from trainings import last, rows

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import pytest
-from myproj.lab import env
+from labrig import env
 from stand_in_gpus import STAND_INS
 
 REHEARSED = os.environ.get("REHEARSE", "") not in ("", "0")

@@ -6,12 +6,12 @@ import lightning.pytorch as L
 import pytest
 from gpu_runs import GPU, keep_figure, wait_for_device
 from in_process import composed
-from myproj.lab.bench.chronometer import WARMUP, Chronometer
-from myproj.lab.training.accelerate import accelerate
-from myproj.lab.training.build import build_data, build_task
-from myproj.lab.training.means import LogMeans
-from myproj.lab.training.settings import apply_settings, resolve_settings
-from myproj.lab.training.trainer import plain_trainer
+from labrig.bench.chronometer import WARMUP, Chronometer
+from labrig.training.accelerate import accelerate
+from labrig.training.build import build_data, build_task
+from labrig.training.means import LogMeans
+from labrig.training.settings import apply_settings, resolve_settings
+from labrig.training.trainer import plain_trainer
 from rehearsal import DEVICE, REHEARSED
 from requirements import gpu
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from gpu_runs import train
-from myproj.lab.machine import gpu as gpu_module
-from myproj.lab.machine.gpu import energy_j, handle_of, load_nvml
+from labrig.machine import gpu as gpu_module
+from labrig.machine.gpu import energy_j, handle_of, load_nvml
 from rehearsal import DEVICE, ONE_GPU, REHEARSED, only_a_gpu_shows
 from requirements import gpu
 

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 import torch
-from conftest import call, environment_of, equip
 from gpu_runs import lab, python_path
-from myproj.lab import env
-from myproj.lab.machine.gpu import gpus, processes_on
-from myproj.lab.training.settings import no_gpu_message
+from labrig import env
+from labrig.machine.gpu import gpus, processes_on
+from labrig.training.settings import no_gpu_message
+from projects import call, environment_of, equip
 from rehearsal import DEVICE, ONE_GPU, REHEARSED, only_a_gpu_shows, show
 from requirements import gpu
 
@@ -34,7 +34,7 @@ def test_torch_sees_the_gpus_of_the_driver():
 
 @gpu
 def test_the_doctor_lists_the_gpus(home):
-    command = [sys.executable, "-m", "myproj.lab", "doctor"]
+    command = [sys.executable, "-m", "labrig", "doctor"]
     environment = environment_of(home, PYTHONPATH=python_path(home))
     done = subprocess.run(
         command, cwd=home, env=environment, capture_output=True, text=True, timeout=300

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from commands import json_line
-from conftest import call
 from gpu_runs import GPU, lab, python_path, train
-from myproj.lab.machine.gpu import peak_gpu_bytes
+from labrig.machine.gpu import peak_gpu_bytes
+from projects import call
 from rehearsal import REHEARSED, only_a_gpu_shows
 from requirements import gpu
 from trainings import add_trial, last

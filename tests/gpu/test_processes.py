@@ -6,9 +6,9 @@ import sys
 
 import pytest
 from commands import free_port
-from conftest import SOURCE
 from gpu_runs import EXACT, GPU, checkpoint, losses, train
 from in_process import LINEAR
+from projects import SOURCE
 from rehearsal import DEVICE
 from requirements import gpu, nccl, two_gpus
 
@@ -25,7 +25,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from myproj.lab.training.accelerate import shard
+from labrig.training.accelerate import shard
 
 device = sys.argv[1]
 backend = "nccl" if device == "cuda" else "gloo"

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import torch
-from conftest import call, environment_of
 from gpu_runs import (
     TRIAL,
     checkpoint,
@@ -17,7 +16,8 @@ from gpu_runs import (
     python_path,
     train,
 )
-from myproj.lab.machine.gpu import nvidia_driver
+from labrig.machine.gpu import nvidia_driver
+from projects import call, environment_of
 from rehearsal import only_a_gpu_shows
 from requirements import gpu
 from trainings import last
@@ -29,7 +29,7 @@ DETERMINISTIC = ("record.deterministic=true", "trainer.max_epochs=6", "log.every
 def stopped_after_its_first_epoch(home):
     """A training that gets SIGTERM in its second epoch, and its run."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "myproj.lab", "train", *TRIAL, *DETERMINISTIC],
+        [sys.executable, "-m", "labrig", "train", *TRIAL, *DETERMINISTIC],
         cwd=home,
         env=environment_of(home, PYTHONPATH=python_path(home), PYTHONUNBUFFERED="1"),
         stdout=subprocess.PIPE,

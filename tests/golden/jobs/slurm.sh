@@ -12,6 +12,7 @@
 # Run 20261120-190000-abcdef of wide
 # Site slurm: verified: Slurm 22.05, test cluster without GPUs, 2026-11
 # To resume the same run by hand: sbatch /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+# Filled in by `lab submit`; the script is the library's slurm.sh, to be edited there: lab docs cluster
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
 RUNS=(/home/ann/myproj/runs/wide/20261120-190000-abcdef)
@@ -31,7 +32,8 @@ if [ -z "$JOB" ]; then
 fi
 NODE_DIR="${SLURM_TMPDIR:-/dev/shm}/lab-$JOB-$(id -u)-$(hostname -s)" # this node's copy of the code, removed at the end
 PYTHON=(/home/ann/myproj/.venv/bin/python)
-COMMAND=("${PYTHON[@]}" -m myproj.lab rank)
+PROGRAM=(-m labrig rank) # of each process
+COMMAND=("${PYTHON[@]}" "${PROGRAM[@]}")
 
 # ---- the environment; processes that the launcher starts have it already
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
@@ -48,7 +50,7 @@ export LAB_RUN_DIR=$RUN_DIR
 export LAB_PROJECT=$PROJECT
 export LAB_FROZEN=$NODE_DIR/code
 export LAB_SNAPSHOT_COMMIT=c0ffee
-export PYTHONPATH=$LAB_FROZEN/src PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
+export PYTHONPATH=$LAB_FROZEN/src:$LAB_FROZEN/labrig-frozen PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
 export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
 export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
 
@@ -76,8 +78,9 @@ rank() { # one process per task; it ignores the signals until Python listens, so
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
-python() { # any Python program of the project as it is now, next to the ranks: lab top
-  export PYTHONPATH=$PROJECT/src
+python() { # any Python program of the installed library, next to the ranks: lab top
+  cd "$PROJECT"
+  unset PYTHONPATH LAB_FROZEN LAB_PROJECT
   exec "${PYTHON[@]}" "$@"
 }
 case ${1:-} in
@@ -117,6 +120,7 @@ await_step() { # returns the exit code of the step, not that of a signal that in
 }
 trap forward USR2 USR1 TERM
 RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
+
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
@@ -148,7 +152,7 @@ launch() { # launch TASKS_PER_NODE prepare|rank|clean; replaces the shell it run
   exec "${step[@]}" bash "$SCRIPT" "$2"
 }
 watch_time() { # Slurm itself warns this shell before the time limit: --signal
-  "${PYTHON[@]}" -m myproj.lab.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
+  "${PYTHON[@]}" -m labrig.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
   wait
 }
 start_again() {
@@ -182,5 +186,6 @@ if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
     start_again
   fi
 fi
+
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

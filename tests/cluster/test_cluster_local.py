@@ -1,0 +1,169 @@
+"""A machine without a scheduler: the same commands, a detached process, a time limit."""
+
+import json
+import os
+import platform
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from labrig.cluster.schedulers import scheduler_of
+from projects import call
+from slurm_jobs import SLOW, json_of, wait_until
+
+# A job's time limit is a minute at least; this program allows less.
+SHORT_LIMITS = """
+from labrig.cluster import site_rules
+site_rules.MIN_TIME_S = 1
+from labrig.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def lab(own_project):
+    """lab(*words) in a project with a training that can be slow."""
+    (own_project / "src/myproj/slow.py").write_text(SLOW)
+
+    def lab(*words, **options):
+        return call(own_project, "lab", *words, **options)
+
+    lab.folder = own_project
+    yield lab
+    records = [json.loads(file.read_text()) for file in own_project.glob("runs/*/*/run.json")]
+    job_ids = {(record.get("job") or {}).get("id") for record in records}
+
+    def running():
+        return job_ids & set(scheduler_of("local").jobs())
+
+    with suppress(AssertionError):  # a job removes its copy of the code after its run has finished
+        wait_until(lambda: not running(), "the jobs over", 30)
+    for job_id in running():  # nothing is left running, whatever the test found
+        os.killpg(int(job_id.partition("-")[0]), 9)
+
+
+SETTINGS = [
+    "trial=baseline",
+    "site=workstation",
+    "job.gpus=0",
+    "trainer=cpu",
+    "trainer.max_epochs=2",
+]
+
+
+def submit(lab, *words):
+    """What --json says of a submission; words from "--" on are the command."""
+    place = words.index("--") if "--" in words else len(words)
+    return json_of(lab("submit", *SETTINGS, *words[:place], "--no-batch", "--json", *words[place:]))
+
+
+def slow(step_s):
+    return [
+        "callbacks.slow._target_=myproj.slow.Slow",
+        f"callbacks.slow.step_s={step_s}",
+        "log.every_n_steps=2",
+    ]
+
+
+def status(sent):
+    file = Path(sent["run_dir"]) / "summary.json"
+    return json.loads(file.read_text())["status"] if file.exists() else None
+
+
+@pytest.mark.slow
+def test_a_detached_job_can_be_seen_and_cancelled(lab):
+    lab("data", "pack", "digits")
+    sent = submit(lab, *slow(0.5))
+    assert sent["run_id"] in lab("queue")
+    wait_until((Path(sent["run_dir"]) / "metrics.jsonl").exists, "training")
+    lab("cancel", sent["run_id"])
+    wait_until(lambda: status(sent) == "interrupted", "the end")
+    assert (Path(sent["run_dir"]) / "checkpoints/last.ckpt").exists()
+    wait_until(lambda: lab("queue").strip() == "no jobs", "an empty queue")
+    assert "as submitted" in lab("logs", sent["run_id"])
+
+
+@pytest.mark.slow
+def test_the_runs_of_an_array_go_one_after_the_other(lab):
+    host = platform.node().partition(".")[0]
+    killed = Path(f"/dev/shm/lab-4999999-{os.getuid()}-{host}")  # no such process
+    killed.mkdir(exist_ok=True)
+    go = lab.folder / "go"
+    command = f"date +%s.%N; until test -e {go}; do sleep 0.1; done; sleep 1; date +%s.%N"
+    sent = submit(lab, "seed=0,1", "--", "bash", "-c", command)
+    wait_until(lambda: " running " in lab("queue"), "the first run")
+    queue = lab("queue")
+    assert queue.count(" queued ") == queue.count(" running ") == 1
+    assert "another run of its array is running" in queue
+    assert lab("runs", "list").count(" queued ") == 1
+    go.touch()
+    wait_until(lambda: all(status(one) == "finished" for one in sent), "both runs")
+    times = []
+    for one in sent:
+        lines = Path(one["log"]).read_text().splitlines()
+        times.append(tuple(float(line) for line in lines if line.replace(".", "").isdigit()))
+    (start_1, end_1), (start_2, end_2) = times
+    assert start_2 >= end_1 or start_1 >= end_2
+    assert not killed.exists()  # what a killed job left in memory is cleared by the next
+
+
+def test_the_end_of_a_command_is_reported(lab, tmp_path):
+    told = tmp_path / "told"
+    command = f"(echo $LAB_EVENT; cat) > {told}.part; mv {told}.part {told}"
+    words = ["notify=command", f"notify.command.run='{command}'"]
+    sent = submit(lab, *words, "--", "bash", "-c", "exit 3")
+    wait_until(told.exists, "a message", 120)
+    lines = told.read_text().splitlines()
+    assert lines[0] == "failed"
+    assert f"look: lab logs {sent['run_id']}" in lines
+
+
+@pytest.mark.slow
+def test_the_time_limit_ends_a_job(lab):
+    words = ["submit", *SETTINGS, "job.time=20", "--json", "--", "sleep", "600"]
+    sent = json_of(call(lab.folder, sys.executable, "-c", SHORT_LIMITS, *words))
+    wait_until(lambda: status(sent), "the time limit", 120)
+    assert status(sent) in ("interrupted", "failed")
+    words = "ended at its time limit of 00:00:20 (job.time)"
+    wait_until(lambda: words in lab("runs", "show", sent["run_id"]), "the words")
+    assert words in lab("queue")
+
+
+def test_a_killed_job_says_so(lab):
+    sent = submit(lab, "--", "bash", "-c", "sleep 1; kill -KILL $PPID")  # the process that records
+    wait_until(lambda: lab("queue").startswith("no jobs"), "the end")
+    words = "killed (SIGKILL), usually for lack of memory (job.mem)"
+    assert words in lab("queue")
+    assert words in lab("runs", "show", sent["run_id"])
+
+
+@pytest.mark.slow
+def test_a_forecast_above_the_budget_is_not_sent_unless_meant(lab):
+    lab("data", "pack", "digits")
+    settings = ["trial=baseline", "trainer=cpu", "trainer.max_epochs=2"]
+    sent = submit(lab, "--", sys.executable, "-m", "labrig", "bench", *settings, "--steps=2")
+    wait_until(lambda: status(sent), "the bench as a job", 120)
+    (file,) = lab.folder.glob("runs/baseline/bench-*.json")
+    record = json.loads((Path(sent["run_dir"]) / "run.json").read_text())
+    bench = json.loads(file.read_text())
+    assert bench["code"]["tree"] == record["code"]["tree"]
+    # as if it had been measured on a GPU that takes a minute for each of the 46 steps
+    bench["times_s"]["step"] = 60
+    file.write_text(json.dumps(bench | {"accelerator": "gpu", "device": "NVIDIA A100"}))
+    budget = ["budget.gpu_hours=0.5", "job.time=00:10:00"]
+    output = lab("submit", *SETTINGS, *budget, "--no-batch", rc=4)
+    assert "forecast: 0:46:" in output
+    assert "job.time: 0:10:00" in output
+    assert re.search(r"0\.7[67]\d* GPU-hours", output)
+    assert "budget.gpu_hours" in output
+    assert "--yes" in output
+    assert not list(lab.folder.glob("runs/baseline/*/run.json")), "nothing was sent"
+    sent = submit(lab, "budget.gpu_hours=0.5", "--yes")
+    wait_until(lambda: status(sent), "the end", 120)
+    assert "forecast    0:46:" in lab("runs", "show", sent["run_id"])
+    job = ["site=workstation", "job.gpus=0", "job.time=00:10:00"]
+    output = lab("runs", "reproduce", sent["run_id"], *job)
+    # printed, but not refused: whoever repeats a run knows what it takes
+    assert "forecast: 0:46:" in output

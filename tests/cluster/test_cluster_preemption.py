@@ -1,0 +1,121 @@
+# ruff: noqa: F811 (fixtures are imported by name)
+"""Runs on a real Slurm through preemption, time limits and dead nodes: the same weights and curves, bit for bit.
+
+Needs root; `make test-cluster` runs it.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from slurm_jobs import (  # noqa: F401
+    FOLDER,
+    SCRIPTS,
+    at_step,
+    cluster,
+    curve,
+    ended,
+    in_node,
+    job,
+    lab,
+    left_in_memory,
+    needs_root,
+    reference,
+    restarted,
+    rows,
+    slurm,
+    submit,
+    training,
+    wait_until,
+    weights,
+)
+from wandb_files import logged_steps
+
+pytestmark = needs_root
+
+
+def test_three_preemptions_continue_bit_for_bit(lab, reference):
+    sent = submit(lab, *training(0.3, "job.nodes=2"))
+    at_step(sent, 4)
+    slurm("scancel", "--batch", "--signal=USR2", sent["job_id"])  # as at the time limit
+    restarted(sent, 2)
+    at_step(sent, 28, attempt=2)
+    rank = in_node("c2", "pgrep", "-f", "labrig rank").stdout.split()[0]
+    in_node("c2", "kill", "-TERM", rank)  # to one rank only
+    restarted(sent, 3)
+    at_step(sent, 48, attempt=3)
+    slurm("scontrol", "requeue", sent["job_id"])  # kills at once: back to the last checkpoint
+    log = ended(sent)
+    assert log.count("saved; resuming after a requeue") >= 2
+    assert weights(sent) == weights(reference)
+    assert curve(sent) == curve(reference)
+    starts = sorted((Path(sent["run_dir"]) / "attempts").iterdir())
+    assert [path.name for path in starts] == ["1", "2", "3", "4"]
+    assert left_in_memory() == []
+
+
+def test_a_job_with_priority_preempts_and_the_run_resumes_after_it(lab, reference):
+    sent = submit(lab, *training(0.3, "job.nodes=2", "job.queue=low"))
+    at_step(sent, 4)
+    urgent = slurm(
+        "sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 5"
+    ).strip()
+    wait_until(lambda: job(urgent)["JobState"] == "COMPLETED", "the urgent job")
+    log = ended(sent)
+    assert "saved; resuming after a requeue" in log
+    assert weights(sent) == weights(reference)
+    assert curve(sent) == curve(reference)
+
+
+def test_a_killed_node_costs_no_more_than_the_last_checkpoint(lab, reference):
+    sent = submit(lab, *training(0.3, "job.nodes=2"))
+    at_step(sent, 16)  # an epoch, and its checkpoint, are done
+    os.kill(int((FOLDER / "pid/node-c2").read_text()), signal.SIGKILL)
+    wait_until(
+        lambda: job(sent["job_id"])["JobState"] in ("PENDING", "COMPLETING", "REQUEUED"),
+        "the dead node noticed",
+    )
+    subprocess.run([SCRIPTS / "slurm_node_start.sh", FOLDER, "c2"], check=True, timeout=60)
+    wait_until(
+        lambda: "down" not in slurm("sinfo", "-h", "-n", "c2", "-o", "%T"),
+        "the node back by itself",
+    )
+    ended(sent)
+    assert weights(sent) == weights(reference)
+    assert curve(sent) == curve(reference)
+
+
+def test_a_cancelled_job_saves_ends_and_is_not_requeued(lab):
+    sent = submit(lab, *training(0.3, "job.nodes=2"))
+    at_step(sent, 4)
+    assert sent["run_id"] in lab("queue")
+    lab("cancel", sent["run_id"])
+    ended(sent, "CANCELLED")
+    assert lab("queue").strip() == "no jobs"
+    assert job(sent["job_id"])["Restarts"] == "0"
+    lab("cancel", sent["run_id"], rc=2)
+
+
+def test_a_plain_scancel_is_not_requeued_either(lab):
+    sent = submit(lab, *training(0.3, "job.nodes=2"))
+    at_step(sent, 4)
+    slurm("scancel", sent["job_id"])
+    ended(sent, "CANCELLED")
+    time.sleep(5)
+    assert job(sent["job_id"])["JobState"] == "CANCELLED"
+
+
+def test_offline_wandb_resumes_under_one_id(lab):
+    words = training(0.3, "trainer.max_epochs=2", "job.gpus=0", "logger=wandb")
+    sent = submit(lab, *words)
+    at_step(sent, 8)
+    slurm("scancel", "--batch", "--signal=USR2", sent["job_id"])
+    ended(sent)
+    files = sorted(Path(sent["run_dir"]).glob("wandb/offline-run-*/*.wandb"))
+    assert [file.name for file in files] == [f"run-{sent['run_id']}.wandb"] * 2
+    before, after = (logged_steps(file) for file in files)
+    assert before
+    assert set(before) < set(after), "the newest holds the whole run"
+    assert after == sorted(row["step"] for row in rows(sent) if "train/loss" in row)

@@ -1,0 +1,222 @@
+"""Job scripts: one stored whole for each scheduler, else what differs for a site; shellcheck reads them all."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from contextlib import suppress
+
+import pytest
+from job_scripts import ANN, SITES, job_request, job_script
+from labrig.cluster import script
+from labrig.cluster.schedulers import scheduler_of
+from labrig.cluster.script import TEMPLATES, library_template, names_in, script_template
+from labrig.cluster.site import load_site
+from labrig.errors import LabError
+from labrig.machine.caches import CACHES
+from projects import HELPERS, PROJECT, ROOT
+from repositories import write
+
+GOLDEN = ROOT / "tests/golden/jobs"
+SHAPES = {
+    "cpu": {"gpus": 0},
+    "1gpu": {},
+    "1node": {"gpus": None},
+    "2nodes": {"gpus": None, "nodes": 2},
+    "array": {"n_runs": 3},
+    "chunks": {"gpus": None, "time": "20h", "chunk": "3h"},
+    "each": {"n_runs": 2, "command": ["--", "python", "it's.py", "a b", "--to={}"]},
+}
+# scheduler -> the site and shape whose script is stored whole
+# forms of an image, each for the script of Slurm on two nodes, and where srun is not what starts it
+IMAGES = {
+    "packed": ("slurm", "packed"),
+    "apptainer": ("slurm", "apptainer"),
+    "pyxis": ("slurm", "pyxis"),
+    "singularity with PBS": ("abci3", "singularity"),
+    "apptainer without a scheduler": ("workstation", "apptainer"),
+}
+WHOLE = {
+    "slurm": ("slurm", "2nodes"),
+    "pbs": ("abci3", "2nodes"),
+    "gridengine": ("tsubame4", "2nodes"),
+    "lsf": ("lsf", "2nodes"),
+    "pjm": ("wisteria_a", "2nodes"),
+    "local": ("workstation", "1gpu"),
+}
+READ_THE_DIFFERENCE = f"read the difference, then: pytest --regenerate {__file__}"
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_a_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in ("LAB_SITE_PATH", "LAB_CACHES", *CACHES):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def compare(pytestconfig):
+    """compare(file, text): whether the text is the stored one; with --regenerate it is stored."""
+
+    def compare(file, text):
+        if pytestconfig.getoption("--regenerate"):
+            file.write_text(text, encoding="utf-8")
+        return text == file.read_text(encoding="utf-8")
+
+    return compare
+
+
+def whole_script(scheduler):
+    site, shape = WHOLE[scheduler]
+    return job_script(site, **SHAPES[shape])
+
+
+def scheduler_of_site(site):
+    text = (TEMPLATES.parents[1] / f"conf/site/{site}.yaml").read_text()
+    return re.search(r"^scheduler: (\w+)", text, re.M)[1]
+
+
+def excerpt(site, shape, **more):
+    """The directives, the environment, and every other line that the scheduler's whole script does not have."""
+    try:
+        lines = job_script(site, **SHAPES[shape] | more).splitlines()
+    except LabError as error:
+        return f"lab: {error}".replace(str(PROJECT), "")
+    whole = set(whole_script(scheduler_of_site(site)).splitlines())
+    end_of_head = lines.index("")
+    environment_begin = lines.index("  export LAB_ENVIRONMENT_READY=1") + 1
+    environment_end = lines.index("fi", environment_begin)
+    shown = []
+    for i, line in enumerate(lines):
+        is_head = i < end_of_head
+        is_environment = environment_begin <= i < environment_end
+        if is_head or is_environment or line not in whole:
+            shown.append(line)
+    return "\n".join(shown)
+
+
+def shell_command(site):
+    """What `lab shell` would run for one GPU, or a CPU where there is none."""
+    gpus = 0 if load_site(ANN, site).gpus_per_node == 0 else 1
+    scheduler = scheduler_of(scheduler_of_site(site))
+    return shlex.join(scheduler.shell_words(job_request(site, gpus=gpus, is_shell=True)))
+
+
+@pytest.mark.parametrize("scheduler", WHOLE)
+def test_the_script_of_each_scheduler_is_the_stored_one(scheduler, compare):
+    assert compare(GOLDEN / f"{scheduler}.sh", whole_script(scheduler)), READ_THE_DIFFERENCE
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_every_site_and_shape_differs_from_it_as_stored(site, compare):
+    parts = [f"==== {site}, {shape}\n{excerpt(site, shape)}\n" for shape in SHAPES]
+    parts.append(f"==== {site}, lab shell\n{shell_command(site)}\n")
+    assert compare(GOLDEN / f"{site}.txt", "\n".join(parts)), READ_THE_DIFFERENCE
+
+
+def test_a_job_takes_its_packages_from_one_file_as_stored(compare):
+    parts = []
+    for title, (site, form) in IMAGES.items():
+        shape = "1gpu" if site == "workstation" else "2nodes"
+        parts.append(f"==== {title}\n{excerpt(site, shape, form=form)}\n")
+    assert compare(GOLDEN / "images.txt", "\n".join(parts)), READ_THE_DIFFERENCE
+
+
+def for_shellcheck(text):
+    """A script without what shellcheck does not read: other comments than its own, and which number it is."""
+    lines = [line for line in text.splitlines() if not re.match("#(?!!| *shellcheck)", line)]
+    return re.sub(r"\d+", "0", "\n".join(lines))
+
+
+@pytest.mark.skipif(
+    not shutil.which("shellcheck"), reason="shellcheck is not installed: apt install shellcheck"
+)
+@pytest.mark.slow
+def test_job_scripts_pass_shellcheck(tmp_path):
+    texts = {
+        f"image-{title}": job_script(site, form=form) for title, (site, form) in IMAGES.items()
+    }
+    for site in SITES:
+        for shape, size in SHAPES.items():
+            with suppress(LabError):  # the site refuses it
+                texts[f"{site}-{shape}"] = job_script(site, **size)
+    different = {for_shellcheck(text): name for name, text in texts.items()}
+    assert len(different) > 30
+    scripts = []
+    for name in different.values():
+        script = tmp_path / f"{name.replace(' ', '-')}.sh"
+        script.write_text(texts[name])
+        scripts.append(script)
+    scripts += TEMPLATES.parent.glob("image_files/*.sh")
+    command = ["shellcheck", "--format=gcc", *scripts, *(HELPERS / "schedulers").glob("*.sh")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == ""
+    assert done.returncode == 0
+
+
+def test_every_name_is_filled_in_and_every_value_has_its_name(monkeypatch):
+    given = []
+    values_of = script.script_values
+    monkeypatch.setattr(
+        script, "script_values", lambda *of: given.append(values_of(*of)) or given[-1]
+    )
+    for site, shape in WHOLE.values():
+        assert "@@" not in job_script(site, **SHAPES[shape])
+    named = [names_in(library_template(scheduler)) for scheduler in WHOLE]
+    assert set().union(*named) == set(given[0])
+
+
+@pytest.fixture
+def with_script(tmp_path):
+    """with_script(before, after): the project's own script, the library's with a change."""
+
+    def write_script(before, after, scheduler="slurm"):
+        text = library_template(scheduler)
+        assert before in text
+        write(tmp_path, {f"jobs/{scheduler}.sh": text.replace(before, after)})
+        return script_template(tmp_path, scheduler)
+
+    return write_script
+
+
+def test_the_projects_own_script_comes_first(with_script, tmp_path):
+    own = "RUNNING_JOBS=mine\n"
+    template = with_script("# ---- Slurm\n", f"# ---- Slurm\n{own}")
+    text = job_script("slurm", template=template)
+    assert own in text
+    assert "Filled in by `lab submit`; the script is jobs/slurm.sh" in text
+    assert script_template(tmp_path, "pbs").origin == "the library's pbs.sh"
+    assert "the script is the library's slurm.sh" in job_script("slurm")
+
+
+def test_a_script_that_lacks_what_a_job_needs_is_refused(with_script):
+    template = with_script("MAX_REQUEUES=@@{max_requeues}\n", "MAX_REQUEUES=3\n")
+    with pytest.raises(
+        LabError, match=r"jobs/slurm.sh lacks @@\{max_requeues\}, and this job needs"
+    ):
+        job_script("slurm", template=template)
+    with pytest.raises(LabError, match=r"has @@\{node\}; did you mean: nodes, which is no name"):
+        with_script("@@{nodes}", "@@{node}")
+    without_chains = with_script("@@{chain}", "", "pbs")
+    assert "the script is jobs/pbs.sh" in job_script("abci3", template=without_chains)
+    with pytest.raises(LabError, match=r"lacks @@\{chain\}"):
+        job_script("abci3", template=without_chains, **SHAPES["chunks"])
+
+
+def test_an_ampersand_in_a_constraint_is_quoted():
+    assert "#SBATCH --constraint='gpu&hbm80g'\n" in job_script("slurm", constraint="gpu&hbm80g")
+
+
+def test_every_job_key_reaches_slurm():
+    text = job_script(
+        "slurm", nodes=2, gpus=4, tasks_per_node=2, cpus_per_task=6, mem="64G", time="1-02:00:00", account="acc",
+        queue="gpu", qos="high", constraint="a100", after="77", exclude="n3", mail="a@b.org", reservation="course",
+        extra=["--comment=hello"],
+    )  # fmt: skip
+    directives = set(re.findall(r"^#SBATCH (.*)$", text, re.M))
+    assert directives >= {
+        "--nodes=2", "--gres=gpu:4", "--ntasks-per-node=2", "--cpus-per-task=6", "--mem=64G", "--time=26:00:00",
+        "--account=acc", "--partition=gpu", "--qos=high", "--constraint=a100", "--dependency=afterok:77",
+        "--exclude=n3", "--reservation=course", "--mail-user=a@b.org", "--comment=hello", "--signal=B:USR2@120", 
+        "--requeue", "--open-mode=append",
+    }  # fmt: skip

@@ -1,0 +1,193 @@
+"""Hydra's habits that need a process of their own: registered configs, two projects, several runs, completion."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra_tree import MODEL
+from labrig.project import CONF
+from projects import call, environment_of
+
+REGISTER = """
+from dataclasses import dataclass
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
+
+
+@dataclass
+class Augment:
+    p: float = 0.1
+    flip: bool = True
+    name: str = "weak"
+
+
+ConfigStore.instance().store(group="augment", name="typed", node=Augment)
+ConfigStore.instance().store(group="augment", name="plain", node={"p": 0.3})
+OmegaConf.register_new_resolver("double", lambda value: 2 * value, replace=True)
+"""
+
+
+@pytest.fixture
+def registered(own_project):
+    """A project with conf/register.py, and a trial that uses what it registers."""
+    package = own_project / "src/myproj"
+    (package / "conf/register.py").write_text(REGISTER)
+    (package / "trials/typed").mkdir()
+    text = "defaults: [/augment: typed]\naugment: {p: 0.5}\nseed: '${double:21}'\n"
+    (package / "trials/typed/config.yaml").write_text(text + MODEL)
+    return own_project
+
+
+def test_structured_configs_and_resolvers(registered):
+    def lab(*settings, rc=0):
+        return call(registered, "lab", "config", "trial=typed", "--origin", *settings, rc=rc)
+
+    said = lab("augment.flip=false")
+    assert "seed=42  # src/myproj/trials/typed/config.yaml" in said
+    assert "augment.p=0.5  # src/myproj/trials/typed/config.yaml" in said
+    assert "augment.name=weak  # src/myproj/conf/register.py" in said
+    assert "augment.flip=False  # command line" in said
+    assert "did you mean: augment.flip" in lab("augment.flop=false", rc=2)
+    assert "augment.p must be a number" in lab("augment.p=much", rc=2)
+    assert "augment.p=0.3" in call(
+        registered, "lab", "config", "trial=baseline", "+augment=plain", "--origin"
+    )
+
+
+TWO_PROJECTS = """
+import sys
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+
+nodes = ConfigStore.instance().repo
+groups = set(nodes)
+for name in ("myproj", "other"):
+    sys.path.insert(0, f"{sys.argv[1]}/{name}/src")
+from labrig.config.compose import compose as first
+from labrig.project import Project as First
+from other.lab.config.compose import compose as second
+from other.lab.project import Project as Second
+from pathlib import Path
+
+here = First(Path(sys.argv[1]) / "myproj", "myproj")
+there = Second(Path(sys.argv[1]) / "other", "other")
+for _ in range(2):
+    assert first(here, ["trial=typed"]).config.augment.p == 0.5
+    config = second(there, ["trial=baseline"]).config
+    assert config.package == "other" and config.model._target_ == "other.trials.baseline.model.CNN"
+    assert second(there, ["trial=baseline", "+augment=typed"]).config.augment == "typed"
+    try:
+        second(there, ["trial=typed"])
+    except Exception as error:
+        print(type(error).__name__, error)
+assert ConfigStore.instance().repo is nodes
+assert set(nodes) - groups == set(), set(nodes) - groups
+assert not GlobalHydra.instance().is_initialized()
+assert not {"torch", "lightning"} & set(sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_two_projects_in_one_process(registered, render, tmp_path):
+    render(tmp_path / "other", project_name="Other", package_name="other")
+    said = call(registered, sys.executable, "-c", TWO_PROJECTS, tmp_path)
+    assert said.count("LabError no trial 'typed'. Trials: baseline") == 2
+
+
+TRAIN = "def train(config, run, recording):\n    print('seed', config.seed)\n    assert config.seed != 9\n"
+
+
+def test_points_of_a_list_run_one_after_the_other(own_project):
+    (own_project / "src/myproj/train.py").write_text(TRAIN)
+    train = ("lab", "train", "trial=baseline", "-m")
+    said = call(own_project, *train, "seed=3,4", "--why", "a test")
+    assert said.index("seed 3") < said.index("[2/2]") < said.index("seed 4")
+    assert "lab submit trial=baseline seed=3,4" in said
+    assert call(own_project, "lab", "runs", "list").count("finished") == 2
+    said = call(own_project, *train, "seed=9,5", rc=1)
+    assert "stopped: run 1 of 2" in said
+    assert "seed 5" not in said
+    assert "did you mean: width" in call(own_project, *train, "seed=1,2", "model.widht=3", rc=2)
+    assert call(own_project, "lab", "runs", "list").count("baseline") == 3
+
+
+def test_completion_in_bash(own_project):
+    home = own_project.parent / "data-home"
+    call(own_project, "lab", "completion", "bash", XDG_DATA_HOME=str(home))
+    script = home / "bash-completion/completions/lab"
+
+    def complete(line):
+        program = f"""
+            . '{script}'
+            COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=(lab)
+            _lab
+            printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        done = subprocess.run(
+            ["bash", "-c", program],
+            cwd=own_project,
+            env=environment_of(own_project),
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.split()
+
+    assert complete("lab train trial=ba") == ["baseline"]
+    assert complete("lab train trial=baseline optimizer=ad") == ["adam", "adamw"]
+    assert complete("lab train trial=baseline optimizer.l") == ["optimizer.lr="]
+    assert complete("lab train trial=baseline sched") == ["schedule.", "schedule="]
+    assert complete("lab train +model.wi") == ["+model.width="]
+    assert complete("lab que") == ["queue"]
+    assert complete("lab runs rep") == ["reproduce"]
+
+
+# What a shell would do when somebody presses Tab
+COMPLETE_IN_FISH = "source '{script}'; complete -C '{line}'"
+COMPLETE_IN_ZSH = """
+compdef() {{ }}
+compadd() {{ shift 3; print -l -- "$@" }}
+words=(lab) LBUFFER='{line}'
+source '{script}'
+_lab
+"""
+
+
+@pytest.mark.parametrize(
+    ("shell", "options", "program"),
+    [("zsh", ["-f"], COMPLETE_IN_ZSH), ("fish", ["--no-config"], COMPLETE_IN_FISH)],
+)
+def test_completion_of_other_shells(own_project, shell, options, program):
+    homes = {"XDG_DATA_HOME": str(own_project.parent), "XDG_CONFIG_HOME": str(own_project.parent)}
+    said = call(own_project, "lab", "completion", shell, **homes)
+    script = said.splitlines()[0].removeprefix("wrote ")
+    assert "completion query" in Path(script).read_text()
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    lines = {
+        "lab train trial=ba": ["trial=baseline"],
+        "lab que": ["queue"],
+        "lab train +debug=": ["+debug=fast", "+debug=limit", "+debug=overfit"],
+    }
+    for line, expected in lines.items():
+        text = program.format(script=script, line=line)
+        assert call(own_project, shell, *options, "-c", text).split() == expected
+
+
+def test_all_settings_of_the_library_are_printed_with_their_comments(project):
+    text = call(project, "lab", "config", "--all")
+    for line in (CONF / "lab.yaml").read_text().splitlines():
+        assert line in text.splitlines()
+    options = {
+        f"{path.parent.name}={path.stem}"
+        for path in CONF.glob("*/*.yaml")
+        if path.parent.name != "site"
+    }
+    titles = {
+        line.split()[-1].removeprefix("+")
+        for line in text.splitlines()
+        if line.startswith("# ----")
+    }
+    assert titles == options

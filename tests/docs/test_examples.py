@@ -1,0 +1,81 @@
+"""The trial directories of examples/: dropped into a project, packed, and trained for real."""
+
+import re
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from projects import ROOT, call, copy_project, equip
+from trainings import last
+
+EXAMPLES = ROOT / "examples"
+# The metric whose value the README states, and by how much another machine may differ from it.
+TRAINED = {
+    "images": ("test/acc", 0.04),
+    "images/plain": ("test/acc", 0.04),
+    "audio": ("test/exact", 0.06),
+    "language": ("test/bits", 0.15),
+    "vae": ("test/mse", 0.003),
+    "series": ("test/mae", 3.0),
+}
+NAMES = ("images", "audio", "language", "series", "vae", "program")
+MAX_LINES = 150
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A project with all examples, each brought by the one command that its README says."""
+    folder = equip(copy_project(tmp_path_factory.mktemp("examples") / "myproj"))
+    for name in NAMES:
+        text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
+        (command,) = re.findall(rf"^cp -r TEMPLATE/examples/{name} src/\S+/trials/$", text, re.M)
+        words = command.replace("TEMPLATE", str(ROOT)).replace("PACKAGE", "myproj").split()
+        call(folder, *words)
+    return folder
+
+
+def stated(trial, metric):
+    """The value of a metric in a README: a line of its table that begins with the trial."""
+    text = (EXAMPLES / trial.partition("/")[0] / "README.md").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| `{trial}` |")]
+    return float(re.search(rf"{metric} ([\d.]+)", line)[1])
+
+
+@pytest.mark.slow
+def test_settings_of_all_examples_are_right(own):
+    said = call(own, "lab", "check", "--no-batch")
+    for name in NAMES:
+        assert f"ok  {name}: " in said
+    for name in NAMES:
+        text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
+        for part in ("**Question.**", "**Change.**", "**Numbers.**", "**Verdict.**"):
+            assert part in text, f"{name}/README.md has no {part}"
+        code = [path.read_text(encoding="utf-8") for path in (EXAMPLES / name).glob("*.py")]
+        assert sum(text.count("\n") for text in code) <= MAX_LINES
+        for picture in re.findall(r"\]\((\S+\.png)\)", text):
+            assert imread(EXAMPLES / name / picture).std() > 0.01
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("trial", TRAINED)
+def test_an_example_reaches_what_its_readme_states(own, trial):
+    name = trial.partition("/")[0]
+    if not (own / "data" / f"{name}.h5").exists():
+        said = call(own, "lab", "data", "pack", name)
+        assert f"trials/{name}/config.yaml stays as it is" in said
+    call(own, "lab", "train", f"trial={trial}", "trainer=cpu", "trainer.threads=1")
+    metric, tolerance = TRAINED[trial]
+    record = last(own)
+    assert record["metrics"][metric] == pytest.approx(stated(trial, metric), abs=tolerance)
+    pictures = {path.name for path in Path(record["run_dir"], "pictures").iterdir()}
+    assert "curves.png" in pictures
+
+
+@pytest.mark.slow
+def test_folds_share_no_sample_and_give_a_mean(own):
+    if not (own / "data/series.h5").exists():
+        call(own, "lab", "data", "pack", "series")
+    short = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1")
+    call(own, "lab", "train", "trial=series", "data.fold=0,1,2", "-m", *short)
+    said = call(own, "lab", "runs", "table", "trial=series", "--by", "trial", "data.fold<3")
+    assert re.search(r"series .* ± .* 3$", said, re.M), said

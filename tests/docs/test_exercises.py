@@ -1,0 +1,63 @@
+"""The page of exercises: each program is slow where the solution says, and the solution computes the same."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from myproj.data import Digits
+from projects import ROOT, call
+
+pytestmark = pytest.mark.slow
+PAGE = (ROOT / "docs/exercises.md").read_text(encoding="utf-8")
+SLOW_DATA, FAST_DATA, SLOW_FORWARD = re.findall(r"^```python\n(.*?)^```$", PAGE, re.S | re.M)
+SHORT = ("profile=line", "trainer.max_steps=20", "trainer.test_after_fit=false")
+LAST_LINE = "        return self.head(self.features(image_B1HW))\n"
+
+
+@pytest.fixture(scope="module")
+def trial(home):
+    """The directory of the trial that the page makes."""
+    call(home, "lab", "trials", "new", "slow", "--from", "baseline", "--no-check")
+    return home / "src/myproj/trials/slow"
+
+
+def slowest_line(home, function):
+    """The line of `function` that took the most time in the newest run of the trial."""
+    newest = max((home / "runs/slow").glob("*/profile/line-rank0.txt"))
+    section = newest.read_text().partition(f"Function: {function} ")[2].partition("Total time")[0]
+    # Line, hits, time, per hit, per cent, contents
+    rows = re.findall(r"^ +\d+ +(\d+) +\S+ +\S+ +([\d.]+)  (.+)$", section, re.MULTILINE)
+    return max(rows, key=lambda row: float(row[1]))
+
+
+def test_the_slow_line_of_the_data_is_the_one_that_is_called_for_each_pixel(home, trial):
+    (trial / "data.py").write_text(SLOW_DATA)
+    call(home, "lab", "train", "trial=slow", "data._target_=.data.NoisyDigits", *SHORT)
+    hits, _, line = slowest_line(home, "NoisyDigits.transform")
+    assert "np.clip" in line
+    assert int(hits) > 10 * 64 * 64, "more than ten batches"
+
+
+def test_the_slow_line_of_the_model_is_the_one_in_the_loop(home, trial):
+    model = (trial / "model.py").read_text()
+    assert LAST_LINE in model
+    (trial / "model.py").write_text(model.replace(LAST_LINE, SLOW_FORWARD))
+    call(home, "lab", "train", "trial=slow", *SHORT)
+    _, percent, line = slowest_line(home, "CNN.forward")
+    assert "scores.append" in line
+    assert float(percent) > 50
+
+
+def test_the_solution_makes_the_same_images():
+    batch = (torch.randint(0, 17, (64, 1, 8, 8), dtype=torch.uint8), torch.arange(64))
+    images = []
+    for text in (SLOW_DATA, FAST_DATA):
+        names = {"Digits": Digits}
+        exec(text.replace("from ...data import Digits", ""), names)
+        image, label = names["NoisyDigits"].transform(batch, np.random.default_rng(0))
+        assert image.dtype == torch.uint8
+        assert label is batch[1]
+        images.append(image)
+    assert torch.equal(*images)
+    assert not torch.equal(images[0], batch[0])

@@ -1,0 +1,284 @@
+"""Messages about raw data, data files and how they are read: each says what was found and what to do."""
+
+import os
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hdf5_packing import packing  # noqa: F401
+from labrig.data import DataFileError, H5DataModule, H5Dataset, read_layout, write_data_file
+from labrig.errors import LabError
+from labrig.hdf5 import file_layout, find, folder_fingerprint, raw_audio, writer
+from labrig.hdf5.checksum import verify_layout
+from labrig.hdf5.columns import Column
+from labrig.hdf5.field_readers import ImageReader, RaggedReader, build_reader
+from labrig.hdf5.file_errors import unreadable
+from labrig.hdf5.find import find_data_file, read_data_config
+from labrig.hdf5.loader import Loader
+from labrig.hdf5.pack import load_data_class, writable_directory
+from labrig.hdf5.split import Splitter, read_split_file
+from labrig.project import Paths, Project
+from projects import project_in
+
+X, Y = np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20)
+RAGGED = [np.zeros(length, np.uint8) for length in (2, 3, 1)]
+SPLITS = {"train": range(15), "test": range(15, 20)}
+SHARES = {"train": 1.0}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write_data_file(tmp_path / "a.h5", {"x": X, "y": Y}, SPLITS)
+
+
+@pytest.fixture
+def ragged(tmp_path):
+    return write_data_file(tmp_path / "a.h5", {"x": RAGGED}, {"train": range(3)})
+
+
+def edited(path, edit):
+    with h5py.File(path, "r+", libver=("v110", "v110")) as file:
+        edit(file)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([{"x": X[0]}, {"y": X[0]}], r"sample 1 has the fields \['y'\].*Give all samples the same"),
+        ([{"x": X[0]}, {"x": Y[:3]}], "int64.*expected float32.*Convert all to one type"),
+        ([{"x": np.array(["a"])}], "Convert it to numbers"),
+    ],
+)
+def test_samples_that_differ(tmp_path, samples, message):
+    from labrig.hdf5.collect import collect_fields
+
+    with pytest.raises(DataFileError, match=message):
+        collect_fields(tmp_path / "a.h5", tmp_path, samples, on_sample=lambda _: None)
+
+
+def test_a_name_that_offsets_have(tmp_path):
+    with pytest.raises(DataFileError, match=r"this is the name of the offsets of 'x'. Use another"):
+        write_data_file(tmp_path / "a.h5", {"x": RAGGED, "x_offsets": np.arange(3)}, {})
+
+
+def test_a_source_that_shrinks_while_it_is_packed(tmp_path):
+    class Bar:
+        def update(self, n):
+            pass
+
+    column = Column(X.dtype, X.shape, [X[:4]])
+    with (
+        h5py.File(tmp_path / "a.h5", "w") as file,
+        pytest.raises(DataFileError, match=r"4 rows of x came, 20 were expected.*Pack"),
+    ):
+        writer._write_array(tmp_path / "a.h5", file, "x", column, Bar())
+
+
+def test_a_dataset_that_is_asked_for_what_it_has_not(path, ragged):
+    with pytest.raises(DataFileError, match=r"crop is 'middle'; expected 'random' or 'start'"):
+        H5Dataset(path, "train", crop="middle")
+    with pytest.raises(DataFileError, match=r"shapes name \['z'\], which the file does not have"):
+        H5Dataset(path, "train", shapes={"z": 3})
+    layout = read_layout(ragged)
+    with pytest.raises(
+        DataFileError, match=r"is one-dimensional; its shape is a number of values, found -1"
+    ):
+        build_reader(layout, "x", {"x": -1}, "start")
+
+
+def test_a_shape_for_a_field_that_has_one(path):
+    with pytest.raises(
+        DataFileError, match=r"field 'x' has one shape, .*shapes are for ragged fields"
+    ):
+        build_reader(read_layout(path), "x", {"x": 3}, "start")
+
+
+def test_offsets_and_images_that_were_damaged_after_the_check(ragged):
+    layout = read_layout(ragged)
+    reader = RaggedReader(layout, "x", None, "start")
+    reader.__dict__["offsets"] = np.array([0, 2, 1, 6])
+    with pytest.raises(DataFileError, match=r"x_offsets are damaged. See: lab data verify"):
+        reader.starts_and_lengths(np.array([1]))
+    images = ImageReader(layout, "x", (4, 4), "start")
+    with pytest.raises(
+        DataFileError, match=r"image 2 of field 'x' cannot be decoded.*See: lab data verify"
+    ):
+        images._decode(b"no image", 2, (0.5, 0.5))
+
+
+def no_samples(file):
+    file.attrs["n"] = 0
+
+
+def other_offsets(file):
+    file["data/x_offsets"][-1] = 5
+
+
+def offsets_that_go_backwards(file):
+    file["data/x_offsets"][1] = 6
+
+
+DAMAGES = {no_samples: "it holds no samples", other_offsets: "x_offsets does not fit 'x'"}
+
+
+@pytest.mark.parametrize("edit", DAMAGES)
+def test_a_damaged_file_says_how_to_get_it_again(ragged, edit):
+    with pytest.raises(
+        DataFileError,
+        match=f"{DAMAGES[edit]}. Copy the file again, or pack it again: lab data pack a",
+    ):
+        read_layout(edited(ragged, edit))
+
+
+def test_offsets_that_go_backwards(ragged, monkeypatch):
+    layout = read_layout(edited(ragged, offsets_that_go_backwards))
+    monkeypatch.setattr("labrig.hdf5.checksum._sha256_of", lambda layout, array, bar: array.sha256)
+    with pytest.raises(DataFileError, match=r"x_offsets go backwards. Copy the file again"):
+        verify_layout(layout)
+
+
+def test_a_split_outside_of_the_samples(path):
+    import hashlib
+
+    def edit(file):
+        rows = file["splits/test"]
+        rows[-1] = 20
+        rows.attrs["sha256"] = hashlib.sha256(rows[:].data).hexdigest()
+
+    with pytest.raises(DataFileError, match=r"split 'test' has rows outside 0\.\.19"):
+        read_layout(edited(path, edit))
+
+
+def test_files_that_are_too_short(path):
+    layout = read_layout(path)
+    with (
+        h5py.File(path, "r") as file,
+        pytest.raises(DataFileError, match=r"cut short: /data/x ends at byte .*the file at 100"),
+    ):
+        file_layout._read_array(path, "x", file["data/x"], 100)
+    os.truncate(path, 100)
+    with pytest.raises(
+        DataFileError, match=r"was cut by .* bytes while it was read. Copy the file again"
+    ):
+        verify_layout(layout)
+
+
+def test_a_file_that_is_replaced_while_it_is_opened(path, monkeypatch):
+    real = file_layout._check_splits
+
+    def replace_then_check(layout):
+        real(layout)
+        os.rename(write_data_file(path.with_name("b.h5"), {"x": X}, {}), path)
+
+    monkeypatch.setattr(file_layout, "_check_splits", replace_then_check)
+    with pytest.raises(
+        DataFileError, match=r"is another file now than the one that was opened .*Start again"
+    ):
+        read_layout(path)
+
+
+def test_a_file_that_h5py_has_open():
+    error = OSError("file locking flag values don't match")
+    assert "Close it there first" in str(unreadable(Path("a.h5"), 3, error))
+
+
+def test_a_worker_gives_the_message_alone(path, monkeypatch):
+    loader = Loader(H5Dataset(path, "train"), order=None, num_workers=1)
+
+    def workers():
+        raise DataFileError(
+            "Caught DataFileError in a worker\nDataFileError: a.h5 is gone. Copy it"
+        )
+        yield
+
+    loader._workers = workers()
+    with pytest.raises(DataFileError, match=r"^a.h5 is gone. Copy it$"):
+        next(loader._read_in_workers())
+
+
+def test_a_data_class_and_its_settings(tmp_path, monkeypatch):
+    with pytest.raises(LabError, match=r"H5DataModule has no samples.*--as images"):
+        H5DataModule.samples(None)
+    with pytest.raises(LabError, match=r"cannot be loaded: .*Write the name of a class of data.py"):
+        load_data_class("myproj.data.Digitss")
+    project = project_in(tmp_path)
+    file = tmp_path / "cats.yaml"
+    file.write_text("path: cats.h5\n")
+    monkeypatch.setattr(find, "config_file_of", lambda *_: file)
+    with pytest.raises(LabError, match=r"cats.yaml has no line for _target_. Add one such as"):
+        read_data_config(project, "cats")
+    with pytest.raises(
+        DataFileError, match=r"cats.h5: No such file. Make it with: lab data pack cats"
+    ):
+        find_data_file(tmp_path / "cats.h5", [])
+
+
+def test_no_directory_for_data(tmp_path, monkeypatch):
+    paths = Paths(tmp_path, None, None, None, [Path("/proc/data")])
+    monkeypatch.setattr(Project, "paths", paths)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(LabError, match=r"can be written to: /proc/data. Name one with --to"):
+        writable_directory(project_in(tmp_path))
+
+
+def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("1")
+    versions = iter(["1", "2"])
+    monkeypatch.setattr(folder_fingerprint, "version_key", lambda _: next(versions))
+    with pytest.raises(
+        DataFileError, match=r"changed while it was read. Start again when it rests"
+    ):
+        folder_fingerprint.fingerprint_folder(tmp_path, cached=False)
+    with pytest.raises(
+        DataFileError, match=r"b cannot be read: No such file.*look at its permissions"
+    ):
+        folder_fingerprint._hash_contents(tmp_path, ["b"])
+
+
+def test_sources_that_do_not_fit(tmp_path, pack):
+    with pytest.raises(LabError, match=r"--as images needs a source: lab data pack NAME SOURCE"):
+        pack("a", "--as", "images")
+    (tmp_path / "raw/a.txt").write_text("")
+    with pytest.raises(
+        DataFileError,
+        match=r"is not a directory; expected one with images in a sub-directory per class",
+    ):
+        pack("a", tmp_path / "raw/a.txt", "--as", "images")
+
+
+def test_recordings_that_do_not_fit(monkeypatch):
+    import io
+
+    import soundfile
+
+    content = io.BytesIO()
+    soundfile.write(content, np.zeros((8, 2), np.int16), 8000, format="WAV")
+    with pytest.raises(DataFileError, match=r"2 channels, expected 1. Convert it first: ffmpeg"):
+        raw_audio._decode(content.getvalue())
+    content = io.BytesIO()
+    soundfile.write(content, np.zeros(8, np.int16), 8000, format="WAV")
+    monkeypatch.setattr(soundfile.SoundFile, "read", lambda *_, **__: np.zeros(5, np.int16))
+    with pytest.raises(DataFileError, match=r"cut short: 5 of 8 values found. Copy it again"):
+        raw_audio._decode(content.getvalue())
+
+
+def test_splits_that_do_not_fit(tmp_path):
+    splitter = Splitter(SHARES, group_pattern="p([0-9])")
+    with pytest.raises(
+        DataFileError, match=r"--group .* finds nothing in 'cat.png'. Write a regular expression"
+    ):
+        splitter.add({"key": "cat.png"})
+    splitter = Splitter(SHARES)
+    splitter.add({"split": "train"})
+    splitter.add({})
+    with pytest.raises(
+        DataFileError, match=r"only 1 of 2 samples have a split. Give all of them one, or none"
+    ):
+        splitter.arrange(2)
+    (tmp_path / "splits.csv").write_text("a,train\na,test\n")
+    with pytest.raises(
+        DataFileError, match=r"splits.csv:2: found 'a,test', expected `sample,split`"
+    ):
+        read_split_file(tmp_path / "splits.csv")

@@ -1,0 +1,223 @@
+"""What packages add to labrig by entry points, and how mistakes in them are told."""
+
+import json
+import os
+import re
+
+import pytest
+from projects import ROOT, call, copy_project, equip
+
+MODULE = '''
+import lightning.pytorch as L
+import numpy as np
+
+from labrig.cluster.schedulers.scheduler import ListedJob, Scheduler
+
+
+class First(L.Callback):
+    before = "profiler"
+
+    def __init__(self, config):
+        self.seed = config.seed
+
+
+def last(config):
+    return L.Callback()
+
+
+last.after = "checkpoints"
+
+
+def nowhere(config):
+    return L.Callback()
+
+
+nowhere.after = "chekpoints"
+
+
+def nothing(config):
+    return None
+
+
+def wrong(config):
+    return 3
+
+
+def read_dots(path):
+    """One sample for each line of numbers."""
+    for number, line in enumerate(path.read_text().splitlines()):
+        yield {"x": np.array(line.split(), dtype=np.float32), "y": number % 2}
+
+
+class Toy(Scheduler):
+    name = "toy"
+    submit_command = ("toysub",)
+    options = ("-name {name}", "-t {time}")
+    log = "-o {run_dir}/job.log"
+    prefix = "#TOY "
+    job_id = "$TOY_JOB"
+    host_variable = "TOY_HOSTS"
+    list_command = ("toystat",)
+    waiting = "Q"
+
+    def read_jobs(self, answer):
+        for line in answer.splitlines():
+            job_id, state = line.split()
+            yield ListedJob(job_id, state, "waits its turn", "")
+'''
+ENTRY_POINTS = {
+    "callbacks": "first = added:First",
+    "packers": "dots = added:read_dots",
+    "schedulers": "toy = added:Toy",
+}
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Installs a package with entry points, as pip leaves it; returns the variables of a command."""
+
+    def install(**entry_points):
+        info = tmp_path / "installed/added-2.1.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 2.1\n")
+        text = "".join(f"[labrig.{group}]\n{lines}\n" for group, lines in entry_points.items())
+        (info / "entry_points.txt").write_text(text)
+        (info.parent / "added.py").write_text(MODULE)
+        path = os.pathsep.join(filter(None, [str(info.parent), os.environ.get("PYTHONPATH", "")]))
+        return {"PYTHONPATH": path}
+
+    return install
+
+
+@pytest.fixture
+def own(tmp_path):
+    return equip(copy_project(tmp_path / "myproj"))
+
+
+ORDER = """
+import sys
+from types import SimpleNamespace
+from pathlib import Path
+from labrig.config.compose import compose
+from labrig.project import Project, enter
+from labrig.training.callbacks import fit_callbacks
+from labrig.training.settings import resolve_auto
+project = Project.find()
+enter(project)
+config = resolve_auto(compose(project, ["trial=baseline", *sys.argv[1:]]).config, first_attempt={})
+run = SimpleNamespace(dir=Path("x"), checkpoints=Path("x/checkpoints"), record={})
+print([type(callback).__name__ for callback in fit_callbacks(config, run, 1)])
+"""
+
+
+def test_a_callback_stands_where_it_says(own, installed):
+    variables = installed(
+        callbacks="first = added:First\nlast = added:last\nnothing = added:nothing"
+    )
+    names = call(own, "python", "-c", ORDER, **variables)
+    assert "['First', 'OptimizerWatch'," in names
+    assert "'Checkpoints', 'Callback', 'TellAdded']" in names
+    without = call(own, "python", "-c", ORDER, "callbacks.first=null", **variables)
+    assert "'First'" not in without
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("added:nowhere", "the callback mine of added 2.1 wants to stand next to chekpoints; did you mean"),
+        ("added:wrong", "the plug-in mine of added 2.1 gave a int. It must give a Lightning Callback, or None"),
+        ("added:missing", "the plug-in mine of added 2.1 cannot be loaded"),
+    ],
+)  # fmt: skip
+def test_a_callback_that_is_wrong_ends_the_training_before_it_begins(
+    own, installed, value, message
+):
+    call(own, "lab", "data", "pack", "digits")
+    words = ("train", "trial=baseline", "trainer.max_epochs=1", "trainer.devices=1")
+    said = call(own, "lab", *words, rc=2, **installed(callbacks=f"mine = {value}"))
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_the_page_has_every_name_in_its_order(own, installed):
+    call(own, "lab", "data", "pack", "digits")
+    words = ("train", "trial=baseline", "trainer.devices=1")
+    said = call(own, "lab", *words, rc=2, **installed(callbacks="mine = added:nowhere"))
+    names = re.search(r"The names are: (.*)", said)[1].split(", ")
+    table = (ROOT / "docs/training.md").read_text().partition("## The callbacks of a step")[2].partition("###")[0]
+    assert re.findall(r"^`(\w+)` \|", table, re.M) == names
+
+
+def test_a_packer_reads_what_labrig_does_not(own, installed, tmp_path):
+    variables = installed(packers=ENTRY_POINTS["packers"])
+    raw = tmp_path / "raw.dots"
+    raw.write_text("".join(f"{i} {i + 1}\n" for i in range(20)))
+    said = call(own, "lab", "data", "pack", "dotted", raw, "--as", "dots", **variables)
+    assert "20 samples" in said
+    assert "packer" in said
+    info = call(own, "lab", "data", "info", "dotted")
+    assert "added:read_dots of added 2.1" in info
+    assert "dots" in call(
+        own, "lab", "data", "pack", "more", raw, "--as", "dotz", rc=2, **variables
+    )
+
+
+def test_a_name_that_labrig_has_is_refused(own, installed, tmp_path):
+    raw = tmp_path / "raw.csv"
+    raw.write_text("a,b\n1,2\n")
+    said = call(
+        own,
+        "lab",
+        "data",
+        "pack",
+        "t",
+        raw,
+        "--as",
+        "table",
+        rc=2,
+        **installed(packers="table = added:read_dots"),
+    )
+    assert "added 2.1 adds the packer table, which labrig has. Rename it" in said
+
+
+def test_a_scheduler_of_a_plugin_gets_jobs(own, installed, tmp_path):
+    variables = installed(schedulers=ENTRY_POINTS["schedulers"])
+    profiles = tmp_path / "profiles"
+    profiles.mkdir()
+    (profiles / "toybox.yaml").write_text(
+        "scheduler: toy\nlauncher: mpirun\npaths: {runs: runs}\njob: {gpus: 0}\nresources: [{gpus: 0, options: []}]\n"
+    )
+    variables["LAB_SITE_PATH"] = str(profiles)
+    script = call(own, "lab", "submit", "--dry-run", "trial=baseline", "site=toybox", **variables)
+    assert "#TOY -name baseline" in script
+    assert "HOST_FILE=${TOY_HOSTS" in script
+    assert "would be sent with: toysub" in script
+    without = call(
+        own,
+        "lab",
+        "submit",
+        "--dry-run",
+        "trial=baseline",
+        "site=toybox",
+        rc=2,
+        LAB_SITE_PATH=str(profiles),
+    )
+    assert "scheduler is 'toy'" in without
+
+
+def test_the_version_of_a_plugin_is_in_the_record(own, installed):
+    call(own, "lab", "data", "pack", "digits")
+    variables = installed(callbacks="first = added:First")
+    call(
+        own,
+        "lab",
+        "train",
+        "trial=baseline",
+        "trainer.max_epochs=1",
+        "trainer.devices=1",
+        **variables,
+    )
+    (run,) = (own / "runs/baseline").iterdir()
+    assert json.loads((run / "attempts/1/start.json").read_text())["callbacks"] == {
+        "first": "added 2.1"
+    }

@@ -1,0 +1,169 @@
+#!/bin/bash
+@@{directives}
+# @@{title}
+# @@{site}
+# To resume the same run by hand: @@{by_hand}
+# Filled in by `lab submit`; the script is @@{origin}, to be edited there: lab docs cluster
+
+# ---- what runs: the code as it was at submit, whatever the project looks like now
+RUNS=(@@{runs})
+LAB_INDEX=${LAB_INDEX:-@@{index}}
+RUN_DIR=${RUNS[LAB_INDEX]}
+PROJECT=@@{project}
+CODE=@@{code}
+SCRIPT=@@{script}
+NODES=@@{nodes}
+TASKS_PER_NODE=@@{tasks_per_node}
+CPUS_PER_TASK=@@{cpus_per_task}
+MAX_REQUEUES=@@{max_requeues}
+JOB=${LAB_JOB:-@@{job_id}}
+if [ -z "$JOB" ]; then
+  echo "this script runs inside a job only; type: @@{by_hand}" >&2
+  exit 2
+fi
+NODE_DIR="@@{node_local}/lab-$JOB-$(id -u)-$(hostname -s)" # this node's copy of the code, removed at the end
+PYTHON=(@@{python})
+PROGRAM=(@@{command}) # of each process
+COMMAND=("${PYTHON[@]}" "${PROGRAM[@]}")
+
+# ---- the environment; processes that the launcher starts have it already
+if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
+  export LAB_ENVIRONMENT_READY=1
+@@{environment}
+fi
+set -euo pipefail
+trap 'echo "$SCRIPT: line $LINENO ended with code $?" >&2' ERR
+LAB_JOB_STARTED=${LAB_JOB_STARTED:-$(date +%s)}
+export LAB_JOB=$JOB LAB_JOB_STARTED
+export LAB_INDEX
+export LAB_RUN_DIR=$RUN_DIR
+export LAB_PROJECT=$PROJECT
+export LAB_FROZEN=$NODE_DIR/code
+export LAB_SNAPSHOT_COMMIT=@@{commit}
+export PYTHONPATH=$LAB_FROZEN/@@{prefix}src:$LAB_FROZEN/labrig-frozen PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
+export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
+export OMP_NUM_THREADS=$CPUS_PER_TASK MKL_NUM_THREADS=$CPUS_PER_TASK
+
+# ---- what happens on a node; the script calls itself for them
+prepare() { # once per node: removes what killed jobs left, then unpacks the frozen code
+  local old old_job
+  for old in "@@{node_local}"/lab-*-"$(id -u)-$(hostname -s)"; do
+    old_job=$(basename "$old" | cut -d- -f2)
+    case " ${RUNNING_JOBS:-} " in
+      "  ") ;; # nobody knows which jobs run
+      *" $old_job "*) ;;
+      *) rm -rf "$old" ;;
+    esac
+  done
+  rm -rf "$NODE_DIR"
+  mkdir -p "$LAB_FROZEN"
+  tar -xmf "$CODE" -C "$LAB_FROZEN"@@{unpack}
+  for shared in data runs; do # relative paths to what is large and not frozen stay valid
+    [ -e "$LAB_FROZEN/@@{prefix}$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/@@{prefix}$shared"
+  done
+}
+rank() { # one process per task; it ignores the signals until Python listens, so they are sent repeatedly
+  trap '' USR1 USR2 TERM
+  cd "$LAB_FROZEN/@@{prefix}"
+  exec "${COMMAND[@]}"
+}
+clean() { rm -rf "$NODE_DIR"; }
+python() { # any Python program of the installed library, next to the ranks: lab top
+  cd "$PROJECT"
+  unset PYTHONPATH LAB_FROZEN LAB_PROJECT
+  exec "${PYTHON[@]}" "$@"
+}
+case ${1:-} in
+  prepare) prepare; exit ;;
+  rank) rank ;;
+  clean) clean; exit ;;
+  python) python "${@:2}" ;;
+esac
+
+# ---- signals: this shell passes the time limit and preemption on as USR2; the ranks save and end by themselves
+STEP=""
+REPEATER=""
+MUST_STOP=""
+signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
+signal_ranks_repeatedly() { while sleep 10 && signal_ranks; do :; done; }
+forward() {
+  MUST_STOP=1
+  [ -n "$STEP" ] || return 0
+  signal_ranks || true
+  if [ -z "$REPEATER" ]; then
+    signal_ranks_repeatedly &
+    REPEATER=$!
+  fi
+}
+stop_helper() {
+  [ -n "$1" ] || return 0
+  pkill -P "$1" || true
+  kill "$1" 2>/dev/null || true
+}
+await_step() { # returns the exit code of the step, not that of a signal that interrupts the waiting
+  local code=0
+  [ -z "$MUST_STOP" ] || forward
+  while kill -0 "$STEP" 2>/dev/null; do wait "$STEP" || true; done
+  wait "$STEP" || code=$?
+  stop_helper "$REPEATER"
+  return "$code"
+}
+trap forward USR2 USR1 TERM
+RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
+@@{guard}
+@@{chain}
+LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
+export LAB_NEXT_ATTEMPT
+rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
+
+# ---- this machine, without a scheduler
+if [ -n "${RUNS[1]:-}" ] && [ -z "${CUDA_VISIBLE_DEVICES:-}" ]; then
+  # the runs of an array wait for each other; those with GPUs have waited for free ones
+  exec 9>"$SCRIPT.lock"
+  flock 9
+fi
+if [ -e "$RUN_DIR/cancelled" ]; then
+  echo "this run was cancelled; resume it with: lab resume $(basename "$RUN_DIR")" >&2
+  exit 130
+fi
+exec >>"$RUN_DIR/job.log" 2>&1
+RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
+HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
+
+if [ "$TASKS_PER_NODE" -gt 1 ]; then
+  signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would end at once
+  COMMAND=("${PYTHON[@]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${PROGRAM[@]}")
+fi
+launch() { rank; }
+watch_time() { # the time limit, which nobody else enforces
+  @@{idle_guard}
+  sleep @@{warn_after_s} && kill -USR2 $$ && sleep @@{lead_s} && {
+    pkill -KILL -P "$STEP" || true
+    kill -KILL "$STEP"
+  }
+}
+
+# ---- the job: prepare every node, one process per GPU, clean up however it ends
+on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
+echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
+SECONDS=0 # bash counts them up
+trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
+on_every_node prepare
+launch "$TASKS_PER_NODE" rank &
+STEP=$!
+watch_time 2>/dev/null &
+WATCHER=$!
+code=0
+await_step || code=$?
+stop_helper "$WATCHER"
+if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
+  if [ "$MAX_REQUEUES" = 0 ]; then
+    echo "stopped and saved; $RESUMED_BY"
+  else
+    start_again
+  fi
+fi
+@@{end_of_chain}
+echo "ended with code $code, $(date '+%F %T')"
+exit "$code"

@@ -1,0 +1,1 @@
+"""The research code. `lab --help` tells what can be done with it."""

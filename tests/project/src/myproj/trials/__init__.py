@@ -1,0 +1,1 @@
+"""One directory per idea. A directory here is a trial; it imports the package, never another trial."""

@@ -1,0 +1,99 @@
+# Template's file: updated by "copier update". Change it in the template, or override it from your own files.
+"""Makes the environment and installs labrig in it; then labrig does the rest, as `lab setup`.
+
+LABRIG=../template installs that copy instead, to edit it; LABRIG=pinned what pyproject.toml says.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+INSTALLED = "lab-library.txt"  # in the environment: what was installed as labrig
+PROJECTS = "lab-projects.txt"  # in the environment: who uses it
+VENDORED = ROOT / "vendor" / "labrig.txt"  # of `lab vendor`: the pin, its wheel, perhaps "all"
+UV = shutil.which("uv")
+
+
+def main(words):
+    if sys.version_info < (3, 11):  # noqa: UP036 - the system's Python may well be older
+        if not UV:
+            sys.exit("setup: Python 3.11 is needed. Install uv, or: make setup PYTHON=python3.11")
+        os.execv(UV, [UV, "run", "--no-project", "--python", ">=3.11", __file__, *words])
+    os.chdir(str(ROOT))
+    os.environ.pop("PYTHONPATH", None)  # the packages in it are not those of the environment
+    os.environ["LAB_PYTHON"] = sys._base_executable  # below every environment
+    environment = Path(os.environ.get("LAB_ENVIRONMENT") or ROOT / ".venv")
+    python = str(environment / "bin" / "python")
+    if not os.path.exists(python):
+        make_environment(environment)
+    installed = text_of(environment / INSTALLED)
+    library = chosen_library(installed)
+    if library != installed:
+        require_own(environment, installed, library)
+        print(f"setup: installing {library}", flush=True)
+        words_of_pip = ["--editable", library] if os.path.isdir(library) else [library]
+        if subprocess.call([python, "-m", "pip", "install", "--quiet", *words_of_pip]):
+            sys.exit(f"setup: pip install {library} failed, see above. Then again: make setup")
+        (environment / INSTALLED).write_text(library, "utf-8")
+    os.execv(python, [python, "-m", "labrig", *words])
+
+
+def make_environment(environment):
+    print(f"setup: making the environment {environment}", flush=True)
+    if environment.is_symlink():
+        environment.unlink()  # it leads to a place that is gone
+    if environment.exists() and not (environment / "pyvenv.cfg").exists():
+        sys.exit(f"setup: {environment} exists and is no environment. Move it, or name another")
+    options = ["--clear", str(environment)]
+    options += ["--system-site-packages"] if os.environ.get("LAB_SYSTEM_PACKAGES") else []
+    commands = [[sys.executable, "-m", "venv"]]
+    if UV:  # a tenth of the time; without a network it may have no pip
+        commands.insert(0, [UV, "venv", "-q", "--no-cache", "--seed", "--python", sys.executable])
+    if all(subprocess.call([*command, *options]) for command in commands):
+        shutil.rmtree(str(environment), ignore_errors=True)
+        sys.exit("setup: see above. On Debian: apt install python3-venv. Or install uv")
+    (environment / PROJECTS).write_text("")  # made here, and nobody's yet
+
+
+def chosen_library(installed):
+    """What pip installs as labrig: what is typed, what was typed before, or what is pinned."""
+    typed = os.environ.get("LABRIG") or (installed if os.path.isabs(installed) else "pinned")
+    return pinned_library() if typed == "pinned" else os.path.abspath(typed)
+
+
+def pinned_library():
+    """The line of pyproject.toml without its extras, or the wheel that `lab vendor` kept for it."""
+    text = text_of(ROOT / "pyproject.toml")
+    pin = re.search(r'"labrig(?:\[[^]]*\])? *([@=<>~!][^"]*)"', text)
+    if not pin:
+        sys.exit("setup: pyproject.toml names no labrig. What it named: git log -p pyproject.toml")
+    library = f"labrig {pin[1]}"
+    vendored = text_of(VENDORED).splitlines()
+    if vendored[:1] != [library]:
+        return library
+    if vendored[2:] == ["all"]:  # every other package is there too
+        os.environ.update(PIP_NO_INDEX="1", UV_NO_INDEX="1", PIP_FIND_LINKS=str(VENDORED.parent))
+    return f"vendor/{vendored[1]}"
+
+
+def require_own(environment, installed, library):
+    """Stops before the library of other projects is exchanged, unless that is asked for."""
+    projects = text_of(environment / PROJECTS).splitlines()
+    others = [line for line in projects if line != str(ROOT) and os.path.exists(line)]
+    if installed and others and not os.environ.get("LABRIG"):
+        sys.exit(
+            f"setup: {environment} is also that of {others[0]}, and has {installed}.\n"
+            f"To give {library} to all: make setup LABRIG=pinned"
+        )
+
+
+def text_of(path):
+    return path.read_text("utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

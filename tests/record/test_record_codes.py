@@ -1,0 +1,102 @@
+"""Means over seeds when the code changed between the runs: a mean of two codes says so."""
+
+import csv
+import json
+
+import pytest
+from labrig.record import index
+from record_package import PACKAGE, call, make_project
+from report_page import page_of, table_of
+from report_runs import OwnSource, settled
+from repositories import git, write
+
+MODEL = f"src/{PACKAGE}/trials/baseline/model.py"
+README = f"src/{PACKAGE}/trials/baseline/README.md"
+AROUND = f"src/{PACKAGE}/data.py"
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Three seeds of an older code of the trial, then two of a newer one, not committed."""
+    project = OwnSource(make_project(tmp_path / "myproj").root, PACKAGE)
+    settings = ("conf/config.yaml", "trials/baseline/config.yaml", "trials/wide/config.yaml")
+    write(project.root, {f"src/{PACKAGE}/{name}": "{}\n" for name in settings})
+    for seed in range(3):
+        settled(project, seed=seed, metrics={"test/loss": 9.0 + seed})
+    write(project.root, {MODEL: "# another model\n"})
+    for seed in range(2):
+        settled(project, seed=seed, metrics={"test/loss": 1.0 + seed})
+    return project
+
+
+def printed_table(project, capsys, *words):
+    call(project, "runs table", "--by", "optimizer.lr", *words)
+    output = capsys.readouterr()
+    return [line.split() for line in output.out.splitlines()], output.err
+
+
+def add_seeds_after(project, path, seeds=(2, 3)):
+    """Runs of further seeds after an edit of a file."""
+    write(project.root, {path: f"edited for seeds {seeds}\n"})
+    for seed in seeds:
+        settled(project, seed=seed, metrics={"test/loss": 1.0 + seed})
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_each_code_of_a_trial_has_lines_of_its_own(project, capsys, monkeypatch, is_cached):
+    if is_cached:
+        monkeypatch.setattr(index, "MANY", 0)
+        printed_table(project, capsys)  # writes the cache
+    (head, new, old), told = printed_table(project, capsys)
+    assert head == ["optimizer.lr", "trial", "code", "test/loss", "n"]
+    assert new[2:] == ["1.50", "±", "0.71", "2"]
+    assert old[2:] == ["10.0", "±", "1.0", "3"], "its seeds 0 and 1 are no repetitions of the new"
+    assert git(project.root, "cat-file", "-t", new[1]) == "commit"
+    assert "the code of a trial changed between these runs" in told
+
+
+def test_results_in_the_directory_of_a_trial_are_no_code(project, capsys):
+    add_seeds_after(project, README)
+    (_, new, old), _ = printed_table(project, capsys)
+    assert (new[-1], old[-1]) == ("4", "3")
+
+
+def test_code_around_the_trials_is_reported(project, capsys):
+    write(project.root, {f"src/{PACKAGE}/trials/wide/model.py": "# of another trial\n"})
+    settled(project, seed=2, metrics={"test/loss": 3.0})
+    assert "outside of their trial" not in printed_table(project, capsys)[1]
+    add_seeds_after(project, AROUND, seeds=(3,))
+    lines, told = printed_table(project, capsys)
+    assert [line[-1] for line in lines] == ["n", "4", "3"]
+    assert "runs in one line also differ in the code outside of their trial" in told
+
+
+def test_one_code_needs_no_column(project, capsys):
+    lines, told = printed_table(project, capsys, "test/loss<5")
+    assert lines[0] == ["optimizer.lr", "test/loss", "n"]
+    assert told == ""
+
+
+def test_export_tells_codes_apart(project):
+    file = project.root / "results.csv"
+    call(project, "runs export", "-o", file)
+    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    assert [row["test/loss n"] for row in rows] == ["2", "3"]
+    assert len({row["trial code"] for row in rows}) == 2
+    assert [row["trial"] for row in rows] == ["baseline", "baseline"]
+
+
+def test_the_report_averages_no_two_codes(project, capsys):
+    call(project, "report")
+    assert table_of(page_of(project))["seed_groups"] == [0, 0, 1, 1, 1]
+
+
+def test_runs_whose_code_is_gone_count_as_different(project, capsys):
+    for run in (project.root / "runs/baseline").iterdir():
+        path = run / "summary.json"
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        if summary["metrics"]["test/loss"] > 5:
+            summary["code"]["trial_tree"] = "0" * 40
+            path.write_text(json.dumps(summary), encoding="utf-8")
+    lines, _ = printed_table(project, capsys)
+    assert [line[-1] for line in lines] == ["n", "2", "3"]

@@ -1,0 +1,5 @@
+"""Only the tests here and in tests/update render the template."""
+
+from rendering import render, render_answers, template
+
+__all__ = ["render", "render_answers", "template"]

@@ -1,0 +1,254 @@
+"""Messages about trainings, measurements and searches: each says what was found and what to do."""
+
+import importlib.util
+from types import SimpleNamespace
+
+import lightning.pytorch as L
+import pytest
+import torch
+from labrig.bench import bench, measure, run_bench
+from labrig.config.compose import finish_config
+from labrig.errors import Failed, LabError, NotComparable
+from labrig.project import Project
+from labrig.sweep import plots, samplers, start, worker
+from labrig.sweep.begin import grid_of
+from labrig.sweep.definition import directions_of, space_of
+from labrig.sweep.folder import Sweep, find_sweep
+from labrig.sweep.pruning import Pruned, Pruning, require_metric
+from labrig.sweep.space import parse_setting
+from labrig.training import (
+    accelerate,
+    build,
+    initialise,
+    load,
+    loggers,
+    notify,
+    program,
+    write_predictions,
+)
+from labrig.training.ddp import RanksEnvironment
+from labrig.training.predictable import choose_split, make_predictable
+from labrig.training.prediction_writer import PredictionWriter, as_fields, only_loader
+from labrig.training.write_predictions import refuse_missing
+from omegaconf import OmegaConf
+
+ROWS = torch.zeros(3, 2)
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    for module in (initialise, plots, samplers, start):
+        monkeypatch.setattr(module, "find_spec", lambda _: None)
+
+
+def test_packages_that_are_missing(nothing_installed, monkeypatch, tmp_path):
+    with pytest.raises(
+        LabError, match=r"--plot needs the package matplotlib: make add PACKAGE=matplotlib"
+    ):
+        bench.check_options(SimpleNamespace(steps=2, plot=tmp_path / "a.png"))
+    with pytest.raises(LabError, match=r"--plot needs the package matplotlib: make add"):
+        plots.draw_plots(None, tmp_path)
+    with pytest.raises(
+        LabError, match=r"sweep.sampler=gp needs the package scipy: make add PACKAGE=scipy"
+    ):
+        samplers.sampler_of(SimpleNamespace(sampler="gp"))
+    with pytest.raises(
+        LabError, match=r"lab sweep needs the package optuna: make add PACKAGE=optuna"
+    ):
+        start.require_optuna()
+    with pytest.raises(
+        LabError, match=r"a .safetensors file needs a package that is not installed: make add"
+    ):
+        initialise.read_safetensors(tmp_path / "a.safetensors")
+    with pytest.raises(
+        LabError, match=r"logger=wandb needs the package wandb: make add PACKAGE=wandb"
+    ):
+        loggers.build_loggers(OmegaConf.create({"logger": {"wandb": {}}}), None, 1)
+    monkeypatch.setenv("NOTIFY_URL", "slack://a")
+    with pytest.raises(
+        LabError,
+        match=r"NOTIFY_URL=slack://... needs the package apprise: make add PACKAGE=apprise",
+    ):
+        notify.check_variable("NOTIFY_URL")
+
+
+def test_measurements(monkeypatch):
+    with pytest.raises(LabError, match=r"profile=simple replaces the profiler.*Leave it out"):
+        measure.build_bench(OmegaConf.create({"profile": {"kind": "simple"}}), "", [])
+
+    def fit(*_, **__):
+        raise RuntimeError("[enforce fail] . DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(measure, "is_out_of_memory", lambda _: True)
+    parts = SimpleNamespace(trainer=SimpleNamespace(fit=fit), task=None, data=None)
+    with pytest.raises(Failed, match=r"with 8 samples in a batch. Lower data.batch_size"):
+        measure.fit(parts, SimpleNamespace(n_samples=[8]))
+    done = SimpleNamespace(returncode=1, stderr="lab: no trial named; add trial=NAME")
+    monkeypatch.setattr(run_bench.subprocess, "run", lambda *_, **__: done)
+    runner = run_bench.BenchRunner(SimpleNamespace(project=None, root="/"), 3, None)
+    with pytest.raises(Failed, match=r"batch=8: no trial named; add trial=NAME"):
+        runner.run("batch=8", [])
+
+
+def test_configurations_that_lack_a_part():
+    project = Project(None, "myproj")
+    with pytest.raises(LabError, match=r"no data chosen. Add `- data: NAME` to the defaults"):
+        finish_config(OmegaConf.create({}), project, "wide")
+    config = {"data": {}, "task": {"_target_": "myproj.task.Classifier"}}
+    with pytest.raises(LabError, match=r"trial 'wide' has no model; add to its config.yaml"):
+        finish_config(OmegaConf.create(config), project, "wide")
+
+
+def test_parts_that_do_not_fit(monkeypatch, tmp_path):
+    monkeypatch.setattr(build, "refuse_program", lambda _: None)
+    config = OmegaConf.create({"data": {"_target_": "builtins.dict"}})
+    with pytest.raises(
+        LabError, match=r"data._target_ is builtins.dict, a dict. It must be a LightningDataModule"
+    ):
+        build.build_data(config)
+    task = L.LightningModule()
+    task.scale = torch.nn.Parameter(torch.ones(1))
+    with pytest.raises(
+        LabError, match=r"speed.fsdp: the task itself has the parameters \['scale'\]. Move them"
+    ):
+        accelerate.shard(task, [])
+    uneven = SimpleNamespace(even=False, world_size=3, n_nodes=2, local_size=2)
+    with pytest.raises(
+        LabError, match=r"3 processes on 2 nodes, 2 of them here: the nodes are uneven"
+    ):
+        RanksEnvironment(uneven)
+    profile = OmegaConf.create({"profile": {"kind": "simple"}})
+    with pytest.raises(
+        LabError, match=r"profile=simple times the actions of a Trainer.*Use profile=cprofile"
+    ):
+        program.mark_lines(profile)
+
+
+def test_initial_weights(monkeypatch):
+    config = OmegaConf.create({"init_from": "a.ckpt", "init": {"mismatch": "skip", "prefix": {}}})
+    monkeypatch.setattr(initialise, "whole_checkpoint", lambda _: None)
+    now = {"source": "a.ckpt", "sha256": "2" * 64}
+    monkeypatch.setattr(initialise, "resolve_weights", lambda *_: now)
+    run = SimpleNamespace(id="one", checkpoints=None, record={"init_from": {"sha256": "1" * 64}})
+    with pytest.raises(NotComparable, match=r"sha256 1111\w* then, 2222\w* now. Start a new run"):
+        initialise.load_initial_weights(None, config, run)
+
+
+def test_weights_that_are_gone_or_do_not_fit(monkeypatch, tmp_path):
+    run = SimpleNamespace(id="one", checkpoints=tmp_path)
+    with pytest.raises(
+        LabError, match=r"run one has no checkpoint 'best'. It has: none, because it stopped"
+    ):
+        load.load_weights(None, run, "best")
+    monkeypatch.setattr(load, "refuse_damaged", lambda _: None)
+    torch.save({"state_dict": {"other": torch.zeros(1)}}, tmp_path / "best.ckpt")
+    with pytest.raises(
+        LabError, match=r"does not fit today's code of this trial(?s:.*)lab runs code one"
+    ):
+        load.load_weights(torch.nn.Linear(1, 1), run, "best")
+
+
+def test_predictions(tmp_path):
+    with pytest.raises(
+        LabError, match=r"has neither predict_step nor forward(?s:.*)Then: lab predict RUN --today"
+    ):
+        make_predictable(L.LightningModule())
+    with pytest.raises(LabError, match=r"has no splits by name, so split=test means nothing"):
+        choose_split(L.LightningDataModule(), "test")
+    with pytest.raises(LabError, match=r"has no predict_dataloader. Add one"):
+        choose_split(L.LightningDataModule(), None)
+    with pytest.raises(LabError, match=r"predict_dataloader gave 2 loaders, expected one"):
+        only_loader([1, 2])
+    with pytest.raises(LabError, match=r"the field 'row', which is ours.*Rename it"):
+        as_fields({"row": ROWS})
+    with pytest.raises(LabError, match=r"gave an empty dict; expected a tensor for each field"):
+        as_fields({})
+    with pytest.raises(
+        LabError, match=r"gave a single number as 'y'; expected a tensor with a row for each sample"
+    ):
+        as_fields({"y": torch.tensor(1.0)})
+    with pytest.raises(Failed, match=r"only 3 of 4 samples were predicted. Nothing was written"):
+        refuse_missing(ROWS, 4)
+
+
+def test_a_prediction_of_nothing(tmp_path, monkeypatch):
+    trainer = SimpleNamespace(is_global_zero=True, predict=lambda *_, **__: None)
+    monkeypatch.setattr(write_predictions, "plain_trainer", lambda *_, **__: trainer)
+    with pytest.raises(
+        Failed, match=r"there were no samples to predict. Look at the data: lab data"
+    ):
+        write_predictions.run_prediction({}, None, None, tmp_path / "a.h5", None, {"run": "one"})
+
+
+def test_predictions_of_several_processes():
+    writer = PredictionWriter("one")
+    strategy = SimpleNamespace(broadcast=lambda _: ("/", "two"))
+    with pytest.raises(
+        LabError, match=r"the processes mean different runs, two and one. Name the run by its id"
+    ):
+        writer.on_predict_start(SimpleNamespace(strategy=strategy), None)
+    trainer = SimpleNamespace(world_size=2)
+    with pytest.raises(
+        LabError, match=r"does not say which samples a batch holds.*trainer.devices=1"
+    ):
+        writer.write_on_batch_end(trainer, None, ROWS, None)
+    with pytest.raises(
+        LabError, match=r"predict_step gave 3 rows of .* for 2 samples; expected one for each"
+    ):
+        writer.write_on_batch_end(trainer, None, ROWS, [0, 1])
+
+
+def test_what_a_sweep_cannot_search():
+    with pytest.raises(LabError, match=r"nothing to search: no setting has several values"):
+        space_of([], [], [])
+    with pytest.raises(
+        LabError, match=r"one sweep searches in one trial. For several: lab submit trial=a,b"
+    ):
+        space_of([], ["trial=a,b"], [])
+    base = SimpleNamespace(config=SimpleNamespace(checkpoint=None))
+    with pytest.raises(LabError, match=r"for 1 metric.*write minimize or maximize for each"):
+        directions_of(["val/loss"], ["down"], base)
+    with pytest.raises(
+        LabError, match=r"this grid has .* points, .* are allowed. Some of them, at random"
+    ):
+        grid_of([parse_setting(f"a{n}=range(1,1000)") for n in range(3)])
+    with pytest.raises(
+        LabError, match=r"lab sweep worker is started by lab sweep. To search: lab sweep key=a,b"
+    ):
+        worker.run_worker(None, [])
+
+
+def test_sweeps_that_are_not_there(tmp_path):
+    with pytest.raises(LabError, match=r"has no sweep.json, so it is no sweep. Sweeps: sweeps/"):
+        Sweep.open(tmp_path)
+    with pytest.raises(
+        LabError, match=r"there are no sweeps in .* yet. Make one: lab sweep trial=baseline"
+    ):
+        find_sweep([tmp_path], None)
+    for name in ("a1", "a2"):
+        (tmp_path / "sweeps" / name).mkdir(parents=True)
+        (tmp_path / "sweeps" / name / "sweep.json").write_text('{"schema": 99}')
+    with pytest.raises(
+        LabError, match=r"has schema 99, but this lab reads up to .*Type: copier update"
+    ):
+        Sweep.open(tmp_path / "sweeps/a1")
+    with pytest.raises(LabError, match=r"'a' means 2 sweeps.*Sweeps: a"):
+        find_sweep([tmp_path], "a")
+
+
+def test_sweeps_without_numbers(tmp_path):
+    points = SimpleNamespace(trials=lambda _: [])
+    with pytest.raises(
+        LabError, match=r"no point was trained to its end yet.*Wait for one: lab queue"
+    ):
+        plots.draw_plots(points, tmp_path)
+    trainer = SimpleNamespace(callback_metrics={"val/loss": 1}, global_step=7)
+    with pytest.raises(
+        LabError, match=r"sweep.metric=val/acc is not logged in validation. Logged: val/loss"
+    ):
+        require_metric(trainer, "val/acc")
+    pruning = Pruning("val/loss")
+    pruning.should_stop = True
+    with pytest.raises(Pruned, match=r"pruned at step 7: the others were better at this time$"):
+        pruning.on_train_batch_start(trainer)

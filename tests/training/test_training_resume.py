@@ -1,0 +1,204 @@
+"""What a resume can spoil: a finished run, a damaged checkpoint, a test that fails, a quota in the middle."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from projects import call
+from trainings import SHORT, add_trial, last, start
+
+MODEL = "model:\n  _target_: .model.net\n"
+NET = "from torch import nn\ndef net(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+TASKS = """
+import os
+import lightning.pytorch as L
+from ...task import Classifier
+
+class TestFails(Classifier):
+    def test_step(self, batch, batch_idx):
+        if "MENDED" not in os.environ:
+            raise RuntimeError("no test tonight")
+        return super().test_step(batch, batch_idx)
+
+class TestMissing(Classifier):
+    test_step = L.LightningModule.test_step
+"""
+QUOTA = """
+import errno, os
+import lightning.pytorch as L
+
+class Quota(L.Callback):
+    def on_train_batch_start(self, trainer, task, batch, batch_idx):
+        if "QUOTA" not in os.environ or (trainer.current_epoch, batch_idx) != (1, 5):
+            return
+        fsync = os.fsync
+        def refuse(file, *rest):
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        def flush(file):
+            name = os.readlink(f"/proc/self/fd/{file}")
+            return refuse(file) if "checkpoints" in name else fsync(file)
+        os.write, os.fsync = refuse, flush
+"""
+
+
+@pytest.fixture
+def spoiled(home):
+    """A directory like that of the finished run in `home`, with an id of its own."""
+    finished = json.loads(call(home, "lab", "runs", "list", "--json", "trial=baseline"))[-1]
+    source = home / "runs/baseline" / finished["run_id"]
+    run_id = f"{source.name[:-6]}{os.urandom(3).hex()}"
+    copy = shutil.copytree(source, source.with_name(run_id))
+    for name in ("run.json", "summary.json"):
+        facts = json.loads((copy / name).read_text())
+        (copy / name).write_text(json.dumps(facts | {"run_id": run_id}))
+    yield copy
+    shutil.rmtree(copy)
+
+
+def shown(home, run_dir):
+    return json.loads(call(home, "lab", "runs", "show", run_dir.name, "--json"))
+
+
+def weights(checkpoints):
+    return torch.load(checkpoints / "last.ckpt", weights_only=True)["state_dict"]
+
+
+def damage(path, how):
+    content = path.read_bytes()
+    path.unlink()  # best.ckpt may be the same file
+    middle = len(content) // 2
+    changed = bytes([content[middle] ^ 1])
+    pieces = {
+        "empty": b"",
+        "cut": content[:middle],
+        "one bit": content[:middle] + changed + content[middle + 1 :],
+    }
+    path.write_bytes(pieces[how])
+
+
+def test_a_resume_that_cannot_be_built_changes_nothing(home, spoiled):
+    before = shown(home, spoiled)
+    model = home / "src/myproj/trials/baseline/model.py"
+    text = model.read_text()
+    model.write_text(text.replace("class CNN", "class Renamed"))
+    try:
+        said = call(home, "lab", "resume", spoiled.name, "trainer.max_epochs=25", rc=2)
+    finally:
+        model.write_text(text)
+    assert f"{spoiled.name} is as it was before" in said
+    assert shown(home, spoiled) == before
+    assert os.listdir(spoiled / "attempts") == ["1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["cut", "one bit"])
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(home, spoiled, how):
+    checkpoints = spoiled / "checkpoints"
+    whole = weights(checkpoints)
+    damage(checkpoints / "last.ckpt", how)
+    for command in (("eval", spoiled.name), ("resume", spoiled.name)):
+        said = call(home, "lab", *command, rc=2 if command[0] == "eval" else 0)
+        assert "last.ckpt is damaged" in said
+        assert "Traceback" not in said
+    assert "continuing from previous.ckpt" in said
+    assert "epoch 2/2" in said
+    assert (checkpoints / "damaged.ckpt").exists()
+    assert shown(home, spoiled)["status"] == "finished"
+    again = weights(checkpoints)
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+@pytest.mark.slow
+def test_an_evaluation_takes_the_weights_of_the_recorded_numbers(home, spoiled):
+    checkpoints = spoiled / "checkpoints"
+    shutil.copy(checkpoints / "last.ckpt", checkpoints / "finished.ckpt")
+    damage(checkpoints / "last.ckpt", "cut")  # as if of an attempt that has extended it since
+    evaluated = call(home, "lab", "eval", spoiled.name, "--json")
+    accuracy = shown(home, spoiled)["metrics"]["test/acc"]
+    (metrics,) = [line for line in evaluated.splitlines() if line.startswith("{")]
+    assert json.loads(metrics)["test/acc"] == accuracy
+    assert "lab: " in call(home, "lab", "eval", spoiled.name, "--checkpoint", "last", rc=2)
+
+
+def test_no_checkpoint_is_whole(home, spoiled):
+    checkpoints = spoiled / "checkpoints"
+    damage(checkpoints / "last.ckpt", "empty")
+    (checkpoints / "previous.ckpt").unlink()
+    said = call(home, "lab", "resume", spoiled.name, rc=2)
+    assert f"cp {checkpoints}/best.ckpt {checkpoints}/last.ckpt" in said
+    damage(checkpoints / "best.ckpt", "cut")
+    said = call(home, "lab", "resume", spoiled.name, rc=2)
+    assert f"lab runs reproduce {spoiled.name}" in said
+    assert "Traceback" not in said
+    assert shown(home, spoiled)["status"] == "finished"
+
+
+def test_a_run_is_not_resumed_while_it_runs(home, spoiled):
+    process, _ = start(
+        home, spoiled.name, "trainer.max_epochs=400", command="resume", until="epoch 4/"
+    )
+    try:
+        said = call(home, "lab", "resume", spoiled.name, rc=2)
+    finally:
+        process.terminate()
+        rest = process.communicate(timeout=120)[0]
+    assert f"{spoiled.name} is running on this machine already" in said
+    assert "continue with: lab resume" in rest
+    record = shown(home, spoiled)
+    assert record["status"] == "finished"
+    assert [attempt["end"]["status"] for attempt in record["attempts"]] == [
+        "finished",
+        "interrupted",
+    ]
+    assert record["attempts"][1]["end"]["signal"] == 15
+    assert record["metrics"] == json.loads((spoiled / "attempts/1/end.json").read_text())["metrics"]
+
+
+@pytest.mark.slow
+def test_a_fit_whose_test_fails_is_trained(home):
+    for name, target in (("failstest", "TestFails"), ("hasnotest", "TestMissing")):
+        task = f"task:\n  _target_: .task.{target}\n"
+        add_trial(home, name, config_yaml=MODEL + task, model_py=NET, task_py=TASKS)
+    said = call(home, "lab", "check", "trial=failstest", rc=2)
+    assert "one batch of the test split fails:\nsrc/myproj/trials/failstest/task.py:9: " in said
+    assert "RuntimeError: no test tonight" in said
+    short = ("trainer=cpu", "trainer.max_epochs=1", "trainer.limit_train_batches=2")
+    said = call(home, "lab", "train", "trial=failstest", *short, rc=1)
+    run_id = last(home)["run_id"]
+    assert f"the training is finished, its test is not; to test: lab resume {run_id}" in said
+    assert last(home)["status"] == "trained"
+    assert "val/loss" in last(home)["metrics"]
+    said = call(home, "lab", "resume", run_id, MENDED="1")
+    assert "test/acc" in said
+    assert "(weights: last.ckpt)" in said
+    assert last(home)["status"] == "finished"
+
+    said = call(home, "lab", "check", "trial=hasnotest")
+    assert "no test: TestMissing has no test_step" in said
+    said = call(home, "lab", "train", "trial=hasnotest", *short)
+    assert "not tested: TestMissing has no test_step" in said
+    assert "finished  (not tested)" in said
+    assert last(home)["status"] == "finished"
+    assert "one test batch" in call(home, "lab", "check", "trial=baseline")
+
+
+def test_a_quota_in_the_middle_loses_nothing(home):
+    config = MODEL + "callbacks:\n  quota:\n    _target_: .quota.Quota\n"
+    add_trial(home, "quota", config_yaml=config, model_py=NET, quota_py=QUOTA)
+    settings = ("trial=quota", *SHORT, "log.every_n_steps=10")
+    call(home, "lab", "train", *settings)
+    whole = last(home)
+    said = call(home, "lab", "train", *settings, rc=1, QUOTA="1")
+    stopped = last(home)
+    assert "your quota is used up" in said
+    assert "quota -s" in said
+    assert f"lab resume {stopped['run_id']}" in said
+    assert "Traceback" not in said
+    assert stopped["status"] == "failed"
+    call(home, "lab", "resume", stopped["run_id"])
+    assert last(home)["status"] == "finished"
+    one, other = (weights(Path(record["run_dir"], "checkpoints")) for record in (whole, stopped))
+    assert all(torch.equal(one[name], other[name]) for name in one)
