@@ -100,4 +100,5 @@ build/judge/ready: hooks/judges.txt
 	@if [ -L .venv ]; then echo ".venv is a link to $$(readlink .venv), which would be emptied. Type: rm .venv" >&2; exit 1; fi
 	$(call venv,.venv)
 	$(call install,.venv) -r constraints.txt
+	$(call install,.venv) --no-deps --editable . # labrig, as it lies here
 	@touch $@
