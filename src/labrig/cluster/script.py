@@ -75,7 +75,8 @@ def script_template(project: Path, scheduler: str) -> ScriptTemplate:
     if unknown:
         name = min(unknown)
         raise LabError(
-            f"{origin} has @@{{{name}}}{nearest(name, known)}, which is no name to fill in"
+            f"{origin} has @@{{{name}}}{nearest(name, known)}, which is no name to fill in.\n"
+            f"It may hold: {', '.join(sorted(known))}"
         )
     return ScriptTemplate(text, origin)
 

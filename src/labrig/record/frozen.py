@@ -155,7 +155,9 @@ def unpack_machinery(code: Code, bundles: Path, destination: Path) -> None:
     """
     library = machinery_of(code)
     if library is None:
-        raise LabError("the library of this run was not recorded")
+        raise LabError(
+            "the library of this run was not recorded. To see what differs: lab runs diff"
+        )
     unpack_code(library, bundles, bundles, destination, f"code.{folder_name(library)}")
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection
 from importlib.metadata import distributions
 from pathlib import Path
 
-from ..machine.counted import counted
 from ..project import LIBRARY, PYPROJECT, Project, owners_of
 from .centre import kept_versions
 from .environment import STAMPS
@@ -90,9 +89,7 @@ def require_packages(project: Project, environment: Path) -> None:
     missing = [line for line in requirements_of(project) if name_of(line) not in installed]
     if missing:
         more = len(missing) - MAX_NAMES
-        names = " ".join(missing[:MAX_NAMES]) + (
-            f" and {counted(more, 'more')}" if more > 0 else ""
-        )
+        names = " ".join(missing[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
         stop(
             f"{environment} is not yours to change, and lacks: {names}.\n"
             f"Ask {environment.owner()} to install them, or choose another paths.environment"
