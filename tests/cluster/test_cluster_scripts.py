@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 from contextlib import suppress
 
@@ -14,6 +13,7 @@ from labrig.cluster.script import TEMPLATES, library_template, names_in, script_
 from labrig.cluster.site import load_site
 from labrig.errors import LabError
 from labrig.machine.caches import CACHES
+from programs import need
 from projects import HELPERS, PROJECT, ROOT
 from repositories import write
 
@@ -128,11 +128,9 @@ def for_shellcheck(text):
     return re.sub(r"\d+", "0", "\n".join(lines))
 
 
-@pytest.mark.skipif(
-    not shutil.which("shellcheck"), reason="shellcheck is not installed: apt install shellcheck"
-)
 @pytest.mark.slow
 def test_job_scripts_pass_shellcheck(tmp_path):
+    need("shellcheck")
     texts = {
         f"image-{title}": job_script(site, form=form) for title, (site, form) in IMAGES.items()
     }

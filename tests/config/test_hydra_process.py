@@ -1,6 +1,5 @@
 """Hydra's habits that need a process of their own: registered configs, two projects, several runs, completion."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from hydra_tree import MODEL
 from labrig.project import CONF
+from programs import need
 from projects import call, environment_of
 
 REGISTER = """
@@ -164,8 +164,7 @@ def test_completion_of_other_shells(own_project, shell, options, program):
     said = call(own_project, "lab", "completion", shell, **homes)
     script = said.splitlines()[0].removeprefix("wrote ")
     assert "completion query" in Path(script).read_text()
-    if not shutil.which(shell):
-        pytest.skip(f"{shell} is not installed")
+    need(shell)
     lines = {
         "lab train trial=ba": ["trial=baseline"],
         "lab que": ["queue"],

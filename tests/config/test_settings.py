@@ -2,7 +2,6 @@
 
 import copy
 import os
-import shutil
 import sys
 from dataclasses import asdict
 from unittest import mock
@@ -34,6 +33,7 @@ from labrig.training.settings import (
     scale_to_processes,
 )
 from omegaconf import OmegaConf
+from programs import need
 from projects import call
 from torch import nn
 
@@ -209,8 +209,8 @@ def test_without_a_compiler_the_training_continues_uncompiled(home, monkeypatch)
 
 
 @pytest.mark.release
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs g++")
 def test_compiled_networks_learn_the_same(home, tmp_path, monkeypatch):
+    need("g++")  # torch.compile calls it
     monkeypatch.setenv(env.CACHES, str(tmp_path))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)  # torch has set it
     short = (*LINEAR, "trainer.limit_train_batches=2")

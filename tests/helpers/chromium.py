@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
+from programs import need
 
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -11,10 +12,9 @@ PHONE = {"width": 390, "height": 844}
 
 @contextmanager
 def started_chromium() -> Iterator[Browser]:
-    """The browser that .ci/run installs."""
+    """Debian's browser: none is fetched."""
+    chromium = need("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-        )
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield browser
         browser.close()

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from commands import free_port, write_command
+from programs import need
 from projects import call, equip
 
-SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 # What an account runs in place of the command that was typed: the same, in its own home.
 ACCOUNT = """#!/bin/bash
 export HOME=$1
@@ -92,9 +92,8 @@ class Hosts:
         common += f"  StrictHostKeyChecking no\n  UserKnownHostsFile {folder}/known_hosts\n"
         common += "  LogLevel ERROR\n"
         (folder / "ssh_config").write_text("".join(settings) + common)
-        ssh = shutil.which("ssh")
         # OpenSSH reads ~/.ssh/config of the account in /etc/passwd, whatever HOME says.
-        script = f'#!/bin/sh\nexec {ssh} -F {folder}/ssh_config "$@"\n'
+        script = f'#!/bin/sh\nexec {need("ssh")} -F {folder}/ssh_config "$@"\n'
         write_command(folder / "bin", "ssh", script)
         for account in self.accounts.values():
             profile = f'export PATH="{folder}/bin:$PATH"\numask 022\n'
@@ -108,7 +107,7 @@ class Hosts:
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)  # sshd wants it
         self.process = subprocess.Popen(
-            [SSHD, "-D", "-E", folder / "sshd.log", "-f", folder / "sshd_config"],
+            [need("sshd"), "-D", "-E", folder / "sshd.log", "-f", folder / "sshd_config"],
             start_new_session=True,
         )
         await_port(port, folder / "sshd.log")
@@ -152,7 +151,8 @@ def await_port(port, log):
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
     """Two accounts, `a` and `b`, on an sshd of this module."""
-    assert SSHD, "sshd is not installed: apt-get install openssh-server"
+    need("ssh")
+    need("sshd")
     hosts = Hosts(tmp_path_factory.mktemp("ssh"), ["a", "b"])
     yield hosts
     hosts.close()
