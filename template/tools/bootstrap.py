@@ -28,10 +28,10 @@ def main(words):
     os.environ["LAB_PYTHON"] = sys._base_executable  # below every environment
     environment = Path(os.environ.get("LAB_ENVIRONMENT") or ROOT / ".venv")
     python = str(environment / "bin" / "python")
+    library = chosen_library(text_of(environment / INSTALLED))
     if not os.path.exists(python):
         make_environment(environment)
     installed = text_of(environment / INSTALLED)
-    library = chosen_library(installed)
     if library != installed:
         require_own(environment, installed, library)
         print(f"setup: installing {library}", flush=True)
@@ -51,7 +51,7 @@ def make_environment(environment):
     options = ["--clear", str(environment)]
     options += ["--system-site-packages"] if os.environ.get("LAB_SYSTEM_PACKAGES") else []
     commands = [[sys.executable, "-m", "venv"]]
-    if UV:  # a tenth of the time; without a network it may have no pip
+    if UV and "UV_OFFLINE" not in os.environ:  # a tenth of the time, but it fetches pip
         commands.insert(0, [UV, "venv", "-q", "--no-cache", "--seed", "--python", sys.executable])
     if all(subprocess.call([*command, *options]) for command in commands):
         shutil.rmtree(str(environment), ignore_errors=True)
@@ -75,8 +75,8 @@ def pinned_library():
     vendored = text_of(VENDORED).splitlines()
     if vendored[:1] != [library]:
         return library
-    if vendored[2:] == ["all"]:  # every other package is there too
-        os.environ.update(PIP_NO_INDEX="1", UV_NO_INDEX="1", PIP_FIND_LINKS=str(VENDORED.parent))
+    if vendored[2:] == ["all"] and len(list(VENDORED.parent.glob("*.whl"))) > 1:
+        os.environ.update(PIP_NO_INDEX="1", UV_OFFLINE="1", PIP_FIND_LINKS=str(VENDORED.parent))
     return f"vendor/{vendored[1]}"
 
 
@@ -86,7 +86,7 @@ def require_own(environment, installed, library):
     others = [line for line in projects if line != str(ROOT) and os.path.exists(line)]
     if installed and others and not os.environ.get("LABRIG"):
         sys.exit(
-            f"setup: {environment} is also that of {others[0]}, and has {installed}.\n"
+            f"setup: {environment.resolve()} is also that of {others[0]}, and has {installed}.\n"
             f"To give {library} to all: make setup LABRIG=pinned"
         )
 

@@ -94,20 +94,6 @@ def test_an_added_package_is_in_both_locks(light):
     assert (light / "requirements.lock").read_text() == before
 
 
-@pytest.mark.slow
-def test_two_projects_do_not_take_one_environment(light, tmp_path):
-    other = shutil.copytree(light, tmp_path / "other/myproj")
-    for folder in (light, other):
-        configure(folder, environment=tmp_path / "shared/env")
-    setup(light, UV)
-    output = setup(other, UV, rc=2)
-    assert f"is the environment of {light}" in output
-    assert f"environment: {tmp_path}/shared/env-2" in output
-    shutil.rmtree(light)
-    setup(other, UV)
-    assert (tmp_path / "shared/env/lab-project.txt").read_text() == f"{other}\n"
-
-
 def test_a_disk_with_little_room_is_reported(light, tmp_path):
     with mounted(tmp_path / "disk", "size=200m") as disk:
         configure(light, environment=disk / "env")

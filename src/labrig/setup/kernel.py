@@ -20,7 +20,7 @@ def register_kernel(project: Project, environment: Path, uv: str | None) -> None
     if not output_of(python, "-c", "import ipykernel; print('here')"):
         say(f"installing {REQUIREMENT.partition('>')[0]}")
         install = [*pip_command(environment, uv, "install"), *quiet(), REQUIREMENT]
-        run(*install, **index_variables())
+        run(*install, variables=index_variables())
     name = project.package
     words = ["install", "--user", "--name", name, "--display-name", f"{name} ({project.root})"]
     run(python, "-m", "ipykernel", *words)

@@ -126,7 +126,7 @@ def install_locked(project: Project, environment: Path, uv: str) -> None:
     for line in constraint_lines():
         if "==" in line:
             upgrades += ["--upgrade-package", line.split(";")[0].strip()]
-    run(uv, "lock", "--quiet", *upgrades, **variables)
+    run(uv, "lock", "--quiet", *upgrades, variables=variables)
     leave_library = ["--no-install-package", LIBRARY.name]
     run(
         uv,
@@ -135,12 +135,12 @@ def install_locked(project: Project, environment: Path, uv: str) -> None:
         "--inexact",
         *leave_library,
         *project_words(project, environment),
-        **variables,
+        variables=variables,
     )
     words = ["--no-emit-project", "--no-emit-package", LIBRARY.name]
     words += ["--no-header", "--no-annotate", "--frozen"]
     target = ["--format", "requirements.txt", "--output-file", PIP_LOCK]
-    run(uv, "export", "--quiet", *words, *target, **variables)
+    run(uv, "export", "--quiet", *words, *target, variables=variables)
 
 
 def project_words(project: Project, environment: Path) -> list[str]:
@@ -160,7 +160,8 @@ def install_resolved(
     own_torch = bool(build or WHEELS)
     if (project.root / PIP_LOCK).exists() and not (own_torch or centre):
         say(f"the versions and hashes are those of {PIP_LOCK}")
-        run(*command, "--require-hashes", "--requirement", PIP_LOCK, PIP_CONSTRAINT="")
+        without = {"PIP_CONSTRAINT": ""}
+        run(*command, "--require-hashes", "--requirement", PIP_LOCK, variables=without)
     pins = []
     if (project.root / LOCK).exists():
         replaced = "what the centre has" if centre else "torch"
@@ -175,7 +176,7 @@ def install_resolved(
         file.write_text("\n".join(pins) + "\n")
         constraint = ["--constraint", file]
     requirements = requirements_of(project)
-    done = run(*command, *constraint, *requirements, fatal=not centre, **index_variables())
+    done = run(*command, *constraint, *requirements, fatal=not centre, variables=index_variables())
     if not done:
         stop(
             "the packages do not fit to those of the centre, see above. "
@@ -184,7 +185,7 @@ def install_resolved(
             "Load a newer module, then again: make setup PYTHON=python3"
         )
     if owners_of(environment) == [project.root]:
-        run(*command, "--no-deps", "--editable", ".", **index_variables())
+        run(*command, "--no-deps", "--editable", ".", variables=index_variables())
 
 
 def locked_versions(project: Project, except_for: Collection[str]) -> list[str]:

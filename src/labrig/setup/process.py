@@ -12,13 +12,13 @@ from typing import NoReturn
 from ..project import this_project
 
 
-def run(*command: str | Path, fatal: bool = True, **variables: str) -> bool:
+def run(*command: str | Path, fatal: bool = True, variables: dict[str, str] | None = None) -> bool:
     """Runs a command in the project; returns whether it succeeded.
 
     One that fails stops the setup, unless it is not `fatal`. A variable that is "" is removed.
     """
     words = [str(word) for word in command]
-    environ = {name: value for name, value in (os.environ | variables).items() if value}
+    environ = {name: value for name, value in (os.environ | (variables or {})).items() if value}
     failed = subprocess.call(words, cwd=this_project().root, env=environ)
     if failed and fatal:
         stop(

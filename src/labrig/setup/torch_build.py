@@ -57,7 +57,7 @@ def install_torch(project: Project, environment: Path, uv: str | None, build: st
         without = {"PIP_CONSTRAINT": "", "UV_CONSTRAINT": "", "UV_INDEX": ""}
         without.update({"PIP_EXTRA_INDEX_URL": "", "UV_EXTRA_INDEX_URL": ""})
         command = [*pip_command(environment, uv, "install"), *quiet(), *source]
-        run(*command, **index_variables(), **without)
+        run(*command, variables=index_variables() | without)
     return build
 
 

@@ -24,7 +24,9 @@ from .requirements import pin_of
 
 FOLDER = "vendor"
 PIN = "labrig.txt"  # in it, a line each: the pin that the wheel stands for, the wheel, perhaps ALL
-ALL = "all"  # every package is here, and no index is asked; tools/bootstrap.py reads it
+ALL = (
+    "all"  # every package was kept: where the wheels are, no index is asked; see tools/bootstrap.py
+)
 
 
 def vendor_command(project: Project, args: list[str]) -> None:
@@ -42,8 +44,12 @@ def vendor_command(project: Project, args: list[str]) -> None:
     if options.all:
         wheels = vendor_packages(project, folder)
         n_bytes = sum(path.stat().st_size for path in wheels)
-        print(f"{FOLDER}/ has {counted(len(wheels), 'wheel')}, {n_bytes / 1e9:.2f} GB")
-    print(f"Commit it: git add -f {FOLDER}    A clone needs nothing else: make setup")
+        print(
+            f"{FOLDER}/ has {counted(len(wheels), 'wheel')}, {n_bytes / 1e9:.2f} GB, too much for git. "
+            f"Keep them with the paper's archive;\nwith them in {FOLDER}/ of a clone, "
+            "`make setup` asks no index."
+        )
+    print(f"Commit labrig: git add {FOLDER}/{LIBRARY.name}*")
 
 
 def vendor_library(project: Project, folder: Path) -> Path:
