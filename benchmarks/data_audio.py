@@ -10,22 +10,21 @@ import numpy as np
 import soundfile
 import torch
 from data_peers import Items, epochs
+from labrig.data import H5Dataset, as_is, write_data_file
 from torch.utils.data import DataLoader
 
 N, RATE_HZ, BATCH_SIZE = 2000, 16_000, 64
 LEAST = {"WAV files": 5, "variable-length HDF5": 8, "group per sample (HDF5)": 8}
 
 
-def contenders(hdf5, directory: Path, ours: str) -> dict[str, Iterator[int]]:
+def contenders(directory: Path, ours: str) -> dict[str, Iterator[int]]:
     """Endless streams of batch sizes by name."""
     rng = np.random.default_rng(0)
     lengths = rng.integers(RATE_HZ, 10 * RATE_HZ, N)
     wavs = [rng.integers(-9999, 9999, length, dtype=np.int16) for length in lengths]
     labels = rng.integers(0, 10, N)
-    file = hdf5.write_data_file(
-        directory / "ours.h5", {"wav": wavs, "y": labels}, {"train": range(N)}
-    )
-    dataset = hdf5.H5Dataset(file, "train", ("wav", "y"), shapes={"wav": RATE_HZ}, crop="random")
+    file = write_data_file(directory / "ours.h5", {"wav": wavs, "y": labels}, {"train": range(N)})
+    dataset = H5Dataset(file, "train", ("wav", "y"), shapes={"wav": RATE_HZ}, crop="random")
     with h5py.File(directory / "layouts.h5", "w") as layouts:
         flexible = layouts.create_dataset("flexible", N, h5py.vlen_dtype(np.int16))
         for i, wav in enumerate(wavs):
@@ -57,7 +56,7 @@ def contenders(hdf5, directory: Path, ours: str) -> dict[str, Iterator[int]]:
         "group per sample (HDF5)": from_group,
     }
     common = {"batch_size": BATCH_SIZE, "shuffle": True}
-    streams = {ours: epochs(DataLoader(dataset, collate_fn=hdf5.as_is, **common))}
+    streams = {ours: epochs(DataLoader(dataset, collate_fn=as_is, **common))}
     for name, get in ways.items():
         streams[name] = epochs(DataLoader(Items(N, get), **common))
     return streams

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from data_packing import packing_MB_per_cpu_s
 from data_peers import PEERS, epochs, items
+from labrig.data import H5Dataset, Loader, Order, as_is, write_data_file
 from torch.utils.data import DataLoader, TensorDataset
 
 LIMIT = "NumPy in RAM"
@@ -68,17 +69,6 @@ LEAST = {  # how many times faster than each this should be at least, per case; 
 }
 
 
-def package():
-    """The package of the template, as it is."""
-    source = Path(__file__).resolve().parents[1] / "template" / "src" / "{{package_name}}"
-    directory = Path(tempfile.mkdtemp(prefix="data_loading"))
-    (directory / "project").symlink_to(source)
-    sys.path.insert(0, str(directory))
-    from project.lab import hdf5
-
-    return hdf5
-
-
 def pictures(case: Case) -> tuple[np.ndarray, np.ndarray]:
     """Smooth noise, which JPEG compresses about as it does photographs; plain noise for other shapes."""
     rng = np.random.default_rng(0)
@@ -93,12 +83,12 @@ def pictures(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return x, labels
 
 
-def contenders(hdf5, case: Case, directory: Path) -> dict[str, Iterator[int]]:
+def contenders(case: Case, directory: Path) -> dict[str, Iterator[int]]:
     """Endless streams of batch sizes by name."""
     x, y = pictures(case)
-    file = hdf5.write_data_file(directory / "ours.h5", {"x": x, "y": y}, {"train": range(case.n)})
+    file = write_data_file(directory / "ours.h5", {"x": x, "y": y}, {"train": range(case.n)})
     streams = {LIMIT: _numpy(x, y, case.batch_size)}
-    streams |= our_ways(hdf5, file, case)
+    streams |= our_ways(file, case)
     streams |= plain_ways(file, case, x, y)
     streams |= peers(directory, case, x, y)
     for _ in range(case.n // case.batch_size):  # the first touch of a page costs a fault
@@ -106,12 +96,9 @@ def contenders(hdf5, case: Case, directory: Path) -> dict[str, Iterator[int]]:
     return streams
 
 
-def our_ways(hdf5, file: Path, case: Case) -> dict[str, Iterator[int]]:
-    from project.lab.hdf5.loader import Loader
-    from project.lab.hdf5.order import Order
-
-    dataset = hdf5.H5Dataset(file, "train")
-    options = {"batch_size": case.batch_size, "shuffle": True, "collate_fn": hdf5.as_is}
+def our_ways(file: Path, case: Case) -> dict[str, Iterator[int]]:
+    dataset = H5Dataset(file, "train")
+    options = {"batch_size": case.batch_size, "shuffle": True, "collate_fn": as_is}
     workers = {"num_workers": 2, "persistent_workers": True}
     return {
         OURS: epochs(DataLoader(dataset, **options)),
@@ -214,14 +201,11 @@ def format_factor(factor: float) -> str:
     return f"{factor:.2f}" if factor < 10 else f"{factor:.0f}"
 
 
-def waited_ms(hdf5, file: Path, case: Case, step_s: float = 0.010) -> float:
+def waited_ms(file: Path, case: Case, step_s: float = 0.010) -> float:
     """Mean milliseconds that a loop with steps of 10 ms waits for a batch."""
-    from project.lab.hdf5.loader import Loader
-    from project.lab.hdf5.order import Order
-
     waits = []
     order = Order(case.n, case.batch_size, shuffle=True)
-    stream = epochs(Loader(hdf5.H5Dataset(file, "train"), order))
+    stream = epochs(Loader(H5Dataset(file, "train"), order))
     for _ in range(200):
         started_s = time.perf_counter()
         next(stream)
@@ -263,21 +247,20 @@ def main() -> None:
     )
     options = parser.parse_args()
     torch.set_num_threads(1)
-    hdf5 = package()
     results = {}
     for k, case in enumerate(CASES):
         with tempfile.TemporaryDirectory(dir=options.scratch) as directory:
-            streams = contenders(hdf5, case, Path(directory))
+            streams = contenders(case, Path(directory))
             rates = results[case.name] = measure(streams, options.rounds)
             least = {name: row[k] for name, row in LEAST.items()}
             title = f"{case.name} a sample, batches of {case.batch_size}"
             print("\n".join(table(title, rates, least)), flush=True)
             streams.clear()
             if len(case.shape) > 1:
-                waited = waited_ms(hdf5, Path(directory) / "ours.h5", case)
+                waited = waited_ms(Path(directory) / "ours.h5", case)
                 print(f"\nWaited per batch, 10 ms step: {waited:.2f} ms")
     with tempfile.TemporaryDirectory(dir=options.scratch) as directory:
-        streams = data_audio.contenders(hdf5, Path(directory), OURS)
+        streams = data_audio.contenders(Path(directory), OURS)
         rates = measure(streams, options.rounds)
         print("\n".join(table("Audio, crops of 1 s out of 1-10 s", rates, data_audio.LEAST)))
         packed_MB = packing_MB_per_cpu_s(Path(directory))

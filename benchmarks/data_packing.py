@@ -5,13 +5,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from labrig.hdf5.split import Splitter
+from labrig.hdf5.writer import write_fields
 
 
 def packing_MB_per_cpu_s(directory: Path) -> float:
     """`lab data pack --as arrays`: shuffled, hashed and synced, from .npy."""
-    from project.lab.hdf5.split import Splitter
-    from project.lab.hdf5.writer import write_fields
-
     pixels = np.random.default_rng(0).integers(0, 255, (20000, 12288), np.uint8)
     np.save(directory / "x.npy", pixels)
     rates = []

@@ -27,8 +27,9 @@ from pathlib import Path
 
 import pynvml
 import torch
+from cpu_seconds import run
 from gpu_step_programs import CASE, LOOP, MODULES
-from rendered import ROOT, project_with, run
+from project_copy import LAB, ROOT, project_with
 
 # name of the case, and what lab train may take of the loop's time at most
 CASES = {"resnet18": 1.03, "transformer": 1.03, "smallest": 1.10}
@@ -55,7 +56,6 @@ class Benchmark:
         programs = {"case": CASE.format(epochs=EPOCHS), "loop": LOOP, "modules": MODULES}
         self.folder = folder
         self.project = project_with(folder, programs, "net", "case.Net")
-        self.path = f"{self.project}/src:{folder}"
         self.device = device
         self.precision = "bf16-mixed"
         if device == "cuda" and torch.cuda.get_device_capability() < (8, 0):
@@ -63,7 +63,9 @@ class Benchmark:
         self.depth = DEPTH if device == "cuda" else 2
 
     def variables(self, case: str) -> dict[str, str]:
+        """What the programs read; also where `lab train` finds them."""
         return {
+            "PYTHONPATH": str(self.folder),
             "CASE": case,
             "DEVICE": self.device,
             "PRECISION": self.precision,
@@ -73,21 +75,21 @@ class Benchmark:
     def loop_s(self, case: str) -> float:
         """Seconds of a step of the loop by hand."""
         command = [sys.executable, "loop.py"]
-        output = run(command, self.folder, self.path, **self.variables(case))
+        output = run(command, self.folder, **self.variables(case))
         return json.loads(output.splitlines()[-1])
 
     def lab_s(self, case: str) -> float:
         """Seconds of a step of `lab train`, with its record, health and loggers."""
         channels_last = str(case == "resnet18").lower()
         compiles = case != "smallest" and self.device == "cuda"
-        command = [sys.executable, "-m", "myproj.lab", "train", "trial=net", "data=memory"]
+        command = [*LAB, "train", "trial=net", "data=memory"]
         command += ["optimizer=adam", "schedule=constant", "trainer.test_after_fit=false"]
         command += [f"trainer={'gpu' if self.device == 'cuda' else 'cpu'}"]
         command += [f"trainer.precision={self.precision}", f"trainer.max_epochs={EPOCHS}"]
         command += ["callbacks.timer={_target_: modules.Timer}"]
         command += [f"speed.channels_last={channels_last}"]
         command += [f"speed.compile={'default' if compiles else 'null'}"]
-        run(command, self.project, self.path, **self.variables(case))
+        run(command, self.project, **self.variables(case))
         return json.loads((self.project / "step_s.json").read_text())
 
     def adjust_smallest(self) -> None:

@@ -1,6 +1,8 @@
-"""How dense the code is: for each folder of lab/, what the people who read it can feel. No gate: a table.
+"""How dense the code is: for each folder of a project and of labrig, what the people who read it can feel.
 
-python benchmarks/readability.py [FOLDER]     FOLDER: another lab/, for example of an earlier commit
+    python benchmarks/readability.py [FOLDER ...]     FOLDER: another one, for example of an earlier commit
+
+No gate: a table.
 """
 
 import ast
@@ -10,7 +12,11 @@ import sys
 import tokenize
 from pathlib import Path
 
-LAB = Path(__file__).parents[1] / "template/src/{{package_name}}/lab"
+ROOT = Path(__file__).resolve().parents[1]
+COUNTED = (
+    ROOT / "tests/project",
+    ROOT / "src/labrig",
+)  # what the template renders, and the library
 NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -80,16 +86,29 @@ def measure(paths: list[Path]) -> list[str]:
     ]
 
 
+def python_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def rows(folder: Path) -> dict[str, list[Path]]:
+    """The files of each row: a row for each folder in `folder`, for the files next to them, for all."""
+    files = {
+        f"{folder.name}/{inner.name}": python_files(inner)
+        for inner in sorted(folder.iterdir())
+        if inner.is_dir()
+    }
+    files[f"{folder.name}/*.py"] = sorted(folder.glob("*.py"))
+    files[f"**{folder.name}**"] = python_files(folder)
+    return {name: paths for name, paths in files.items() if paths}
+
+
 def main() -> None:
-    lab = Path(sys.argv[1]) if len(sys.argv) > 1 else LAB
-    folders = {folder.name: sorted(folder.rglob("*.py")) for folder in sorted(lab.iterdir())}
-    folders = {name: paths for name, paths in folders.items() if paths}
-    folders["*.py"] = sorted(lab.glob("*.py"))
-    folders["lab"] = sorted(lab.rglob("*.py"))
+    folders = [Path(word) for word in sys.argv[1:]] or COUNTED
     print("| folder | " + " | ".join(COLUMNS) + " |")
     print("|---" * (len(COLUMNS) + 1) + "|")
-    for name, paths in folders.items():
-        print(f"| {name} | " + " | ".join(measure(paths)) + " |")
+    for folder in folders:
+        for name, paths in rows(folder).items():
+            print(f"| {name} | " + " | ".join(measure(paths)) + " |")
 
 
 if __name__ == "__main__":

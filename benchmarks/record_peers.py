@@ -9,11 +9,15 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
-from record_measure import cpu_s, git, make_runs, say
+from cpu_seconds import cpu_s, say
+from made_runs import make_runs
+from project_copy import LAB  # first: it makes tests/helpers importable
+
+# isort: split
+from repositories import IDENTITY, git
 
 N_PEERS = 1000
 MLFLOW_FILL = """
@@ -33,12 +37,10 @@ print(len(found))
 """
 
 
-def peers(folder: Path, rounds: int) -> None:
-    """Other tools' listings of 1,000 runs with one metric each. MLflow's runs are made by MLflow; of DVC and
-    Guild, which
-    take a second or more for each, one run is made and the others are copies of it."""
+def peers(folder: Path, tmp: Path, rounds: int) -> None:
+    """Times the listing of each tool that PEERS has."""
     make_runs(folder, N_PEERS)
-    commands = {"lab runs list": ([sys.executable, "-m", "myproj.lab", "runs", "list"], folder, {})}
+    commands = {"lab runs list": ([*LAB, "runs", "list"], folder, {"TMPDIR": str(tmp)})}
     makers = {"mlflow": mlflow, "dvc": dvc, "guild": guild}
     for name, make in makers.items():
         program = shutil.which(name, path=os.environ.get("PEERS", ""))
@@ -67,26 +69,20 @@ def peers(folder: Path, rounds: int) -> None:
 
 def mlflow(program: str, place: Path) -> dict:
     python = str(Path(program).with_name("python"))
-    nothing = {"PYTHONPATH": ""}
-    seconds, _ = cpu_s([python, "-c", MLFLOW_FILL, str(N_PEERS)], place, **nothing)
+    seconds, _ = cpu_s([python, "-c", MLFLOW_FILL, str(N_PEERS)], place)
     say(
         "MLflow (SQLite): start, one metric, end of a run",
         [seconds / N_PEERS],
         "each, without import",
     )
     return {
-        "MLflow search_runs": ([python, "-c", MLFLOW_LIST], place, nothing),
-        "  of which import mlflow": ([python, "-c", "import mlflow"], place, nothing),
+        "MLflow search_runs": ([python, "-c", MLFLOW_LIST], place, {}),
+        "  of which import mlflow": ([python, "-c", "import mlflow"], place, {}),
     }
 
 
 def dvc(program: str, place: Path) -> dict:
-    variables = {"PYTHONPATH": "", "DVC_NO_ANALYTICS": "1"}
-    variables |= {
-        f"GIT_{role}_{key}": "b@x.org"
-        for role in ("AUTHOR", "COMMITTER")
-        for key in ("NAME", "EMAIL")
-    }
+    variables = {"DVC_NO_ANALYTICS": "1"} | IDENTITY
     git(place, "init", "-q", "-b", "main")
     cpu_s([program, "init", "-q"], place, **variables)
     (place / "dvc.yaml").write_text("metrics:\n- metrics.json\n")
@@ -118,7 +114,7 @@ def dvc(program: str, place: Path) -> dict:
 def guild(program: str, place: Path) -> dict:
     home = place.parent / "guild-home"
     (home / "runs").mkdir(parents=True)
-    variables = {"PYTHONPATH": "", "GUILD_HOME": str(home)}
+    variables = {"GUILD_HOME": str(home)}
     say(
         "guild run",
         [cpu_s([program, "run", "train.py", "-y"], place, **variables)[0]],

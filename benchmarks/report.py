@@ -12,11 +12,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-from record_measure import cpu_s, make_runs, say
-from rendered import copy_command, subprocess
+from cpu_seconds import cpu_s, say
+from made_runs import make_runs
+from project_copy import LAB, make_project  # first: it makes tests/helpers importable
 
-CHROMIUM = "/usr/bin/chromium"
+# isort: split
+from chromium import DESKTOP, started_chromium
+
 ROW = "#runs tbody tr[data-run]"
 SORT = """async () => {
   const begin = performance.now();
@@ -50,10 +52,9 @@ def write_metrics(folder: Path, n_points: int) -> None:
 
 def look(page_file: Path) -> None:
     """Opens the page in Chromium and sorts it."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with started_chromium() as browser:
         for _ in range(3):
-            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            page = browser.new_page(viewport=DESKTOP)
             page.goto(page_file.as_uri(), wait_until="commit")
             page.locator(ROW).first.wait_for()
             opened_ms = page.evaluate("performance.now()")
@@ -62,19 +63,15 @@ def look(page_file: Path) -> None:
             say("opens, up to the first rows", [opened_ms / 1000])
             say("sorts, up to the next picture", [each / 1000 for each in sorted_ms])
             page.close()
-        browser.close()
 
 
 def main() -> None:
     n_runs, n_points = (int(word) for word in [*sys.argv[1:], "2000", "1000"][:2])
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        project = folder / "myproj"
-        subprocess.run([*copy_command(folder), str(project)], check=True)
-        (folder / "tmp").mkdir()
+        project = make_project(Path(temporary))
         make_runs(project, n_runs)
         write_metrics(project, n_points)
-        seconds, printed = cpu_s([sys.executable, "-m", "myproj.lab", "report"], project)
+        seconds, printed = cpu_s([*LAB, "report"], project, TMPDIR=temporary)
         say(f"page of {n_runs} runs with {n_points} rows", [seconds], printed.strip())
         look(project / "runs/report.html")
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rendered import copy_command, run
+from cpu_seconds import run
 
 PROGRAM = """
 import statistics
@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 
 import optuna
-from myproj.lab.sweep.begin import plan_points
-from myproj.lab.sweep.definition import Definition
-from myproj.lab.sweep.folder import make_sweep
-from myproj.lab.sweep.points import Points
+from labrig.sweep.begin import plan_points
+from labrig.sweep.definition import Definition
+from labrig.sweep.folder import make_sweep
+from labrig.sweep.points import Points
 
 SPACE = ["optimizer.lr=tag(log,interval(1e-5,1e-1))", "x=interval(0,1)", "y=interval(0,1)"]
 CODE = {"commit": None}
@@ -69,13 +69,11 @@ for sampler in ("random", "tpe", "cmaes", "neldermead"):
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        project = folder / "myproj"
-        run([*copy_command(folder), str(project)], folder, "")
         (folder / "program.py").write_text(PROGRAM)
         print("ms of CPU for one ask and tell with n points in the journal")
         print(f"{'n':<12}{100:8}{1000:8}{10000:8}")
         words = [sys.executable, str(folder / "program.py"), str(folder / "runs")]
-        print(run(words, folder, str(project / "src")), end="")
+        print(run(words, folder), end="")
 
 
 if __name__ == "__main__":

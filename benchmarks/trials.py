@@ -9,8 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from record_measure import cpu_s, git, make_runs, say
-from rendered import copy_command, run
+from cpu_seconds import cpu_s, say
+from made_runs import make_runs
+from project_copy import LAB, make_project
+from repositories import commit
 
 N_RUNS = 10_000
 N_TRIALS = 201  # no common divisor with the 8 learning rates and 50 seeds of `settings_of`
@@ -36,25 +38,21 @@ def make_trials(folder: Path) -> None:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "myproj"
-        run([*copy_command(Path(name)), str(folder)], Path(name), "")
-        (Path(name) / "tmp").mkdir()
+        folder = make_project(Path(name))
         make_trials(folder)
-        git(folder, "init", "-q")
-        git(folder, "add", "-A")
-        git(folder, "commit", "-q", "-m", "x")
+        commit(folder, "Add trials")
         make_runs(folder, N_RUNS, N_TRIALS)
-        lab = [sys.executable, "-m", "myproj.lab"]
-        cpu_s([*lab, "runs", "list"], folder)  # makes the cache of rows
+        caches = {"TMPDIR": name}
+        cpu_s([*LAB, "runs", "list"], folder, **caches)  # makes the cache of rows
         commands = {
-            "lab runs list, 10,000 runs": [*lab, "runs", "list"],
-            "lab trials tree, 201 trials, 10,000 runs    (limit 0.5)": [*lab, "trials", "tree"],
-            "the same with --json": [*lab, "trials", "tree", "--json"],
+            "lab runs list, 10,000 runs": [*LAB, "runs", "list"],
+            "lab trials tree, 201 trials, 10,000 runs    (limit 0.5)": [*LAB, "trials", "tree"],
+            "the same with --json": [*LAB, "trials", "tree", "--json"],
         }
         figures: dict[str, list[float]] = {what: [] for what in commands}
         for _ in range(rounds):
             for what, command in commands.items():
-                seconds, text = cpu_s(command, folder)
+                seconds, text = cpu_s(command, folder, **caches)
                 figures[what].append(seconds)
                 assert "trial199" in text
         for what, seconds in figures.items():

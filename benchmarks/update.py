@@ -2,23 +2,36 @@
 
     python benchmarks/update.py [ROUNDS]
 
-Both include the programs of git that copier starts. Rounds are interleaved; medians are printed with the limits.
+Both include the programs of git that copier starts. The template is this repository as committed, as a user has it.
+Rounds are interleaved; medians are printed with the limits of the design.
 """
 
-import resource
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from rendered import ROOT
+from cpu_seconds import cpu_s, median_difference
+from project_copy import ROOT
 
-LAB = "template/src/{{package_name}}/lab"
-IDENTITY = ["-c", "user.name=B", "-c", "user.email=b@example.org"]
+# isort: split
+from rendering import release
+from repositories import commit, git
+
 COPIER = [sys.executable, "-m", "copier"]
-LIMITS_S = {"copier copy": 1.0, "copier update": 6.0}
+LIMITS_S = {"copier copy": 0.4, "copier update": 1.5}
+CHANGED = (  # files that an update merges or replaces; a comment at their end changes nothing
+    ".gitattributes",
+    ".gitignore",
+    ".gitlab/lab.yml",
+    ".github/workflows/check.yml",
+    ".github/workflows/update.yml",
+    ".pre-commit-config.yaml",
+    "Makefile",
+    "jobs/{{ scheduler }}.sh.jinja",
+    "src/{{package_name}}/train.py",
+    "tools/bootstrap.py",
+)
 
 
 def main() -> None:
@@ -26,50 +39,37 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         template = two_releases(Path(name, "template"))
         rounds = [measure(template, Path(name, f"round{n}")) for n in range(n_rounds)]
+    seconds = {command: [each[command] for each in rounds] for command in rounds[0]}
     print("CPU seconds      median  limit")
     for command, limit_s in LIMITS_S.items():
-        median_s = statistics.median(seconds[command] for seconds in rounds)
-        print(f"{command:<15} {median_s:7.2f} {limit_s:6.1f}")
+        over_s = median_difference(seconds[command], seconds["import copier"])
+        print(f"{command:<15} {over_s:7.2f} {limit_s:6.1f}")
 
 
 def two_releases(folder: Path) -> Path:
-    """The committed template with the tags 99.0.0 and 99.1.0, which differ in ten files of lab/."""
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
-    tag(folder, "99.0.0")
-    for path in sorted((folder / LAB / "machine").glob("*.py"))[:10]:
-        path.write_text(path.read_text() + "# newer\n")
-    tag(folder, "99.1.0")
+    """The committed template with the tags 99.0.0 and 99.1.0, which differ in the files of CHANGED."""
+    git(ROOT, "clone", "--quiet", ROOT, folder)
+    git(folder, "tag", "99.0.0")
+    for name in CHANGED:
+        path = folder / "template" / name
+        path.write_text(path.read_text(encoding="utf-8") + "# newer\n", encoding="utf-8")
+    release(folder, "99.1.0")
     return folder
 
 
-def tag(folder: Path, name: str) -> None:
-    commit(folder, name)
-    subprocess.run(["git", "tag", name], cwd=folder, check=True)
-
-
-def commit(folder: Path, message: str) -> None:
-    for words in (["add", "-A"], [*IDENTITY, "commit", "-q", "--allow-empty", "-m", message]):
-        subprocess.run(["git", *words], cwd=folder, check=True)
-
-
 def measure(template: Path, folder: Path) -> dict[str, float]:
-    """Seconds of each command in a new folder, without those of importing copier."""
+    """Seconds of each command in a new folder."""
     project = folder / "myproj"
-    copy = ["copy", "--defaults", "--quiet", "--vcs-ref", "99.0.0", str(template), str(project)]
-    import_s = cpu_seconds([*COPIER, "--version"], ROOT)
-    copy_s = cpu_seconds([*COPIER, *copy], ROOT)
-    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
-    commit(project, "start")
-    update_s = cpu_seconds([*COPIER, "update", "--defaults", "--quiet"], project)
+    copy = ["copy", "--defaults", "--quiet", "--vcs-ref", "99.0.0", template, project]
+    seconds = {}
+    seconds["import copier"], _ = cpu_s([*COPIER, "--version"], ROOT)
+    seconds["copier copy"], _ = cpu_s([*COPIER, *copy], ROOT)
+    commit(project, "Start")
+    seconds["copier update"], _ = cpu_s([*COPIER, "update", "--defaults", "--quiet"], project)
+    changed = git(project, "diff", "--name-only").splitlines()
+    assert len(changed) == len(CHANGED) + 2, changed  # and the pin, and the answers
     shutil.rmtree(folder)
-    return {"copier copy": copy_s - import_s, "copier update": update_s - import_s}
-
-
-def cpu_seconds(command: list[str], folder: Path) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return seconds
 
 
 if __name__ == "__main__":

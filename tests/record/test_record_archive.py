@@ -10,6 +10,7 @@ import zipfile
 import pytest
 from labrig.errors import Failed, LabError, Refused
 from labrig.record.begin import begin_attempt
+from labrig.version import __version__
 from record_package import call, create, make_project, train
 from repositories import git
 from reproduction import add_data, lab
@@ -110,6 +111,9 @@ def test_crate_describes_the_runs(project):
         for end in (action["agent"], action["instrument"], *action["object"], *action["result"]):
             assert end["@id"] in entities
         assert action["startTime"] <= action["endTime"]
+        code = entities[action["instrument"]["@id"]]
+        library = entities[code["softwareRequirements"]["@id"]]
+        assert (library["name"], library["softwareVersion"]) == ("labrig", __version__)
     assert any(each["@id"].endswith("best.ckpt") for action in actions for each in action["result"])
 
 

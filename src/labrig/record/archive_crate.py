@@ -14,8 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..env import MACHINERY
 from ..machine.counted import counted
-from ..project import Project
+from ..project import LIBRARY, Project
+from .code_section import machinery_name, machinery_of
 from .run import Run
 from .schema import Row
 
@@ -51,10 +53,13 @@ Without a clone, make one from the bundles of a run (leave out the first fetch w
     git checkout COMMIT       # the commit of the run, below
     make setup
 
+Where labrig is not to be had any more: its files are in `code.{machinery}.bundle` of each run. Fetch them into a directory of their own, as above, and
+install the packages of `env.txt`. Then `PYTHONPATH=DIRECTORY python -m labrig` is `lab`.
+
 ## Runs
 
-| run | trial | commit | data (sha256) |
-|---|---|---|---|
+| run | trial | commit | library | data (sha256) |
+|---|---|---|---|---|
 {lines}
 """
 
@@ -65,11 +70,13 @@ def format_readme(project: Project, rows: Sequence[Row]) -> str:
         run = Run.open(Path(row["run_dir"]))
         commit = run.record["code"].get("commit") or "not recorded"
         data = run.data.get("sha256") or "not recorded"
-        lines.append(f"| {run.id} | {row['trial']} | {commit} | {data} |")
+        library = machinery_name(run.record["code"])
+        lines.append(f"| {run.id} | {row['trial']} | {commit} | {library} | {data} |")
     return README.format(
         runs=counted(len(rows), "run"),
         name=project.root.name,
         package=project.package,
+        machinery=MACHINERY,
         lines="\n".join(lines),
     )
 
@@ -121,7 +128,7 @@ def licence_of(project: Project) -> str:
 
 
 def describe_run(project: Project, run: Run, row: Row, paths: list[str]) -> list[dict[str, Any]]:
-    """The action that a run was, and its code, person and data."""
+    """The action that a run was, and its code, library, person and data."""
     folder = f"runs/{run.dir.parent.name}/{run.dir.name}/"
     own_paths = [path for path in paths if path.startswith(folder)]
     commit = run.record["code"].get("commit") or "not recorded"
@@ -131,6 +138,9 @@ def describe_run(project: Project, run: Run, row: Row, paths: list[str]) -> list
         "name": project.package,
         "softwareVersion": commit,
     }
+    library = describe_library(run)
+    if library:
+        code["softwareRequirements"] = {"@id": library[0]["@id"]}
     person = {"@id": f"#person-{row['who']}", "@type": "Person", "name": row["who"] or "unknown"}
     data = describe_data(run)
     is_done = row["status"] in ("finished", "trained")
@@ -153,7 +163,22 @@ def describe_run(project: Project, run: Run, row: Row, paths: list[str]) -> list
             action[key] = datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds")
     if row["exception"]:
         action["error"] = row["exception"]
-    return [action, code, person, *data]
+    return [action, code, *library, person, *data]
+
+
+def describe_library(run: Run) -> list[dict[str, Any]]:
+    """The library that a run was made with; nothing when it was not recorded."""
+    library = machinery_of(run.record["code"])
+    if library is None:
+        return []
+    return [
+        {
+            "@id": f"#{LIBRARY.name}-{library['commit'][:12]}",
+            "@type": "SoftwareApplication",
+            "name": LIBRARY.name,
+            "softwareVersion": library["version"],
+        }
+    ]
 
 
 def describe_data(run: Run) -> list[dict[str, Any]]:

@@ -1,42 +1,8 @@
-"""What the benchmarks of the record share: CPU seconds of a command, and a project with many runs."""
+"""A project with many ended runs; for the benchmarks of the record, the trials and the report."""
 
 import json
-import os
-import resource
 import shutil
-import statistics
-import subprocess
-import sys
 from pathlib import Path
-
-WHO = ("-c", "user.name=b", "-c", "user.email=b@x.org")
-
-
-def cpu_s(command: list, folder: Path, **variables: str) -> tuple[float, str]:
-    """User + system seconds of a command and its children, and what it printed."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    usual = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    places = {"PYTHONPATH": str(folder / "src"), "TMPDIR": str(folder.parent / "tmp")}
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=usual | places | variables,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
-    if done.returncode:
-        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
-
-
-def say(what: str, seconds: list[float], more: str = "") -> None:
-    print(f"{what:<60}{statistics.median(seconds):8.3f} s   {more}", flush=True)
-
-
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", *WHO, *words], cwd=folder, check=True, capture_output=True)
 
 
 def settings_of(k: int, n_trials: int) -> dict:
