@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labrig.errors import Failed
+from labrig.update.origin import is_address
 from labrig.update.rendering import changed_files
 from packaging.version import InvalidVersion, Version
 from release.repository import ReleaseError, Repository, run_git
@@ -216,10 +217,6 @@ def worktree(folder: Path) -> Iterator[Path]:
             yield tree / inside
         finally:
             git(folder, "worktree", "remove", "--force", str(tree))
-
-
-def is_address(project: str) -> bool:
-    return "://" in project or project.startswith("git@")
 
 
 def address_for_git(url: str) -> str:

@@ -119,9 +119,11 @@ def make_environment(project: Path, options: argparse.Namespace) -> dict[str, st
     command += ["--resolution", RESOLUTIONS[options.which]]
     if options.torch:
         command += ["--torch-backend", options.torch]
-    # What both name counts as direct to uv, and only that gets its lowest version.
+    # uv gives the lowest version only to what is asked for directly: by labrig, since it lies
+    # here, and by the project. A copy of labrig, not the one of an earlier call: edits here
+    # while the steps run do not reach it.
     extras = ",".join(read_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"])
-    library = ["--editable", f"{ROOT}[{extras}]"]
+    library = ["--refresh-package", "labrig", f"labrig[{extras}] @ {ROOT.as_uri()}"]
     subprocess.run([*command, *library, *packages_of(project)], env=variables, check=True)
     subprocess.run([*command, "--no-deps", "--editable", project], env=variables, check=True)
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"

@@ -47,7 +47,8 @@ class Repository:
             return {}
         with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
             members = [member for member in archive if member.isfile()]
-            return {member.name: archive.extractfile(member).read() for member in members}
+            contents = {member.name: archive.extractfile(member) for member in members}
+            return {name: content.read() for name, content in contents.items() if content}
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         return run_git(self.path, "merge-base", "--is-ancestor", older, newer).returncode == 0

@@ -1,7 +1,5 @@
 """Old names of settings and options work everywhere, with a warning that names the new one."""
 
-import sys
-
 import pytest
 from hydra_tree import MODEL, make_tree
 from labrig import project as lab_project
@@ -122,10 +120,15 @@ def test_a_path_is_found_by_the_old_name_of_a_site(tmp_path):
     assert tree.site_file("lanta_2023").name == "lanta.yaml"
 
 
-def test_the_worked_example_of_a_migration_writes_the_new_names(tmp_path, capsys):
-    sys.path.insert(0, str(ROOT / "hooks/migrate"))
+def test_the_worked_example_of_a_migration_writes_the_new_names(tmp_path, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "hooks/migrate")
     import example
 
+    assert example.RENAMED.is_file(), "the list of labrig"
+
+    renamed = tmp_path / "renamed.yaml"
+    renamed.write_text(OmegaConf.to_yaml(OmegaConf.create(NAMES)))
+    monkeypatch.setattr(example, "RENAMED", renamed)
     config = (
         "# mine\ndefaults:\n  - lab\n  - site: lanta_2023 # ours\ncheckpoint: {every: 7} # often\n"
     )
@@ -133,11 +136,11 @@ def test_the_worked_example_of_a_migration_writes_the_new_names(tmp_path, capsys
         "defaults:\n  - override /site: lanta_2023\nmodel: {every: 1}\ncheckpoint:\n    every: 2\n"
     )
     write(
-        tmp_path / "src/myproj",
+        tmp_path,
         {
-            "conf/config.yaml": config,
-            "trials/wide/config.yaml": trial,
-            "lab/conf/renamed.yaml": OmegaConf.to_yaml(OmegaConf.create(NAMES)),
+            "pyproject.toml": '[tool.labrig]\npackage = "myproj"\n',
+            "src/myproj/conf/config.yaml": config,
+            "src/myproj/trials/wide/config.yaml": trial,
         },
     )
     assert example.main([str(tmp_path)]) == 0

@@ -126,7 +126,7 @@ def test_a_private_key_and_a_large_file_are_not_committed(own_project, committin
     write(own_project, {"key.txt": key, "table.csv": "1\n" * 600_000, "src/myproj/a.py": "A = 1\n"})
     code, text = committing()
     assert code == 1
-    assert "a private key in key.txt:1" in text
+    assert "key.txt:1 looks like a private key" in text
     assert "table.csv (1172 KB) exceeds 1000 KB." in text
     assert "Data belongs in data/" in text
 

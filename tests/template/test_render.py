@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import cycle
 
 import pytest
 import yaml
@@ -27,6 +28,9 @@ MATRIX = [  # every pair of site, licence and kind of name
     ('手書き "数字" 🎲 \\n', "workstation", "BSD-3-Clause"),
     ('手書き "数字" 🎲 \\n', "slurm", "none"),
 ]
+# Every site, each with one of the licences in turn
+SITES, LICENSES = (QUESTIONS[name]["choices"].values() for name in ("site", "license"))
+EACH_CHOICE = list(zip(SITES, cycle(LICENSES)))
 
 
 def test_six_questions_with_help_and_default_and_no_need_of_trust():
@@ -103,11 +107,12 @@ def test_the_stored_project_is_what_the_template_renders(render, tmp_path, reque
     assert 'template = "0.1.0"\n' in text, "the release, which the library compares"
 
 
-@pytest.mark.parametrize("site", QUESTIONS["site"]["choices"].values())
-def test_the_job_script_is_the_library_s_own_for_the_scheduler_of_the_site(
-    render_answers, tmp_path, site
+@pytest.mark.parametrize(("site", "license_"), EACH_CHOICE)
+def test_every_choice_gives_few_files_and_the_library_s_own_job_script(
+    render, tmp_path, site, license_
 ):
-    folder = render_answers(tmp_path / "p", site=site)
+    folder = render(tmp_path / "p", site=site, license=license_)
+    assert len(files(folder)) <= MOST_FILES
     profile = (LIBRARY / f"conf/site/{site}.yaml").read_text(encoding="utf-8")
     scheduler = yaml.safe_load(profile)["scheduler"]
     (script,) = (folder / "jobs").iterdir()

@@ -1,4 +1,4 @@
-"""The versions that the library and a project promise are those that were tried; make test-newest and make test-lowest try them."""
+"""The library and a project promise the versions that were tried, by make test-newest and make test-lowest."""
 
 import re
 import tomllib

@@ -129,11 +129,21 @@ def test_hours_are_summed():
     assert row.cells()[-1] == "ann 12.5, bob 3.0"
 
 
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+IN_ORDER = (  # words of each block that the last test types
+    *("copier copy", "LAB_SITE_PATH", "git clone", "git pull", "git tag"),
+    *("fleet.py retarget", "fleet.py update", "git merge"),
+)
+
+
 def block(words):
     """The block of commands of docs/lab.md that has these words."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    (found,) = [text for text in blocks if words in text]
+    (found,) = [text for text in BLOCKS if words in text]
     return found
+
+
+def test_no_block_of_the_page_is_left_out():
+    assert [block(words) for words in IN_ORDER] == BLOCKS
 
 
 @pytest.fixture

@@ -69,8 +69,26 @@ def answers(project):
 def test_other_reasons(tmp_path):
     assert "is missing" in origin.update_problem(tmp_path)
     path = tmp_path / origin.ANSWERS
-    path.write_text("_commit: 0.1.0\n_src_path: .\n")
-    assert "is a relative path" in origin.update_problem(tmp_path)
+    for source in (".", "../template"):
+        path.write_text(f"_commit: 0.1.0\n_src_path: {source}\n")
+        assert "is a relative path" in origin.update_problem(tmp_path)
     for source in ("gh:org/template", "https://example.org/t.git", "/of/another/machine"):
         path.write_text(f"_commit: 0.1.0\n_src_path: {source}\n")
         assert origin.update_problem(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("gh:org/template", True),
+        ("https://example.org/t.git", True),
+        ("git+file:///srv/t", True),
+        ("git@forge.example:org/t.git", True),
+        ("alias:org/t.git", True),
+        ("/srv/template", False),
+        ("~/template", False),
+        ("../a:b", False),
+    ],
+)
+def test_an_address_is_no_path(source, expected):
+    assert origin.is_address(source) is expected

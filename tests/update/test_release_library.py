@@ -4,7 +4,7 @@ import shutil
 import sys
 
 import pytest
-from projects import ROOT
+from projects import ROOT, copy_library
 from release_history import FIRST, LIBRARY, two_releases
 from repositories import commit, git, write
 
@@ -116,6 +116,21 @@ def test_a_decorator_deprecates_too_and_only_the_last_release_counts(template):
     gone = {"task.py": 'from .loss import Loss\n__all__ = ["Loss"]\n'}
     (problem,) = public_names.check_public_names(spoil_library(template, gone))
     assert "labrig.task.hinge of 0.2.1 is gone" in problem
+
+
+def test_labrig_itself_cannot_lose_a_public_name(tmp_path):
+    copy_library(tmp_path / "src")
+    commit(tmp_path, "0.1.0")
+    git(tmp_path, "tag", "0.1.0")
+    names = public_names.public_names(Repository(tmp_path), "0.1.0")
+    assert {"labrig.load", "labrig.callbacks.Pictures", "labrig.train.build_trainer"} <= {*names}
+    assert [name for name, member in names.items() if member is None] == []
+    train = (tmp_path / LIBRARY / "train.py").read_text(encoding="utf-8")
+    line = '    "last_checkpoint",\n'
+    assert line in train
+    spoiled = spoil_library(tmp_path, {"train.py": train.replace(line, "")})
+    (problem,) = public_names.check_public_names(spoiled)
+    assert "the public name labrig.train.last_checkpoint of 0.1.0 is gone" in problem
 
 
 def test_settings_that_are_no_yaml_are_named(template):

@@ -53,8 +53,9 @@ Without a clone, make one from the bundles of a run (leave out the first fetch w
     git checkout COMMIT       # the commit of the run, below
     make setup
 
-Where labrig is not to be had any more: its files are in `code.{machinery}.bundle` of each run. Fetch them into a directory of their own, as above, and
-install the packages of `env.txt`. Then `PYTHONPATH=DIRECTORY python -m labrig` is `lab`.
+Where labrig is not to be had any more: its files are in `code.{machinery}.bundle` of each run.
+Fetch them into a directory of their own, as above, and install the packages of `env.txt`.
+Then `PYTHONPATH=DIRECTORY python -m labrig` is `lab`.
 
 ## Runs
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..errors import Failed
 from ..project import Project
+from .origin import is_address
 
 BRANCH = "template-update"
 ANSWERS = Path(".copier-answers.yml")
@@ -44,8 +45,7 @@ def update() -> str:
         Failed: uncommitted files, or a command fails.
     """
     source, old = answer("_src_path"), answer("_commit")
-    is_address = "://" in source or re.match(r"(gh:|gl:|git@)", source)
-    if not is_address and not Path(source).is_dir():
+    if not is_address(source) and not Path(source).expanduser().is_dir():
         return f"nothing to do: there is no template at {source}"
     if run("git", "status", "--porcelain").stdout:
         raise Failed("there are uncommitted files; commit them, or type: git stash")

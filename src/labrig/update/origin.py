@@ -29,13 +29,15 @@ def update_problem(root: Path) -> str:
             f"the template came without git, {END}.\n"
             "Give the address of its repository, and make the project again"
         )
-    if not os.path.isdir(source):  # an address, or a directory of another machine
+    if is_address(source):
         return ""
     if not os.path.isabs(source):
         return (
             f"_src_path of {ANSWERS} is a relative path, {END}.\n"
-            f"Write the whole path: {os.path.abspath(source)}"
+            "Write the whole path of the template there"
         )
+    if not os.path.isdir(source):  # it lies on another machine
+        return ""
     if not shutil.which("git") or has_commit(source, commit):
         return ""
     return (
@@ -49,6 +51,11 @@ def answer(text: str, name: str) -> str:
     """An answer of .copier-answers.yml that copier wrote by itself, or ""."""
     line = re.search(f"^{name}: *(.*)$", text, re.MULTILINE)
     return line[1].strip().strip("'\"") if line else ""
+
+
+def is_address(source: str) -> bool:
+    """Whether this is no path: a URL, a host as ssh takes it, or a forge in short as `gh:`."""
+    return re.match(r"git\+|[\w.@-]+:", source) is not None
 
 
 def has_commit(repository: str, commit: str) -> bool:
