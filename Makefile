@@ -49,15 +49,15 @@ test: .venv/ready
 # In memory where there is some: an update writes and removes thousands of small files.
 test-updates: .venv/ready
 	@folder=$$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
-	TMPDIR="$$folder" .venv/bin/python -m pytest -n logical -m updates --basetemp="$$folder/tests" tests/test_updates.py
+	TMPDIR="$$folder" .venv/bin/python -m pytest -n logical -m updates --basetemp="$$folder/tests" tests/update/test_updates.py
 
 test-cluster: .venv/ready
 	@if [ "$$(id -u)" != 0 ]; then \
 	    echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; exit 0; \
 	fi; \
 	mkdir -p build; code=0; \
-	.venv/bin/python -m pytest -m cluster tests/test_cluster_gridengine.py >build/gridengine.log 2>&1 & gridengine=$$!; \
-	.venv/bin/python -m pytest -m cluster --ignore=tests/test_cluster_gridengine.py || code=$$?; \
+	.venv/bin/python -m pytest -m cluster tests/cluster/test_cluster_gridengine.py >build/gridengine.log 2>&1 & gridengine=$$!; \
+	.venv/bin/python -m pytest -m cluster --ignore=tests/cluster/test_cluster_gridengine.py || code=$$?; \
 	wait "$$gridengine" || code=$$?; \
 	cat build/gridengine.log; exit "$$code"
 

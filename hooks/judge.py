@@ -17,8 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import copier
-
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / "build/judge"
 IGNORED = tomllib.loads((ROOT / "hooks/judges.toml").read_text(encoding="utf-8"))
@@ -35,7 +33,7 @@ class Verdict:
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="judge-") as place:
-        project = render(Path(place))
+        project = default_project(Path(place))
         cases = {"project": project, "repository": ROOT}
         jobs = [(judge, of, folder) for judge in JUDGES for of, folder in cases.items()]
         with ThreadPoolExecutor(2) as threads:
@@ -51,15 +49,10 @@ def judged(judge: Callable[[str, Path], str], of: str, folder: Path) -> Verdict:
     return Verdict(judge.__name__, of, judge(of, folder))
 
 
-def render(place: Path) -> Path:
-    """A project of the default answers, in git, of the template as it lies here."""
-    template = place / "template"
-    template.mkdir()
-    shutil.copy(ROOT / "copier.yml", template)
+def default_project(place: Path) -> Path:
+    """A copy of the project of the default answers, in git. tests/template holds it to the template."""
     ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
-    shutil.copytree(ROOT / "template", template / "template", ignore=ignored)
-    project = place / "myproj"
-    copier.run_copy(str(template), project, defaults=True, quiet=True)
+    project = shutil.copytree(ROOT / "tests/project", place / "myproj", ignore=ignored)
     for words in (["init", "--quiet"], ["add", "--all", "--force"]):
         subprocess.run(["git", *words], cwd=project, check=True)
     return project
@@ -137,8 +130,8 @@ def actionlint(of: str, folder: Path) -> str:
 
 
 def shellcheck(of: str, folder: Path) -> str:
-    """Shell scripts; the parts of job scripts as they are put together for each scheduler."""
-    scripts = files(folder, ".ci/run", "tests/**.sh", "hooks/**.sh")
+    """Shell scripts; job scripts as they are filled in for each scheduler."""
+    scripts = files(folder, ".ci/run", "tests/**.sh", "hooks/**.sh", ":!tests/project/jobs")
     return complaint(folder, "shellcheck", *scripts) if scripts else ""
 
 
@@ -151,7 +144,7 @@ def codespell(of: str, folder: Path) -> str:
 
 def pyright(of: str, folder: Path) -> str:
     """Types, in basic mode, against the installed torch and Lightning."""
-    include = {"project": ["src", "tests"], "repository": ["hooks"]}[of]
+    include = {"project": ["src", "tests"], "repository": ["src", "hooks"]}[of]
     settings = {"include": include, "typeCheckingMode": "basic", "pythonVersion": "3.11"}
     settings |= {rule: "none" for rule in IGNORED["types"]}
     file = folder / "pyrightconfig.json"

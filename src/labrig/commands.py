@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -51,13 +51,29 @@ class Command:
             project = Project.find()
             enter(project)
             say_what_differs(project)
-        function = getattr(import_module(self.module), self.function)
+        function = self.load()
         try:
             return function(project, args)
         except SystemExit as end:
             # argparse ends so after --help; after a mistake the code is 2
             if not end.code and self.words in EXAMPLES:
                 print(f"\nexample: {EXAMPLES[self.words]}")
+            raise
+
+    def load(self) -> Callable[[Project | None, list[str]], int | None]:
+        """The function behind the command.
+
+        Raises:
+            LabError: a plug-in or project names one that there is not.
+        """
+        try:
+            return getattr(import_module(self.module), self.function)
+        except (ModuleNotFoundError, AttributeError) as error:
+            if self.origin and error.name in (self.module, self.function):
+                raise LabError(
+                    f"{self.origin} says that `lab {self.words}` is {self.function} of {self.module}, "
+                    "which there is not. Correct the last word of its line in COMMANDS"
+                ) from error
             raise
 
 
@@ -95,9 +111,8 @@ def added_commands(names: set[str]) -> list[Command]:
     """
     added: list[Command] = []
     for plugin in plugins("commands"):
-        listed = getattr(load_plugin(plugin), "COMMANDS", ())
-        package = plugin.value.rpartition(".")[0]
-        added += new_commands(listed, package, origin_of(plugin), names)
+        package = plugin.value.rpartition(".")[0] or plugin.value
+        added += new_commands(load_plugin(plugin), package, origin_of(plugin), names)
     try:
         project = Project.find()
     except LabError:
@@ -105,16 +120,21 @@ def added_commands(names: set[str]) -> list[Command]:
     file = project.source / "commands.py"
     if file.is_file():
         enter(project)
-        listed = import_module(f"{project.package}.commands").COMMANDS
-        added += new_commands(listed, project.package, str(file), names)
+        module = import_module(f"{project.package}.commands")
+        added += new_commands(module, project.package, str(file), names)
     return added
 
 
-def new_commands(
-    listed: Sequence[Sequence[Any]], package: str, origin: str, names: set[str]
-) -> list[Command]:
-    """The commands of a list; their words are added to `names`."""
-    commands = commands_in(listed, package, origin)
+def new_commands(module: Any, package: str, origin: str, names: set[str]) -> list[Command]:
+    """The commands in COMMANDS of a module; their words are added to `names`."""
+    try:
+        commands = commands_in(module.COMMANDS, package, origin)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise LabError(
+            f"{origin} has no list of commands, such as\n"
+            '  COMMANDS = [("grades", "the grades of all trials", "grades:grades_command")]\n'
+            "To see how: lab docs lab"
+        ) from error
     taken = [command.words for command in commands if command.words in names]
     if taken:
         raise LabError(f"{origin} adds the command `lab {taken[0]}`, which there is. Rename it")

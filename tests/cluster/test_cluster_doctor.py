@@ -14,7 +14,7 @@ from labrig.cluster.gpu_guard import stop_idle_job, visible_gpus
 from labrig.cluster.node_check import multiply_check
 from labrig.cluster.node_report import NodeReport, bad_nodes, format_reports
 from labrig.machine.gpu import Gpu
-from projects import HELPERS, call, commit
+from projects import HELPERS, call, copy_library
 from recorded_answers import lab  # noqa: F401
 
 STAND_INS = HELPERS / "stand_ins"
@@ -282,11 +282,11 @@ def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_rank_of_a_short_job_is_examined(lab):
-    program = lab.folder / "src/labrig/cluster/node_check.py"
+def test_every_rank_of_a_short_job_is_examined(lab, tmp_path, monkeypatch):
+    program = copy_library(tmp_path / "library") / "labrig/cluster/node_check.py"
     assert "BURN_S = 10.0" in program.read_text()
     program.write_text(program.read_text().replace("BURN_S = 10.0", "BURN_S = 0.5"))
-    commit(lab.folder, "Check products for a shorter time")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"))
     settings = ["site=workstation", "job.gpus=0", "job.tasks_per_node=2"]
     output = lab("doctor", "--nodes", *settings, timeout_s=600)
     lines = output.splitlines()

@@ -1,4 +1,4 @@
-"""Jobs on a real Grid Engine of one node (tests/cluster/gridengine_up.sh). Needs root; `make test-cluster`."""
+"""Jobs on a real Grid Engine of one node (schedulers/gridengine_up.sh). Needs root; `make test-cluster`."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from projects import ROOT, call, equip
 from slurm_jobs import SLOW, WAIT_S, json_of, needs_root, only_user, wait_until
 
-SCRIPTS = ROOT / "tests/cluster"
+SCRIPTS = ROOT / "tests/helpers/schedulers"
 FOLDER = Path(tempfile.gettempdir()) / "lab-test-gridengine"
 SITE = """\
 scheduler: gridengine

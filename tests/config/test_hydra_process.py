@@ -8,7 +8,7 @@ import pytest
 from hydra_tree import MODEL
 from labrig.project import CONF
 from programs import need
-from projects import call, environment_of
+from projects import call, copy_project, environment_of
 
 REGISTER = """
 from dataclasses import dataclass
@@ -64,23 +64,20 @@ from hydra.core.global_hydra import GlobalHydra
 
 nodes = ConfigStore.instance().repo
 groups = set(nodes)
-for name in ("myproj", "other"):
-    sys.path.insert(0, f"{sys.argv[1]}/{name}/src")
-from labrig.config.compose import compose as first
-from labrig.project import Project as First
-from other.lab.config.compose import compose as second
-from other.lab.project import Project as Second
+from labrig.config.compose import compose
+from labrig.project import Project, enter
 from pathlib import Path
 
-here = First(Path(sys.argv[1]) / "myproj", "myproj")
-there = Second(Path(sys.argv[1]) / "other", "other")
+here, there = (Project.find(Path(sys.argv[1]) / name) for name in ("myproj", "other"))
 for _ in range(2):
-    assert first(here, ["trial=typed"]).config.augment.p == 0.5
-    config = second(there, ["trial=baseline"]).config
+    enter(here)
+    assert compose(here, ["trial=typed"]).config.augment.p == 0.5
+    enter(there)
+    config = compose(there, ["trial=baseline"]).config
     assert config.package == "other" and config.model._target_ == "other.trials.baseline.model.CNN"
-    assert second(there, ["trial=baseline", "+augment=typed"]).config.augment == "typed"
+    assert compose(there, ["trial=baseline", "+augment=typed"]).config.augment == "typed"
     try:
-        second(there, ["trial=typed"])
+        compose(there, ["trial=typed"])
     except Exception as error:
         print(type(error).__name__, error)
 assert ConfigStore.instance().repo is nodes
@@ -91,8 +88,11 @@ assert not {"torch", "lightning"} & set(sys.modules)
 
 
 @pytest.mark.slow
-def test_two_projects_in_one_process(registered, render, tmp_path):
-    render(tmp_path / "other", project_name="Other", package_name="other")
+def test_two_projects_in_one_process(registered, tmp_path):
+    other = copy_project(tmp_path / "other")
+    (other / "src/myproj").rename(other / "src/other")
+    pyproject = other / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace("myproj", "other"))
     said = call(registered, sys.executable, "-c", TWO_PROJECTS, tmp_path)
     assert said.count("LabError no trial 'typed'. Trials: baseline") == 2
 

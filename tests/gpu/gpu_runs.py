@@ -39,7 +39,7 @@ def keep_figure(name, value):
 
 def python_path(home):
     """The project, the modules of the tests and, in a rehearsal, the stand-in for NVML."""
-    folders = [home / "src", ROOT / "tests", ROOT / "tests/gpu"]
+    folders = [home / "src", ROOT / "tests/helpers", ROOT / "tests/gpu"]
     if REHEARSED:
         folders.append(STAND_INS)
     return ":".join(map(str, folders))

@@ -1,7 +1,7 @@
 """The rehearsal on a machine without a GPU: REHEARSE=1 make test-gpu.
 
 Each check then runs on the CPU, up to what only a GPU can show, so that a mistake in it does not wait for a GPU.
-NVML is the stand-in of tests/stand_ins: one GPU, whose energy is its power times the time.
+NVML is the stand-in of tests/helpers/stand_ins: one GPU, whose energy is its power times the time.
 """
 
 import atexit

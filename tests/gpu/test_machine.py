@@ -10,7 +10,7 @@ from gpu_runs import lab, python_path
 from labrig import env
 from labrig.machine.gpu import gpus, processes_on
 from labrig.training.settings import no_gpu_message
-from projects import call, environment_of, equip
+from projects import call, environment_of
 from rehearsal import DEVICE, ONE_GPU, REHEARSED, only_a_gpu_shows, show
 from requirements import gpu
 
@@ -83,13 +83,11 @@ def test_top_shows_who_uses_the_gpu(home, holder):
 @pytest.mark.skipif("TORCH" not in os.environ, reason="TORCH is not set: TORCH=cu126 make test-gpu")
 @gpu
 @pytest.mark.timeout(2400)
-def test_setup_installs_a_build_for_cuda(render, tmp_path):
+def test_setup_installs_a_build_for_cuda(fresh):
     """Downloads some gigabytes."""
-    folder = equip(render(tmp_path / "fresh"))
-    (folder / ".venv").unlink()
-    call(folder, "make", "setup", f"TORCH={os.environ['TORCH']}", timeout_s=1800)
+    call(fresh, "make", "setup", f"TORCH={os.environ['TORCH']}", timeout_s=1800)
     program = "import torch; print(torch.version.cuda, torch.cuda.is_available())"
-    output = call(folder, ".venv/bin/python", "-c", program)
+    output = call(fresh, ".venv/bin/python", "-c", program)
     assert output.split()[-1] == "True"
     build = os.environ["TORCH"].removeprefix("cu")
     assert output.split()[-2].replace(".", "") == build

@@ -1,4 +1,4 @@
-"""A project on a real Slurm of two nodes, which tests/cluster/slurm_up.sh starts, and how tests speak to both."""
+"""A project on a real Slurm of two nodes, which schedulers/slurm_up.sh starts, and how tests speak to both."""
 
 import fcntl
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from projects import ROOT, call, equip
 
-SCRIPTS = ROOT / "tests/cluster"
+SCRIPTS = ROOT / "tests/helpers/schedulers"
 FOLDER = Path(tempfile.gettempdir()) / "lab-test-cluster"
 WAIT_S = 300  # for anything on a loaded machine
 STEPS = 72  # 6 epochs of 12 steps on two ranks

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from commands import free_port, write_command
+from labrig.remote.place import READY
 from programs import need
 from projects import call, equip
 
@@ -60,7 +61,7 @@ class Account:
         lock = hashlib.sha256((project / "pyproject.toml").read_bytes()).hexdigest()[:12]
         folder = self.place / f"runs/.remote/environments/{lock}"
         write_command(folder / "bin", "python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        (folder / "lab-setup.txt").touch()
+        (folder / READY).touch()
 
     def run_dirs(self):
         return sorted(path.parent for path in self.place.glob("runs/*/*/run.json"))

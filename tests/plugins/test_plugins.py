@@ -144,7 +144,12 @@ def test_the_page_has_every_name_in_its_order(own, installed):
     words = ("train", "trial=baseline", "trainer.devices=1")
     said = call(own, "lab", *words, rc=2, **installed(callbacks="mine = added:nowhere"))
     names = re.search(r"The names are: (.*)", said)[1].split(", ")
-    table = (ROOT / "docs/training.md").read_text().partition("## The callbacks of a step")[2].partition("###")[0]
+    table = (
+        (ROOT / "docs/training.md")
+        .read_text()
+        .partition("## The callbacks of a step")[2]
+        .partition("###")[0]
+    )
     assert re.findall(r"^`(\w+)` \|", table, re.M) == names
 
 
@@ -203,6 +208,27 @@ def test_a_scheduler_of_a_plugin_gets_jobs(own, installed, tmp_path):
         LAB_SITE_PATH=str(profiles),
     )
     assert "scheduler is 'toy'" in without
+
+
+@pytest.mark.parametrize(
+    ("commands", "message"),
+    [
+        ("", "commands.py has no list of commands, such as\n  COMMANDS = [("),
+        ("COMMANDS = [('grades', 'g')]", "commands.py has no list of commands, such as"),
+        ("COMMANDS = [('runs list', 'g', 'grades:go')]", "adds the command `lab runs list`, which there is"),
+        ("COMMANDS = [('grades', 'g', 'grades:go')]", "is go of myproj.grades, which there is not"),
+        ("COMMANDS = [('grades', 'g', 'task:go')]", "is go of myproj.task, which there is not"),
+    ],
+)  # fmt: skip
+def test_a_wrong_list_of_commands_is_told_and_stops_no_other_command(own, commands, message):
+    (own / "src/myproj/commands.py").write_text(commands)
+    assert message in call(own, "lab", "grades", rc=2)
+    assert "no runs yet" in call(own, "lab", "runs", "list")
+
+
+def test_a_site_that_is_no_package_is_told(own, installed):
+    said = call(own, "lab", "site", "show", "x", rc=2, **installed(sites="ours = added"))
+    assert "the plug-in ours of added 2.1 names added, which is no package" in said
 
 
 def test_the_version_of_a_plugin_is_in_the_record(own, installed):

@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from labrig.errors import Failed, LabError
+from labrig.record import wheel
+from labrig.record.frozen import unpack_machinery
 from labrig.record.machinery import read_machinery
 from labrig.record.run import Run
 from projects import ROOT, SOURCE, call, copy_library, copy_project, environment_of, equip
@@ -43,6 +46,18 @@ class Checkout:
 
     def runs(self):
         return [Run.open(path) for path in sorted(self.dir.glob("runs/baseline/2*"))]
+
+
+def test_a_run_without_a_recorded_library_says_so(tmp_path):
+    with pytest.raises(LabError, match="the library of this run was not recorded"):
+        unpack_machinery({"submodules": []}, tmp_path, tmp_path / "code")
+
+
+def test_a_library_that_was_never_installed_makes_no_wheel(tmp_path, monkeypatch):
+    monkeypatch.setattr(wheel, "installation_facts", list)
+    with pytest.raises(Failed, match=r"is not installed\. Install it: pip install"):
+        wheel.write_wheel(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

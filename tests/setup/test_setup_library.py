@@ -5,6 +5,9 @@ import shutil
 import subprocess
 
 import pytest
+from labrig.errors import LabError
+from labrig.project import Project
+from labrig.setup.requirements import pin_of
 from projects import ROOT, copy_project
 from repositories import IDENTITY, NO_SETTINGS_OF_THIS_MACHINE, commit, git
 from setup_projects import UV, make_light, output_of, packages, pin, setup, wheel
@@ -65,6 +68,15 @@ def test_a_clone_installs_from_vendor_without_a_network(light, tmp_path, private
     git(tmp_path, "clone", "-q", light, first)
     assert f"installing vendor/{wheel().name}" in setup(first, UV)
 
+    without_index = subprocess.run(
+        [light / ".venv/bin/lab", "vendor", "--all"],
+        cwd=light,
+        env=os.environ | NO_INDEX | NO_WHEELS,
+        capture_output=True,
+        text=True,
+    )
+    assert without_index.returncode == 1
+    assert "pip wheel failed, see above. What came is in" in without_index.stderr
     said = output_of(light, ".venv/bin/lab", "vendor", "--all")
     assert "wheels, " in said
     commit(light, "Say that all packages are kept")
@@ -82,6 +94,11 @@ def test_a_clone_installs_from_vendor_without_a_network(light, tmp_path, private
     setup(tmp_path / "fourth", UV)  # without the other wheels they come from the index
     pin(clone, NOWHERE.replace("c0ffee", "beefed"))
     assert "installing labrig @ git+https" in setup(clone, rc=2, **NO_INDEX, **NO_WHEELS)
+
+    text = (light / "pyproject.toml").read_text()
+    (light / "pyproject.toml").write_text(text.replace('"labrig', '"labrigs'))
+    with pytest.raises(LabError, match=r"pyproject.toml names no labrig\. Bring it back"):
+        pin_of(Project(light, "myproj"))
 
 
 @pytest.mark.slow

@@ -25,7 +25,9 @@ def configure(folder, **paths):
 
 def versions(folder):
     return sorted(
-        name for name in packages(folder) if not name.startswith(("pip-", "setuptools-", "myproj-"))
+        name
+        for name in packages(folder)
+        if not name.startswith(("pip-", "setuptools-", "wheel-", "myproj-"))
     )
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from labrig.record.atomic import read_json
+from projects import copy_library
 from slurm_jobs import (  # noqa: F401
     cluster,
     lab,
@@ -67,16 +68,18 @@ def sweep(lab):
     return lab("sweep", *SETTINGS, *SITE, f"seed=range(0,{N_POINTS})", "sweep.workers=4")
 
 
-def count_the_silent_as_dead_soon(folder):
-    """After a minute in place of ten."""
-    file = folder / "src/labrig/record/status.py"
+def library_with_short_silence(folder):
+    """A copy of labrig that counts a silent process as dead after a minute in place of ten."""
+    file = copy_library(folder) / "labrig/record/status.py"
     text = file.read_text()
     assert "SILENT_S = 600" in text
     file.write_text(text.replace("SILENT_S = 600", "SILENT_S = 60"))
+    return folder
 
 
-def test_an_array_of_workers_loses_and_doubles_no_point(lab):
-    count_the_silent_as_dead_soon(lab.folder)
+def test_an_array_of_workers_loses_and_doubles_no_point(lab, tmp_path, monkeypatch):
+    # The jobs have this copy too: it is frozen with the code.
+    monkeypatch.setenv("PYTHONPATH", str(library_with_short_silence(tmp_path)))
     output = sweep(lab)
     assert output.count("job ") >= 4
     assert "0 of 16 points done" in output

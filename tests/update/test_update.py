@@ -7,6 +7,8 @@ from pathlib import Path
 
 import copier
 import pytest
+from labrig.errors import Failed
+from labrig.update import rendering
 from labrig.update.rendering import changed_files
 from project_edits import EDITS, append, replace
 from projects import call, equip
@@ -160,6 +162,10 @@ def test_one_file_of_the_template_is_taken_back(old, fresh, monkeypatch):
     append(old, "Makefile", "# mine\n")
     commit(old, "mine")
     assert [file.path for file in changed_files(old)] == ["tools/bootstrap.py"]
+    with monkeypatch.context() as patch:
+        patch.setattr(rendering, "TIMEOUT_S", 0.001)
+        with pytest.raises(Failed, match="it did not come within"):
+            changed_files(old)
     before = contents(old)
     only = ["--exclude", "**", "--exclude", "!/tools/bootstrap.py"]
     run_copier(old, "recopy", "--defaults", "--overwrite", "--vcs-ref", FIRST, *only)

@@ -131,22 +131,23 @@ def _visible_nodes(nodes: dict[str, Any], package: str) -> dict[str, Any]:
     return visible
 
 
-# What conf/register.py has added: a module is imported once in a process
-_registered: dict[str, Any] = {}
+# What conf/register.py of each package has added: a module is imported once in a process
+_registered: dict[str, dict[str, Any]] = {}
 
 
 def _registered_nodes(store: ConfigStore, project: Project) -> dict[str, Any]:
     """The nodes that conf/register.py adds; importing it registers its resolvers too."""
     file = project.source / "conf" / f"{REGISTER}.py"
     module = f"{project.package}.conf.{REGISTER}"
+    nodes = _registered.setdefault(project.package, {})
     if module in sys.modules or not file.is_file():
-        return _registered
+        return nodes
     before = store.repo
     store.repo = {}
     importlib.import_module(module)
-    _add_nodes(_registered, store.repo, str(file))
+    _add_nodes(nodes, store.repo, str(file))
     store.repo = before
-    return _registered
+    return nodes
 
 
 def _add_nodes(nodes: dict[str, Any], more: dict[str, Any], provider: str = "") -> None:

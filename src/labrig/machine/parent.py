@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import threading
 from functools import cache
+from typing import Any
+
+# The pipes of a process that was killed close one after the other.
+ALL_PIPES_CLOSE_S = 10
 
 
 @cache  # one thread is enough
@@ -24,4 +29,16 @@ def end_with_parent() -> None:
         parent.join()
         os._exit(1)
 
+    tell = sys.excepthook
+
+    def end_or_tell(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        # A thread of multiprocessing hands batches to the parent. Cut off in the middle, it would
+        # print a traceback, in the time between the end of its pipe and that of the parent's.
+        if isinstance(error, EOFError | ConnectionError):
+            parent.join(ALL_PIPES_CLOSE_S)
+            if not parent.is_alive():
+                os._exit(1)
+        tell(kind, error, trace)
+
+    sys.excepthook = end_or_tell
     threading.Thread(target=wait_and_end, daemon=True).start()

@@ -13,6 +13,7 @@ from ..project import LIBRARY
 OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
 OF_PACKAGES = ("site-packages", "dist-packages")
 # A machine's set-up of Python, and code that torch generates from what is recorded.
+MAIN = ("__main__", "__mp_main__")  # the second is a name that scikit-learn gives the first
 NOT_OWN_MODULES = ("sitecustomize", "usercustomize")
 GENERATED = (
     "torchinductor",
@@ -38,6 +39,8 @@ def own_files() -> list[str]:
         path = getattr(module, "__dict__", {}).get("__file__")
         if not isinstance(path, str) or not os.path.isabs(path) or name in NOT_OWN_MODULES:
             continue
+        if name in MAIN:
+            path = os.path.realpath(path)  # a link to `lab` is that command
         if not path.startswith(installed) and not any(word in path for word in GENERATED):
             paths.add(path)
     return sorted(paths)

@@ -103,8 +103,12 @@ def upload(connection: Connection, source: Path, target: str) -> None:
 
 
 def unpack(connection: Connection, frozen: FrozenCode, place: Place) -> None:
-    """Writes the files of the commit and of the library, with the label that names them."""
+    """Writes the files of the commit and of the library, with the label that names them.
+
+    A tree with half of its label never has its name.
+    """
     name = code_name(frozen)
+    label = json.dumps(frozen.code).encode()
     fetches = [
         f"git fetch -q {shlex.quote(f'{place.path}/{REMOTE}/bundles/{bundle}')} '+refs/*:refs/*'"
         for bundle in frozen.bundles
@@ -120,8 +124,9 @@ def unpack(connection: Connection, frozen: FrozenCode, place: Place) -> None:
         f"git read-tree {frozen.code['commit']} && "
         f"git read-tree --prefix={env.MACHINERY}/ {frozen.library['commit']} && "
         f"git checkout-index -a -f && rm $new.index && "
-        f"cat >$new/{LABEL} && {{ mv -T $new code/{name} 2>/dev/null || rm -rf $new; }}",
-        stdin=json.dumps(frozen.code).encode(),
+        f"cat >$new/{LABEL} && [ $(wc -c <$new/{LABEL}) = {len(label)} ] && "
+        f"{{ mv -T $new code/{name} 2>/dev/null || rm -rf $new; }}",
+        stdin=label,
     )
 
 

@@ -14,6 +14,7 @@ from ..machine.caches import cache_variables
 from ..project import OWNERS, Project, expand_path, owners_of, read_yaml, site_of
 from .centre import made_on_base_python
 from .process import base_python, say, stop
+from .torch_build import chosen_build
 
 CACHES = "lab-caches.sh"  # in the environment: variables of the caches, for the shell of `activate`
 STAMPS = "lab-setup"  # in the environment: for each project, from what its packages were installed
@@ -116,8 +117,11 @@ def remove_bootstrapped(link: Path, environment: Path) -> None:
 
 
 def make_again(environment: Path, target: str, anew: bool, on_centre: bool) -> NoReturn:
-    """Has bootstrap.py go on with another environment, by the Python that this one was made with."""
+    """Has bootstrap.py go on with another environment, of the same Python and the same build of torch."""
     python = base_python()
+    build = chosen_build(Path(sys.prefix))
+    if build:
+        os.environ["TORCH"] = build
     if anew:
         shutil.rmtree(environment)
     os.environ["LAB_ENVIRONMENT"] = str(environment)

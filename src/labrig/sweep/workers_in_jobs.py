@@ -47,7 +47,7 @@ def search_in_jobs(
     check_budget(plan, None, yes)
     with unpacked(plan, code, plan.runs / STORE) as frozen:
         check_points(replace(plan, points=[base], trains=True), code, frozen, batch=True)
-        archive = pack_code(plan.runs, code, frozen)
+        archive = pack_code(plan, code, frozen)
     options = SubmitOptions(why=f"worker of sweep {sweep.id}", allow=sweep.record["allow"])
     runs = [record_run(plan, point, code, options) for point in plan.points]
     for run in runs:

@@ -65,7 +65,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
     """
     own = build_callbacks(config, run.checkpoints)
     found_batch_size = FoundBatchSize(own)
-    resumed = []
+    resumed: list[L.Callback] = []
     if whole_checkpoint(run.checkpoints):
         own = without_finders(own)
         resumed = [Continuation(run.dir, attempt)]
