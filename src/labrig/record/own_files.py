@@ -12,8 +12,8 @@ from ..project import LIBRARY
 # Directories of the standard library, of the installed packages and of their commands.
 OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
 OF_PACKAGES = ("site-packages", "dist-packages")
-# A machine's set-up of Python, and code that torch generates from what is recorded.
 MAIN = ("__main__", "__mp_main__")  # the second is a name that scikit-learn gives the first
+# A machine's set-up of Python, and code that torch generates from what is recorded.
 NOT_OWN_MODULES = ("sitecustomize", "usercustomize")
 GENERATED = (
     "torchinductor",

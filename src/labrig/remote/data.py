@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ..config.compose import Composition
 from ..errors import Refused
-from ..hdf5.checksum import fingerprint
 from ..hdf5.file_errors import DataFileError
 from ..hdf5.find import find_data_file
 from ..hdf5.folder_fingerprint import fingerprint_folder
@@ -64,6 +63,8 @@ def content_hash(path: Path) -> str:
     if path.is_dir():
         return fingerprint_folder(path)["sha256"]
     if path.suffix == ".h5":
+        from ..hdf5.checksum import fingerprint  # needs NumPy, which the light labrig lacks
+
         return fingerprint(path)["sha256"]
     key = version_key(path)
     sha256 = read_hash(key)
