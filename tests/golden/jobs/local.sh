@@ -95,9 +95,13 @@ forward() {
     REPEATER=$!
   fi
 }
+signal_children() { # signal_children NAME PROCESS; small machines have no pkill
+  # shellcheck disable=SC2046 # each word is a process
+  kill "-$1" $(cat "/proc/$2/task/"*/children) 2>/dev/null || true
+}
 stop_helper() {
   [ -n "$1" ] || return 0
-  pkill -P "$1" || true
+  signal_children TERM "$1"
   kill "$1" 2>/dev/null || true
 }
 await_step() { # returns the exit code of the step, not that of a signal that interrupts the waiting
@@ -127,18 +131,18 @@ if [ -e "$RUN_DIR/cancelled" ]; then
   exit 130
 fi
 exec >>"$RUN_DIR/job.log" 2>&1
-RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
+RUNNING_JOBS=$(cd /proc && echo [0-9]*) # a job is known by its process
 HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
 
 if [ "$TASKS_PER_NODE" -gt 1 ]; then
-  signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would end at once
+  signal_ranks() { signal_children USR2 "$STEP"; } # torchrun itself would end at once
   COMMAND=("${PYTHON[@]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${PROGRAM[@]}")
 fi
 launch() { rank; }
 watch_time() { # the time limit, which nobody else enforces
   "${PYTHON[@]}" -m labrig.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
   sleep 86340 && kill -USR2 $$ && sleep 60 && {
-    pkill -KILL -P "$STEP" || true
+    signal_children KILL "$STEP"
     kill -KILL "$STEP"
   }
 }

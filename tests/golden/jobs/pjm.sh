@@ -105,9 +105,13 @@ forward() {
     REPEATER=$!
   fi
 }
+signal_children() { # signal_children NAME PROCESS; small machines have no pkill
+  # shellcheck disable=SC2046 # each word is a process
+  kill "-$1" $(cat "/proc/$2/task/"*/children) 2>/dev/null || true
+}
 stop_helper() {
   [ -n "$1" ] || return 0
-  pkill -P "$1" || true
+  signal_children TERM "$1"
   kill "$1" 2>/dev/null || true
 }
 await_step() { # returns the exit code of the step, not that of a signal that interrupts the waiting

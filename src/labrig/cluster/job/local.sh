@@ -9,18 +9,18 @@ if [ -e "$RUN_DIR/cancelled" ]; then
   exit 130
 fi
 exec >>"$RUN_DIR/job.log" 2>&1
-RUNNING_JOBS=$(pgrep -d ' ' .) # a job is known by its process
+RUNNING_JOBS=$(cd /proc && echo [0-9]*) # a job is known by its process
 HOSTS="$(hostname -s), GPUs ${CUDA_VISIBLE_DEVICES:-none}"
 
 if [ "$TASKS_PER_NODE" -gt 1 ]; then
-  signal_ranks() { pkill -USR2 -P "$STEP"; } # torchrun itself would end at once
+  signal_ranks() { signal_children USR2 "$STEP"; } # torchrun itself would end at once
   COMMAND=("${PYTHON[@]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${PROGRAM[@]}")
 fi
 launch() { rank; }
 watch_time() { # the time limit, which nobody else enforces
   @@{idle_guard}
   sleep @@{warn_after_s} && kill -USR2 $$ && sleep @@{lead_s} && {
-    pkill -KILL -P "$STEP" || true
+    signal_children KILL "$STEP"
     kill -KILL "$STEP"
   }
 }
