@@ -18,7 +18,16 @@ from . import env
 from .errors import LabError
 from .examples import EXAMPLES
 from .plugins import load_plugin, origin_of, plugins
-from .project import LIBRARY, Project, enter, say_once, settings_in
+from .project import (
+    LIBRARY,
+    PYPROJECT,
+    Project,
+    enter,
+    installed_library,
+    pin_in,
+    say_once,
+    settings_in,
+)
 from .version import __version__
 
 ANYWHERE = ("docs",)  # commands that need no project
@@ -78,12 +87,15 @@ class Command:
 
 
 def say_what_differs(project: Project) -> None:
-    """A line when this is another environment than the project's, or labrig another version than its template."""
+    """A line when this is another environment than the project's, or another labrig than it pins."""
     if project.frozen or env.ENVIRONMENT_READY in os.environ:
         return
     environment = project.root / ".venv"
     if environment.exists() and not environment.samefile(sys.prefix):
         say_once(f"this is the lab of {sys.prefix}; the project has its own: {environment}/bin/lab")
+    pin, installed = pin_in(project.root), installed_library(project.root)
+    if pin and installed not in ("", pin) and not os.path.isabs(installed):
+        say_once(f"{installed} is installed, but {PYPROJECT} pins {pin}. Type: make setup")
     template = str((settings_in(project.root) or {}).get("template"))
     minor_versions = [MINOR.match(version) for version in (template, __version__)]
     if all(minor_versions) and len({match[0] for match in minor_versions if match}) > 1:

@@ -30,6 +30,12 @@ PYPROJECT = "pyproject.toml"
 LABEL = ".lab-snapshot.json"
 # In an environment: the roots of the projects that it was set up for, a line each.
 OWNERS = "lab-projects.txt"
+# In an environment: what tools/bootstrap.py installed as labrig: a pin, a wheel in vendor/, or a whole path.
+INSTALLED = "lab-library.txt"
+VENDORED = (
+    "vendor/labrig.txt"  # lines: the pin that a kept wheel stands for, the wheel, perhaps "all"
+)
+PIN = re.compile(r'"labrig(?:\[[^]]*\])? *([@=<>~!][^"]*)"')  # as tools/bootstrap.py reads it
 # ${oc.env:NAME}, ${oc.env:NAME,default}, ${NAME} and $NAME
 VARIABLE = re.compile(r"\$\{oc\.env:(\w+)(?:,([^}]*))?\}|\$\{(\w+)\}|\$(\w+)")
 DEFAULT_SITE = "workstation"
@@ -294,6 +300,24 @@ def resolve_paths(raw: dict[str, Any], root: Path, package: str) -> Paths:
 
 
 @cache
+def pin_in(folder: Path) -> str:
+    """Which labrig the pyproject.toml in a directory names, without extras; "" where it names none."""
+    match = PIN.search(text_of(folder / PYPROJECT))
+    return f"labrig {match[1]}" if match else ""
+
+
+def installed_library(root: Path) -> str:
+    """What this environment has as labrig: a pin, or the whole path of a copy; "" where nobody noted it."""
+    installed = text_of(Path(sys.prefix) / INSTALLED)
+    if installed.startswith("vendor/"):
+        return text_of(root / VENDORED).partition("\n")[0]
+    return installed
+
+
+def text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
 def say_once(text: str) -> None:
     """Prints a line for the user, the first time in a process."""
     print(f"lab: {text}", file=sys.stderr)

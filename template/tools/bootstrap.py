@@ -16,6 +16,7 @@ INSTALLED = "lab-library.txt"  # in the environment: what was installed as labri
 PROJECTS = "lab-projects.txt"  # in the environment: who uses it
 VENDORED = ROOT / "vendor" / "labrig.txt"  # of `lab vendor`: the pin, its wheel, perhaps "all"
 UV = shutil.which("uv")
+TYPED = os.environ.get("LABRIG")
 
 
 def main(words):
@@ -32,11 +33,12 @@ def main(words):
     if not os.path.exists(python):
         make_environment(environment)
     installed = text_of(environment / INSTALLED)
-    if library != installed:
+    test = [python, "-c", "import labrig.version"]
+    if TYPED or library != installed or subprocess.call(test, stderr=subprocess.DEVNULL):
         require_own(environment, installed, library)
         print(f"setup: installing {library}", flush=True)
-        words_of_pip = ["--editable", library] if os.path.isdir(library) else [library]
-        if subprocess.call([python, "-m", "pip", "install", "--quiet", *words_of_pip]):
+        pip = [python, "-m", "pip", "install", "--quiet", "--force-reinstall"]
+        if subprocess.call([*pip, *(["-e"] if os.path.isdir(library) else []), library]):
             sys.exit(f"setup: pip install {library} failed, see above. Then again: make setup")
         (environment / INSTALLED).write_text(library, "utf-8")
     os.execv(python, [python, "-m", "labrig", *words])
@@ -61,20 +63,18 @@ def make_environment(environment):
 
 def chosen_library(installed):
     """What pip installs as labrig: what is typed, what was typed before, or what is pinned."""
-    typed = os.environ.get("LABRIG") or (installed if os.path.isabs(installed) else "pinned")
-    return pinned_library() if typed == "pinned" else os.path.abspath(typed)
-
-
-def pinned_library():
-    """The line of pyproject.toml without its extras, or the wheel that `lab vendor` kept for it."""
-    text = text_of(ROOT / "pyproject.toml")
-    pin = re.search(r'"labrig(?:\[[^]]*\])? *([@=<>~!][^"]*)"', text)
+    place = TYPED or (installed if os.path.isabs(installed) else "pinned")
+    if place != "pinned":
+        if not (place.endswith(".whl") or os.path.isdir(os.path.join(place, "src", "labrig"))):
+            sys.exit(f"setup: no labrig lies in {place}. What is pinned: make setup LABRIG=pinned")
+        return os.path.abspath(place)
+    # The line of pyproject.toml without its extras, or the wheel that `lab vendor` kept for it.
+    pin = re.search(r'"labrig(?:\[[^]]*\])? *([@=<>~!][^"]*)"', text_of(ROOT / "pyproject.toml"))
     if not pin:
         sys.exit("setup: pyproject.toml names no labrig. What it named: git log -p pyproject.toml")
-    library = f"labrig {pin[1]}"
     vendored = text_of(VENDORED).splitlines()
-    if vendored[:1] != [library]:
-        return library
+    if vendored[:1] != [f"labrig {pin[1]}"]:
+        return f"labrig {pin[1]}"
     if vendored[2:] == ["all"] and len(list(VENDORED.parent.glob("*.whl"))) > 1:
         os.environ.update(PIP_NO_INDEX="1", UV_OFFLINE="1", PIP_FIND_LINKS=str(VENDORED.parent))
     return f"vendor/{vendored[1]}"
@@ -84,7 +84,7 @@ def require_own(environment, installed, library):
     """Stops before the library of other projects is exchanged, unless that is asked for."""
     projects = text_of(environment / PROJECTS).splitlines()
     others = [line for line in projects if line != str(ROOT) and os.path.exists(line)]
-    if installed and others and not os.environ.get("LABRIG"):
+    if installed != library and others and not TYPED:
         sys.exit(
             f"setup: {environment.resolve()} is also that of {others[0]}, and has {installed}.\n"
             f"To give {library} to all: make setup LABRIG=pinned"

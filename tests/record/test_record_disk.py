@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import sys
 
 import pytest
 from labrig.cli import main
@@ -21,6 +22,8 @@ from small_disks import Quota, fill, mounted, needs_root, read_only
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     made = make_project(tmp_path / "project")
+    for name in [name for name in sys.modules if name.partition(".")[0] == made.package]:
+        monkeypatch.delitem(sys.modules, name)  # of the project of another test
     monkeypatch.setenv("LAB_PROJECT", str(made.root))
     monkeypatch.chdir(made.root)
     return made

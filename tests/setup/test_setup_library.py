@@ -26,6 +26,14 @@ def where_labrig_is(folder):
     return output_of(folder, ".venv/bin/python", "-c", WHERE)
 
 
+def lab_says(folder, *words, rc=0):
+    """Everything that `lab WORDS` of the project's environment prints."""
+    command = [folder / ".venv/bin/lab", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == rc, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 @pytest.fixture
 def private_variables(monkeypatch):
     for name, value in (IDENTITY | NO_SETTINGS_OF_THIS_MACHINE).items():
@@ -48,11 +56,32 @@ def test_an_editable_library_stays_until_the_pin_is_asked_for(light, tmp_path):
     assert "installing" not in said
     (clone / "src/labrig/version.py").write_text('__version__ = "0.9"\n')
     assert output_of(light, ".venv/bin/lab", "--version").startswith("labrig 0.9")
+    assert f"labrig is the copy {clone}" in setup(light, UV)
+    said = lab_says(light, "vendor", rc=2)
+    assert f"{clone} is installed, and pyproject.toml pins labrig @ file://" in said
 
     assert "installing labrig @ " in setup(light, UV, LABRIG="pinned")
     assert where_labrig_is(light).startswith(str(light / ".venv"))
-    said = setup(light, UV, LABRIG="../nowhere", rc=2)
-    assert f"pip install {tmp_path}/nowhere failed" in said
+    for typed in ("../nowhere", "pined", "."):
+        said = setup(light, UV, LABRIG=typed, rc=2)
+        assert f"no labrig lies in {typed}. What is pinned: make setup LABRIG=pinned" in said
+
+
+@pytest.mark.slow
+def test_a_library_that_is_gone_or_another_one_comes_back(light):
+    assert "installing labrig" not in setup(light, UV)
+    (site_packages,) = light.glob(".venv/lib/python3*/site-packages")
+    shutil.rmtree(site_packages / "labrig")
+    assert "installing labrig" in setup(light, UV)
+    version = site_packages / "labrig/version.py"
+    version.write_text('__version__ = "9.9"\n')
+    setup(light, UV, LABRIG="pinned")
+    assert "9.9" not in version.read_text()
+
+    assert "Type: make setup" not in lab_says(light, "runs", "list")
+    pin(light, NOWHERE)
+    said = lab_says(light, "runs", "list")
+    assert f"is installed, but pyproject.toml pins labrig @ {NOWHERE}. Type: make setup" in said
 
 
 @pytest.mark.slow
@@ -60,6 +89,7 @@ def test_a_clone_installs_from_vendor_without_a_network(light, tmp_path, private
     """The repository of the library is gone, and no index answers."""
     setup(light, UV)
     pin(light, NOWHERE)
+    (light / ".venv/lab-library.txt").write_text(f"labrig @ {NOWHERE}")
     said = output_of(light, ".venv/bin/lab", "vendor")
     assert said.startswith(f"vendor/{wheel().name}  ")
     assert "git add vendor/labrig*" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ..project import Project
+from ..project import Project, text_of
 from .process import output_of, run, say, stop, succeeds
 
 
@@ -35,6 +35,12 @@ def make_repository(project: Project, environment: Path) -> None:
         run("git", "symbolic-ref", "HEAD", "refs/heads/main")
     if not succeeds("git", "rev-parse", "--quiet", "--verify", "HEAD"):
         make_first_commit()
+    if "/worktrees/" in text_of(project.root / ".git"):
+        say(
+            "a linked worktree has the hooks of its main checkout. runs/ and data/ lie here, "
+            "and go when the worktree is removed; paths.runs leads elsewhere"
+        )
+        return
     if not run(environment / "bin" / "pre-commit", "install", fatal=False):
         say("the hooks are not installed, see above. Before each commit type: make check")
 

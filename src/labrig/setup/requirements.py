@@ -11,11 +11,10 @@ from importlib.metadata import requires
 from typing import Any
 
 from ..errors import LabError
-from ..project import LIBRARY, PYPROJECT, Project
+from ..project import LIBRARY, PYPROJECT, Project, pin_in
 from .installer import name_of
 
 EXTRAS = re.compile(r"^[\w.-]+\s*\[([^\]]*)\]")
-PIN = re.compile(r'"labrig(?:\[[^]]*\])? *([@=<>~!][^"]*)"')  # as tools/bootstrap.py reads it
 DEV = "dev"  # the group of `[dependency-groups]` with the tools
 
 
@@ -34,10 +33,10 @@ def pin_of(project: Project) -> str:
     Raises:
         LabError: there is none.
     """
-    match = PIN.search((project.root / PYPROJECT).read_text(encoding="utf-8"))
-    if match is None:
+    pin = pin_in(project.root)
+    if not pin:
         raise LabError(f"{PYPROJECT} names no labrig. Bring it back: git checkout -- {PYPROJECT}")
-    return f"labrig {match[1]}"
+    return pin
 
 
 def group_of(content: dict[str, Any], name: str) -> list[str]:

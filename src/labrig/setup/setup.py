@@ -7,7 +7,7 @@ import os
 import shutil
 
 from ..machine.caches import cache_variables
-from ..project import Project
+from ..project import VENDORED, Project, installed_library, text_of
 from ..update.origin import update_problem
 from .add import added, typed_requirements
 from .centre import packages_of_centre
@@ -16,6 +16,7 @@ from .kernel import register_kernel
 from .packages import install
 from .process import say
 from .repository import make_repository, require_no_conflicts
+from .requirements import pin_of
 from .torch_build import chosen_build
 
 TARGETS = ("setup", "add", "kernel", "packages")
@@ -55,7 +56,20 @@ def setup_command(project: Project, args: list[str]) -> None:
         register_kernel(project, environment, uv)
         return
     make_repository(project, environment)
+    say_where_labrig_is_from(project)
     problem = update_problem(project.root)
     if problem:
         say(problem)
     print("\nReady. To call `lab` in this shell:\n  . .venv/bin/activate\nThen: lab --help")
+
+
+def say_where_labrig_is_from(project: Project) -> None:
+    """A line when that is a copy, or a place that others do not have."""
+    pin, installed = pin_of(project), installed_library(project.root)
+    vendored = text_of(project.root / VENDORED).partition("\n")[0]
+    if os.path.isabs(installed):
+        say(f"labrig is the copy {installed}. What is pinned: make setup LABRIG=pinned")
+    elif vendored not in ("", pin):
+        say("vendor/ has the wheel of another labrig than is pinned. Type: lab vendor")
+    elif "file://" in pin and not vendored:
+        say("only this machine can install labrig from its pin. For others: lab vendor")

@@ -14,16 +14,15 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from ..errors import Failed
+from ..errors import Failed, LabError
 from ..machine.counted import counted
-from ..project import LIBRARY, PYPROJECT, Project
+from ..project import LIBRARY, PYPROJECT, VENDORED, Project, installed_library
 from ..record.packages import installed_packages, versions_by_name
 from ..record.wheel import write_wheel
 from .installer import name_of, quiet
 from .requirements import pin_of
 
 FOLDER = "vendor"
-PIN = "labrig.txt"  # in it, a line each: the pin that the wheel stands for, the wheel, perhaps ALL
 ALL = (
     "all"  # every package was kept: where the wheels are, no index is asked; see tools/bootstrap.py
 )
@@ -53,8 +52,18 @@ def vendor_command(project: Project, args: list[str]) -> None:
 
 
 def vendor_library(project: Project, folder: Path) -> Path:
-    """Puts the wheel of the library that runs into `folder`, in place of another version's."""
+    """Puts the wheel of the library that runs into `folder`, in place of another version's.
+
+    Raises:
+        LabError: another one is installed than the project pins.
+    """
     pin = pin_of(project)
+    installed = installed_library(project.root)
+    if installed not in ("", pin):
+        raise LabError(
+            f"{installed} is installed, and {PYPROJECT} pins {pin}; its wheel is not that of the pin. "
+            "Type: make setup LABRIG=pinned"
+        )
     with tempfile.TemporaryDirectory(prefix="lab-vendor-") as temporary:
         new = write_wheel(Path(temporary))
         folder.mkdir(exist_ok=True)
@@ -62,7 +71,7 @@ def vendor_library(project: Project, folder: Path) -> Path:
             old.unlink()
         wheel = folder / new.name
         shutil.move(new, wheel)
-    (folder / PIN).write_text(f"{pin}\n{wheel.name}\n", encoding="utf-8")
+    (project.root / VENDORED).write_text(f"{pin}\n{wheel.name}\n", encoding="utf-8")
     return wheel
 
 
@@ -85,6 +94,6 @@ def vendor_packages(project: Project, folder: Path) -> list[Path]:
     for words in (["--no-deps", *versions], builders):
         if subprocess.call([*pip, *words], cwd=project.root):
             raise Failed(f"pip wheel failed, see above. What came is in {folder}; type it again")
-    with open(folder / PIN, "a", encoding="utf-8") as file:
+    with open(project.root / VENDORED, "a", encoding="utf-8") as file:
         file.write(f"{ALL}\n")
     return sorted(folder.glob("*.whl"))
