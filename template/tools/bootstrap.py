@@ -1,8 +1,6 @@
 # Template's file: updated by "copier update". Change it in the template, or override it from your own files.
-"""Makes the environment and installs labrig in it; then labrig does the rest, as `lab setup`.
-
-LABRIG=../template installs that copy instead, to edit it; LABRIG=pinned what pyproject.toml says.
-"""
+"""Makes the environment and installs labrig in it, which does the rest, as `lab setup`.
+LABRIG=../template installs that copy, to edit it; LABRIG=pinned what pyproject.toml says."""
 
 import os
 import re
@@ -25,20 +23,22 @@ def main(words):
             sys.exit("setup: Python 3.11 is needed. Install uv, or: make setup PYTHON=python3.11")
         os.execv(UV, [UV, "run", "--no-project", "--python", ">=3.11", __file__, *words])
     os.chdir(str(ROOT))
-    os.environ.pop("PYTHONPATH", None)  # the packages in it are not those of the environment
     os.environ["LAB_PYTHON"] = sys._base_executable  # below every environment
+    os.environ.pop("PYTHONPATH", None)  # not of the environment
     environment = Path(os.environ.get("LAB_ENVIRONMENT") or ROOT / ".venv")
     python = str(environment / "bin" / "python")
-    library = chosen_library(text_of(environment / INSTALLED))
+    installed = text_of(environment / INSTALLED)
+    library = chosen_library(installed)
     if not os.path.exists(python):
         make_environment(environment)
-    installed = text_of(environment / INSTALLED)
-    test = [python, "-c", "import labrig.version"]
-    if TYPED or library != installed or subprocess.call(test, stderr=subprocess.DEVNULL):
+    broken = subprocess.call([python, "-c", "import labrig"], stderr=subprocess.DEVNULL)
+    if TYPED or broken or library != installed:
         require_own(environment, installed, library)
         print(f"setup: installing {library}", flush=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--force-reinstall"]
-        if subprocess.call([*pip, *(["-e"] if os.path.isdir(library) else []), library]):
+        source = ["-e", library] if os.path.isdir(library) else [library]
+        pip = [python, "-m", "pip", "install", "--quiet", *source]
+        again = [[*pip, "--force-reinstall", "--no-deps"]] if installed else []
+        if any(subprocess.call(command) for command in [pip, *again]):
             sys.exit(f"setup: pip install {library} failed, see above. Then again: make setup")
         (environment / INSTALLED).write_text(library, "utf-8")
     os.execv(python, [python, "-m", "labrig", *words])
@@ -82,8 +82,8 @@ def chosen_library(installed):
 
 def require_own(environment, installed, library):
     """Stops before the library of other projects is exchanged, unless that is asked for."""
-    projects = text_of(environment / PROJECTS).splitlines()
-    others = [line for line in projects if line != str(ROOT) and os.path.exists(line)]
+    others = set(text_of(environment / PROJECTS).splitlines()) - {str(ROOT)}
+    others = [line for line in others if os.path.exists(line)]
     if installed != library and others and not TYPED:
         sys.exit(
             f"setup: {environment.resolve()} is also that of {others[0]}, and has {installed}.\n"

@@ -110,6 +110,7 @@ print([type(callback).__name__ for callback in fit_callbacks(config, run, 1)])
 """
 
 
+@pytest.mark.slow
 def test_a_callback_stands_where_it_says(own, installed):
     variables = installed(
         callbacks="first = added:First\nlast = added:last\nnothing = added:nothing"
@@ -129,6 +130,7 @@ def test_a_callback_stands_where_it_says(own, installed):
         ("added:missing", "the plug-in mine of added 2.1 cannot be loaded"),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_callback_that_is_wrong_ends_the_training_before_it_begins(
     own, installed, value, message
 ):
@@ -139,6 +141,7 @@ def test_a_callback_that_is_wrong_ends_the_training_before_it_begins(
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_the_page_has_every_name_in_its_order(own, installed):
     call(own, "lab", "data", "pack", "digits")
     words = ("train", "trial=baseline", "trainer.devices=1")
@@ -231,6 +234,7 @@ def test_a_site_that_is_no_package_is_told(own, installed):
     assert "the plug-in ours of added 2.1 names added, which is no package" in said
 
 
+@pytest.mark.slow
 def test_the_version_of_a_plugin_is_in_the_record(own, installed):
     call(own, "lab", "data", "pack", "digits")
     variables = installed(callbacks="first = added:First")

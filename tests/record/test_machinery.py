@@ -96,6 +96,7 @@ def test_the_id_is_that_of_the_content_wherever_it_lies(tmp_path):
     assert identity(other) != first
 
 
+@pytest.mark.slow
 def test_a_run_stores_the_library_once_for_each_content(own):
     own.lab("train", "trial=baseline", *SHORT)
     own.lab("train", "trial=baseline", "seed=1", *SHORT)
@@ -124,6 +125,7 @@ def test_an_edit_between_freeze_and_import_is_refused(own):
     assert json.loads((run.dir / "summary.json").read_text())["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_resume_continues_with_the_library_that_the_run_began_with(upgraded):
     (run,) = upgraded.runs()[:1]
     said = upgraded.lab("resume", run.id, "trainer.max_epochs=3")
@@ -140,6 +142,7 @@ def test_resume_continues_with_the_library_that_the_run_began_with(upgraded):
     assert all(start["code"]["complete"] for start in starts)
 
 
+@pytest.mark.slow
 def test_a_repetition_runs_the_library_of_its_run(upgraded):
     run = upgraded.runs()[0]
     said = upgraded.lab("runs", "reproduce", run.id, "--check")
@@ -148,6 +151,7 @@ def test_a_repetition_runs_the_library_of_its_run(upgraded):
     assert BITWISE in said
 
 
+@pytest.mark.slow
 def test_two_versions_are_a_line_of_their_own(upgraded):
     upgraded.lab("train", "trial=baseline", *SHORT)
     first, second = upgraded.runs()[0], upgraded.runs()[-1]
@@ -159,6 +163,7 @@ def test_two_versions_are_a_line_of_their_own(upgraded):
     assert "changed" not in tree
 
 
+@pytest.mark.slow
 def test_a_damaged_library_is_found(upgraded):
     run = upgraded.runs()[0]
     bundle = run.dir / "code.labrig-frozen.bundle"
@@ -216,6 +221,7 @@ def environment_without_labrig(folder):
     return folder
 
 
+@pytest.mark.slow
 def test_a_machine_without_labrig_runs_a_job_and_repeats_it(tmp_path):
     own = Checkout(tmp_path)
     bare = environment_without_labrig(tmp_path / "bare")

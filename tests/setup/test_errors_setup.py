@@ -65,6 +65,7 @@ def test_a_project_that_names_no_labrig_says_so(light):
     assert "pyproject.toml names no labrig" in setup(light, rc=2)
 
 
+@pytest.mark.slow
 def test_a_library_that_cannot_be_installed_is_told(bare, tmp_path):
     path = bare / "pyproject.toml"
     path.write_text(path.read_text().replace("labrig @ file://", "labrig @ file:///nowhere"))

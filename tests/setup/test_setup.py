@@ -38,6 +38,7 @@ def test_with_pip_alone(bare):
     assert packages(bare) == installed, "nothing was installed again"
 
 
+@pytest.mark.slow
 def test_with_uv_from_the_index(bare, tmp_path):
     setup(bare, UV, **INDEX_ONLY)
     assert not (bare / "env-freeze.txt").exists()
@@ -63,6 +64,7 @@ def test_with_uv_and_a_folder_of_wheels(light, tmp_path):
     assert "lab train" in output_of(light, ".venv/bin/lab", "--help")
 
 
+@pytest.mark.slow
 def test_a_changed_dependency_is_installed(light):
     setup(light, UV)
     path = light / "pyproject.toml"
@@ -99,6 +101,7 @@ def commit_in(folder, home):
     )
 
 
+@pytest.mark.slow
 def test_without_a_git_identity(light):
     only_config = {
         "GIT_CONFIG_COUNT": "1",
@@ -110,6 +113,7 @@ def test_without_a_git_identity(light):
     assert output_of(light, "git", "log", "--format=%an %s") == "nobody Start from the template"
 
 
+@pytest.mark.slow
 def test_inside_a_larger_repository_git_is_left_alone(light, tmp_path):
     subprocess.run("git init -q && git add myproj", shell=True, cwd=tmp_path, check=True)
     assert "part of a larger git repository" in setup(light, UV)
@@ -117,6 +121,7 @@ def test_inside_a_larger_repository_git_is_left_alone(light, tmp_path):
     assert not (tmp_path / ".git/hooks/pre-commit").exists()
 
 
+@pytest.mark.slow
 def test_environment_elsewhere(light, tmp_path):
     set_environment(light, "$PLACE/env-${package}")
     setup(light, UV, PLACE=str(tmp_path / "scratch"))
@@ -125,6 +130,7 @@ def test_environment_elsewhere(light, tmp_path):
     assert output_of(light, "git", "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_environment_of_the_site(light, tmp_path):
     site = light / "src/myproj/conf/site/workstation.yaml"
     site.parent.mkdir()
@@ -134,6 +140,7 @@ def test_environment_of_the_site(light, tmp_path):
     assert (light / ".venv").readlink() == tmp_path / "of-site"
 
 
+@pytest.mark.slow
 def test_an_environment_behind_an_unset_variable_is_named(light):
     set_environment(light, "$NOWHERE/env")
     assert "paths.environment is $NOWHERE/env, but that variable is not set here" in setup(
@@ -153,6 +160,7 @@ def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):
     assert (tmp_path / "thesis/chapter1.tex").read_text() == "years of work"
 
 
+@pytest.mark.slow
 def test_two_environments_are_refused(bare, tmp_path):
     subprocess.run([UV, "venv", "--quiet", "--seed", bare / ".venv"], check=True)
     (bare / ".venv/mine.txt").write_text("made by hand, with packages of a year")
@@ -163,6 +171,7 @@ def test_two_environments_are_refused(bare, tmp_path):
     assert (bare / ".venv/mine.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_failing_installation_says_what_failed(light, tmp_path):
     (tmp_path / "pins.txt").write_text("pyyaml==0.0.0\n")
     output = setup(

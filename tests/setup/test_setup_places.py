@@ -45,6 +45,7 @@ def small_home(tmp_path):
 
 
 @needs_root
+@pytest.mark.slow
 def test_packages_fit_where_home_is_small_and_the_shell_follows(bare, small_home):
     configure(bare, environment="$WORK/env", caches="$WORK/caches")
     setup(bare, UV, **INDEX_ONLY, **small_home)
@@ -96,6 +97,7 @@ def test_an_added_package_is_in_both_locks(light):
     assert (light / "requirements.lock").read_text() == before
 
 
+@pytest.mark.slow
 def test_a_disk_with_little_room_is_reported(light, tmp_path):
     with mounted(tmp_path / "disk", "size=200m") as disk:
         configure(light, environment=disk / "env")
