@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from labrig import cli
+from labrig.project import say_once
 
 
 def test_help_fits_one_screen_and_names_every_command(capsys):
@@ -65,3 +66,9 @@ def test_a_module_that_the_project_lacks_is_no_missing_package(monkeypatch):
     monkeypatch.setattr(cli, "run_command", importing)
     with pytest.raises(ModuleNotFoundError):
         cli.main(["train"])
+
+
+def test_a_line_that_concerns_a_process_is_printed_once(capsys):
+    for _ in range(2):
+        say_once("the disk of this test is full")
+    assert capsys.readouterr().err == "lab: the disk of this test is full\n"

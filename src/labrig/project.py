@@ -32,9 +32,8 @@ LABEL = ".lab-snapshot.json"
 OWNERS = "lab-projects.txt"
 # In an environment: what tools/bootstrap.py installed as labrig: a pin, a wheel in vendor/, or a whole path.
 INSTALLED = "lab-library.txt"
-VENDORED = (
-    "vendor/labrig.txt"  # lines: the pin that a kept wheel stands for, the wheel, perhaps "all"
-)
+# Of `lab vendor`, a line each: the pin that a kept wheel stands for, the wheel, perhaps "all".
+VENDORED = "vendor/labrig.txt"
 PIN = re.compile(r'"labrig(?:\[[^]]*\])? *([@=<>~!][^"]*)"')  # as tools/bootstrap.py reads it
 # ${oc.env:NAME}, ${oc.env:NAME,default}, ${NAME} and $NAME
 VARIABLE = re.compile(r"\$\{oc\.env:(\w+)(?:,([^}]*))?\}|\$\{(\w+)\}|\$(\w+)")
@@ -239,8 +238,7 @@ def frozen_project(directory: Path) -> Path:
 
 def owners_of(environment: Path) -> list[Path]:
     """The projects that an environment was set up for and that still exist."""
-    file = environment / OWNERS
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    lines = text_of(environment / OWNERS).splitlines()
     return [Path(line) for line in lines if (Path(line) / PYPROJECT).exists()]
 
 
@@ -299,7 +297,6 @@ def resolve_paths(raw: dict[str, Any], root: Path, package: str) -> Paths:
     )
 
 
-@cache
 def pin_in(folder: Path) -> str:
     """Which labrig the pyproject.toml in a directory names, without extras; "" where it names none."""
     match = PIN.search(text_of(folder / PYPROJECT))
@@ -318,6 +315,7 @@ def text_of(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
+@cache
 def say_once(text: str) -> None:
     """Prints a line for the user, the first time in a process."""
     print(f"lab: {text}", file=sys.stderr)

@@ -82,8 +82,8 @@ def chosen_library(installed):
 
 def require_own(environment, installed, library):
     """Stops before the library of other projects is exchanged, unless that is asked for."""
-    others = set(text_of(environment / PROJECTS).splitlines()) - {str(ROOT)}
-    others = [line for line in others if os.path.exists(line)]
+    projects = text_of(environment / PROJECTS).splitlines()
+    others = [line for line in projects if line != str(ROOT) and os.path.exists(line)]
     if installed != library and others and not TYPED:
         sys.exit(
             f"setup: {environment.resolve()} is also that of {others[0]}, and has {installed}.\n"

@@ -23,9 +23,8 @@ from .installer import name_of, quiet
 from .requirements import pin_of
 
 FOLDER = "vendor"
-ALL = (
-    "all"  # every package was kept: where the wheels are, no index is asked; see tools/bootstrap.py
-)
+# Every package was kept: where the wheels are, tools/bootstrap.py has no index asked.
+ALL = "all"
 
 
 def vendor_command(project: Project, args: list[str]) -> None:

@@ -15,8 +15,7 @@ END = "so `copier update` cannot work"
 def update_problem(root: Path) -> str:
     """Why no update can start from the project in `root`; "" when one can.
 
-    Where only a network would tell, it is "" too. The setup calls this before any package is
-    installed: the standard library has to do.
+    Where only a network would tell, it is "" too.
     """
     path = root / ANSWERS
     if not path.exists():

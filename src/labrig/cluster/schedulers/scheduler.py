@@ -107,9 +107,8 @@ class Scheduler:
     # commands that print how job {id}, of which {number} is the array, ended, each with the function that
     # reads its answer; the first that knows the job counts
     end_questions: tuple[tuple[Command, Callable[[str, str], EndedJob | None]], ...] = ()
-    ends: Mapping[
-        str, str
-    ] = {}  # how a job ended: the scheduler's word -> a sentence, with {nodes}
+    # how a job ended: the scheduler's word -> a sentence, with {nodes}
+    ends: Mapping[str, str] = {}
     number_command: Command = ()  # prints the {number} of job {id} that in_job_command needs
     in_job_command: Command = ()  # begins a command that runs on all {nodes} of a running job
 
