@@ -47,6 +47,7 @@ def probe(tmp_path):
     return start
 
 
+@pytest.mark.slow
 def test_a_fork_sees_what_a_cold_start_sees(probe, tmp_path):
     variables = {"MINE": "ä", "OMP_NUM_THREADS": "1"}
     out, err = probe(LOOK, "a b", "c", **variables).communicate(timeout=60)

@@ -155,6 +155,7 @@ def test_a_step_of_several_batches_is_timed_as_one(slow):
     assert "training_step" in {name for _, _, name in functions}
 
 
+@pytest.mark.slow
 def test_a_slow_data_path_is_called_so_and_names_the_setting(slow):
     settings = ("data.load_s=0.03", "--steps=20", "--plot=parts.svg")
     output = call(slow, "lab", "bench", *SLOW, *settings)
@@ -226,6 +227,7 @@ def test_two_processes_are_measured_against_one(slow, several):
     )
 
 
+@pytest.mark.slow
 def test_the_learning_rate_curve_changes_nothing(slow):
     before = files(slow)
     output = call(slow, "lab", "bench", "trial=baseline", *CPU, "--lr")
@@ -234,6 +236,7 @@ def test_the_learning_rate_curve_changes_nothing(slow):
     assert files(slow) == before
 
 
+@pytest.mark.slow
 def test_a_run_shows_the_forecast_of_its_bench(slow):
     settings = (*SLOW, "model.forward_s=0.05", "data.batch_size=128")
     result = bench(slow, *settings, "trainer.max_epochs=2", "--steps=5")

@@ -48,6 +48,7 @@ def advice_of(output):
     return advice_of_finding
 
 
+@pytest.mark.slow
 def test_the_doctor_examines_this_machine(lab):
     done = subprocess.run(
         [lab.tools / "lab", "doctor"], cwd=lab.folder, capture_output=True, text=True, timeout=300
@@ -83,6 +84,7 @@ def test_the_doctor_examines_this_machine(lab):
         assert fact in output
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_what_is_broken(lab):
     gpus = [
         {"total_MB": 80000, "used_MB": 10, "celsius": 88, "uncorrected_errors": 3, "topology": 50},
@@ -123,6 +125,7 @@ def test_the_doctor_finds_what_is_broken(lab):
     assert max(map(len, output.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_a_profile_is_drafted_from_what_slurm_says(lab):
     lab.fake("sbatch")
     lab.fake("sinfo", SINFO)

@@ -10,6 +10,7 @@ import stat
 import time
 from pathlib import Path
 
+import pytest
 from labrig.cluster import image
 from labrig.cluster.image import Image
 from labrig.cluster.image_definition import apptainer_definition, pyxis_command
@@ -48,6 +49,7 @@ def wait_until(is_so, what):
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 def test_a_packed_environment_is_unpacked_on_the_node_and_named_in_the_record(lab, tmp_path):
     environment = small_environment(tmp_path / "environment")
     use_environment(lab.folder, environment)
@@ -81,6 +83,7 @@ def test_a_packed_environment_is_unpacked_on_the_node_and_named_in_the_record(la
     )
 
 
+@pytest.mark.slow
 def test_a_container_is_built_from_the_lock_and_started_with_what_a_job_reads(lab, tmp_path):
     container = ["site.python=container", f"paths.scratch={tmp_path}/scratch"]
     assert "uv.lock is missing" in lab("image", "build", *container, rc=2)
@@ -121,6 +124,7 @@ def test_a_failing_build_leaves_no_image(lab, tmp_path):
     assert [path.suffix for path in (tmp_path / "scratch/images").iterdir()] == [".def"]
 
 
+@pytest.mark.slow
 def test_mistakes_around_images_are_answered(lab):
     assert "python: venv" in lab("image", "build", rc=2)
     assert "did you mean: packed" in lab("image", "build", "site.python=paked", rc=2)

@@ -109,6 +109,7 @@ def test_the_runs_of_an_array_go_one_after_the_other(lab):
     assert not killed.exists()  # what a killed job left in memory is cleared by the next
 
 
+@pytest.mark.slow
 def test_the_end_of_a_command_is_reported(lab, tmp_path):
     told = tmp_path / "told"
     command = f"(echo $LAB_EVENT; cat) > {told}.part; mv {told}.part {told}"
@@ -131,6 +132,7 @@ def test_the_time_limit_ends_a_job(lab):
     assert words in lab("queue")
 
 
+@pytest.mark.slow
 def test_a_killed_job_says_so(lab):
     sent = submit(lab, "--", "bash", "-c", "sleep 1; kill -KILL $PPID")  # the process that records
     wait_until(lambda: lab("queue").startswith("no jobs"), "the end")

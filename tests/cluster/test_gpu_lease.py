@@ -149,6 +149,7 @@ def array(machine, tmp_path):
         os.killpg(int(job_id.partition("-")[0]), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_the_runs_of_an_array_take_all_free_gpus(array, tmp_path):
     job_ids = array(throttle=8, n_running=2)
     files = list(tmp_path.glob("*.gpus"))

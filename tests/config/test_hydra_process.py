@@ -41,6 +41,7 @@ def registered(own_project):
     return own_project
 
 
+@pytest.mark.slow
 def test_structured_configs_and_resolvers(registered):
     def lab(*settings, rc=0):
         return call(registered, "lab", "config", "trial=typed", "--origin", *settings, rc=rc)
@@ -114,6 +115,7 @@ def test_points_of_a_list_run_one_after_the_other(own_project):
     assert call(own_project, "lab", "runs", "list").count("baseline") == 3
 
 
+@pytest.mark.slow
 def test_completion_in_bash(own_project):
     home = own_project.parent / "data-home"
     call(own_project, "lab", "completion", "bash", XDG_DATA_HOME=str(home))

@@ -188,6 +188,7 @@ def test_a_name_that_labrig_has_is_refused(own, installed, tmp_path):
     assert "added 2.1 adds the packer table, which labrig has. Rename it" in said
 
 
+@pytest.mark.slow
 def test_a_scheduler_of_a_plugin_gets_jobs(own, installed, tmp_path):
     variables = installed(schedulers=ENTRY_POINTS["schedulers"])
     profiles = tmp_path / "profiles"
@@ -213,6 +214,7 @@ def test_a_scheduler_of_a_plugin_gets_jobs(own, installed, tmp_path):
     assert "scheduler is 'toy'" in without
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("commands", "message"),
     [

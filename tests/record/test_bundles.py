@@ -145,6 +145,7 @@ def test_a_repository_of_sha256_is_whole(tmp_path):
     assert restores(runs[1], root, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "zeros", "empty"])
 def test_a_bundle_that_was_cut_is_made_again(tmp_path, damage):
     root = repository(tmp_path / "repo", **{MODEL.replace(".", "__"): "model\n"})

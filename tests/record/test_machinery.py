@@ -189,6 +189,7 @@ def wait_for(run_dirs, timeout_s=240):
     raise AssertionError("\n".join(logs))
 
 
+@pytest.mark.slow
 def test_a_job_runs_the_library_that_submitted_it(own):
     """Of an array the second run waits for the first; the library is upgraded meanwhile, and the installed one
     is another all along."""

@@ -132,6 +132,7 @@ def test_an_attempt_that_is_killed_before_the_comparison_says_so(own):
     assert "code: incomplete: never compared with what ran" in lab(own, "runs", "verify", "@last")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["myproj.models.unet", "myproj.trials.wip.model"])
 def test_code_that_git_ignores_is_refused_with_the_rule(own, module):
     path = f"src/{module.replace('.', '/')}.py"
@@ -185,6 +186,7 @@ def test_an_unknown_policy_is_reported(own):
     )
 
 
+@pytest.mark.slow
 def test_code_behind_a_link_to_outside_is_named(own, tmp_path):
     write(tmp_path / "elsewhere", {"shared.py": "VALUE = 1\n"})
     (own / "src/myproj/linked").symlink_to(tmp_path / "elsewhere")
@@ -235,6 +237,7 @@ def test_an_editable_install_of_another_repository_counts_when_it_is_committed(o
     assert f"other==1 (commit {head[:12]}, changed " in listed.read_text()
 
 
+@pytest.mark.slow
 def test_files_of_a_submodule_are_compared(own, tmp_path):
     library = tmp_path / "library"
     write(library, {"tools.py": "VALUE = 1\n"})
@@ -257,6 +260,7 @@ def test_other_line_ends_than_git_stores_are_no_difference(own):
     assert start_of(own)["code"]["complete"] is True
 
 
+@pytest.mark.slow
 def test_frozen_code_is_compared_without_git(own, tmp_path):
     run_program(own)
     run_id = next(own.glob("runs/*/2*")).name

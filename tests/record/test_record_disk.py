@@ -54,6 +54,7 @@ def assert_readable(capsys, run):
         assert lab(capsys, *words)[0] == 0, words
 
 
+@pytest.mark.slow
 @needs_root
 def test_a_disk_that_is_full_to_the_last_byte(project, runs, capsys):
     with mounted(runs, "size=4m"):
@@ -154,6 +155,7 @@ def test_runs_on_a_read_only_disk_are_read(project, runs, capsys):
         assert_readable(capsys, run)
 
 
+@pytest.mark.slow
 def test_a_quota_at_any_write(project, runs, capsys, monkeypatch):
     first = train(project)  # which must stay as it is
     quota = Quota(runs, monkeypatch)

@@ -34,6 +34,7 @@ def shown(project, capsys, words, *args):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_of_two_codes_says_so_everywhere(own, capsys, tmp_path):
     run = train(own, "interrupted")
     attempt = resumed(own, run, "x = 2\n", overrides=["trainer.max_epochs=4"])
@@ -59,6 +60,7 @@ def test_a_run_of_two_codes_says_so_everywhere(own, capsys, tmp_path):
         call(own, "runs code", run.id, tmp_path / "third", "--attempt", 3)
 
 
+@pytest.mark.slow
 def test_the_code_of_an_attempt_is_verified(own):
     run = train(own, "interrupted")
     attempt = resumed(own, run, "x = 2\n")

@@ -65,6 +65,7 @@ def listed(runs):
     return sorted(index.read_rows([runs]), key=lambda row: row["run_id"])
 
 
+@pytest.mark.slow
 def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     expected = plainly(runs)
     assert listed(runs) == expected
@@ -83,6 +84,7 @@ def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     (changed / "summary.json").write_text(json.dumps(summary))
 
 
+@pytest.mark.slow
 def test_filter_and_sort(runs, place):
     known = index.read_rows([runs])
     wanted = [parse_filter(text) for text in ("trial=trial3", "val/loss<0.1", "status=failed")]

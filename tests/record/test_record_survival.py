@@ -116,6 +116,7 @@ def commit_step(root, text):
     commit(root, text)
 
 
+@pytest.mark.slow
 def test_new_heads_lean_on_an_earlier_one_until_it_is_far(root, tmp_path, monkeypatch):
     monkeypatch.setattr(bundle, "MAX_COMMITS_AHEAD", 3)
     runs, before = [], []

@@ -50,6 +50,7 @@ def everything_in(folder):
     }
 
 
+@pytest.mark.slow
 def test_another_clone_reads_the_old_data_and_writes_nothing_there(made, run, tmp_path):
     elsewhere = clone(made, tmp_path / "elsewhere")
     copied = shutil.copytree(run.dir, elsewhere / "runs/baseline" / run.id)

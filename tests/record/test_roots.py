@@ -39,6 +39,7 @@ def choose_root(project, root):
     return Project(project.root, PACKAGE)
 
 
+@pytest.mark.slow
 def test_a_run_in_another_root_is_listed_and_is_the_last(project, tmp_path, capsys):
     here = create(project)
     work = tmp_path / "work" / "runs"

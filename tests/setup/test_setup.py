@@ -73,6 +73,7 @@ def test_a_changed_dependency_is_installed(light):
     assert output_of(light, ".venv/bin/python", "-c", "import iniconfig; print('here')") == "here"
 
 
+@pytest.mark.slow
 def test_the_hooks_of_a_new_project_stop_what_does_not_belong_in_git(light, tmp_path):
     setup(light, UV)
     assert commit_in(light, tmp_path).returncode == 0

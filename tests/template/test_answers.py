@@ -34,6 +34,7 @@ def test_any_line_of_text_survives(render_answers, tmp_path, text):
     assert check_project(folder, project_name=text, description=text, author=text)
 
 
+@pytest.mark.slow
 def test_more_lines_survive(render_answers, tmp_path):
     """Each in one question; the test above has shown that the three are alike."""
     for i in range(0, len(MORE_LINES), 3):
@@ -121,6 +122,7 @@ def test_package_name_from_the_folder(render_answers, tmp_path, folder, package)
 line = st.text(st.characters(codec="utf-8"), max_size=70)
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(name=line, description=line)
 def test_names_and_descriptions_are_refused_by_name_or_read_back(

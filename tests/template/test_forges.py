@@ -47,6 +47,7 @@ def update_branch(folder, path=f"{sys.prefix}/bin:{os.environ['PATH']}"):
     )
 
 
+@pytest.mark.slow
 def test_a_newer_release_comes_as_a_branch(old):
     done = update_branch(old)
     assert done.returncode == 0
@@ -64,6 +65,7 @@ def test_a_newer_release_comes_as_a_branch(old):
     assert git(old, "log", "-1", "--format=%s", "main") == "mine"
 
 
+@pytest.mark.slow
 def test_files_in_two_versions_are_named(old):
     newer(old)
     (old / "Makefile").write_text("all: mine\n")

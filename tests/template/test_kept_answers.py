@@ -93,6 +93,7 @@ STRICTER = {  # what a release must not do -> the words in which each update sto
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", STRICTER)
 def test_an_answer_that_a_release_refuses_is_not_dropped(template, project, mistake):
     *change, words = STRICTER[mistake]
@@ -116,6 +117,7 @@ def test_a_withdrawn_choice_stays_with_those_who_have_it(template, project):
         accepted("site", "lanta", question)
 
 
+@pytest.mark.slow
 def test_the_name_of_the_package_is_not_changed_by_an_update(template, project):
     """It would move half of the package."""
     release(template, "0.2.0", file="template/answers.jinja", old="Markdown", new="markdown")

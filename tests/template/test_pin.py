@@ -97,6 +97,7 @@ def head(template):
     return git(template, "rev-parse", "HEAD")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_release_is_pinned_by_its_commit_at_the_address_that_copier_was_given(
     origin, tmp_path, source
@@ -122,6 +123,7 @@ def test_a_commit_between_releases(template, tmp_path):
     assert head(template) != commit_of_release
 
 
+@pytest.mark.slow
 def test_a_path_with_a_space_and_other_letters(origin, tmp_path):
     folder = tmp_path / "Größe 1 日本"
     shutil.copytree(origin, folder)
@@ -149,6 +151,7 @@ def test_changes_that_are_not_committed(template, tmp_path):
     assert "the template has changes that are not committed." in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["./template", "template", "~/../template"])
 def test_a_relative_path_becomes_a_whole_one(template, tmp_path, source):
     """pip would look for it elsewhere. copier does at an update, and the message says what to write."""
@@ -185,6 +188,7 @@ def indexed(template):
     return template
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["0.2.0", "0.2.0.post1", "1.10"])
 def test_a_release_of_an_address_that_is_on_the_index(indexed, tmp_path, tag):
     release(indexed, tag)
@@ -193,6 +197,7 @@ def test_a_release_of_an_address_that_is_on_the_index(indexed, tmp_path, tag):
     assert pin == f"=={tag}"
 
 
+@pytest.mark.slow
 def test_what_is_not_on_the_index(indexed, tmp_path):
     """Other addresses, commits that are no release, and tags that no release has."""
     release(indexed, "0.2.0")

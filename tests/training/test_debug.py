@@ -21,6 +21,7 @@ def test_debug_wins_over_the_trial_and_is_checked(home):
         composed(home, "trial=baseline", "debug=fast")
 
 
+@pytest.mark.slow
 def test_overfit_learns_one_batch_by_heart(home):
     call(
         home, "lab", "train", "trial=baseline", "+debug=overfit", "trainer=cpu", "trainer.threads=1"
@@ -33,6 +34,7 @@ def launch_entries():
     return json.loads((PROJECT / ".vscode/launch.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_entries_of_vs_code_run(home):
     """`program` is what `make setup` installs; here the same function is called."""
     file = launch_entries()

@@ -21,9 +21,11 @@ CASES = {
     "steps": (STEPS, [["epoch:0", "train:27"], ["train:40"], ["val:2"]]),
     "steps of whole epochs": ((*STEPS[:1], "trainer.max_steps=46"), [["val:4"], ["train:46"]]),
 }
+QUICK = ("file", "workers", "steps")
+WITH_MARKS = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", WITH_MARKS)
 def test_a_stop_changes_nothing(home, tmp_path, case):
     settings, runs = CASES[case]
     whole = attempt(home, tmp_path / "whole", *settings)
@@ -44,6 +46,7 @@ def test_workers_of_a_data_file_change_nothing(home, tmp_path):
     assert (parts.start["exact"], parts.start["inexact_because"]) == (True, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [

@@ -45,6 +45,7 @@ def lines_of(output, text):
     return lines[first:]
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_ends_in_two_lines(home, failing):
     trial = failing("from torch", "import timmm\nfrom torch")
     output = call(home, "lab", "train", f"trial={trial}", *SHORT, rc=1)
@@ -88,6 +89,7 @@ def test_an_error_in_init_is_two_lines_of_lab_check(home, failing):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.traceback("LAB_DEBUG=1 shows it")
 def test_with_lab_debug_an_error_is_not_caught(home, failing):
     trial = failing("nn.Linear(64", "nn.Linear(65")
@@ -99,6 +101,7 @@ def test_with_lab_debug_an_error_is_not_caught(home, failing):
     assert last(home)["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_leaving_the_debugger_is_no_failure(home, failing):
     """The input of the warm process is empty, at which the debugger quits."""
     trial = failing("return self.layer", "breakpoint()\n        return self.layer")
@@ -175,6 +178,7 @@ def test_an_error_in_a_worker_process_has_its_own_line(module, monkeypatch):
     assert message == "ValueError: no such picture"
 
 
+@pytest.mark.slow
 def test_an_empty_data_set_has_a_reason(module):
     error = error_of(lambda: DataLoader([], shuffle=True))
     text = module("failure").describe(error)

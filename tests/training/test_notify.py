@@ -19,6 +19,7 @@ SECRET = "T0123/B4567/notverysecret89"
 TRAIN = ("lab", "train", "trial=baseline", *SHORT, "trainer.max_epochs=1")
 
 
+@pytest.mark.slow
 def test_an_ended_run_is_reported_three_ways_and_no_secret_is_recorded(home, tmp_path):
     command = f"cat > {tmp_path}/text; echo $LAB_EVENT $LAB_SUBJECT > {tmp_path}/subject"
     with mail_server() as (smtp_port, mails), web_server() as (http_port, requests):
@@ -50,6 +51,7 @@ def test_an_ended_run_is_reported_three_ways_and_no_secret_is_recorded(home, tmp
     assert found.stdout == ""
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_reported_and_a_server_that_is_away_changes_nothing(home):
     with web_server() as (port, requests):
         variables = {"NOTIFY_URL": f"http://127.0.0.1:{port}/x"}

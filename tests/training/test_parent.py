@@ -29,6 +29,7 @@ def recorded_parent(project, *words):
     return asked.value.args[0]
 
 
+@pytest.mark.slow
 def test_parents_are_resolved_and_must_exist(own, monkeypatch):
     assert recorded_parent(own) is None
     with pytest.raises(LabError, match="there are no runs"):

@@ -143,6 +143,7 @@ def test_curves_of_characters_touch_their_ends():
     assert sum("A" in line for line in flat) == 1
 
 
+@pytest.mark.slow
 def test_plot_draws_runs_over_each_other(home, tmp_path):
     drawn = call(home, "lab", "runs", "plot", "@last", "@last", "--metric", "val/loss")
     assert drawn.startswith("val/loss\n")

@@ -83,6 +83,7 @@ def test_every_sample_has_a_row_in_the_order_of_the_data(home, rich, val):
     assert predicted["is_dark"].dtype == bool
 
 
+@pytest.mark.slow
 def test_the_file_is_a_data_file_and_in_the_record(home, rich, val):
     assert "all 179 samples are as they were written" in call(home, "lab", "data", "verify", val)
     shown = call(home, "lab", "data", "info", val)

@@ -68,6 +68,7 @@ def test_a_program_is_recorded(own):
     assert "problem" not in call(own, "lab", "runs", "verify", "@last")
 
 
+@pytest.mark.slow
 def test_the_seed_decides(own):
     results = []
     for seed in (1, 1, 2):
@@ -80,6 +81,7 @@ def test_torch_is_not_imported(own):
     assert "finished  heavy 0" in call(own, "lab", "train", "trial=light", cold=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("saves", [True, False])
 def test_a_preempted_program_continues_if_it_saves(own, saves):
     process, _ = start(own, "trial=count", f"program.saves={saves}", until="step 1")
@@ -114,6 +116,7 @@ def test_profiles(own):
     assert "profile=cprofile" in said
 
 
+@pytest.mark.slow
 def test_mistakes_are_reported(own):
     assert "ok  program: keys, and main(config, log)" in call(own, "lab", "check", "trial=program")
     assert "did you mean: program.n_steps" in call(

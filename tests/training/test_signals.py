@@ -117,6 +117,7 @@ def test_signal_to_one_rank_stops_both_and_resumes_bit_for_bit(
     assert resumed[0]["weights"] == whole[0]["weights"] == resumed[1]["weights"]
 
 
+@pytest.mark.slow
 def test_no_collective_is_added_per_step(train):
     for rank in train("run", world=2, steps=100, interval_s=1000, epoch_batches=200):
         assert rank["step"] == 100
@@ -134,6 +135,7 @@ def test_ctrl_c_saves_and_exits_130_without_asking_for_a_requeue(train, checkpoi
     assert stopped["replaced_after_fit"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", RELEASES)
 def test_stops_only_between_optimizer_steps(train, checkpoint, version):
     settings = {"accumulate": 4, "steps": 30, "version": version}

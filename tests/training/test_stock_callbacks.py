@@ -73,6 +73,7 @@ def test_a_callback_continues_after_a_stop(home, tmp_path, kind):
     assert whole.differences(parts) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INEXACT)
 def test_where_lightning_forgets_the_record_says_so(home, tmp_path, name):
     settings = (*EPOCHS, *settings_of({name: INEXACT[name]}))
@@ -85,6 +86,7 @@ def test_where_lightning_forgets_the_record_says_so(home, tmp_path, name):
     ]
 
 
+@pytest.mark.slow
 def test_ready_callbacks_are_chosen_by_name(home):
     chosen = "callbacks=[early_stopping,ema,lr_monitor,pictures]"
     settings = ("trial=baseline", *SHORT, "log.every_n_steps=5", "callbacks.ema.decay=0.5")

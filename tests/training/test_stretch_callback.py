@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from projects import call
 from trainings import SHORT, last
@@ -21,6 +22,7 @@ def weights(record):
     return torch.load(checkpoint, weights_only=True)["state_dict"]
 
 
+@pytest.mark.slow
 def test_it_stops_within_and_at_the_end_of_an_epoch(home):
     whole = json.loads(call(home, "lab", "runs", "list", "--json"))[-1]
     call(home, "lab", "train", "trial=baseline", *SHORT, LAB_STOP_STEP="13", rc=130)

@@ -87,6 +87,7 @@ def test_parameters_spread_over_two_processes_learn_the_same(home):
     assert "finished" in call(home, "lab", "resume", "@last", "trainer.max_epochs=3")
 
 
+@pytest.mark.slow
 def test_every_further_node_is_in_the_record(home):
     """Two processes that a launcher started, as if on two nodes."""
     call(home, "lab", "train", "trial=baseline", *SHORT)
@@ -154,6 +155,7 @@ class GAN(L.LightningModule):
 '''
 
 
+@pytest.mark.slow
 def test_several_optimizers_stepped_by_hand(home):
     add_trial(
         home,
@@ -208,6 +210,7 @@ def test_any_data_module_and_any_module(home):
     assert last(home)["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_load_gives_the_model_of_a_run(home):
     code = (
         "from labrig import load\nimport torch\nmodel = load('@last')\n"
@@ -217,6 +220,7 @@ def test_load_gives_the_model_of_a_run(home):
     assert "CNN False (2, 10)" in call(home, sys.executable, "-c", code)
 
 
+@pytest.mark.slow
 def test_a_copied_trial_uses_its_own_code(home):
     call(home, "lab", "trials", "new", "wide", "--from", "baseline")
     model = home / "src/myproj/trials/wide/model.py"

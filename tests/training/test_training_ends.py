@@ -14,6 +14,7 @@ from projects import call
 from trainings import SHORT, add_trial, last, rows, start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_run_continues_where_it_stopped(home, number):
     process, lines = start(
@@ -49,6 +50,7 @@ def test_a_stopped_run_continues_where_it_stopped(home, number):
     assert stopped >= 46
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_extended_but_not_changed(home):
     call(home, "lab", "train", "trial=baseline", *SHORT)
     before = last(home)
@@ -122,6 +124,7 @@ def test_a_run_that_is_stopped_in_its_validation_loses_nothing(home, in_a_job):
     assert all(torch.equal(state[key], same[key]) for key in state)
 
 
+@pytest.mark.slow
 def test_a_run_whose_code_raises_is_recorded_as_failed(home):
     add_trial(
         home,
@@ -211,6 +214,7 @@ print('step', torch.load(file, weights_only=True)['global_step'])"
     assert last(home)["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_job_with_gpus_that_sees_none_stops_at_once(home):
     for variables, settings in (
         ({"SLURM_JOB_GPUS": "0,1"}, ["trainer=auto"]),
@@ -221,6 +225,7 @@ def test_a_job_with_gpus_that_sees_none_stops_at_once(home):
         assert torch.__version__ in said
 
 
+@pytest.mark.slow
 def test_settings_are_recorded_and_kept(home):
     call(home, "lab", "train", "trial=baseline", *SHORT, "trainer.precision=bf16-mixed")
     call(home, "lab", "resume", "@last", "trainer.max_epochs=3")

@@ -136,6 +136,7 @@ def test_no_checkpoint_is_whole(home, spoiled):
     assert shown(home, spoiled)["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_while_it_runs(home, spoiled):
     process, _ = start(
         home, spoiled.name, "trainer.max_epochs=400", command="resume", until="epoch 4/"
@@ -185,6 +186,7 @@ def test_a_fit_whose_test_fails_is_trained(home):
     assert "one test batch" in call(home, "lab", "check", "trial=baseline")
 
 
+@pytest.mark.slow
 def test_a_quota_in_the_middle_loses_nothing(home):
     config = MODEL + "callbacks:\n  quota:\n    _target_: .quota.Quota\n"
     add_trial(home, "quota", config_yaml=config, model_py=NET, quota_py=QUOTA)

@@ -69,6 +69,7 @@ def test_branches_with_the_newest_release(template, tmp_path, capsys):
     assert "fleet" not in git(old, "worktree", "list")
 
 
+@pytest.mark.slow
 def test_a_project_with_an_address_gets_the_branch_pushed(template, tmp_path, capsys):
     old = make_project(template, tmp_path / "old", "1.3.0")
     git(tmp_path, "clone", "-q", "--bare", old, tmp_path / "forge.git")
@@ -113,6 +114,7 @@ def test_the_table_has_edits_and_runs(template, tmp_path, capsys):
     assert re.fullmatch(r"\S.* 0\.0", cells[5])
 
 
+@pytest.mark.slow
 @pytest.mark.traceback("copier shows it where there is no template any more")
 def test_edited_files_are_counted(template, tmp_path):
     project = make_project(template, tmp_path / "project", "1.3.0")

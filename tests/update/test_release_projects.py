@@ -129,6 +129,7 @@ def test_what_copier_refuses_is_said_in_words(tmp_path, more, problem):
     assert problem in spoil(tmp_path, {"copier.yml": settings + more})
 
 
+@pytest.mark.slow
 def test_a_good_change_of_everything_passes(tmp_path):
     """What SPOILT does, done well."""
     texts = {
@@ -157,6 +158,7 @@ def test_a_good_change_of_everything_passes(tmp_path):
     assert spoil(tmp_path, texts, dropped) == ""
 
 
+@pytest.mark.slow
 def test_a_release_of_the_library_alone_passes(tmp_path):
     assert spoil(tmp_path, {f"{LIBRARY}/new.py": "A = 1\n"}) == ""
 

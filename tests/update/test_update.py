@@ -155,6 +155,7 @@ def test_recopy_keeps_the_users_files(old):
     assert b"  # or pip\n" in after["tools/bootstrap.py"]
 
 
+@pytest.mark.slow
 def test_one_file_of_the_template_is_taken_back(old, fresh, monkeypatch):
     """The command of docs/update.md; lab doctor names the file."""
     monkeypatch.setenv("PATH", f"{sys.prefix}/bin", prepend=":")
@@ -207,6 +208,7 @@ def rename_package(folder, old, new):
     replace(folder, "src/nova/net.py", f"from {old} import", f"from {new} import")
 
 
+@pytest.mark.slow
 def test_a_renamed_package_is_updated_under_its_new_name(old, releases, tmp_path):
     write(old, {"src/myproj/net.py": "from myproj import task  # noqa: F401\n"})
     equip(old)
