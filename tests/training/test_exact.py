@@ -22,7 +22,9 @@ CASES = {
     "steps of whole epochs": ((*STEPS[:1], "trainer.max_steps=46"), [["val:4"], ["train:46"]]),
 }
 QUICK = ("file", "workers", "steps")
-WITH_MARKS = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+WITH_MARKS = [
+    case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES
+]
 
 
 @pytest.mark.parametrize("case", WITH_MARKS)
