@@ -34,19 +34,19 @@ def cpu_s():
 begin_s = cpu_s()
 import importlib.metadata
 from labrig.project import Project
-from labrig.record import frozen
-from labrig.record.begin import begin_attempt
-from labrig.record.create import RunRequest, create_run
-from labrig.record.snapshot import snapshot
+from labrig.record.freeze import frozen
+from labrig.record.write.begin import begin_attempt
+from labrig.record.write.create import RunRequest, create_run
+from labrig.record.freeze.snapshot import snapshot
 imported_s = cpu_s()
 library_s = []
-freeze_machinery = frozen.freeze_machinery
+freeze_library = frozen.freeze_library
 def timed(store):
     library_begin_s = cpu_s()
-    code = freeze_machinery(store)
+    code = freeze_library(store)
     library_s.append(cpu_s() - library_begin_s)
     return code
-frozen.freeze_machinery = timed
+frozen.freeze_library = timed
 project = Project.find()
 snapshot(project.root)
 frozen_s = cpu_s()

@@ -142,6 +142,13 @@ def codespell(of: str, folder: Path) -> str:
     return complaint(folder, "codespell", "-L", words, "-S", ",".join(skipped), *names)
 
 
+def plain_english(of: str, folder: Path) -> str:
+    """Long sentences and hard words of pages and messages: hooks/plain_english.py."""
+    if of == "project":
+        return ""
+    return complaint(folder, sys.executable, ROOT / "hooks/plain_english.py")
+
+
 def pyright(of: str, folder: Path) -> str:
     """Types, in basic mode, against the installed torch and Lightning."""
     include = {"project": ["src", "tests"], "repository": ["src", "hooks"]}[of]
@@ -186,6 +193,7 @@ JUDGES = [
     actionlint,
     shellcheck,
     codespell,
+    plain_english,
 ]
 
 if __name__ == "__main__":

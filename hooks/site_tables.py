@@ -11,11 +11,11 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 PROFILES = ROOT / "src/labrig/conf/site"
 PAGE = ROOT / "docs/sites.md"
-# What a table shows, in this order; other keys are for the machinery
+# What a table shows, in this order; other keys are for the library
 FACTS = (
     *("scheduler", "gpu", "job", "account", "resources", "queues", "options"),
     *("launcher", "launcher_options", "modules", "internet", "node_local"),
-    *("home_writable", "paths", "requeue", "login_hosts", "cost"),
+    *("home_writable", "python", "env", "max_jobs", "paths", "requeue", "login_hosts", "cost"),
 )
 HEAD = """\
 # What is known of each site?

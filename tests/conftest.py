@@ -7,6 +7,7 @@ import sys
 import pytest
 from labrig.project import Project
 from projects import PROJECT, call, copy_project, equip, work_on
+from record_of_imports import with_extra  # noqa: F401 (fixture)
 from setup_projects import bare, fresh, light  # noqa: F401 (fixtures)
 from tracebacks import take_seen, watch_commands
 
@@ -65,7 +66,7 @@ def project():
 
 @pytest.fixture(scope="session")
 def module():
-    """module("cluster.site"): a module of the library, which a test changes or looks into."""
+    """module("cluster.sites.site"): a module of the library, which a test changes or looks into."""
     return lambda name: importlib.import_module(f"labrig.{name}")
 
 
@@ -117,6 +118,8 @@ def own_caches(monkeypatch):
 def in_default_project():
     """Code that runs in the process of a test works on the default project, unless the test enters another."""
     work_on(Project(PROJECT, "myproj"))
+    yield
+    work_on(Project(PROJECT, "myproj"))  # a fixture of the next module comes before the line above
 
 
 @pytest.fixture(autouse=True)

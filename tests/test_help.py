@@ -36,6 +36,15 @@ def test_help_has_an_example_and_80_columns(words, monkeypatch, capsys):
         assert any(re.search(rf"{re.escape(option)}\b", line) for line in lines[:-1]), option
 
 
+def test_help_is_given_next_to_settings(monkeypatch, capsys):
+    """audit-2, defect 6: lab doctor --nodes took --help for a setting."""
+    monkeypatch.chdir(PROJECT)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["doctor", "--nodes", "site=slurm", "--help"])
+    assert ended.value.code == 0
+    assert "usage: lab doctor" in capsys.readouterr().out
+
+
 def test_a_mistake_shows_no_example(monkeypatch, capsys):
     monkeypatch.chdir(PROJECT)
     with pytest.raises(SystemExit) as ended:

@@ -99,8 +99,8 @@ class Texts:
                 return ""
             case ast.Call(func=ast.Name(id="len")):
                 return "N"
-            case ast.Call(func=ast.Name(id="counted"), args=[_, ast.Constant(value=noun)]):
-                return f"N {noun}s"
+            case ast.Call(func=ast.Name(id="counted"), args=[_, noun]):
+                return f"N {text(noun)}s"
             case ast.Call(func=ast.Name()):
                 inlined = self.inlined(node, file, known)
                 return inlined[0] if inlined else word_for(node)

@@ -12,14 +12,8 @@ import griffe
 from .library import SOURCE
 from .repository import Repository
 
-MODULES = (
-    "",
-    "callbacks",
-    "data",
-    "program",
-    "task",
-    "train",
-)  # of labrig; __all__ lists the names
+# of labrig; __all__ lists the names
+MODULES = ("", "callbacks", "data", "program", "task", "train")
 ADVICE = (
     '  Keep it for a release that warns: decorate it with @deprecated("..."), or begin a line of its\n'
     '  docstring with "Deprecated:". The release after that one may take it away'

@@ -8,20 +8,20 @@ everything else may change with any release.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .trials import trial_table as trials  # now: an import of the folder would take the name later
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .cluster.logs import logs
-    from .cluster.queue import queue
-    from .cluster.runs import runs
-    from .cluster.submit import submit
+    from .cluster.submit.submit import submit
+    from .cluster.watch.logs import logs
+    from .cluster.watch.queue import queue
+    from .cluster.watch.runs import runs
     from .errors import LabError
-    from .hdf5.datamodule import H5DataModule
-    from .hdf5.dataset import H5Dataset
+    from .hdf5.read.datamodule import H5DataModule
+    from .hdf5.read.dataset import H5Dataset
     from .project import Project
-    from .training.load import load
-    from .training.schedule import scheduled
-    from .trials.trial import trials
+    from .training.parts.schedule import scheduled
+    from .training.trained.load import load
 
 __all__ = [
     "H5DataModule",
@@ -38,23 +38,21 @@ __all__ = [
     "trials",
 ]
 MODULES = {
-    "H5DataModule": ".hdf5.datamodule",
-    "H5Dataset": ".hdf5.dataset",
+    "H5DataModule": ".hdf5.read.datamodule",
+    "H5Dataset": ".hdf5.read.dataset",
     "LabError": ".errors",
     "Project": ".project",
-    "load": ".training.load",
-    "logs": ".cluster.logs",
-    "queue": ".cluster.queue",
-    "runs": ".cluster.runs",
-    "scheduled": ".training.schedule",
-    "submit": ".cluster.submit",
+    "load": ".training.trained.load",
+    "logs": ".cluster.watch.logs",
+    "queue": ".cluster.watch.queue",
+    "runs": ".cluster.watch.runs",
+    "scheduled": ".training.parts.schedule",
+    "submit": ".cluster.submit.submit",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Imports a name when it is first used: torch takes seconds."""
-    if name == "trials":
-        return import_module(".trials", __name__)  # a folder that can be called
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(MODULES[name], __name__), name)

@@ -1,8 +1,8 @@
 """Callbacks that a configuration may name, next to all of lightning.pytorch.callbacks."""
 
 from .sweep.pruning import Pruning
-from .training.learning_rates import LearningRates
-from .training.overfit import Overfit
-from .training.pictures import Pictures
+from .training.parts.overfit import Overfit
+from .training.parts.schedule import LearningRates
+from .training.pictures.pictures import Pictures
 
 __all__ = ["LearningRates", "Overfit", "Pictures", "Pruning"]

@@ -26,6 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     Codes: 0 done, 1 failed or differs, 2 the user's mistake, 3 not comparable, 4 refused,
     130 interrupted.
     """
+    open_closed_streams()
     env.name_the_user()
     allow_any_letter()
     try:
@@ -77,6 +78,20 @@ def explain(error: Exception) -> str | None:
 
         return explain_disk_error(error)
     return None
+
+
+def open_closed_streams() -> None:
+    """Lets a stream that the shell closed (`>&-`) lead nowhere.
+
+    Otherwise the next file that is opened would get its number, and what is printed.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def allow_any_letter() -> None:

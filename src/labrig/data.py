@@ -8,31 +8,47 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors, and for the check of a _target_, which reads this file only
-    from .hdf5.checksum import fingerprint, verify_file
-    from .hdf5.datamodule import H5DataModule
-    from .hdf5.dataset import H5Dataset, as_is
-    from .hdf5.file_errors import DataFileError
-    from .hdf5.file_layout import read_layout
-    from .hdf5.folder_fingerprint import FolderFingerprint, fingerprint_folder
-    from .hdf5.loader import Loader
-    from .hdf5.order import Order
-    from .hdf5.parallel import map_in_order
-    from .hdf5.writer import write_data_file
+    from .hdf5.file.checksum import fingerprint, verify_file
+    from .hdf5.file.errors import DataFileError
+    from .hdf5.file.folder_fingerprint import FolderFingerprint, fingerprint_folder
+    from .hdf5.file.layout import read_layout
+    from .hdf5.file.parallel import map_in_order
+    from .hdf5.pack.fetch import fetch
+    from .hdf5.pack.own_samples import reading
+    from .hdf5.pack.writer import write_data_file
+    from .hdf5.read.augmentation import (
+        center_crop,
+        normalize,
+        random_flip,
+        random_resized_crop,
+    )
+    from .hdf5.read.datamodule import H5DataModule
+    from .hdf5.read.dataset import H5Dataset, as_is
+    from .hdf5.read.loader import Loader
+    from .hdf5.read.order import Order
+    from .hdf5.read.pairs import PairDataModule
 
 MODULES = {
-    "DataFileError": "file_errors",
-    "FolderFingerprint": "folder_fingerprint",
-    "H5DataModule": "datamodule",
-    "H5Dataset": "dataset",
-    "Loader": "loader",
-    "Order": "order",
-    "as_is": "dataset",
-    "fingerprint": "checksum",
-    "fingerprint_folder": "folder_fingerprint",
-    "map_in_order": "parallel",
-    "read_layout": "file_layout",
-    "verify_file": "checksum",
-    "write_data_file": "writer",
+    "DataFileError": "file.errors",
+    "FolderFingerprint": "file.folder_fingerprint",
+    "H5DataModule": "read.datamodule",
+    "H5Dataset": "read.dataset",
+    "Loader": "read.loader",
+    "Order": "read.order",
+    "PairDataModule": "read.pairs",
+    "as_is": "read.dataset",
+    "center_crop": "read.augmentation",
+    "fetch": "pack.fetch",
+    "fingerprint": "file.checksum",
+    "fingerprint_folder": "file.folder_fingerprint",
+    "map_in_order": "file.parallel",
+    "normalize": "read.augmentation",
+    "random_flip": "read.augmentation",
+    "random_resized_crop": "read.augmentation",
+    "read_layout": "file.layout",
+    "reading": "pack.own_samples",
+    "verify_file": "file.checksum",
+    "write_data_file": "pack.writer",
 }
 __all__ = [
     "DataFileError",
@@ -41,11 +57,18 @@ __all__ = [
     "H5Dataset",
     "Loader",
     "Order",
+    "PairDataModule",
     "as_is",
+    "center_crop",
+    "fetch",
     "fingerprint",
     "fingerprint_folder",
     "map_in_order",
+    "normalize",
+    "random_flip",
+    "random_resized_crop",
     "read_layout",
+    "reading",
     "verify_file",
     "write_data_file",
 ]

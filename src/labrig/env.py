@@ -13,12 +13,10 @@ from pathlib import Path
 # Set by the user
 SITE_PATH = "LAB_SITE_PATH"  # further directories with site profiles, separated by ":"
 GPU_LEASES = "LAB_GPU_LEASES"  # directory in which all users of a machine lease its GPUs
-CACHES = (
-    "LAB_CACHES"  # directory of all caches: that of paths.caches, for this process and its jobs
-)
-ENVIRONMENT = (
-    "LAB_ENVIRONMENT"  # where `make setup` makes the environment, in place of paths.environment
-)
+# directory of all caches: that of paths.caches, for this process and its jobs
+CACHES = "LAB_CACHES"
+# where `make setup` makes the environment, in place of paths.environment
+ENVIRONMENT = "LAB_ENVIRONMENT"
 DEBUG = "LAB_DEBUG"  # 1: errors end the command with their traceback, and reach a debugger
 
 # Which file a job takes its packages from
@@ -26,26 +24,23 @@ IMAGE = "LAB_IMAGE"  # image of a container, or packed environment
 IMAGE_SHA256 = "LAB_IMAGE_SHA256"
 
 # Which code runs, and for which project
-PROJECT = (
-    "LAB_PROJECT"  # root of the project whose data and runs are used, when its frozen code runs
-)
+# root of the project whose data and runs are used, when its frozen code runs
+PROJECT = "LAB_PROJECT"
 FROZEN = "LAB_FROZEN"  # directory with the frozen code that runs
 LIBRARY = "LAB_LIBRARY"  # directory with the labrig of a run, with which that is resumed
 SNAPSHOT_COMMIT = "LAB_SNAPSHOT_COMMIT"  # commit that this code was frozen as
 
 # Which run this process works on
-RUN_DIR = "LAB_RUN_DIR"  # directory of the run
-ATTEMPT = (
-    "LAB_ATTEMPT"  # number of its attempt, set by the process that began it for those it starts
-)
+RUN_DIR = "LAB_RUN_DIR"  # directory of the run; also for the command of `lab submit -- COMMAND`
+# number of its attempt, set by the process that began it for those it starts
+ATTEMPT = "LAB_ATTEMPT"
 NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script is about to begin
-STOP_STEP = "LAB_STOP_STEP"  # optimizer steps after which this attempt saves and ends: that of the
-# run that it repeats ended there
+# optimizer steps after which this attempt saves and ends, as the one of the run that it repeats did
+STOP_STEP = "LAB_STOP_STEP"
 
-COMMAND_RUN_DIR = (
-    "LAB_COMMAND_RUN_DIR"  # directory of the run of `lab submit -- COMMAND`, set for the command;
-)
-# one that writes the file `requeue` there when it is asked to stop is started again
+# the same, which a training that the command starts leaves as it is; a command that writes the file
+# `requeue` there when it is asked to stop is started again
+COMMAND_RUN_DIR = "LAB_COMMAND_RUN_DIR"
 SWEEP_POINT = "LAB_SWEEP_POINT"  # DIRECTORY:NUMBER of the point of a sweep that is trained here
 # What a command of notify=command reads
 EVENT = "LAB_EVENT"  # finished, trained, failed, interrupted or idle
@@ -56,16 +51,14 @@ JOB = "LAB_JOB"  # the scheduler's id of the job, from our job script
 JOB_STARTED = "LAB_JOB_STARTED"  # when the job script began, in seconds since 1970
 INDEX = "LAB_INDEX"  # which run of a job array, counted from 0
 CHUNK = "LAB_CHUNK"  # which chunk of a chain this job is, counted from 1; unset in the first
-ENVIRONMENT_READY = (
-    "LAB_ENVIRONMENT_READY"  # 1 once the job script has loaded modules and environment
-)
-
+# 1 once the job script has loaded modules and environment
+ENVIRONMENT_READY = "LAB_ENVIRONMENT_READY"
 
 # The first of these that is set is the id of the job; the others are the schedulers' own.
 JOB_IDS = (JOB, "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PJM_JOBID", "JOB_ID")
 
-# Where the library lies in frozen code, as if it was a submodule there; see record/machinery.py.
-MACHINERY = "labrig-frozen"
+# Where the library lies in frozen code, as if it was a submodule there; see record/freeze/library.py.
+FROZEN_LIBRARY = "labrig-frozen"
 
 
 def name_the_user() -> None:
@@ -97,7 +90,7 @@ def frozen_environment(
         further_paths: directories to import from, after the frozen code.
     """
     # Before the live tree of an editable install, and before the installed library.
-    frozen = [str(code_dir / prefix / "src"), str(code_dir / MACHINERY)]
+    frozen = [str(code_dir / prefix / "src"), str(code_dir / FROZEN_LIBRARY)]
     return {
         "PYTHONPATH": os.pathsep.join([*frozen, *further_paths]),
         "PYTHONSAFEPATH": "1",  # and before the current directory

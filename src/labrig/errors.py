@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 # What users of other libraries type, and the name here
 SYNONYMS = {
@@ -17,6 +19,9 @@ SYNONYMS = {
     "num_epochs": "max_epochs",
     "wd": "weight_decay",
 }
+
+
+NEAR = 0.5  # ratio of difflib from which a name may be what was meant
 
 
 class LabError(Exception):
@@ -43,14 +48,43 @@ class Refused(LabError):
     exit_code = 4
 
 
+def require_package(module: str, what: str, packages: str = "") -> None:
+    """Makes sure that an optional package is installed.
+
+    Args:
+        module: as it is imported.
+        what: what needs it, as the user typed it: "lab sweep".
+        packages: what `make add` takes; "" when it is called like the module.
+
+    Raises:
+        LabError: it is not installed.
+    """
+    if find_spec(module) is None:
+        add = shlex.quote(packages or module)
+        raise LabError(f"{what} needs the package {module}: make add PACKAGE={add}")
+
+
 def nearest(word: str, names: Iterable[str]) -> str:
     """The end of a message, "; did you mean: X", for the one of `names` nearest to `word`.
 
-    It is empty when none is near.
+    It is empty when none is near. A section that both names begin with makes them no nearer. A word
+    without a section means the setting of that name in one: lr is optimizer.lr.
     """
     names = list(names)
     section, dot, last = word.rpartition(".")
+    meant = SYNONYMS.get(last, last)
+    in_sections = [name for name in names if not dot and name.endswith(f".{meant}")]
+    if in_sections and word not in names:
+        return f"; did you mean: {min(in_sections, key=lambda name: name.count('.'))}"
     synonym = section + dot + SYNONYMS.get(last, "")
-    matches = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    match = synonym if synonym in names else "".join(matches)
+    matches = [
+        name
+        for name in difflib.get_close_matches(word, names, n=5, cutoff=NEAR)
+        if not (dot and name.startswith(f"{section}.")) or _are_near(last, name[len(section) + 1 :])
+    ]
+    match = synonym if synonym in names else "".join(matches[:1])
     return f"; did you mean: {match}" if match else ""
+
+
+def _are_near(word: str, name: str) -> bool:
+    return difflib.SequenceMatcher(None, name, word).ratio() >= NEAR

@@ -1,14 +1,20 @@
 """One example of each command, which its --help prints at the end."""
 
 EXAMPLES = {
+    "adopt": "lab adopt ../lightning-hydra-template --as mnist",
     "bench": "lab bench trial=baseline --sweep batch=8..1024",
     "cancel": "lab cancel @last",
     "check": "lab check trial=baseline model.width=64",
     "completion": "lab completion bash",
     "config": "lab config trial=baseline --origin",
+    "data append": "lab data append digits raw/more",
     "data bench": "lab data bench digits",
     "data info": "lab data info digits",
+    "data list": "lab data list /group/data",
     "data pack": "lab data pack pets raw/pets --as images --size 64 64",
+    "data pull": "lab data pull digits",
+    "data push": "lab data push digits /group/data",
+    "data recover": "lab data recover @last",
     "data stage": "lab data stage digits --to shm",
     "data verify": "lab data verify digits",
     "docs": "lab docs first-day",
@@ -26,6 +32,7 @@ EXAMPLES = {
     "runs code": "lab runs code @last /tmp/code",
     "runs cost": "lab runs cost",
     "runs diff": "lab runs diff @last @best:val/loss",
+    "runs export-model": "lab runs export-model @best:val/loss release --onnx",
     "runs export": "lab runs export tag=paper -o results.tex",
     "runs list": "lab runs list status=finished 'val/loss<0.3' since=7d --sort val/acc",
     "runs note": 'lab runs note @last "the learning rate was too high"',

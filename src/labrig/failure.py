@@ -14,13 +14,17 @@ from .errors import LabError
 from .project import LIBRARY, Project, this_project
 
 MAX_LINES = 3  # of the text of an error
+# of torch on a CPU, of torch on a GPU, of the system
+NO_MEMORY = re.compile("can't allocate memory|out of memory|Cannot allocate memory")
 # torch raises the error of a DataLoader's worker again, with the worker's traceback as its text
 OF_WORKER = "Original Traceback (most recent call last):"
+# `pip install -U 'psutil'`, pip install rich
+PIP_INSTALL = re.compile(r"pip install (?:-\S+ )*[\"']?([A-Za-z0-9][\w.-]*\w)")
 FRAME = re.compile(r'^ *File "(.+)", line (\d+), in .*\n +(.+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePlace:
     """A line of code."""
 
     file: str
@@ -51,26 +55,26 @@ def describe(error: BaseException) -> str:
     return "\n".join(str(line) for line in lines if line)
 
 
-def place_of(error: BaseException) -> Place | None:
+def place_of(error: BaseException) -> CodePlace | None:
     """The last line of the project's own code that led to `error`; None when there is none."""
     if isinstance(error, SyntaxError) and error.filename and is_own(error.filename):
-        return Place(error.filename, error.lineno or 0, (error.text or "").strip())
+        return CodePlace(error.filename, error.lineno or 0, (error.text or "").strip())
     own_places = [place for place in places_of(error) if is_own(place.file)]
     return own_places[-1] if own_places else None
 
 
-def last_place(error: BaseException) -> Place | None:
+def last_place(error: BaseException) -> CodePlace | None:
     """The line of any code that raised `error`."""
     places = places_of(error)
     return places[-1] if places else None
 
 
-def places_of(error: BaseException) -> list[Place]:
+def places_of(error: BaseException) -> list[CodePlace]:
     """The lines that led to `error`, the last one last; those in a DataLoader's worker too."""
     frames = traceback.extract_tb(error.__traceback__)
-    places = [Place(frame.filename, frame.lineno or 0, frame.line or "") for frame in frames]
+    places = [CodePlace(frame.filename, frame.lineno or 0, frame.line or "") for frame in frames]
     in_worker = FRAME.findall(worker_text(error))
-    return places + [Place(file, int(line), code) for file, line, code in in_worker]
+    return places + [CodePlace(file, int(line), code) for file, line, code in in_worker]
 
 
 def is_own(file: str | None) -> bool:
@@ -115,7 +119,7 @@ def advice_for(error: BaseException) -> str | None:
     """What to do about an error that many users meet; None for any other."""
     text = str(error)
     if isinstance(error, ModuleNotFoundError):
-        return advice_for_module(error.name or "")
+        return advice_for_module(error.name or package_in(text))
     if "num_samples=0" in text:
         return (
             "The data set is empty. A relative path in the code is looked up in\n"
@@ -126,6 +130,21 @@ def advice_for(error: BaseException) -> str | None:
             "A class number in the data is negative, or too large for the model.\n"
             "To see the data: lab data info NAME. The model's classes: model.n_classes"
         )
+    if "Expected more than 1 value per channel when training" in text:
+        return (
+            "A batch has one sample, too few for batch normalisation: often the last of an\n"
+            "epoch. Leave it out with data.drop_last=true, or change data.batch_size."
+        )
+    if isinstance(error, MemoryError) or NO_MEMORY.search(text):
+        return (
+            "The memory is full. Take a smaller data.batch_size, and set batch.global to its\n"
+            "old value: the result stays nearly the same. More ways: lab docs memory"
+        )
+    if "uninitialized parameter" in text:
+        return (
+            "A layer takes its size from the first batch (torch.nn.Lazy...), and this needs it before.\n"
+            "Write its size, or show the network one sample at the end of the task's __init__."
+        )
     if "device-side assert" in text:
         return "Often this is a class number that is too large. trainer=cpu names it."
     return None
@@ -134,11 +153,19 @@ def advice_for(error: BaseException) -> str | None:
 def advice_for_module(name: str) -> str | None:
     """How to install the package of a module that is missing; None for a module of the project."""
     package = name.partition(".")[0]
+    if not package:
+        return "To add a package to the project: make add PACKAGE=NAME"
     project = project_here()
     is_own_package = project is not None and package == project.package
-    if is_own_package or (package and importlib.util.find_spec(package)):
+    if is_own_package or importlib.util.find_spec(package):
         return None
     return f"If it is a package, add it to the project: make add PACKAGE={package}"
+
+
+def package_in(text: str) -> str:
+    """The package that a library's own message names, as Lightning's do; "" where none is named."""
+    named = PIP_INSTALL.search(text)
+    return named[1] if named else ""
 
 
 def explain_missing_package(error: ModuleNotFoundError) -> str | None:

@@ -7,11 +7,11 @@ only, so commands that read records start fast.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
 import tomllib
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from .errors import LabError, nearest
 from .plugins import plugin_directories
 
 LIBRARY = Path(__file__).resolve().parent
-CONF = LIBRARY / "conf"  # every setting of the machinery, and the options of its groups
+CONF = LIBRARY / "conf"  # every setting of the library, and the options of its groups
 PYPROJECT = "pyproject.toml"
 # Lies with the files of frozen code: the `code` section of the record that they were made from.
 LABEL = ".lab-snapshot.json"
@@ -39,6 +39,8 @@ PIN = re.compile(r'"labrig(?:\[[^]]*\])? *([@=<>~!][^"]*)"')  # as tools/bootstr
 VARIABLE = re.compile(r"\$\{oc\.env:(\w+)(?:,([^}]*))?\}|\$\{(\w+)\}|\$(\w+)")
 DEFAULT_SITE = "workstation"
 FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+MAX_VALUES = 1_000_000  # of a YAML file
+MAX_DEPTH = 100  # of lists and mappings in each other
 
 
 @dataclass(frozen=True)
@@ -252,8 +254,13 @@ def shown_path(path: str | Path, project: Project) -> str:
 
 def user_config() -> Path:
     """The user's directory of settings: profiles of sites, hosts, accounts, prices."""
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return Path(home) / "lab"
+    return config_home() / "lab"
+
+
+def config_home() -> Path:
+    """Where the settings of all the user's programs lie."""
+    # Path.home() fails for a user without one
+    return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
 
 
 @cache
@@ -338,15 +345,55 @@ def value_of_variable(match: re.Match) -> Any:
     return os.environ.get(match[1] or match[3] or match[4], default)
 
 
-def parse_yaml(text: str) -> Any:
+class TooMuch(yaml.YAMLError):
+    """A text that would fill the memory, or the stack of the parser."""
+
+
+def parse_yaml(text: str, max_values: int = MAX_VALUES) -> Any:
     """What a YAML text holds.
 
     Raises:
         yaml.YAMLError: it is not YAML. The words are those of PyYAML's own parser.
+        TooMuch: with more than `max_values` values, or nested deeper than MAX_DEPTH.
     """
-    with suppress(yaml.YAMLError):
+    try:
+        check_extent(text, max_values)
         return yaml.load(text, FAST_LOADER)
-    return yaml.safe_load(text)
+    except TooMuch:
+        raise
+    except yaml.YAMLError:
+        return yaml.safe_load(text)
+
+
+def check_extent(text: str, max_values: int) -> None:
+    """Counts the values of a YAML text that a stranger may have written, each alias as what it stands for.
+
+    Nine lines of aliases can stand for a billion values, and libyaml crashes at 200,000 brackets.
+
+    Raises:
+        TooMuch: see `parse_yaml`.
+    """
+    sizes: dict[str | None, float] = {}  # of what has an anchor
+    counts: list[float] = [0]  # of the text, and of each list and mapping that is open
+    anchors: list[str | None] = []
+    for event in yaml.parse(text, FAST_LOADER):
+        if isinstance(event, yaml.AliasEvent):
+            counts[-1] += sizes.get(event.anchor, 0)
+        elif isinstance(event, yaml.ScalarEvent):
+            sizes[event.anchor] = 1
+            counts[-1] += 1
+        elif isinstance(event, yaml.CollectionStartEvent):
+            sizes[event.anchor] = math.inf  # in itself
+            anchors.append(event.anchor)
+            counts.append(1)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            size = counts.pop()
+            sizes[anchors.pop()] = size
+            counts[-1] += size
+        if counts[-1] > max_values:
+            raise TooMuch(f"it stands for more than {max_values:,} values")
+        if len(anchors) > MAX_DEPTH:
+            raise TooMuch(f"it is nested deeper than {MAX_DEPTH}")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -361,7 +408,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise LabError(f"{path} is missing. Bring it back: git checkout HEAD -- {path}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = str(path)
-        mark = getattr(error, "problem_mark", None)
+        mark = mark_of_mistake(error, path)
         if mark:
             place += f":{mark.line + 1}:{mark.column + 1}"
         problem = getattr(error, "problem", error)
@@ -371,3 +418,45 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise LabError(f"{path} holds a {type(content).__name__}, but must hold `key: value` lines")
     return content
+
+
+# What YAML misses at a later line than that of the mistake
+NOT_ENDED = (
+    "could not find expected ':'",
+    "did not find expected ',' or",  # as libyaml says it
+    "expected ',' or",
+    "found unexpected end of stream",
+)
+
+
+def mark_of_mistake(error: Exception, file: Path | None = None) -> Any:
+    """Where the mistake in a YAML file is, as a yaml.Mark; None when the error says no place.
+
+    YAML names the place where it cannot go on. After a bracket or a quote that is not closed, and
+    after a line without a colon, that is a later line.
+    """
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or ""
+    begin = getattr(error, "context_mark", None)
+    if begin and problem.startswith(NOT_ENDED):
+        return begin
+    if mark and problem.startswith("mapping values are not allowed"):
+        return _line_above_without_colon(mark, file) or mark
+    return mark
+
+
+def _line_above_without_colon(mark: Any, file: Path | None) -> Any:
+    """The line above `mark`, when it is no `key: value`; None when it is one."""
+    try:
+        lines = (file or Path(mark.name)).read_text(encoding="utf-8").splitlines()[: mark.line]
+    except (OSError, UnicodeDecodeError):
+        return None
+    written = [(n, line) for n, line in enumerate(lines) if line.partition("#")[0].strip()]
+    if not written:
+        return None
+    number, line = written[-1]
+    text = line.partition(" #")[0].rstrip()
+    if ": " in text or text.endswith(":"):
+        return None
+    column = len(line) - len(line.lstrip())
+    return yaml.Mark(mark.name, 0, number, column, None, 0)

@@ -1,5 +1,5 @@
 """What the task.py of a project and its schedules are made of."""
 
-from .training.schedule import scheduled, warmup_cosine
+from .training.parts.schedule import scheduled, warmup_cosine
 
 __all__ = ["scheduled", "warmup_cosine"]

@@ -1,17 +1,17 @@
 """What the train.py of a project calls, in its order: settings, parts, fit, result."""
 
 from .bench.forecast import forecast_from_bench
-from .record.recording import Recording
-from .record.run import Run
-from .training.accelerate import accelerate
-from .training.build import build_data, build_task
-from .training.check_classes import check_classes
-from .training.data_change import data_record, print_data_change
-from .training.final_test import run_final_test
-from .training.initialise import load_initial_weights
-from .training.resume_point import last_checkpoint
-from .training.settings import apply_settings, resolve_settings
-from .training.trainer import build_trainer
+from .record.read.run import Run
+from .record.write.recording import Recording
+from .training.check.classes import check_classes
+from .training.check.final_test import run_final_test
+from .training.checkpoints.resume_point import last_checkpoint
+from .training.parts.accelerate import accelerate
+from .training.parts.build import build_data, build_task
+from .training.parts.data_change import data_record, print_data_change
+from .training.parts.initialise import load_initial_weights
+from .training.parts.settings import apply_settings, resolve_settings
+from .training.parts.trainer import build_trainer
 
 __all__ = [
     "Recording",

@@ -83,19 +83,19 @@ load_s: 0.0
 """
 PARTS = ("load", "forward", "backward", "optimizer", "other")
 CPU = ("trainer=cpu", "trainer.threads=1")
-SLOW = ("trial=slow", "data=late", *CPU)
+SLOW = ("trial=late", "data=late", *CPU)
 
 
 @pytest.fixture(scope="module")
 def slow(home):
-    """The shared project with two trials whose parts take a known time; `edited` was edited after its commit."""
+    """The shared project with two trials whose parts take a known time; `late_edited` was edited after its commit."""
     (home / "src/myproj/clock.py").write_text(CLOCK)
     (home / "src/myproj/late.py").write_text(DATA)
     (home / "src/myproj/conf/data/late.yaml").write_text(LATE)
-    for name, forward_s in {"slow": 0.0, "edited": 0.05}.items():
+    for name, forward_s in {"late": 0.0, "late_edited": 0.05}.items():
         add_trial(home, name, model_py=MODEL, config_yaml=TRIAL.format(forward_s=forward_s))
     commit(home, "Add parts that take a known time")
-    (home / "src/myproj/trials/edited/config.yaml").write_text(TRIAL.format(forward_s=0.2))
+    (home / "src/myproj/trials/late_edited/config.yaml").write_text(TRIAL.format(forward_s=0.2))
     return home
 
 
@@ -136,7 +136,7 @@ def test_each_part_is_what_it_took(slow):
     assert memory["activations"] >= 16 * 64 * 4
     assert result["power_w"] is None
     (new,) = files(slow) - before
-    assert new == f"runs/slow/bench-{result['code']['tree'][:12]}-{new[-11:-5]}.json"
+    assert new == f"runs/late/bench-{result['code']['tree'][:12]}-{new[-11:-5]}.json"
     assert json.loads((slow / new).read_text()) == result
     assert result["schema"] == 1
 
@@ -151,7 +151,7 @@ def test_a_step_of_several_batches_is_timed_as_one(slow):
     assert result["parts_s"]["forward"]["median"] == pytest.approx(3 * 0.03)
     assert result["parts_s"]["optimizer"]["min"] == pytest.approx(0.001), "once for each step"
     assert result["samples_per_step"] == 48
-    functions = pstats.Stats(str(slow / "runs/slow/profile/cprofile-rank0.prof")).stats
+    functions = pstats.Stats(str(slow / "runs/late/profile/cprofile-rank0.prof")).stats
     assert "training_step" in {name for _, _, name in functions}
 
 
@@ -176,7 +176,7 @@ def several(slow):
     plot = "--plot=runs/drawn/scaling.png"
     commands = {
         "sweep": (*SLOW, *model, "--sweep=batch=8..32", "--json"),
-        "compare": ("trial=edited", "data=late", *CPU, "--compare", "HEAD", "."),
+        "compare": ("trial=late_edited", "data=late", *CPU, "--compare", "HEAD", "."),
         "scaling": (*SLOW, "model.forward_s=0.2", "--scaling=1,2", plot, "--json"),
     }
     few = ("--steps=4", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1")
@@ -206,7 +206,7 @@ def test_a_commit_is_compared_with_the_code_as_it_is_in_turns(slow, several):
     assert names == ["A", "B"] * 3
     ratio = float(output.split(". takes ")[1].split()[0])
     assert ratio == pytest.approx((0.2 + 0.001) / (0.05 + 0.001), abs=0.001)
-    trees = {path.name.split("-")[1] for path in slow.glob("runs/edited/bench-*.json")}
+    trees = {path.name.split("-")[1] for path in slow.glob("runs/late_edited/bench-*.json")}
     assert len(trees) >= 2, "HEAD is without the edit"
 
 
@@ -220,7 +220,7 @@ def test_two_processes_are_measured_against_one(slow, several):
     result = parse_result(several["scaling"])
     assert result["efficiency"] == {"1": 1, "2": pytest.approx(1)}
     assert (slow / "runs/drawn/scaling.png").read_bytes().startswith(b"\x89PNG")
-    benches = [json.loads(path.read_text()) for path in slow.glob("runs/slow/bench-*.json")]
+    benches = [json.loads(path.read_text()) for path in slow.glob("runs/late/bench-*.json")]
     (scaled,) = [content for content in benches if "scaling" in content]
     assert scaled == several["alone"] | {"scaling": result["samples_per_s"]}, (
         "together with what was measured before"
@@ -266,6 +266,12 @@ def test_a_run_shows_the_forecast_of_its_bench(slow):
         (["trial=baseline", "--sweep=batch"], "batch=8..1024"),
         (["trial=baseline", "--scaling=0,1"], "such as 1,2,4"),
         (["trial=baseline", "--forecast=-1"], "8xH100"),
+        (["trial=baseline", "--forecast=8xH10"], "did you mean: H100"),
+        (["trial=baseline", "--forecast=8", "--lr"], "--forecast does not go with"),
+        (
+            ["trial=baseline", "trainer.accelerator=cpu", "--forecast=8xH100"],
+            "needs a bench on a GPU",
+        ),
         (["trial=baseline", "--compare", "basline", "HEAD"], "did you mean: baseline"),
         (["--compare", "HEAD", "baseline"], "add trial=NAME"),
         (["trial=baseline", "--lr", "--sweep=batch=8..64"], "not allowed with"),

@@ -12,6 +12,7 @@ from labrig.bench.forecast import (
     forecast_training,
     format_forecast,
     print_forecast,
+    require_comparable_device,
 )
 from labrig.bench.peaks import peak_tflops
 from labrig.bench.result import BenchResult, Measurement, MemoryBytes, Spread, StageTimes
@@ -65,13 +66,14 @@ BENCH = BenchResult(
 )
 
 
-def settings(max_epochs=10, devices="auto", job=None, **budget):
+def settings(max_epochs=10, devices="auto", job=None, of_trainer=None, **budget):
     trainer = {
         "max_epochs": max_epochs,
         "max_steps": -1,
         "check_val_every_n_epoch": 2,
+        "accumulate_grad_batches": 1,
         "test_after_fit": True,
-    }
+    } | (of_trainer or {})
     prices = (
         dict.fromkeys(("gpu_hours", "price_per_gpu_hour", "price_per_kwh", "currency")) | budget
     )
@@ -95,6 +97,40 @@ def test_a_forecast_adds_up():
     assert forecast_training(BENCH, settings()).cost is None, "no shipped prices"
     endless = replace(BENCH, measured=replace(MEASURED, steps_per_epoch=None))
     assert forecast_training(endless, settings()) is None, "the length is not known"
+
+
+VALIDATIONS = [
+    ({"val_check_interval": 0.25, "check_val_every_n_epoch": 1}, 40),
+    ({"val_check_interval": 1.0, "check_val_every_n_epoch": 2}, 5),
+    ({"val_check_interval": 500, "check_val_every_n_epoch": None}, 20),
+    ({"val_check_interval": 500, "check_val_every_n_epoch": 2, "accumulate_grad_batches": 5}, 50),
+    ({"val_check_interval": "00:00:10:00", "check_val_every_n_epoch": 1}, 10),
+    ({"val_check_interval": None, "check_val_every_n_epoch": None}, 10),
+]
+
+
+@pytest.mark.parametrize(("of_trainer", "n_validations"), VALIDATIONS)
+def test_a_forecast_counts_validations_as_lightning_makes_them(of_trainer, n_validations):
+    forecast = forecast_training(BENCH, settings(of_trainer=of_trainer))
+    assert forecast.seconds == pytest.approx(8 + 1000 + 10 * 3 + n_validations * 10 + 20)
+
+
+def test_max_time_ends_a_forecast():
+    limit = {"max_time": {"seconds": 100}}
+    forecast = forecast_training(BENCH, settings(of_trainer=limit))
+    assert forecast.seconds == pytest.approx(8 + 100 + 20)
+    assert forecast.n_steps == 1000
+    endless = replace(BENCH, measured=replace(MEASURED, steps_per_epoch=None))
+    no_end = limit | {"max_epochs": None}
+    assert forecast_training(endless, settings(of_trainer=no_end)).n_steps == 1000
+    late = {"max_time": "01:00:00:00"}
+    assert forecast_training(BENCH, settings(of_trainer=late)) == forecast_training(
+        BENCH, settings()
+    )
+
+
+def test_a_forecast_knows_all_devices():
+    assert forecast_training(BENCH, settings(devices=-1)).n_devices == 1
 
 
 def test_more_devices_lose_what_was_measured_with_each_doubling():
@@ -209,7 +245,10 @@ class Event:
 
 def test_on_cuda_nothing_waits_within_a_step(monkeypatch):
     trainer = SimpleNamespace(
-        strategy=SimpleNamespace(root_device=torch.device("cuda")), num_devices=1, world_size=1
+        strategy=SimpleNamespace(root_device=torch.device("cuda")),
+        num_devices=1,
+        world_size=1,
+        global_rank=0,
     )
     clock = chronometer.Chronometer(trainer, 5, 1)
     waits = []
@@ -242,3 +281,17 @@ def test_on_cuda_nothing_waits_within_a_step(monkeypatch):
     assert figures.power_w == pytest.approx(40 / 0.055)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert clock.used_j() is None, "a GPU that this training does not use is counted too"
+
+
+def test_what_cannot_be_compared_is_refused_before_the_bench(monkeypatch):
+    """audit-2, defect 5: it measured for seconds first."""
+    gpus = []
+    monkeypatch.setattr("labrig.bench.forecast.gpus", lambda: gpus)
+    for accelerator in ("auto", "cpu", "gpu"):
+        with pytest.raises(LabError, match=r"needs a bench on a GPU.*CPU"):
+            require_comparable_device(accelerator)
+    gpus.append(SimpleNamespace(name="NVIDIA GeForce GTX 1080"))
+    with pytest.raises(LabError, match="the peak of NVIDIA GeForce GTX 1080 is not known"):
+        require_comparable_device("auto")
+    gpus[0].name = "NVIDIA A100-SXM4-40GB"
+    require_comparable_device("auto")

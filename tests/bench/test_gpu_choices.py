@@ -5,9 +5,9 @@ import pytest
 import torch
 from in_process import composed
 from labrig.bench.peaks import peak_tflops
-from labrig.cluster.doctor_checks import tensor_cores
+from labrig.cluster.doctor.checks import tensor_cores
 from labrig.errors import LabError
-from labrig.training.settings import auto_precision, no_gpu_message, resolve_settings
+from labrig.training.parts.settings import auto_precision, no_gpu_message, resolve_settings
 from projects import PROJECT
 from stand_in_gpus import show_gpus  # noqa: F401
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from labrig.bench.measure import is_out_of_memory
-from labrig.record import attempt as attempt_module
-from labrig.record.attempt import Attempt
-from labrig.training.random_state import read_random_state, set_random_state
+from labrig.record.write import attempt as attempt_module
+from labrig.record.write.attempt import Attempt
+from labrig.training.exact.random_state import read_random_state, set_random_state
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from labrig.cluster import balance, doctor_balance
-from labrig.cluster.balance import balance_lines
-from labrig.cluster.site import Site, check_profile
+from labrig.cluster.doctor import checks as doctor_balance
+from labrig.cluster.sites import balance
+from labrig.cluster.sites.balance import balance_lines
+from labrig.cluster.sites.site import Site, check_profile
 from projects import project_in
 from recorded_answers import lab  # noqa: F401  the fixture
 
@@ -82,6 +83,7 @@ def test_the_doctor_shows_it_and_what_to_correct(ours, monkeypatch):
     assert (finding.level, finding.text) == ("ok", "GPU hours 7")
 
 
+@pytest.mark.slow
 def test_submit_shows_it_and_continues_without_it(lab, ours):  # noqa: F811
     lab.fake("sbatch", "12\n")
     lab.fake("squeue")

@@ -3,14 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
-from labrig.cluster import budget
-from labrig.cluster.budget import check_budget
-from labrig.cluster.command_cost import gpu_seconds
-from labrig.cluster.request import Request
+from labrig.cluster.job.command import gpu_seconds
+from labrig.cluster.schedulers.request import JobRequest
+from labrig.cluster.submit import budget
+from labrig.cluster.submit.budget import check_budget
 from labrig.errors import Refused
-from labrig.record.begin import begin_attempt
-from labrig.record.process import user
-from labrig.record.run import Run
+from labrig.record.files.process import user
+from labrig.record.read.run import Run
+from labrig.record.write.begin import begin_attempt
 from omegaconf import OmegaConf
 from record_package import create, make_project, train
 
@@ -26,8 +26,8 @@ def plan_of(project, n_points=1, *, gpus=8, nodes=1, hours=40, **limits):
     """A plan as `lab submit` makes it, without its job script."""
     limits = {"gpu_hours": None, "gpu_hours_per_month": None} | limits
     config = OmegaConf.create({"budget": limits})
-    request = Request("job", nodes, gpus, gpus, 1, hours * HOUR_S, 120)
-    points = [SimpleNamespace(config=config)] * n_points
+    request = JobRequest("job", nodes, gpus, gpus, 1, hours * HOUR_S, 120)
+    points = [SimpleNamespace(config=config, settings={})] * n_points
     return SimpleNamespace(project=project, points=points, request=request, trains=False)
 
 
@@ -58,6 +58,7 @@ def test_a_forecast_counts_where_there_is_one(project, monkeypatch):
         check_budget(plan, tree=None)
 
 
+@pytest.mark.slow
 def test_any_command_counts_with_all_gpus_of_its_job(project):
     run = create(project)
     attempt = begin_attempt(run, project)
@@ -71,6 +72,7 @@ def test_any_command_counts_with_all_gpus_of_its_job(project):
     assert gpu_seconds(run.dir, attempt, ["python3", "-m", "labrig", "sweep", "worker"]) == 0
 
 
+@pytest.mark.slow
 def test_a_month_counts_what_ran_and_what_may_still_run(project, monkeypatch):
     month = {"gpu_hours_per_month": 50}
     plan = plan_of(project, hours=5, **month)

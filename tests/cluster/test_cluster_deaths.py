@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from labrig.record.process import pid_started
+from labrig.record.files.process import pid_started
 from slurm_jobs import (  # noqa: F401
     FOLDER,
     SCRIPTS,

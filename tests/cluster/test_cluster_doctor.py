@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from labrig.cluster import node_check
-from labrig.cluster.gpu_guard import stop_idle_job, visible_gpus
-from labrig.cluster.node_check import multiply_check
-from labrig.cluster.node_report import NodeReport, bad_nodes, format_reports
+from labrig.cluster.doctor import node_check
+from labrig.cluster.doctor.checks import speed_findings
+from labrig.cluster.doctor.node_check import DeviceSpeed, device_speed, multiply_check
+from labrig.cluster.doctor.node_report import NodeReport, bad_nodes, format_reports
+from labrig.cluster.job.gpu_guard import stop_idle_job, visible_gpus
 from labrig.machine.gpu import Gpu
 from projects import HELPERS, call, copy_library
 from recorded_answers import lab  # noqa: F401
@@ -62,6 +63,7 @@ def test_the_doctor_examines_this_machine(lab):
         "machine",
         "numerics",
         "gpu health",
+        "gpu speed",
         "disks",
         "python",
         "repository",
@@ -156,6 +158,7 @@ def test_a_profile_is_drafted_from_what_slurm_says(lab):
     assert "exists" in lab("site", "init", "ours", rc=4)
 
 
+@pytest.mark.slow
 def test_sites_are_listed_and_a_mistyped_one_is_named(lab):
     assert re.search(
         r"^lanta +not verified +labrig/conf/site/lanta.yaml$", lab("site", "show"), re.M
@@ -284,18 +287,41 @@ def test_a_product_with_one_wrong_bit_is_counted(monkeypatch):
     assert wrong.n_wrong == wrong.n_products > 0
 
 
+def test_the_speed_of_a_device_is_what_the_clock_says(monkeypatch):
+    """A clock that ticks a second at each look: five products of 512, five copies of 64 MB."""
+    torch = pytest.importorskip("torch")
+    ticks = iter(range(100))
+    monkeypatch.setattr(node_check.time, "perf_counter", lambda: float(next(ticks)))
+    speed = device_speed(torch.device("cpu"))
+    assert speed.tflops == pytest.approx(5 * 2 * 512**3 / 1e12)
+    assert speed.to_device_GB_s == pytest.approx(5 * 0.064)
+    assert speed.from_device_GB_s == pytest.approx(5 * 0.064)
+
+
+def test_a_slow_gpu_is_told_from_its_data_sheet():
+    slow, fast = DeviceSpeed(100, 20, 21), DeviceSpeed(250, 20, 21)
+    found = [finding.text for finding in speed_findings("NVIDIA A100-SXM4-40GB", slow)]
+    assert found[0].startswith("fp16 products: 100 of 312 TFLOP/s; copies: 20.0 GB/s to the GPU")
+    assert found[1:] == ["products reach 32% of the data sheet"]
+    assert len(list(speed_findings("NVIDIA A100-SXM4-40GB", fast))) == 1
+    (unknown,) = speed_findings("Another GPU", slow)
+    assert unknown.text.startswith("fp16 products: 100 TFLOP/s")
+
+
 @pytest.mark.slow
 def test_every_rank_of_a_short_job_is_examined(lab, tmp_path, monkeypatch):
-    program = copy_library(tmp_path / "library") / "labrig/cluster/node_check.py"
+    program = copy_library(tmp_path / "library") / "labrig/cluster/doctor/node_check.py"
     assert "BURN_S = 10.0" in program.read_text()
     program.write_text(program.read_text().replace("BURN_S = 10.0", "BURN_S = 0.5"))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"))
     settings = ["site=workstation", "job.gpus=0", "job.tasks_per_node=2"]
-    output = lab("doctor", "--nodes", *settings, timeout_s=600)
+    output = lab("doctor", "--nodes", *settings, timeout_s=600, NCCL_DEBUG="WARN")
     lines = output.splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("rank  host"))
     rows = [line.split() for line in lines[head + 1 : head + 3]]
     assert [row[0] for row in rows] == ["0", "1"]
     assert all(float(row[-1]) > 0 for row in rows)  # the all-reduce
+    assert re.search(r"note +NCCL_DEBUG=WARN on \S+ is of your shell", output)
+    assert "unset NCCL_DEBUG, or write" in output
     assert output.endswith("all nodes compute alike\n")
     assert max(map(len, lines[head:])) <= 80

@@ -4,9 +4,9 @@ import json
 
 import pytest
 import yaml
-from labrig.cluster import site_init
 from labrig.cluster.schedulers import gridengine, pbs, pjm, scheduler_of
-from labrig.cluster.site import check_profile
+from labrig.cluster.sites import init as site_init
+from labrig.cluster.sites.site import check_profile
 
 PBS = {
     "qstat": json.dumps(
@@ -59,9 +59,9 @@ def draft(monkeypatch):
             return answer(*command)
 
         for part in (pbs, gridengine, pjm):
-            monkeypatch.setattr(part, "output_of", ask)
+            monkeypatch.setattr(part, "answer_of", ask)
         monkeypatch.setattr(gridengine, "run_scheduler_command", ask)
-        monkeypatch.setattr(site_init, "output_of", lambda *_: "")
+        monkeypatch.setattr(site_init, "answer_of", lambda *_: "")
         monkeypatch.setattr(site_init, "installed_schedulers", lambda: [scheduler_of(scheduler)])
         text = site_init.draft_profile()
         profile = yaml.safe_load(text)

@@ -6,11 +6,11 @@ import re
 import time
 
 import pytest
-from labrig.cluster import stopped
-from labrig.cluster.job_end import how_job_ended, words_of_scheduler
-from labrig.cluster.job_states import JobStates
+from labrig.cluster.watch import queue as stopped
+from labrig.cluster.watch.job_end import how_job_ended, words_of_scheduler
+from labrig.cluster.watch.job_states import JobStates
 from labrig.project import Project
-from labrig.record.process import user
+from labrig.record.files.process import user
 
 # As Slurm 22.05 and Grid Engine 8.1.9 print it, shortened
 SCONTROL = """\
@@ -30,6 +30,9 @@ taskid       {task}
 failed       {failed}
 exit_status  137                  (Killed)
 """
+LIMIT_LOG = (
+    "slurmstepd-c1: error: StepId=1.0 exceeded memory limit (2067587072 > 1572864000), being"
+)
 OOM_LOG = "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks\n"
 
 
@@ -152,6 +155,7 @@ def test_grid_engine_says_it_for_the_task_that_is_asked(fake, tmp_path, failed, 
         ("137 1100", "", r"ended at its time limit of 00:20:00 \(job.time\)"),
         ("143 1081", "", "ended at its time limit"),
         ("137 30", OOM_LOG, "out of memory; ask for more"),
+        ("137 30", LIMIT_LOG, "out of memory; ask for more"),
         ("139 30", "", "ended by SIGSEGV; lab logs 20261120-190001-abcdef"),
         ("1 30", "", "its script ended with code 1; lab logs"),
         ("1 1190", "", "its script ended with code 1; lab logs"),
@@ -178,6 +182,13 @@ def test_a_saved_run_says_that_the_time_limit_ended_it(fake, tmp_path):
     assert how_job_ended(run_dir, record) == "cancelled by: lab cancel"
     (run_dir / "cancelled").write_text("stopped: its GPUs did nothing\n")
     assert how_job_ended(run_dir, record) == "stopped: its GPUs did nothing"
+
+
+def test_slurm_warns_a_short_job_much_too_early(tmp_path):
+    run_dir, record = make_run(tmp_path, end="interrupted", time_s=60)
+    record["job"] |= {"lead_s": 15}
+    (run_dir / "job.code").write_text("0 19\n")
+    assert how_job_ended(run_dir, record) == "ended at its time limit of 00:01:00 (job.time)"
 
 
 def test_of_a_chain_the_last_chunk_and_its_own_limit_count(fake, tmp_path):

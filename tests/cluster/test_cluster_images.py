@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from labrig.cluster import image
-from labrig.cluster.image import Image
-from labrig.cluster.image_definition import apptainer_definition, pyxis_command
-from labrig.cluster.job_python import outermost
-from labrig.cluster.site import load_site
+from labrig.cluster.image import packed as image
+from labrig.cluster.image.build import apptainer_definition, pyxis_command
+from labrig.cluster.image.packed import Image
+from labrig.cluster.job.python import outermost
+from labrig.cluster.sites.site import load_site
 from labrig.project import Project
 from projects import SOURCE
 from recorded_answers import lab  # noqa: F401
@@ -115,6 +115,7 @@ def test_a_container_is_built_from_the_lock_and_started_with_what_a_job_reads(la
     )
 
 
+@pytest.mark.slow
 def test_a_failing_build_leaves_no_image(lab, tmp_path):
     for name in ("uv.lock", "requirements.lock"):
         (lab.folder / name).write_text("")

@@ -15,7 +15,7 @@ from slurm_jobs import SLOW, json_of, wait_until
 
 # A job's time limit is a minute at least; this program allows less.
 SHORT_LIMITS = """
-from labrig.cluster import site_rules
+from labrig.cluster.sites import rules as site_rules
 site_rules.MIN_TIME_S = 1
 from labrig.cli import main
 main()
@@ -83,6 +83,44 @@ def test_a_detached_job_can_be_seen_and_cancelled(lab):
     assert (Path(sent["run_dir"]) / "checkpoints/last.ckpt").exists()
     wait_until(lambda: lab("queue").strip() == "no jobs", "an empty queue")
     assert "as submitted" in lab("logs", sent["run_id"])
+
+
+@pytest.mark.slow
+def test_a_waiting_task_is_cancelled_at_once_and_an_interrupted_run_continues_as_a_job(lab):
+    """Reproductions 8 and 16 of the second log of a new user."""
+    lab("data", "pack", "digits")
+    slow_at_first = [*slow(0.5), "callbacks.slow.first_attempt_only=true"]
+    sent = submit(lab, *slow_at_first, "seed=1,2")
+
+    def begun():
+        return [run for run in sent if (Path(run["run_dir"]) / "metrics.jsonl").exists()]
+
+    wait_until(begun, "training")
+    first, second = sorted(sent, key=lambda run: run not in begun())  # either may begin
+    assert re.search(rf"{second['run_id']} .* queued ", lab("queue"))
+    lab("cancel", second["run_id"])
+
+    def state_of_second():
+        return json.loads(lab("runs", "show", second["run_id"], "--json"))["status"]
+
+    wait_until(lambda: state_of_second() == "cancelled", "the waiting ended", 10)
+    assert status(first) is None, "the first one still trains"
+    lab("cancel", first["run_id"])
+    wait_until(lambda: status(first) == "interrupted", "the end")
+    wait_until(lambda: lab("queue").startswith("no jobs"), "an empty queue")
+    log = lab("logs", first["run_id"])
+    assert "as lab cancel" in log
+    assert "the scheduler asked" not in log
+    twin = lab("submit", *SETTINGS, *slow_at_first, "seed=1", "--no-batch", "--dry-run")
+    assert "@@" not in twin
+    assert "is a trial, not a run" in lab("submit", "baseline", rc=2)
+    assert "site=… and job.… only" in lab("submit", first["run_id"], "seed=3", rc=2)
+    again = json_of(lab("submit", first["run_id"], "job.time=00:20:00", "--json"))
+    assert again["run_id"] == first["run_id"]
+    wait_until(lambda: status(first) == "finished", "the rest of the training")
+    assert (Path(first["run_dir"]) / "attempts/2/start.json").exists()
+    assert "nothing is left to do" in lab("submit", first["run_id"], rc=4)
+    assert state_of_second() == "cancelled"
 
 
 @pytest.mark.slow

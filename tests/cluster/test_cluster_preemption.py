@@ -57,6 +57,30 @@ def test_three_preemptions_continue_bit_for_bit(lab, reference):
     assert left_in_memory() == []
 
 
+SAVES = """
+test ! -e out/ckpt || exec cp out/ckpt out/done
+trap 'cat pyproject.toml >out/ckpt; touch "$LAB_RUN_DIR/requeue"; exit 0' TERM
+mkdir out
+touch listens
+while sleep 0.2; do :; done
+"""
+
+
+def test_a_command_that_is_preempted_finds_what_it_wrote(lab):
+    sent = submit(lab, "job.gpus=0", "--", "bash", "-c", SAVES)
+    work = Path(sent["run_dir"]) / "work"
+    wait_until((work / "listens").exists, "the command")
+    slurm("scancel", "--batch", "--signal=USR2", sent["job_id"])
+    restarted(sent, 2)
+    ended(sent)
+    project_file = (lab.folder / "pyproject.toml").read_text()
+    assert (work / "out/done").read_text() == project_file, "the frozen file was there"
+    names = {str(path.relative_to(work)) for path in work.rglob("*") if path.is_file()}
+    assert names == {"listens", "out/ckpt", "out/done"}
+    assert "wrote       work/out/done" in lab("runs", "show", sent["run_id"])
+    assert left_in_memory() == []
+
+
 def test_a_job_with_priority_preempts_and_the_run_resumes_after_it(lab, reference):
     sent = submit(lab, *training(0.3, "job.nodes=2", "job.queue=low"))
     at_step(sent, 4)

@@ -7,12 +7,14 @@ from contextlib import suppress
 
 import pytest
 from job_scripts import ANN, SITES, job_request, job_script
-from labrig.cluster import script
 from labrig.cluster.schedulers import scheduler_of
-from labrig.cluster.script import TEMPLATES, library_template, names_in, script_template
-from labrig.cluster.site import load_site
+from labrig.cluster.sites.show import show_command
+from labrig.cluster.sites.site import load_site
+from labrig.cluster.submit import script
+from labrig.cluster.submit.script import TEMPLATES, library_template, names_in, script_template
 from labrig.errors import LabError
 from labrig.machine.caches import CACHES
+from labrig.project import Project
 from programs import need
 from projects import HELPERS, PROJECT, ROOT
 from repositories import write
@@ -25,9 +27,9 @@ SHAPES = {
     "2nodes": {"gpus": None, "nodes": 2},
     "array": {"n_runs": 3},
     "chunks": {"gpus": None, "time": "20h", "chunk": "3h"},
+    "after": {"after_runs": ["/home/ann/myproj/runs/it's one/1", "/home/ann/myproj/runs/wide/2"]},
     "each": {"n_runs": 2, "command": ["--", "python", "it's.py", "a b", "--to={}"]},
 }
-# scheduler -> the site and shape whose script is stored whole
 # forms of an image, each for the script of Slurm on two nodes, and where srun is not what starts it
 IMAGES = {
     "packed": ("slurm", "packed"),
@@ -36,6 +38,7 @@ IMAGES = {
     "singularity with PBS": ("abci3", "singularity"),
     "apptainer without a scheduler": ("workstation", "apptainer"),
 }
+# scheduler -> the site and shape whose script is stored whole
 WHOLE = {
     "slurm": ("slurm", "2nodes"),
     "pbs": ("abci3", "2nodes"),
@@ -145,7 +148,7 @@ def test_job_scripts_pass_shellcheck(tmp_path):
         script = tmp_path / f"{name.replace(' ', '-')}.sh"
         script.write_text(texts[name])
         scripts.append(script)
-    scripts += TEMPLATES.parent.glob("image_files/*.sh")
+    scripts += TEMPLATES.parent.glob("image/files/*.sh")
     command = ["shellcheck", "--format=gcc", *scripts, *(HELPERS / "schedulers").glob("*.sh")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == ""
@@ -182,9 +185,20 @@ def test_the_projects_own_script_comes_first(with_script, tmp_path):
     template = with_script("# ---- Slurm\n", f"# ---- Slurm\n{own}")
     text = job_script("slurm", template=template)
     assert own in text
-    assert "Filled in by `lab submit`; the script is jobs/slurm.sh" in text
+    assert "Filled in by `lab submit`; the script is jobs/slurm.sh; edit it there: lab" in text
     assert script_template(tmp_path, "pbs").origin == "the library's pbs.sh"
-    assert "the script is the library's slurm.sh" in job_script("slurm")
+    copy = "the script is the library's slurm.sh; to edit it, copy it to jobs/: lab docs cluster"
+    assert copy in job_script("slurm")
+
+
+def test_a_copy_of_the_librarys_script_is_printed_and_taken(tmp_path, project, capsys):
+    show_command(Project(project, "myproj"), ["tsubame4", "--script"])
+    write(tmp_path, {"jobs/gridengine.sh": capsys.readouterr().out})
+    copy = script_template(tmp_path, "gridengine")
+    assert copy.origin == "jobs/gridengine.sh"
+    assert copy.text == library_template("gridengine")
+    with pytest.raises(LabError, match="lab site show NAME --script"):
+        show_command(Project(project, "myproj"), ["--script"])
 
 
 def test_a_script_that_lacks_what_a_job_needs_is_refused(with_script):

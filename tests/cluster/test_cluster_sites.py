@@ -1,14 +1,16 @@
 """Profiles of sites: every fact has a source, and a job that breaks a rule is refused before sending."""
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
-from job_scripts import ANN, SITES, job_request, job_script
-from labrig.cluster.job_size import format_hms, parse_seconds
-from labrig.cluster.site import check_profile, load_site, site_of_host
-from labrig.cluster.site_rules import build_request
+from job_scripts import ANN, SITES, job_request, job_script, job_settings, request_of
+from labrig.cluster.schedulers.formats import parse_seconds
+from labrig.cluster.sites.rules import build_request
+from labrig.cluster.sites.site import OPTION_NAMES, Site, check_profile, load_site, site_of_host
 from labrig.errors import LabError
+from labrig.machine.text_formats import format_hms
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +30,11 @@ def config_home(monkeypatch, tmp_path):
         ("jean_zay_h100", {"queue": "qos_gpu_h100-dev", "time": "3:00:00"}, "ends after 2 h"),
         ("jean_zay_a100", {"account": None}, "needs an account.*IDRIS"),
         ("lanta", {"account": "l t"}, "is not an account name"),
+        ("perlmutter", {"account": None}, "needs an account.*m1234"),
+        ("perlmutter", {"time": "25h"}, "shared ends after 24 h"),
+        ("alliance", {"account": None}, "needs an account.*def-PROF"),
+        ("alliance", {"time": "8-00:00:00"}, "any ends after 168 h"),
+        ("mila", {"queue": "short-unkillable", "time": "4h"}, "ends after 3 h"),
         ("abci3", {"gpus": 2}, "no such resource type"),
         ("abci3", {"gpus": 1, "nodes": 2}, "no such resource type"),
         ("tsubame4", {"time": "25:00:00"}, "ends after 24 h"),
@@ -66,6 +73,11 @@ def test_the_account_comes_from_the_users_configuration(config_home):
     assert "--account=lt123456\n" in job_script("lanta", account=None)
 
 
+def test_an_account_or_a_queue_may_be_a_number():
+    assert "--account=12345" in job_request("slurm", account=12345).options
+    assert job_request("slurm", queue=3).queue == "3"
+
+
 @pytest.mark.parametrize("name", SITES)
 def test_every_fact_of_a_profile_has_a_source_and_a_confidence(name):
     site = load_site(ANN, name)
@@ -98,6 +110,11 @@ def test_every_fact_of_a_profile_has_a_source_and_a_confidence(name):
         ("queues: [gpu]\n", r"queues\[0\] .* section"),
         ("queues:\n  - {name: gpu, max_hours: 3}\n", r"queues\[0\].max_hours"),
         ("paths: {runs: [a]}\n", "paths.runs"),
+        ("launcher: shel\n", "x.yaml: launcher must be srun or .*did you mean: shell"),
+        ("options: [-l, 3]\n", "options must be a list of texts"),
+        ("container: {tool: docker}\n", "container.tool must be apptainer or singularity or pyxis"),
+        ("queues: [{name: a, use: asking}]\n", r"queues\[0\].use must be .*did you mean: asked"),
+        ("queues: [{name: a, max_h: long}]\n", r"queues\[0\].max_h must be a number of hours"),
     ],
 )
 def test_a_profile_that_breaks_the_rules_is_named(text, message):
@@ -116,6 +133,10 @@ def test_a_profile_that_breaks_the_rules_is_named(text, message):
         ("miyabi-g2", "miyabi_g"),
         ("miyabi-c1.jcahpc.jp", "miyabi_c"),
         ("lanta-login01", "lanta"),
+        ("login12.chn.perlmutter.nersc.gov", "perlmutter"),
+        ("rorqual2.alliancecan.ca", "alliance"),
+        ("login1.nibi.alliancecan.ca", "alliance"),
+        ("login-2.login.server.mila.quebec", "mila"),
         ("login1", None),  # of some other cluster
         ("laptop", None),
     ],
@@ -137,7 +158,8 @@ def test_a_login_node_chooses_its_site(host, site):
     ],
 )
 def test_gpus_of_all_nodes_are_split_as_the_site_has_them(site, total, nodes, gpus):
-    request = build_request(load_site(ANN, site), {"account": "abc", "total_gpus": total}, "wide")
+    job = job_settings(account="abc", total_gpus=total)
+    request = build_request(load_site(ANN, site), job, "wide")
     assert (request.nodes, request.gpus) == (nodes, gpus)
 
 
@@ -153,7 +175,25 @@ def test_gpus_of_all_nodes_are_split_as_the_site_has_them(site, total, nodes, gp
 )
 def test_gpus_that_cannot_be_split_are_refused(site, job, message):
     with pytest.raises(LabError, match=message):
-        build_request(load_site(ANN, site), {"account": "abc"} | job, "wide")
+        build_request(load_site(ANN, site), job_settings(account="abc", **job), "wide")
+
+
+@pytest.mark.parametrize(
+    ("site", "job", "options"),
+    [
+        ("perlmutter", {}, ["--constraint=gpu", "--gpus-per-node=1", "--qos=shared"]),
+        ("perlmutter", {"gpus": 4}, ["--constraint=gpu", "--gpus-per-node=4", "--qos=regular"]),
+        ("perlmutter", {"nodes": 2, "gpus": 2}, ["--gpus-per-node=2", "--qos=regular"]),
+        ("perlmutter", {"gpus": 4, "gpu_type": "hbm80g"}, ["--constraint=gpu&hbm80g"]),
+        ("perlmutter", {"gpus": 0}, ["--constraint=cpu", "--qos=regular"]),
+        ("alliance", {"gpus": 4, "gpu_type": "h100"}, ["--gpus-per-node=h100:4", "--mem=480000M"]),
+        ("alliance", {"gpu_type": "h100_3g.40gb"}, ["--gpus-per-node=h100_3g.40gb:1"]),
+        ("mila", {"gpus": 2}, ["--gres=gpu:2", "--partition=main", "--mem=32000M"]),
+        ("mila", {"gpus": 4, "gpu_type": "l40s"}, ["--gres=gpu:l40s:4", "--partition=long"]),
+    ],
+)
+def test_what_a_site_is_asked_for(site, job, options):
+    assert set(options) <= set(job_request(site, **job).options)
 
 
 def test_a_shell_waits_in_a_queue_for_shells_and_gets_its_time():
@@ -205,5 +245,68 @@ def test_times(text, seconds):
 
 def test_an_early_time_limit_keeps_most_of_the_job():
     site = load_site(ANN, "slurm")
-    assert build_request(site, {"time": "00:04:00"}, "x").lead_s == 60
-    assert build_request(site, {}, "x").lead_s == 120
+    assert build_request(site, job_settings(time="00:04:00"), "x").lead_s == 60
+    assert build_request(site, job_settings(), "x").lead_s == 120
+
+
+@pytest.mark.parametrize("use", ["shells", "asked"])
+def test_a_queue_without_a_limit_gives_the_time_of_the_site(use):
+    site = site_with("x", queues=[{"name": "long", "option": "-p {queue}", "use": use}])
+    request = request_of(site, is_shell=use == "shells", queue="long" if use == "asked" else None)
+    assert (request.queue, request.time_s) == ("long", parse_seconds(site["job"]["time"]))
+
+
+def site_with(name, **profile):
+    """A Slurm cluster with these keys in its profile."""
+    profile = {"scheduler": "slurm", "requeue": {"method": "scontrol"}} | profile
+    return Site(name, Path(f"{name}.yaml"), "", check_profile(profile, f"{name}.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        (
+            {"resources": [{"gpus": "any", "options": ["--gres=gpu:{gpu}"]}]},
+            r"x.yaml: resources\[0\].options has {gpu} in '--gres=gpu:{gpu}', "
+            r"which nothing fills in; did you mean: gpus\. There are: name, nodes, gpus",
+        ),
+        ({"options": ["--nodes={node}"]}, "options has {node} .*did you mean: nodes"),
+        ({"options": ["--x={}"]}, "options has {} in '--x={}', which nothing fills in"),
+        ({"options": ["--x={gpus"]}, "options has '--x={gpus': expected '}' before end"),
+        ({"reservation": ["-q {reservatoin}"]}, "did you mean: reservation"),
+        ({"account": {"option": "-A {acount}"}}, "account.option .*did you mean: account"),
+        ({"queues": [{"name": "a", "option": "-p {que}"}]}, r"queues\[0\].option .*mean: queue"),
+        ({"container": {"base": "python:{pyton}"}}, "container.base .*did you mean: python"),
+    ],
+)
+def test_a_name_in_an_option_that_nothing_fills_in_is_refused(profile, message):
+    with pytest.raises(LabError, match=message):
+        site_with("x", **profile)
+
+
+def test_every_name_in_an_option_is_filled_in():
+    job = {"qos": "q", "mem": "1G", "account": "abc", "chunk": "1h", "mail": "a@b.org", "after": 3}
+    job |= {
+        "constraint": "c",
+        "reservation": "r",
+        "exclude": "n1",
+        "queue": "gpu",
+        "name": "n",
+        "gpu_type": "t",
+    }
+    not_set = {"total_gpus"}
+    site = site_with(
+        "x", options=[f"--{name}={{{name}}}" for name in OPTION_NAMES if name not in not_set]
+    )
+    options = request_of(site, **job).options
+    assert {"--gpus=1", "--n_tasks=1", "--mem=1G", "--time_min=60"} <= set(options)
+    assert not [option for option in options if "{" in option or option.endswith("=None")]
+
+
+def test_an_option_that_needs_a_key_which_was_not_set_says_so():
+    site = site_with("x", options=["--qos={qos}"])
+    assert "--qos=short" in request_of(site, qos="short").options
+    with pytest.raises(
+        LabError, match=r"an option of x, '--qos={qos}', needs job.qos, which is not"
+    ):
+        request_of(site)

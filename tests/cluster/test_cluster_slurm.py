@@ -176,7 +176,7 @@ def test_a_failing_rank_ends_the_job_with_a_failure(lab, soon_over):
 def test_a_job_can_submit_a_job(lab):
     settings = "trial=baseline site=slurm trainer=cpu trainer.max_epochs=1 job.time=00:10:00"
     inner = f"python -m labrig submit {settings} --no-batch --json"
-    sent = submit(lab, "job.gpus=0", "job.cpus_per_task=2", "--", "bash", "-c", inner)
+    sent = submit(lab, "job.gpus=0", "job.cpus_per_task=3", "--", "bash", "-c", inner)
     log = ended(sent)
     second = json_of(log)
     ended(second)
@@ -184,7 +184,7 @@ def test_a_job_can_submit_a_job(lab):
         json.loads((Path(one["run_dir"]) / "run.json").read_text()) for one in (sent, second)
     ]
     assert records[0]["code"]["commit"] == records[1]["code"]["commit"]
-    assert job(second["job_id"])["NumCPUs"] == "1"  # not the two of the job it was sent from
+    assert job(second["job_id"])["NumCPUs"] == "2"  # of its GPU, not the three of its sender
 
 
 def test_a_bare_process_in_an_allocation_of_two_tasks_is_sent_to_srun(lab):

@@ -4,30 +4,33 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from labrig.cluster import (
+from labrig.cluster.doctor import command as doctor_nodes
+from labrig.cluster.image import build as image_build
+from labrig.cluster.job import rank
+from labrig.cluster.schedulers import scheduler_of
+from labrig.cluster.schedulers.formats import parse_megabytes
+from labrig.cluster.sites import init as site_init
+from labrig.cluster.sites import verify as site_verify
+from labrig.cluster.submit import (
     check_frozen,
-    doctor_nodes,
-    image_build,
-    logs,
     over_files,
     plan,
     prefetch,
-    rank,
     reproduce,
+    resume_as_job,
     send,
     shell,
-    site_init,
-    site_verify,
     submit,
-    sync_mlflow,
-    sync_wandb,
-    top_in_job,
 )
-from labrig.cluster.job_size import parse_megabytes
-from labrig.cluster.submit_command import split_command
+from labrig.cluster.submit.command import split_command
+from labrig.cluster.watch import logs, top_in_job
+from labrig.cluster.watch import sync as sync_mlflow
+from labrig.cluster.watch import sync as sync_wandb
 from labrig.config import defaults_list, trial_nodes
 from labrig.config.check_target import check_target
 from labrig.errors import Failed, LabError, Refused
+from omegaconf import OmegaConf
+from test_unanswered import REQUEST
 
 RUN = SimpleNamespace(id="one", dir=None, record={"job": {"id": "7", "scheduler": "slurm"}})
 
@@ -92,7 +95,7 @@ def test_images_that_cannot_be_made(monkeypatch, tmp_path):
         image_build.pack_environment(tmp_path / "gone", tmp_path / "a.tar")
     point = SimpleNamespace(config=None, choices={"site": "s"})
     image = SimpleNamespace(form="pyxis", file=tmp_path / "a.sqsh")
-    monkeypatch.setattr(image_build, "compose_points", as_given([point]))
+    monkeypatch.setattr(image_build, "points_of", as_given([point]))
     monkeypatch.setattr(image_build, "plain_values", as_given({"site": {}, "paths": {}}))
     for name, value in {"load_site": None, "image_of": image, "require_lock": None}.items():
         monkeypatch.setattr(image_build, name, as_given(value))
@@ -117,12 +120,12 @@ def test_what_is_typed_after_submit(monkeypatch):
         plan._any_trial(None)
     files = over_files.OverFiles(["*.wav"])
     monkeypatch.setattr(over_files, "check_words", as_given(None))
-    monkeypatch.setattr(over_files, "compose_points", as_given([1, 2]))
+    monkeypatch.setattr(over_files, "points_of", as_given([1, 2]))
     with pytest.raises(
         LabError, match=r"--each takes one value of each setting. Call it once for each"
     ):
         over_files.plan_over_files(None, [], ["ls"], files)
-    monkeypatch.setattr(over_files, "compose_points", as_given([1]))
+    monkeypatch.setattr(over_files, "points_of", as_given([1]))
     for name, value in {"find_files": [], "run_roots": [], "files_to_submit": ["a.wav"]}.items():
         monkeypatch.setattr(over_files, name, as_given(value))
     wide = SimpleNamespace(request=SimpleNamespace(n_tasks=2))
@@ -138,7 +141,7 @@ def test_what_cannot_be_fetched_for_a_node(monkeypatch, tmp_path):
     monkeypatch.setattr(prefetch.subprocess, "run", ended(1, "lab: a.ckpt cannot be fetched"))
     with pytest.raises(Failed, match=r"^a.ckpt cannot be fetched$"):
         prefetch.fetch_initial_weights(project, "hf:org/model", {})
-    point = SimpleNamespace(overrides=[], config={})
+    point = SimpleNamespace(overrides=[], config=OmegaConf.create({}))
     monkeypatch.setattr(prefetch, "compose", as_given(point))
     answers = {"site_of_login_node": None, "places_of": {}, "network_cutter": []}
     for name, value in {**answers, "online_environment": {}}.items():
@@ -165,8 +168,9 @@ def test_commands_of_jobs(monkeypatch):
     ):
         rank.rank_command(None, [])
     monkeypatch.setattr(rank.Inputs, "read", as_given(None))
+    monkeypatch.setattr(rank, "join_command", as_given(None))
     with pytest.raises(Failed, match=r"cannot start '/no/such': No such file.*Is it on this node"):
-        rank.run_command(None, RUN, ["/no/such"], 1)
+        rank.run_command(None, RUN, ["/no/such"], SimpleNamespace(rank=1))
     monkeypatch.setattr(
         reproduce, "find_run", as_given(SimpleNamespace(id="one", trial="commands"))
     )
@@ -192,10 +196,11 @@ def test_a_shell_inside_a_job(monkeypatch):
 
 def test_a_scheduler_that_refuses_or_is_missing(monkeypatch, tmp_path):
     asked = SimpleNamespace(
-        site=SimpleNamespace(scheduler="slurm", name="s"), request=None, throttle=0
+        site=SimpleNamespace(scheduler="slurm", name="s"), request=REQUEST, throttle=0, after=None
     )
-    run = SimpleNamespace(update=as_given(None))
+    run = SimpleNamespace(id="1", dir=tmp_path, record={}, update=as_given(None))
     monkeypatch.setattr(send, "write_script", as_given("job.sh"))
+    monkeypatch.setattr(send, "sent_record", as_given({}))
     monkeypatch.setattr(send, "scheduler_of", as_given(SimpleNamespace(send=refuses)))
     with pytest.raises(
         LabError,
@@ -237,8 +242,10 @@ def test_logs_uploads_and_gpus_that_are_not_there(monkeypatch, tmp_path):
         match=r"one has no log, and its job is over: out of memory. See: lab runs show one",
     ):
         raise logs.no_log(RUN)
-    monkeypatch.setattr(sync_mlflow.importlib.util, "find_spec", as_given(None))
-    with pytest.raises(LabError, match=r"mlflow is not installed: make add PACKAGE=mlflow"):
+    monkeypatch.setattr("labrig.errors.find_spec", as_given(None))
+    with pytest.raises(
+        LabError, match="lab sync needs the package mlflow: make add PACKAGE=mlflow"
+    ):
         sync_mlflow.upload_mlflow(tmp_path)
     monkeypatch.setattr(sync_wandb, "find_wandb", as_given(None))
     with pytest.raises(
@@ -270,7 +277,6 @@ def test_files_of_the_configuration(monkeypatch, tmp_path):
     monkeypatch.setattr(trial_nodes, "trial_names", as_given(["Wide"]))
     with pytest.raises(LabError, match=r"trial name 'Wide' must be lower-case letters"):
         trial_nodes.trial_file(project, "Wide")
-    from omegaconf import OmegaConf
 
     loaded = SimpleNamespace(config=OmegaConf.create([1]))
     loader = SimpleNamespace(repository=SimpleNamespace(load_config=as_given(loaded)))
@@ -279,3 +285,38 @@ def test_files_of_the_configuration(monkeypatch, tmp_path):
         LabError, match=r"conf/a.yaml must hold `key: value` lines, but it holds a list"
     ):
         defaults_list.config_files(loader, [SimpleNamespace(config_path="a")], project)
+
+
+def test_runs_that_cannot_be_continued_as_a_job(monkeypatch, tmp_path):
+    with pytest.raises(LabError, match=r"a and b are 2 words without a setting. Name one run"):
+        resume_as_job.named_run(["a", "b", "job.gpus=1"])
+    monkeypatch.setattr(resume_as_job, "trial_names", as_given(["wide"]))
+    with pytest.raises(LabError, match=r"'wide' is a trial, not a run. Type: lab submit trial"):
+        resume_as_job.plan_resumption(None, ["wide"])
+    monkeypatch.setattr(resume_as_job, "run_roots", as_given([]))
+    run = SimpleNamespace(id="one", trial="wide", dir=tmp_path, checkpoints=tmp_path, record={})
+    monkeypatch.setattr(resume_as_job, "find_run", as_given(run))
+    monkeypatch.setattr(resume_as_job, "job_state_of", as_given(None))
+    monkeypatch.setattr(resume_as_job, "status_of", as_given("running"))
+    with pytest.raises(Refused, match=r"one is running; nothing was submitted. To see its job"):
+        resume_as_job.plan_resumption(None, ["one"])
+    monkeypatch.setattr(resume_as_job, "status_of", as_given("interrupted"))
+    monkeypatch.setattr(resume_as_job, "is_complete", as_given(True))
+    with pytest.raises(Refused, match=r"one is finished; nothing is left to do"):
+        resume_as_job.plan_resumption(None, ["one"])
+    monkeypatch.setattr(resume_as_job, "is_complete", as_given(False))
+    stretches = as_given([SimpleNamespace(code={})])
+    monkeypatch.setattr(resume_as_job, "stretches_of", stretches)
+    with pytest.raises(LabError, match=r"the code of one was not recorded. To continue it"):
+        resume_as_job.plan_resumption(None, ["one"])
+    monkeypatch.setattr(resume_as_job, "attempt_numbers", as_given([1]))
+    with pytest.raises(LabError, match=r"one has begun, so it can come after no other run. Leave"):
+        resume_as_job.plan_resumption(None, ["one", "after=two"])
+    run.trial = "command"
+    with pytest.raises(LabError, match=r"one ran a command, not a training"):
+        resume_as_job.check_resumable(run)
+
+
+def test_a_machine_without_a_scheduler_knows_no_job_by_its_run():
+    with pytest.raises(Failed, match=r"local cannot be asked for the job of a run. Look yourself"):
+        scheduler_of("local").numbers_sent_for("20261120-190003-abcdef")

@@ -7,16 +7,31 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 
 import pytest
 from labrig import env
-from labrig.cluster import gpu_lease, top_command, top_in_job
-from labrig.cluster.gpu_lease import lease_directory, lock, place_in_line, read_lease
-from labrig.cluster.job_array import link_array_logs
-from labrig.cluster.request import Request
+from labrig.cluster.schedulers import gpu_lease
+from labrig.cluster.schedulers.gpu_lease import (
+    Lease,
+    Waiting,
+    Wish,
+    in_order,
+    lease_directory,
+    lease_gpus,
+    lock,
+    may_start,
+    place_in_line,
+    read_lease,
+)
+from labrig.cluster.schedulers.job_array import link_array_logs
 from labrig.cluster.schedulers.local import Local
+from labrig.cluster.schedulers.request import JobRequest
+from labrig.cluster.watch import top_in_job
+from labrig.cluster.watch import top_in_job as top_command
 from labrig.errors import LabError, Refused
-from labrig.machine.gpu import gpus
+from labrig.machine.gpu import Gpu, gpus
+from labrig.project import say_once
 from projects import SOURCE
 from record_package import unprivileged
 from stand_in_gpus import STAND_INS, show_gpus  # noqa: F401  the fixture
@@ -40,13 +55,15 @@ def machine(tmp_path, monkeypatch, show_gpus):  # noqa: F811
     show_gpus(*TWO_GPUS)
     started = []
 
-    def start(name, n_gpus):
+    def start(name, n_gpus, limit_s="inf"):
         script = tmp_path / f"run-{name}/job.sh"
         script.parent.mkdir()
         script.write_text(SCRIPT.replace("$1", str(tmp_path / name)))
-        program = "from labrig.cluster import gpu_lease as g; import sys; g.POLL_S = 0.05; "
+        program = (
+            "from labrig.cluster.schedulers import gpu_lease as g; import sys; g.POLL_S = 0.05; "
+        )
         program += "g.main(sys.argv[1:])"
-        words = [sys.executable, "-c", program, str(n_gpus), "", "", str(script)]
+        words = [sys.executable, "-c", program, str(n_gpus), "", limit_s, "", str(script)]
         environment = os.environ | {env.INDEX: "0"}
         process = subprocess.Popen(words, start_new_session=True, env=environment)
         started.append(process)
@@ -86,6 +103,7 @@ def test_two_jobs_at_once_never_share_a_gpu(machine, tmp_path):
     assert {gpus_of(tmp_path, "a"), gpus_of(tmp_path, "b")} == {"0", "1"}
 
 
+@pytest.mark.slow
 def test_first_come_is_first_served(machine, tmp_path):
     machine("a", 1)
     assert gpus_of(tmp_path, "a") == "0"
@@ -116,12 +134,91 @@ def test_a_killed_job_frees_its_gpus_and_its_place(machine, tmp_path):
     assert gpus_of(tmp_path, "c") in ("0", "1")
 
 
+@pytest.mark.slow
 def test_a_gpu_that_somebody_uses_without_a_lease_is_left_alone(machine, show_gpus, tmp_path):  # noqa: F811
     show_gpus({"total_MB": 1000, "used_MB": 900}, {"total_MB": 1000, "used_MB": 0})
     machine("a", 1)
     assert gpus_of(tmp_path, "a") == "1"
     machine("b", 1)
     assert gpus_of(tmp_path, "b", timeout_s=1) is None
+
+
+def test_a_large_gpu_in_use_does_not_hide_a_small_one_that_is_idle(machine, show_gpus):  # noqa: F811
+    show_gpus({"total_MB": 80_000, "used_MB": 41_000}, {"total_MB": 24_000, "used_MB": 0})
+    leased = lease_gpus(lease_directory(), Wish(1), "run", gpus())
+    assert [gpu.index for gpu in leased] == [1]
+    assert lease_gpus(lease_directory(), Wish(1, need_MB=39_500), "run", gpus()) == []
+
+
+@pytest.mark.parametrize("use", [{"utilization_percent": 100}, {"processes": [[4_000_000, 1000]]}])
+def test_a_gpu_on_which_a_stranger_computes_is_left_alone(machine, show_gpus, use):  # noqa: F811
+    show_gpus({"total_MB": 80_000, "used_MB": 38_000} | use)
+    assert lease_gpus(lease_directory(), Wish(1), "run", gpus()) == []
+
+
+def test_a_lost_gpu_is_left_out_and_the_others_work(machine, show_gpus, tmp_path, capfd):  # noqa: F811
+    show_gpus({"total_MB": 1000, "used_MB": 0}, {"total_MB": 1000, "used_MB": 0, "is_lost": True})
+    machine("a", 1)
+    assert gpus_of(tmp_path, "a") == "0"
+    assert "GPU 1 does not answer (GPU is lost)" in (tmp_path / "run-a/job.log").read_text()
+    say_once.cache_clear()
+    assert top_command.top_command(None, []) == 0
+    assert "it is left out. Tell who runs this machine" in capfd.readouterr().err
+
+
+def test_files_of_others_in_the_line_do_no_harm(machine, tmp_path):
+    for name in ("\u00b2", "12", "note.txt"):
+        (lease_directory() / "line" / name).touch()
+    machine("a", 1)
+    assert gpus_of(tmp_path, "a") in ("0", "1")
+
+
+def test_what_goes_wrong_in_the_line_stands_in_the_log(machine, tmp_path, monkeypatch):
+    monkeypatch.setenv(env.GPU_LEASES, str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    assert machine("a", 1).wait(60) == 1
+    assert (
+        "must be a directory that every user may write to"
+        in (tmp_path / "run-a/job.log").read_text()
+    )
+
+
+def order_of(jobs, leases=(), held=()):
+    return [job.number for job in in_order(jobs, list(leases), list(held))]
+
+
+def test_who_holds_fewer_gpus_and_was_served_longest_ago_comes_first():
+    jobs = [Waiting(n, user, Wish(1)) for n, user in enumerate(["ann", "ann", "ben", "eve"])]
+    assert order_of(jobs) == [0, 1, 2, 3], "who came first"
+    of_ann = Lease("ann", 1, "run", 100.0)
+    of_ben = Lease("ben", 2, "run", 50.0)
+    assert order_of(jobs, [of_ann, of_ben], [of_ann]) == [3, 2, 0, 1]
+
+
+SIXTEEN = Gpu(0, "big", "", 16_000, 0)
+TWO = [SIXTEEN, replace(SIXTEEN, index=1, uuid="other")]
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "ends_unix_s", "starts"),
+    [(60, 100.0, True), (101, 100.0, False), (None, 100.0, False), (60, None, False)],
+)
+def test_a_gap_is_filled_where_the_first_in_line_starts_no_later(limit_s, ends_unix_s, starts):
+    """One GPU is free, the first wants both, and the other is leased until second 100."""
+    order = [Waiting(1, "ann", Wish(2)), Waiting(2, "ben", Wish(1, limit_s=limit_s))]
+    held = {"other": Lease("eve", 1, "run", 0.0, ends_unix_s)}
+    assert may_start(1, order, TWO, held, 0.0)
+    assert may_start(2, order, TWO, held, 0.0) is starts
+
+
+def test_gpus_that_the_first_in_line_leaves_over_are_for_the_next():
+    four = [replace(SIXTEEN, index=n, uuid=str(n)) for n in range(4)]
+    held = {"0": Lease("eve", 1, "run", 0.0, 100.0), "1": Lease("eve", 1, "run", 0.0, 100.0)}
+    order = [Waiting(1, "ann", Wish(3)), Waiting(2, "ben", Wish(1, limit_s=1e6))]
+    assert may_start(2, order, four, held, 0.0)
+    assert not may_start(2, [order[0], Waiting(2, "ben", Wish(2, limit_s=1e6))], four, held, 0.0)
+    too_large = [Waiting(1, "ann", Wish(5)), order[1]]
+    assert may_start(2, too_large, four, held, 0.0), "nobody waits for what cannot be served"
 
 
 @pytest.fixture
@@ -137,7 +234,7 @@ def array(machine, tmp_path):
         script = folders[0] / "job.sh"
         text = 'echo "$CUDA_VISIBLE_DEVICES" >$1.tmp; mv $1.tmp $1; sleep 60\n'
         script.write_text(text.replace("$1", f'{tmp_path}/"$LAB_INDEX".gpus'))
-        request = Request("x", 1, 1, 1, 1, 60, 0)
+        request = JobRequest("x", 1, 1, 1, 1, 60, 0)
         started.extend(Local().send(request, script, 3, throttle))
         deadline = time.monotonic() + 60
         while len(list(tmp_path.glob("*.gpus"))) < n_running and time.monotonic() < deadline:
@@ -178,7 +275,7 @@ def test_another_users_leases_hold(machine, tmp_path):
         directory = lease_directory()
         assert lock(directory / "GPU-0") is None
         assert lock(directory / "GPU-1") is not None
-        with place_in_line(directory / "line") as number:
+        with place_in_line(directory / "line", Wish(1)) as number:
             assert number == 1
 
     (tmp_path / "theirs").mkdir()

@@ -1,19 +1,27 @@
 # ruff: noqa: F811 (fixtures are imported by name)
 """Several people on a machine without a scheduler: real users, each with processes of their own. Needs root."""
 
+import json
 import os
 import pwd
 import signal
 import tempfile
 import time
+import traceback
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import pytest
 from labrig import env
-from labrig.cluster import gpu_lease
-from labrig.cluster.gpu_lease import lease_directory, n_before, numbers, wait_for_gpus
-from labrig.cluster.top import format_gpus
+from labrig.cluster.schedulers import gpu_lease
+from labrig.cluster.schedulers.gpu_lease import (
+    Wish,
+    lease_directory,
+    numbers,
+    wait_for_gpus,
+    waiting_jobs,
+)
+from labrig.cluster.watch.top import format_gpus
 from labrig.machine.gpu import gpus
 from record_package import unprivileged
 from stand_in_gpus import show_gpus  # noqa: F401  the fixture
@@ -72,9 +80,11 @@ def job_of(name, umask=0o022):
             os.setgid(user.pw_gid)
             os.setuid(user.pw_uid)
             os.umask(umask)
-            leased = wait_for_gpus(1, f"run-of-{name}")
+            leased = wait_for_gpus(Wish(1), f"run-of-{name}")
             os.write(writer, str(leased[0].index).encode())
             signal.pause()
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     os.close(writer)
@@ -94,6 +104,26 @@ def wait_for_line(n):
         time.sleep(0.02)
 
 
+def test_a_lock_is_for_all_from_its_first_moment(monkeypatch):
+    """Else another user who comes right then is refused, and the job ends."""
+    path = lease_directory() / "deciding"
+    modes = []
+    link = os.link
+
+    def watched_link(source, target):
+        link(source, target)
+        modes.append(path.stat().st_mode & 0o777)
+
+    monkeypatch.setattr(os, "link", watched_link)
+    before = os.umask(0o077)
+    try:
+        os.close(gpu_lease.lock(path))
+    finally:
+        os.umask(before)
+    assert modes == [0o666]
+    assert [name for name in os.listdir(path.parent) if name not in ("line", "deciding")] == []
+
+
 def test_nobody_gets_anothers_gpu_and_first_come_is_first_served(tmp_path):
     with ExitStack() as jobs:
         ann = jobs.enter_context(job_of(ANN))
@@ -106,11 +136,52 @@ def test_nobody_gets_anothers_gpu_and_first_come_is_first_served(tmp_path):
         line = lease_directory() / "line"
         # a place is seen by others too, whatever the umask
         (tmp_path / "theirs").mkdir()
-        after_all = max(numbers(line)) + 1
-        assert unprivileged(tmp_path / "theirs", lambda: n_before(line, after_all)) == 2
+        seen = unprivileged(tmp_path / "theirs", lambda: [job.user for job in waiting_jobs(line)])
+        assert seen == [EVE, ANN]
         ben.kill()
         assert eve.gpu() is not None
         assert late.gpu(timeout_s=0.5) is None
+
+
+@pytest.mark.slow
+def test_nobody_waits_behind_all_jobs_of_somebody_else():
+    with ExitStack() as jobs:
+        of_ann = [jobs.enter_context(job_of(ANN)) for _ in range(2)]
+        assert {job.gpu() for job in of_ann} == {0, 1}
+        more = [jobs.enter_context(job_of(ANN)) for _ in range(2)]
+        wait_for_line(2)
+        ben = jobs.enter_context(job_of(BEN))
+        wait_for_line(3)
+        of_ann[0].kill()
+        assert ben.gpu() is not None
+        assert [job.gpu(timeout_s=0.3) for job in more] == [None, None]
+
+
+@pytest.mark.slow
+def test_a_gpu_that_is_lost_ends_nobodys_waiting(monkeypatch):
+    now = lease_directory().parent / "gpus.json"
+
+    def show(*gpus):
+        new = now.with_suffix(".new")
+        new.write_text(json.dumps(gpus))
+        new.chmod(0o644)
+        new.rename(now)
+
+    show(FREE, FREE)
+    monkeypatch.setenv("STAND_IN_GPUS", str(now))
+    with job_of(ANN) as ann, job_of(BEN) as ben:
+        of_gpu = {ann.gpu(): ann, ben.gpu(): ben}
+        assert set(of_gpu) == {0, 1}
+        with job_of(EVE) as eve:
+            wait_for_line(1)
+            show(FREE, FREE | {"is_lost": True})
+            time.sleep(1)  # a look that began before is over
+            of_gpu[1].kill()
+            assert eve.gpu(timeout_s=0.5) is None, "it is lost"
+            shown = [line.split()[0] for line in format_gpus(gpus())]
+            assert shown == ["GPU", "0", "1"], "the other GPU, and 1 job that waits"
+            of_gpu[0].kill()
+            assert eve.gpu() == 0
 
 
 def test_everybody_sees_who_uses_what(show_gpus, tmp_path):

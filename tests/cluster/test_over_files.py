@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from labrig.cluster.over_files import OverFiles, check_words, files_to_submit, find_files
+from labrig.cluster.submit.over_files import OverFiles, check_words, files_to_submit, find_files
 from labrig.errors import LabError
-from labrig.record.each import Inputs, done_files
+from labrig.record.list.each import Inputs, done_files
 from projects import call
 from record_package import create, make_project
 from slurm_jobs import json_of, wait_until
@@ -105,6 +105,7 @@ def start_rank(own, run, command):
     )
 
 
+@pytest.mark.slow
 def test_a_task_that_is_stopped_continues_where_it_was(own, files, tmp_path):
     paths = sorted(files / name for name in NAMES[:3])
     log = tmp_path / "log"
@@ -123,6 +124,7 @@ def test_a_task_that_is_stopped_continues_where_it_was(own, files, tmp_path):
     assert {Path(file.path).name for file in waiting} == {*NAMES} - {paths[0].name}
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_another_one_and_a_queued_one_is_not_sent_twice(own, files, capsys):
     paths = sorted(files / name for name in NAMES[:3])
     command = ["true", "{}"]
@@ -174,6 +176,7 @@ def test_a_pattern_without_files_is_reported(tmp_path):
         find_files([str(tmp_path / "*.wav")])
 
 
+@pytest.mark.slow
 def test_a_program_that_is_not_there_is_reported(own, files):
     command = ["no-such-program", "{}"]
     run = run_over(own, command, [files / NAMES[0]])

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 from labrig import env
-from labrig.cluster.job_state import JobState
-from labrig.cluster.job_variables import clean_environment
-from labrig.cluster.request import Request
 from labrig.cluster.schedulers import all_schedulers, scheduler, scheduler_names, scheduler_of
-from labrig.cluster.script import library_template
-from labrig.cluster.site_rules import OPTIONAL
+from labrig.cluster.schedulers.job_state import JobState
+from labrig.cluster.schedulers.job_variables import clean_environment
+from labrig.cluster.schedulers.request import JobRequest
+from labrig.cluster.sites.rules import OPTIONAL
+from labrig.cluster.submit.script import library_template
 from labrig.config.overrides import sweep_points
 from labrig.errors import Failed, LabError
-from labrig.record.find_job import JOB_ID
+from labrig.record.list.find import JOB_ID
 
-REQUEST = Request(
+REQUEST = JobRequest(
     name="x", nodes=1, gpus=0, tasks_per_node=1, cpus_per_task=1, time_s=3600, lead_s=60
 )
 
@@ -131,30 +131,35 @@ def test_what_schedulers_answer_is_understood(name, sent, ids, listed, states, m
         scheduler_of(name).send(REQUEST, script, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "job_id"),
-    [
-        ("slurm", "Your job asks for 2 nodes.\n2 hours are left\n4711\n", "4711"),
-        ("pbs", "qsub: 2 nodes, 8 GPUs\n13.pbs1\n", "13"),
-        ("gridengine", "your 2 nodes are charged\n99\n", "99"),
-        ("pjm", "[INFO] PJM 0000 pjsub Job 77 submitted.\n", "77"),
-        ("lsf", "2 nodes asked\nJob <501> is submitted to queue <normal>.\n", "501"),
-    ],
-)
-def test_the_number_of_a_job_is_found_among_what_a_site_prints(
-    name, answer, job_id, monkeypatch, tmp_path
-):
+# What a site prints around the scheduler's own line: a wrapper, a job_submit plug-in, a message of the day.
+BEFORE = "Your job asks for 2 nodes.\n2 hours are left\n8 GPUs; 3 queues\n"
+AFTER = "2 nodes are charged\n30. November: no service\n"
+ANSWERS = {
+    "slurm": ("4711;cluster\n", "4711"),
+    "pbs": ("13[].pbs1\n", "13"),
+    "gridengine": ("99.1-3:1\n", "99"),
+    "pjm": ("[INFO] PJM 0000 pjsub Job 77 submitted.\n", "77"),
+    "lsf": ("Job <501> is submitted to queue <normal>.\n", "501"),
+}
+SENDING = [one for one in all_schedulers() if type(one).send is scheduler.Scheduler.send]
+
+
+@pytest.mark.parametrize("one", SENDING, ids=lambda one: one.name)
+def test_the_number_of_a_job_is_found_among_what_a_site_prints(one, monkeypatch, tmp_path):
+    """A scheduler that is added gets a line in ANSWERS, from its manual."""
     script = tmp_path / "job.sh"
     script.write_text("")
-    monkeypatch.setattr(scheduler, "run_scheduler_command", lambda *command, **_: answer)
-    assert scheduler_of(name).send(REQUEST, script, 1) == [job_id]
+    line, job_id = ANSWERS[one.name]
+    for answer in (line, BEFORE + line, BEFORE + line + AFTER):
+        monkeypatch.setattr(scheduler, "run_scheduler_command", lambda *_, said=answer, **__: said)
+        assert one.send(REQUEST, script, 1) == [job_id]
     monkeypatch.setattr(scheduler, "run_scheduler_command", lambda *command, **_: "2 nodes\n")
     with pytest.raises(Failed, match="queued nothing; it answered: 2 nodes"):
-        scheduler_of(name).send(REQUEST, script, 1)
+        one.send(REQUEST, script, 1)
 
 
 def test_a_shell_has_the_resources_of_a_job():
-    request = Request(
+    request = JobRequest(
         **vars(REQUEST) | {"options": ["--gres=gpu:1", "--requeue", "--comment=a b", "-l h_rt=60"]}
     )
     command = scheduler_of("slurm").shell_words(request)
@@ -182,7 +187,8 @@ def test_the_words_of_a_scheduler_have_names_that_are_filled_in(one):
     assert names_of([one.log, one.array_log, *one.array]) <= set(OF_AN_ARRAY)
     assert names_of(one.chain) <= {"job"}
     assert names_of([one.whole_array, one.array_id]) <= {"number", "index"}
-    assert names_of([*one.list_command]) <= {"user"}
+    assert names_of([*one.list_command, *one.sent_command]) <= {"user"}
+    assert names_of([one.run_id_option]) <= {"name", "run_id"}
     assert names_of([*one.cancel_command, *one.start_command, *one.number_command]) <= {"id"}
     assert names_of(one.in_job_command) <= {"number", "nodes"}
     for command, read in one.end_questions:
@@ -196,7 +202,7 @@ def test_the_words_of_a_scheduler_have_names_that_are_filled_in(one):
 def test_a_job_script_is_one_that_bash_reads(one, tmp_path):
     script = re.sub(r"@@\{(\w+)\}", "1", library_template(one.name))
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    request = Request(**vars(REQUEST) | {"options": ['-J "x"']})
+    request = JobRequest(**vars(REQUEST) | {"options": ['-J "x"']})
     assert one.directives(request, tmp_path, 1, 1)[0] == '-J "x"'
     if one.array:
         text = " ".join(one.directives(request, tmp_path, 3, 2))
@@ -232,9 +238,7 @@ def test_the_job_and_the_index_are_known_in_a_job(one):
 def test_ids_of_an_array_are_told_apart(one, monkeypatch, tmp_path):
     script = tmp_path / "job.sh"
     script.write_text("")
-    answer = (
-        "Job <12> is submitted" if one.name == "lsf" else "Job 12" if one.name == "pjm" else "12"
-    )
+    answer = ANSWERS[one.name][0]
     monkeypatch.setattr(scheduler, "run_scheduler_command", lambda *command, **_: answer)
     ids = one.send(REQUEST, script, 3)
     assert len(set(ids)) == 3

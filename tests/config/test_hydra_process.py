@@ -98,23 +98,6 @@ def test_two_projects_in_one_process(registered, tmp_path):
     assert said.count("LabError no trial 'typed'. Trials: baseline") == 2
 
 
-TRAIN = "def train(config, run, recording):\n    print('seed', config.seed)\n    assert config.seed != 9\n"
-
-
-def test_points_of_a_list_run_one_after_the_other(own_project):
-    (own_project / "src/myproj/train.py").write_text(TRAIN)
-    train = ("lab", "train", "trial=baseline", "-m")
-    said = call(own_project, *train, "seed=3,4", "--why", "a test")
-    assert said.index("seed 3") < said.index("[2/2]") < said.index("seed 4")
-    assert "lab submit trial=baseline seed=3,4" in said
-    assert call(own_project, "lab", "runs", "list").count("finished") == 2
-    said = call(own_project, *train, "seed=9,5", rc=1)
-    assert "stopped: run 1 of 2" in said
-    assert "seed 5" not in said
-    assert "did you mean: width" in call(own_project, *train, "seed=1,2", "model.widht=3", rc=2)
-    assert call(own_project, "lab", "runs", "list").count("baseline") == 3
-
-
 @pytest.mark.slow
 def test_completion_in_bash(own_project):
     home = own_project.parent / "data-home"

@@ -23,10 +23,10 @@ from labrig import env
 from labrig.errors import LabError
 from labrig.machine.cpu import cores
 from labrig.project import Project
-from labrig.training.accelerate import accelerate
-from labrig.training.build import build_task
-from labrig.training.check import check
-from labrig.training.settings import (
+from labrig.training.check.command import check
+from labrig.training.parts.accelerate import accelerate
+from labrig.training.parts.build import build_task
+from labrig.training.parts.settings import (
     apply_settings,
     resolve_auto,
     resolve_settings,
@@ -185,6 +185,7 @@ def test_the_global_batch_is_made_of_smaller_ones(home):
     assert scale_to_processes(halves).trainer.accumulate_grad_batches == 2
 
 
+@pytest.mark.slow
 def test_activations_are_made_twice_and_nothing_else_changes(home):
     kept = learn(home, *BASELINE, THREE_BATCHES)
     patterns = "[model.features,model.features.*]"

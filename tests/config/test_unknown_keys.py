@@ -1,8 +1,8 @@
-"""Unknown keys in conf/config.yaml: those in a section of the machinery are refused, those of one's own are not."""
+"""Unknown keys in conf/config.yaml: those in a section of the library are refused, those of one's own are not."""
 
 import pytest
 import yaml
-from labrig.config.check import NewKeys, Source, check_keys, dotted_keys
+from labrig.config.check import NewKeys, SettingsSource, check_keys, dotted_keys
 from labrig.errors import LabError
 from projects import LIBRARY
 
@@ -14,7 +14,7 @@ FREE = ("callbacks", "log.bounds", "site.sources", "site.confidence", "site.env"
 
 def check(text):
     """Checks a conf/config.yaml of this text, after lab.yaml."""
-    source = Source("conf/config.yaml", new_keys=NewKeys.OWN, lab=LAB)
+    source = SettingsSource("conf/config.yaml", new_keys=NewKeys.OWN, lab=LAB)
     check_keys(yaml.safe_load(text), LAB, source)
 
 
@@ -60,7 +60,7 @@ def test_keys_of_ones_own_are_accepted(text):
     assert check(text) is None
 
 
-def test_every_section_of_the_machinery_is_guarded():
+def test_every_section_of_the_library_is_guarded():
     """A release that renames a key is noticed by each project that sets it, whichever key it is."""
     sections = {name.rpartition(".")[0] for name in dotted_keys(LAB)} - {""}
     guarded = {section for section in sections if not section.startswith(FREE)}

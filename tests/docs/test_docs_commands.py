@@ -20,10 +20,13 @@ OF_A_NEW_PROJECT = (
     (r"^trial=.*", "trial=baseline"),
     (r"^data=.*", "data=digits"),
     (r"^site=[A-Z].*", "site=slurm"),
+    (r"^after=.*", "seed=0"),  # a run that a job waits for, not a setting
     (r"^on=.*", "seed=0"),  # a host of ~/.config/lab, not a setting
     (r"^profile=[A-Z].*", "profile=none"),
     (r"^model\.(?!width|n_classes).*", "seed=0"),
     (r"^\+augment=.*", "seed=0"),
+    (r"^program\..*", "seed=0"),  # an option of the reader's script
+    (r"^task=.*", "seed=0"),
     (r"^data\.fold=.*", "seed=0"),
     (r"^data\._target_=\..*", "seed=0"),
 )
@@ -76,6 +79,7 @@ def of_a_new_project(setting):
     return setting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_commands_of_a_page_can_be_typed(path, monkeypatch):
     monkeypatch.chdir(PROJECT)

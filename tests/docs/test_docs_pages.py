@@ -5,7 +5,9 @@ import sys
 
 import pytest
 from labrig.bench.peaks import PEAKS
-from projects import LIBRARY, ROOT
+from labrig.record.compare.seed_statistics import student_quantile
+from labrig.record.list.cost import list_prices
+from projects import LIBRARY, PROJECT, ROOT
 
 sys.path.append(str(ROOT / "hooks"))
 import site_tables
@@ -14,9 +16,28 @@ import terminal_picture
 FOLDER = ROOT / "docs"
 # One question each. The older pages are references, and longer
 SHORT = (
-    *("cite", "clusters", "coming-from", "command-line", "debugging", "faster", "memory"),
+    *("from-hydra-template", "from-huggingface", "from-lightning", "from-loop"),
+    *(
+        "from-torchvision",
+        "cite",
+        "clusters",
+        "coming-from",
+        "command-line",
+        "debugging",
+        "faster",
+        "memory",
+    ),
     *("multi-gpu", "notebooks", "own-code", "own-data", "parallelism", "problems"),
     *("shared-server", "storage", "untested"),
+    *(
+        "leaving",
+        "record-files",
+        "lightning-and-hydra",
+        "statistics",
+        "through-ssh",
+        "together",
+        "which-template",
+    ),
 )
 
 
@@ -32,13 +53,13 @@ def test_a_page_answers_one_question(name):
     assert lines[0].endswith(("?", "…")), "the heading is the question"
 
 
-@pytest.mark.parametrize("name", ["own-data", "own-code"])
+@pytest.mark.parametrize("name", ["own-data", "own-code", "from-lightning", "leaving"])
 def test_python_of_a_page_runs(name):
     blocks = re.findall(r"^```python\n(.*?)^```$", text_of(name), re.DOTALL | re.MULTILINE)
     names = {}
     for block in blocks:
         exec(block, names)
-    made = {"own-data": "Pets", "own-code": "Smooth"}[name]
+    made = {"own-data": "Pets", "own-code": "Smooth", "from-lightning": "Waves"}.get(name, "Plain")
     assert names[made].__doc__
 
 
@@ -56,11 +77,82 @@ def test_code_of_the_pages_does_what_they_say():
     assert 0 <= result["acc"] <= result["top5"] <= 1
 
 
+def test_plain_lightning_of_the_page_on_leaving_trains():
+    import lightning.pytorch as L
+    import torch
+
+    (block,) = re.findall(r"^```python\n(.*?)^```$", text_of("leaving"), re.DOTALL | re.MULTILINE)
+    names = {}
+    exec(block, names)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    before = network[1].weight.detach().clone()
+    batches = [(torch.randn(8, 1, 2, 2), torch.arange(8) % 3)]
+    trainer = L.Trainer(max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False)
+    trainer.fit(names["Plain"](network), torch.utils.data.DataLoader(batches, batch_size=None))
+    assert not torch.equal(network[1].weight, before)
+
+
+def test_the_widths_of_intervals_are_those_of_student():
+    rows = re.findall(r"^(\d+) \| ± ([\d.]+) \*s\*$", text_of("statistics"), re.MULTILINE)
+    assert len(rows) == 4
+    for n_seeds, width in rows:
+        assert float(width) == round(student_quantile(int(n_seeds) - 1) / int(n_seeds) ** 0.5, 1)
+
+
+def test_the_first_screen_of_the_readme_says_what_it_is():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    first_lines = "\n".join(text.splitlines()[:12])
+    for word in ("PyTorch", "Lightning", "Hydra", "Linux", "Slurm", "students", "PATH-OR-URL"):
+        assert word in first_lines, word
+    for word in ("Never tried:", "lightning-hydra-template", "DVC", "W&B", "which-template.md"):
+        assert word in text, word
+
+
+def test_the_tree_of_the_readme_is_that_of_a_project():
+    tree = (ROOT / "README.md").read_text(encoding="utf-8").partition("myproj/\n")[2]
+    named = re.findall(r"[\w.-]+\.(?:py|md|toml|yaml|yml|sh|cff)\b", tree.partition("```")[0])
+    # the tree is of a project that answered `slurm`; tests/project answered `local`
+    there = {path.name for path in PROJECT.rglob("*")} | {"slurm.sh"}
+    assert len(named) > 15
+    assert [name for name in named if name not in there] == []
+
+
 def test_the_table_of_gpus_has_the_peaks_that_a_bench_compares_with():
     section = text_of("memory").partition("## GPUs in numbers")[2]
-    rows = [line.split(" | ") for line in section.replace(",", "").splitlines() if " | " in line]
-    shown = {row[0]: (float(row[3].split()[0]), float(row[4].split()[0])) for row in rows[1:]}
+    rows = [line.split(" | ") for line in section.splitlines() if " | " in line]
+    rows = [[cell.replace(",", "") for cell in row] for row in rows]
+    shown = {row[0]: (float(row[4].split()[0]), float(row[5].split()[0])) for row in rows[1:]}
     assert shown == {gpu: (peak.half, peak.tf32) for gpu, peak in PEAKS.items()}
+
+
+def test_the_other_columns_of_the_table_of_gpus_agree_with_each_other():
+    """int8 is twice half from Turing on; whoever has no tensor cores has half at most twice float32."""
+    section = text_of("memory").partition("## GPUs in numbers")[2]
+    rows = [line.split(" | ") for line in section.replace(",", "").splitlines() if " | " in line]
+    for name, capability, *_, half, tf32, fp64, int8, power in rows[1:]:
+        assert 0 < float(fp64.split()[0]) < float(tf32.split()[0]), name
+        assert float(re.findall(r"[\d.]+", power)[0]) >= 70, name
+        if float(capability) >= 7.5:
+            wide = {"RTX 3090": 4, "RTX 4090": 4}.get(name, 2)  # half there: with float32 sums
+            assert float(int8) == pytest.approx(wide * float(half.split()[0]), rel=0.02), name
+        else:
+            assert float(PEAKS[name].half) <= 2 * PEAKS[name].float32 or name == "V100"
+
+
+def test_the_prices_of_the_page_are_those_of_the_lists():
+    section = text_of("shared-server").partition("10¹⁸ operations")[2].partition("\n\n`lab`")[0]
+    head, *rows = [line.split(" | ") for line in section.splitlines() if " | " in line]
+    clouds = [title.partition(",")[0] for title in head[1:-1]]
+    lists = {cloud: list_prices(cloud).per_gpu_hour for cloud in clouds}
+    assert sorted(row[0] for row in rows) == sorted(
+        {gpu for prices in lists.values() for gpu in prices}
+    )
+    for gpu, *prices, per_work in rows:
+        listed = [lists[cloud].get(gpu) for cloud in clouds]
+        assert [None if price == "-" else float(price) for price in prices] == listed, gpu
+        cheapest = min(price for price in listed if price)
+        tera = max((name for name in PEAKS if name in gpu), key=len)
+        assert float(per_work) == round(cheapest * 1e6 / 3600 / PEAKS[tera].half, 2), gpu
 
 
 def test_the_table_of_horovod_has_its_seven_steps():
@@ -113,12 +205,15 @@ def test_a_line_leads_to_the_page_that_explains_it(file):
         assert (FOLDER / f"{page}.md").exists(), page
 
 
-def test_the_picture_of_a_terminal_is_that_of_the_page():
+@pytest.mark.parametrize("name", terminal_picture.COMMANDS)
+def test_the_picture_of_a_terminal_is_that_of_the_first_day(name):
     page = terminal_picture.PAGE.read_text(encoding="utf-8")
-    drawn = terminal_picture.PICTURE.read_text(encoding="utf-8")
-    assert drawn == terminal_picture.picture(page), "type: python hooks/terminal_picture.py"
-    for command in terminal_picture.COMMANDS:
+    drawn = (terminal_picture.FOLDER / f"{name}.svg").read_text(encoding="utf-8")
+    assert drawn == terminal_picture.picture(page, name), "type: python hooks/terminal_picture.py"
+    for command in terminal_picture.COMMANDS[name]:
         assert f"$ {command}" in drawn
+    shown_in = "index" if name == "first-day" else name
+    assert f"](img/{name}.svg)" in text_of(shown_in), "a page shows it"
 
 
 def test_the_readme_of_the_template_is_short():

@@ -29,6 +29,7 @@ def table():
     return read_table(error_catalogue.TABLE)
 
 
+@pytest.mark.slow
 def test_the_page_lists_the_messages_of_the_code(code):
     assert error_catalogue.PAGE.read_text(encoding="utf-8") == page(code.sites), AGAIN
 

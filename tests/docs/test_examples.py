@@ -1,6 +1,7 @@
 """The trial directories of examples/: dropped into a project, packed, and trained for real."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,17 @@ EXAMPLES = ROOT / "examples"
 TRAINED = {
     "images": ("test/acc", 0.04),
     "images/plain": ("test/acc", 0.04),
+    "segmentation": ("test/iou", 0.03),
+    "segmentation/plain": ("test/iou", 0.03),
     "audio": ("test/exact", 0.06),
     "language": ("test/bits", 0.15),
     "vae": ("test/mse", 0.003),
     "series": ("test/mae", 3.0),
 }
-NAMES = ("images", "audio", "language", "series", "vae", "program")
+NAMES = (
+    *("images", "segmentation", "audio", "language", "finetune"),
+    *("series", "vae", "program", "pipeline", "workflow"),
+)
 MAX_LINES = 150
 
 
@@ -31,7 +37,17 @@ def own(tmp_path_factory):
         (command,) = re.findall(rf"^cp -r TEMPLATE/examples/{name} src/\S+/trials/$", text, re.M)
         words = command.replace("TEMPLATE", str(ROOT)).replace("PACKAGE", "myproj").split()
         call(folder, *words)
+    for words in commands_of("segmentation", folder):
+        if words[0] == "python" or words[:3] == ["lab", "data", "pack"]:
+            call(folder, *words)
     return folder
+
+
+def commands_of(name, folder):
+    """The commands of a README, in words, as they are typed in a project."""
+    text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
+    block = text.partition("```\n")[2].partition("```")[0]
+    return [shlex.split(line.replace("PACKAGE/", f"{folder.name}/")) for line in block.splitlines()]
 
 
 def stated(trial, metric):
@@ -60,7 +76,7 @@ def test_settings_of_all_examples_are_right(own):
 @pytest.mark.parametrize("trial", TRAINED)
 def test_an_example_reaches_what_its_readme_states(own, trial):
     name = trial.partition("/")[0]
-    if not (own / "data" / f"{name}.h5").exists():
+    if name != "segmentation" and not (own / "data" / f"{name}.h5").exists():
         said = call(own, "lab", "data", "pack", name)
         assert f"trials/{name}/config.yaml stays as it is" in said
     call(own, "lab", "train", f"trial={trial}", "trainer=cpu", "trainer.threads=1")
@@ -72,10 +88,25 @@ def test_an_example_reaches_what_its_readme_states(own, trial):
 
 
 @pytest.mark.slow
+def test_segmentation_says_what_it_found(own):
+    short = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1", "callbacks.pictures.n=2")
+    call(own, "lab", "train", "trial=segmentation", "trainer.check_val_every_n_epoch=1", *short)
+    record = last(own)
+    folder = Path(record["run_dir"], "pictures")
+    (file,) = folder.glob("samples-*.csv")
+    first = file.read_text().splitlines()[0]
+    assert first == "sample,right,iou"
+    assert imread(file.with_suffix(".png")).std() > 0.01
+    assert 0 < record["metrics"]["test/iou"] < 1
+    made_by = call(own, "lab", "data", "info", "cells", "--made-by")
+    assert (EXAMPLES / "segmentation/make_cells.py").read_text() in made_by
+
+
+@pytest.mark.slow
 def test_folds_share_no_sample_and_give_a_mean(own):
     if not (own / "data/series.h5").exists():
         call(own, "lab", "data", "pack", "series")
     short = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1")
     call(own, "lab", "train", "trial=series", "data.fold=0,1,2", "-m", *short)
-    said = call(own, "lab", "runs", "table", "trial=series", "--by", "trial", "data.fold<3")
+    said = call(own, "lab", "runs", "table", "trial=series", "--over", "data.fold", "data.fold<3")
     assert re.search(r"series .* ± .* 3$", said, re.M), said

@@ -10,7 +10,9 @@ from projects import ROOT, call
 
 pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs/exercises.md").read_text(encoding="utf-8")
-SLOW_DATA, FAST_DATA, SLOW_FORWARD = re.findall(r"^```python\n(.*?)^```$", PAGE, re.S | re.M)
+SLOW_DATA, FAST_DATA, SLOW_FORWARD, COPIES, BITS, CHANNELS = re.findall(
+    r"^```python\n(.*?)^```$", PAGE, re.S | re.M
+)
 SHORT = ("profile=line", "trainer.max_steps=20", "trainer.test_after_fit=false")
 LAST_LINE = "        return self.head(self.features(image_B1HW))\n"
 
@@ -61,3 +63,38 @@ def test_the_solution_makes_the_same_images():
         images.append(image)
     assert torch.equal(*images)
     assert not torch.equal(images[0], batch[0])
+
+
+def test_a_copy_moves_what_its_solution_says_and_waits_on_a_gpu(capsys):
+    """The clock of a GPU is only read after it has finished; without a wait the work goes on."""
+    names = {}
+    exec(COPIES, names)
+    assert [row[0] for row in names["rows"]] == [256, 1024, 2048]
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    products = [row[2] for row in names["rows"]]
+    assert products[2] > 8 * products[0], "512 times the work"
+    waits = []
+    names["wait"] = lambda: waits.append("wait")
+    names["seconds"](lambda: waits.append("work"), waits=True)
+    assert waits == ["work", "wait", "work", "wait"]
+    waits.clear()
+    names["seconds"](lambda: waits.append("work"), waits=False)
+    assert waits == ["work", "wait", "work"], "the careless clock stops before the device"
+
+
+def test_about_half_is_kept_for_backward_in_16_bits():
+    names = {}
+    exec(BITS, names)
+    full, mixed = (names["bytes_kept"](precision) for precision in ("32-true", "bf16-mixed"))
+    assert 0.4 < mixed / full < 0.65
+    assert full == 5 * 4096 * 512 * 4, "the input, and the output of each of four blocks"
+
+
+def test_channels_last_changes_the_order_in_memory_and_not_the_result():
+    names = {}
+    exec(CHANNELS, names)
+    usual, last = names["usual"], names["last"]
+    assert usual.shape == last.shape
+    assert torch.allclose(usual, last, atol=1e-4)
+    assert last.is_contiguous(memory_format=torch.channels_last)
+    assert not usual.is_contiguous(memory_format=torch.channels_last)

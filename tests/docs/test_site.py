@@ -7,10 +7,21 @@ import sys
 import threading
 
 import pytest
-from chromium import PHONE, started_chromium
+from chromium import DESKTOP, PHONE, started_chromium
 from playwright.sync_api import expect
 from projects import ROOT
 
+PAGES_WITH_PICTURES = (
+    "cluster",
+    "data-design",
+    "own-data",
+    "problems",
+    "record",
+    "report",
+    "statistics",
+    "trials",
+    "watching",
+)
 pytestmark = pytest.mark.slow  # .ci/run installs the browser
 
 
@@ -58,6 +69,31 @@ def test_every_page_asks_nobody_else_and_fits_a_phone(site, address, browser):
     page.close()
     assert [url for url in elsewhere if not url.startswith((address, "data:", "blob:"))] == []
     assert wide == []
+
+
+def test_every_picture_is_shown(site, address, browser):
+    """Each page that shows something has one, and the browser can draw it."""
+    page = browser.new_page()
+    shown = {}
+    for name in ("index", *PAGES_WITH_PICTURES):
+        page.goto(address if name == "index" else f"{address}{name}/")
+        page.wait_for_load_state("load")
+        widths = page.evaluate(
+            "[...document.querySelectorAll('article img')].map(i => i.naturalWidth)"
+        )
+        shown[name] = bool(widths) and min(widths) > 300
+    page.close()
+    assert [name for name, is_shown in shown.items() if not is_shown] == []
+
+
+def test_the_parts_of_the_site_are_tabs(address, browser):
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(address)
+    tabs = [text.strip() for text in page.locator(".md-tabs__link").all_inner_texts()]
+    assert {"Guide", "Reference", "Design", "Clusters"} <= set(tabs)
+    page.locator(".md-tabs__link", has_text="Reference").click()
+    page.wait_for_url(f"{address}command-line/")
+    page.close()
 
 
 def test_the_search_leads_to_a_page(address, browser):

@@ -7,11 +7,11 @@ import pytest
 from gpu_runs import GPU, keep_figure, wait_for_device
 from in_process import composed
 from labrig.bench.chronometer import WARMUP, Chronometer
-from labrig.training.accelerate import accelerate
-from labrig.training.build import build_data, build_task
-from labrig.training.means import LogMeans
-from labrig.training.settings import apply_settings, resolve_settings
-from labrig.training.trainer import plain_trainer
+from labrig.training.parts.accelerate import accelerate
+from labrig.training.parts.build import build_data, build_task
+from labrig.training.parts.settings import apply_settings, resolve_settings
+from labrig.training.parts.trainer import plain_trainer
+from labrig.training.watch.means import LogMeans
 from rehearsal import DEVICE, REHEARSED
 from requirements import gpu
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from gpu_runs import keep_figure, wait_for_device
 from labrig.data import H5DataModule
-from labrig.hdf5.writer import write_data_file
+from labrig.hdf5.pack.writer import write_data_file
 from rehearsal import DEVICE, REHEARSED, only_a_gpu_shows
 from requirements import gpu
 

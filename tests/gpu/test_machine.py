@@ -9,7 +9,7 @@ import torch
 from gpu_runs import lab, python_path
 from labrig import env
 from labrig.machine.gpu import gpus, processes_on
-from labrig.training.settings import no_gpu_message
+from labrig.training.parts.settings import no_gpu_message
 from projects import call, environment_of
 from rehearsal import DEVICE, ONE_GPU, REHEARSED, only_a_gpu_shows, show
 from requirements import gpu

@@ -4,7 +4,7 @@ import pytest
 import torch
 from gpu_runs import EXACT, GPU, checkpoint, device_name, first_attempt, learn_on_gpu, train
 from in_process import composed, difference
-from labrig.training.settings import apply_settings, resolve_settings
+from labrig.training.parts.settings import apply_settings, resolve_settings
 from rehearsal import DEVICE, REHEARSED, only_a_gpu_shows
 from requirements import CAPABILITY, ampere, gpu
 

@@ -1,6 +1,7 @@
 """Messages about raw data, data files and how they are read: each says what was found and what to do."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -9,15 +10,18 @@ import pytest
 from hdf5_packing import packing  # noqa: F401
 from labrig.data import DataFileError, H5DataModule, H5Dataset, read_layout, write_data_file
 from labrig.errors import LabError
-from labrig.hdf5 import file_layout, find, folder_fingerprint, raw_audio, writer
-from labrig.hdf5.checksum import verify_layout
-from labrig.hdf5.columns import Column
-from labrig.hdf5.field_readers import ImageReader, RaggedReader, build_reader
-from labrig.hdf5.file_errors import unreadable
-from labrig.hdf5.find import find_data_file, read_data_config
-from labrig.hdf5.loader import Loader
-from labrig.hdf5.pack import load_data_class, writable_directory
-from labrig.hdf5.split import Splitter, read_split_file
+from labrig.hdf5.file import find, folder_fingerprint
+from labrig.hdf5.file import layout as file_layout
+from labrig.hdf5.file.checksum import verify_layout
+from labrig.hdf5.file.errors import unreadable
+from labrig.hdf5.file.find import find_data_file, read_data_config
+from labrig.hdf5.pack import audio as raw_audio
+from labrig.hdf5.pack import writer
+from labrig.hdf5.pack.columns import Column
+from labrig.hdf5.pack.command import load_data_class, writable_directory
+from labrig.hdf5.pack.split import Splitter, read_split_file
+from labrig.hdf5.read.field_readers import ImageReader, RaggedReader, build_reader
+from labrig.hdf5.read.loader import Loader
 from labrig.project import Paths, Project
 from projects import project_in
 
@@ -52,7 +56,7 @@ def edited(path, edit):
     ],
 )
 def test_samples_that_differ(tmp_path, samples, message):
-    from labrig.hdf5.collect import collect_fields
+    from labrig.hdf5.pack.collect import collect_fields
 
     with pytest.raises(DataFileError, match=message):
         collect_fields(tmp_path / "a.h5", tmp_path, samples, on_sample=lambda _: None)
@@ -134,7 +138,9 @@ def test_a_damaged_file_says_how_to_get_it_again(ragged, edit):
 
 def test_offsets_that_go_backwards(ragged, monkeypatch):
     layout = read_layout(edited(ragged, offsets_that_go_backwards))
-    monkeypatch.setattr("labrig.hdf5.checksum._sha256_of", lambda layout, array, bar: array.sha256)
+    monkeypatch.setattr(
+        "labrig.hdf5.file.checksum._sha256_of", lambda layout, array, bar: array.sha256
+    )
     with pytest.raises(DataFileError, match=r"x_offsets go backwards. Copy the file again"):
         verify_layout(layout)
 
@@ -167,10 +173,11 @@ def test_files_that_are_too_short(path):
 
 def test_a_file_that_is_replaced_while_it_is_opened(path, monkeypatch):
     real = file_layout._check_splits
+    other = write_data_file(path.with_name("b.h5"), {"x": X}, {})
 
     def replace_then_check(layout):
         real(layout)
-        os.rename(write_data_file(path.with_name("b.h5"), {"x": X}, {}), path)
+        os.rename(other, path)
 
     monkeypatch.setattr(file_layout, "_check_splits", replace_then_check)
     with pytest.raises(
@@ -243,7 +250,7 @@ def test_sources_that_do_not_fit(tmp_path, pack):
     (tmp_path / "raw/a.txt").write_text("")
     with pytest.raises(
         DataFileError,
-        match=r"is not a directory; expected one with images in a sub-directory per class",
+        match=r"is not a directory, and no .tar; expected one with images in a sub-directory per class",
     ):
         pack("a", tmp_path / "raw/a.txt", "--as", "images")
 
@@ -282,3 +289,22 @@ def test_splits_that_do_not_fit(tmp_path):
         DataFileError, match=r"splits.csv:2: found 'a,test', expected `sample,split`"
     ):
         read_split_file(tmp_path / "splits.csv")
+
+
+def test_a_group_that_is_a_list():
+    with pytest.raises(DataFileError, match=r"sample a: group is \[\]. Give a text or a number"):
+        Splitter({"train": 1.0}).add({"key": "a", "group": []})
+
+
+def test_files_whose_parts_are_something_else(path):
+    with h5py.File(path, "r+") as file:
+        del file["splits"]
+        file["splits"] = np.arange(3)
+    with pytest.raises(DataFileError, match=r"/splits is no group. Copy the file again"):
+        read_layout(path)
+
+
+def test_more_samples_than_bytes(path):
+    layout = replace(read_layout(path), n_samples=10**12)
+    with pytest.raises(DataFileError, match=r"it cannot hold the 1000000000000 samples that it"):
+        file_layout._check_fields(layout)

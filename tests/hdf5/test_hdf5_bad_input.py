@@ -180,7 +180,7 @@ def shifted_split(file):
         (strings, "ragged uint8"),
         (never_written, "never written"),
         (one_row_less, "has 19 samples, expected 20"),
-        (no_split_group, "damaged"),
+        (no_split_group, "/splits is missing"),
         (shifted_split, "does not match its sha256"),
     ],
 )

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from labrig.data import read_layout, write_data_file
 from labrig.errors import Failed, LabError
-from labrig.hdf5 import COMMANDS, checksum, disks, info, stage
+from labrig.hdf5 import COMMANDS
+from labrig.hdf5.file import info, verify
+from labrig.hdf5.read import disks, stage
 from labrig.project import Paths, Project
 from projects import ROOT, project_in
 
@@ -55,13 +57,13 @@ def test_info(project, capsys):
 
 def test_verify_names_what_is_damaged(project, tmp_path, capsys):
     path = tmp_path / "data" / "digits.h5"
-    checksum.verify_command(project, [str(path)])
+    verify.verify_command(project, [str(path)])
     assert "all 30 samples are as they were written" in capsys.readouterr().out
     with path.open("r+b") as file:
         file.seek(read_layout(path).arrays["x"].offset)
         file.write(b"\x01")
     with pytest.raises(Failed, match="data/x is damaged"):
-        checksum.verify_command(project, ["digits"])
+        verify.verify_command(project, ["digits"])
 
 
 def test_stage_keeps_a_copy_until_it_is_removed(project, tmp_path, capsys):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 from labrig.data import DataFileError, fingerprint_folder
-from labrig.hdf5 import checksum, folder_fingerprint
+from labrig.hdf5.file import folder_fingerprint, verify
 from projects import project_in
 
 
@@ -70,7 +70,7 @@ def test_what_is_no_folder_of_files_is_refused_in_words(folder, tmp_path):
 
 def test_verify_prints_the_hash_of_a_folder(folder, tmp_path, capsys):
     project = project_in(tmp_path)
-    checksum.verify_command(project, [str(folder), "--json"])
+    verify.verify_command(project, [str(folder), "--json"])
     assert fingerprint_folder(folder)["sha256"] in capsys.readouterr().out
-    checksum.verify_command(project, [str(folder)])
+    verify.verify_command(project, [str(folder)])
     assert "3 files" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from hdf5_packing import packing  # noqa: F401
 from hdf5_programs import start
 from labrig.data import DataFileError, verify_file, write_data_file
 from labrig.errors import LabError
-from labrig.hdf5.collect import collect_fields
+from labrig.hdf5.pack.collect import collect_fields
 
 
 def begin_packing(path):

@@ -18,7 +18,7 @@ from labrig.data import (
     verify_file,
     write_data_file,
 )
-from labrig.hdf5 import dataset as dataset_module
+from labrig.hdf5.read import dataset as dataset_module
 
 X, Y = np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20)
 SPLITS = {"train": range(15), "test": range(15, 20)}

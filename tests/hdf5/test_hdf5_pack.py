@@ -13,7 +13,7 @@ from hdf5_packing import all_rows, packing  # noqa: F401
 from hdf5_programs import start
 from labrig.data import DataFileError, H5Dataset, read_layout
 from labrig.errors import LabError
-from labrig.hdf5 import raw_images
+from labrig.hdf5.pack import images as raw_images
 from PIL import Image
 
 
@@ -160,6 +160,11 @@ def test_audio_of_another_rate_or_cut_short_is_named(tmp_path, pack):
         with pytest.raises(DataFileError, match=rf"{name} cannot be read"):
             pack("birds", tmp_path / "raw", "--as", "audio")
         path.write_bytes(whole)
+    (tmp_path / "raw/class1/text.wav").write_text("no recording" * 9)
+    with pytest.raises(
+        DataFileError, match=r"text\.wav cannot be read: it is no recording \([^<]+\)"
+    ):
+        pack("birds", tmp_path / "raw", "--as", "audio")
 
 
 def test_splits_as_a_file_says(tmp_path, pack):
@@ -175,7 +180,7 @@ def test_splits_as_a_file_says(tmp_path, pack):
         "train": 10,
     }
     (tmp_path / "splits.csv").write_text("\n".join(lines[1:]), encoding="utf-8")
-    with pytest.raises(DataFileError, match="has no line for"):
+    with pytest.raises(DataFileError, match=r"has no line for .* counted from 0"):
         pack("pets", root, "--as", "images", "--split-file", tmp_path / "splits.csv")
 
 

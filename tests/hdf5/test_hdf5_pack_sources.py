@@ -176,6 +176,35 @@ def test_gaps_are_reported_by_column_and_filled_or_dropped(tmp_path, pack):
     assert ((x == -1).sum(0).tolist(), (x[:, 1] == 0).sum()) == ([1, 0, 2], 1)
 
 
+def test_what_becomes_of_gaps_is_told_mistakes_first(tmp_path, pack, capsys):
+    rows = [list(row) for row in ROWS]
+    rows[2][0] = rows[6][3] = ""
+    rows[8][2] = "0x.657"
+    words = (table(tmp_path / "raw/t.csv", rows), "--as", "table", "--label", "outcome")
+    pack("t", *words, "--drop-rows", "--fill", 0)
+    told = [line for line in capsys.readouterr().err.splitlines() if "first in row" in line]
+    assert told == [
+        "lab: marker: 1 of 20 rows, first in row 9 ('0x.657' among numbers): filled with 0",
+        "lab: age: 1 of 20 rows, first in row 3: filled with 0",
+        "lab: outcome: 1 of 20 rows, first in row 7: left out",
+    ]
+    pack("t", *words, "--skip-damaged")
+    assert "row 9 ('0x.657' among numbers): left out" in capsys.readouterr().err
+
+
+def test_a_row_that_is_cut_is_left_out_and_never_filled(tmp_path, pack):
+    """A line of which the end is missing has its label still, when that comes first."""
+    source = tmp_path / "raw/t.csv"
+    lines = ["label,a,b", *(f"{n % 2},{n},{n}.5" for n in range(20))]
+    lines[10] = "1,9"
+    source.write_text("\n".join(lines))
+    words = (source, "--as", "table", "--label", "label")
+    with pytest.raises(DataFileError, match="row 10 is cut: it has 2 of 3 values"):
+        pack("t", *words, "--fill", 0)
+    layout = pack("t", *words, "--fill", 0, "--drop-rows")
+    assert (layout.n_samples, layout.attrs["skipped"]) == (19, '["9"]')
+
+
 def test_a_gap_in_label_or_group_is_never_filled(tmp_path, pack):
     rows = [list(row) for row in ROWS]
     rows[3][3] = rows[5][1] = ""

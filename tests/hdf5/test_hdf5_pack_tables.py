@@ -10,7 +10,7 @@ import pytest
 from hdf5_packing import all_rows, packing  # noqa: F401
 from labrig.data import DataFileError
 from labrig.errors import LabError
-from labrig.hdf5 import writer
+from labrig.hdf5.pack import writer
 
 
 @pytest.mark.parametrize("how", ["npy", "npz", "npz_compressed"])

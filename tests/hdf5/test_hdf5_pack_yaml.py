@@ -10,7 +10,6 @@ import yaml
 from hdf5_packing import packing  # noqa: F401
 from labrig.data import H5DataModule
 from labrig.errors import LabError
-from labrig.hdf5 import raw_samples
 from PIL import Image
 from projects import ROOT, call
 
@@ -80,6 +79,7 @@ def test_a_command_with_dollars_is_kept_as_it_is(tmp_path, pack):
     assert "raw/${oc.env:HOME}/x.npy" in OmegaConf.load(path)["pack"]
 
 
+@pytest.mark.slow
 def test_packed_data_train_at_once(own_project, tmp_path):
     raw = tmp_path / "raw.npz"
     rng = np.random.default_rng(0)
@@ -117,7 +117,7 @@ def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
     [
         (
             ("p", "pets"),
-            r"--as images, encoded, audio, table, arrays or hdf5\. .* looks like images",
+            r"--as images, encoded, pairs, audio, table, arrays or hdf5\. .* looks like images",
         ),
         (("p", "pets", "--as", "audio"), r"has no audio .*looks like images: --as images"),
         (("p", "pets", "--as", "images", "--rate", "3"), r"--rate goes with --as audio"),
@@ -143,16 +143,21 @@ def test_a_wrong_kind_is_reported_with_the_right_one(tmp_path, pack, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("kind", "module", "extra"), [("images", "PIL", "images"), ("audio", "soundfile", "audio")]
+    ("kind", "module", "typed"),
+    [
+        ("images", "PIL", "pillow"),
+        ("pairs", "PIL", "pillow"),
+        ("audio", "soundfile", "'soundfile scipy'"),
+    ],
 )
-def test_a_missing_package_names_the_extra_that_brings_it(
-    tmp_path, pack, monkeypatch, kind, module, extra
+def test_a_missing_package_is_named_as_on_the_pages(
+    tmp_path, pack, monkeypatch, kind, module, typed
 ):
     images(tmp_path / "raw")
-    monkeypatch.setattr(raw_samples, "find_spec", lambda name: None if name == module else 1)
-    with pytest.raises(LabError, match=rf"make add PACKAGE='labrig\[{extra}\]'"):
+    monkeypatch.setattr("labrig.errors.find_spec", lambda name: None if name == module else 1)
+    with pytest.raises(LabError, match=rf"make add PACKAGE={typed}"):
         pack("a", tmp_path / "raw", "--as", kind)
-    assert f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text()
+    assert typed.strip("'") in (ROOT / "docs/data.md").read_text()
 
 
 def test_no_samples_in_a_step_are_refused_in_words():

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labrig.data import DataFileError, H5DataModule, H5Dataset, as_is, write_data_file
 from labrig.errors import LabError
-from labrig.hdf5.loader import AHEAD, SMALL_BATCHES_PER_TURN, SMALL_BYTES, Loader
-from labrig.hdf5.order import Order, permutation
+from labrig.hdf5.read.loader import AHEAD, SMALL_BATCHES_PER_TURN, SMALL_BYTES, Loader
+from labrig.hdf5.read.order import Order, permutation
 from projects import HELPERS, SOURCE
 from torch.utils.data import DataLoader
 

@@ -8,7 +8,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labrig.data import DataFileError, H5Dataset, read_layout, verify_file, write_data_file
+from labrig.data import (
+    DataFileError,
+    H5DataModule,
+    H5Dataset,
+    read_layout,
+    verify_file,
+    write_data_file,
+)
 
 DTYPES = ["bool", "uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "uint64"]
 DTYPES += ["float16", "float32", "float64", ">f4", ">i8", "complex64"]
@@ -182,3 +189,27 @@ def test_crops_are_taken_from_the_sample(path):
         assert not wav[length:].any()
         moved += wav[:length].tolist() != windows[0]
     assert moved > 5
+
+
+class HalfOf(H5DataModule):
+    """Validates on a part of the file of its own."""
+
+    part = range(2, 4)
+
+    def rows(self, split):
+        return np.array(self.part) if split == "val" else None
+
+
+def test_the_fingerprint_names_the_samples_of_a_split_of_ones_own(tmp_path):
+    splits = {"train": range(2), "val": range(2, 6)}
+    path = write_data_file(tmp_path / "a.h5", {"x": np.arange(6)}, splits)
+    own = HalfOf(str(path))
+    before = own.fingerprint()
+    assert before["rows"].keys() == {"val"}
+    assert "rows" not in H5DataModule(str(path)).fingerprint(), "the file's own splits"
+    own.part = (3, 2)
+    assert own.fingerprint() == before, "the order is not what is evaluated"
+    own.part = (4, 5)
+    after = own.fingerprint()
+    assert after["sha256"] == before["sha256"]
+    assert after["rows"] != before["rows"]

@@ -10,13 +10,15 @@ from unittest import mock
 import lightning.pytorch as L
 import numpy as np
 import torch
-from in_process import NO_ARGUMENTS, composed
+from in_process import NO_ARGUMENTS, ONE_EPOCH
+from labrig.config.compose import compose
 from labrig.machine.stop import STOP
-from labrig.record.atomic import read_json
-from labrig.record.attempt import Attempt
-from labrig.record.metrics_file import read_metrics
-from labrig.record.recording import Recording
-from labrig.training.preemption import PreemptionCallback, Stopped
+from labrig.project import Project
+from labrig.record.files.atomic import read_json
+from labrig.record.files.metrics_file import read_metrics
+from labrig.record.write.attempt import Attempt
+from labrig.record.write.recording import Recording
+from labrig.training.exact.preemption import PreemptionCallback, Stopped
 from myproj.task import Classifier
 from myproj.train import train
 from torch import nn
@@ -190,6 +192,7 @@ class FolderOfRun:
     record: dict = field(default_factory=lambda: {"code": {}})
     id: str = "20260101-000000-aaaaaa"
     trial: str = "baseline"
+    data: dict = field(default_factory=dict)
 
     @property
     def checkpoints(self):
@@ -204,6 +207,7 @@ class Outcome:
     rows: list[dict]
     checkpoint: dict
     start: dict  # its start.json
+    metrics: dict  # the final ones, with those of the test
 
     def differences(self, other):
         """What differs from another run: weights, optimizer, rows that only one of them has."""
@@ -224,30 +228,31 @@ def same(one, other):
     return one == other
 
 
-def attempt(home, folder, *overrides, stop="never"):
-    """One attempt of the run in `folder`, as train.py makes it."""
+SMALL_NETWORK = (*ONE_EPOCH, *NO_ARGUMENTS, "model._target_=attempts.Net", "log.every_n_steps=4")
+
+
+def attempt(home, folder, *overrides, stop="never", base=SMALL_NETWORK):
+    """One attempt of the run in `folder`, as train.py makes it.
+
+    Args:
+        base: the trial, and what it is without `overrides`.
+    """
     run = FolderOfRun(folder)
     run.checkpoints.mkdir(parents=True, exist_ok=True)
     n = 1 + len(list(folder.glob("attempts/*")))
     (folder / "attempts" / str(n)).mkdir(parents=True)
     stopper = f"+callbacks.stopper={{_target_: attempts.Stopper, place: '{stop}'}}"
-    settings = (
-        *NO_ARGUMENTS,
-        "model._target_=attempts.Net",
-        "log.every_n_steps=4",
-        *overrides,
-        stopper,
-    )
-    config = composed(home, *settings)
+    config = compose(Project(home, "myproj"), [*base, *overrides, stopper]).config
     (folder / "overrides.txt").write_text("\n".join(overrides))
     record = Attempt(folder, n)  # train starts it, when the parts are built
     was_stopped = False
     STOP.signum = 0
     # The ranks agree after each batch, so that the places are exact.
     often = mock.patch.object(PreemptionCallback.__init__, "__kwdefaults__", {"interval_s": 1e-6})
+    recording = Recording(record, n, {})
     try:
         with often:
-            train(config, run, Recording(record, n, {}))
+            train(config, run, recording)
     except Stopped:
         was_stopped = True
     rows = [
@@ -255,14 +260,15 @@ def attempt(home, folder, *overrides, stop="never"):
         for row in read_metrics(folder)
     ]
     checkpoint = torch.load(run.checkpoints / "last.ckpt", weights_only=True)
-    return Outcome(was_stopped, rows, checkpoint, read_json(record.dir / "start.json"))
+    start = read_json(record.dir / "start.json")
+    return Outcome(was_stopped, rows, checkpoint, start, recording.metrics)
 
 
-def attempts(home, folder, *overrides, stops):
+def attempts(home, folder, *overrides, stops, base=SMALL_NETWORK):
     """A run that is stopped at each of these places, and then resumes to its end."""
     for stop in stops:
-        attempt(home, folder, *overrides, stop=stop)
-    return attempt(home, folder, *overrides)
+        attempt(home, folder, *overrides, stop=stop, base=base)
+    return attempt(home, folder, *overrides, base=base)
 
 
 def say(*_):

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 from labrig.data import verify_file
-from labrig.hdf5.file_layout import Layout
-from labrig.hdf5.pack import pack_command
+from labrig.hdf5.file.layout import Layout
+from labrig.hdf5.pack.command import pack_command
 from labrig.project import Paths, Project
 from projects import project_in
 

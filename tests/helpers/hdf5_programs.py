@@ -71,7 +71,7 @@ def hold_open(path):
 def pack_and_verify_a_table(root):
     """Prints which slow packages were imported for it."""
     from labrig.data import verify_file
-    from labrig.hdf5.pack import pack_command
+    from labrig.hdf5.pack.command import pack_command
 
     table = Path(root) / "t.csv"
     table.write_text("a,b\n1,2\n3,4\n")
@@ -85,9 +85,9 @@ def pack_many(path, n, extra_bytes):
     import resource
 
     import numpy as np
-    from labrig.hdf5.atomic_file import temporary_directory_next_to
-    from labrig.hdf5.collect import collect_fields
-    from labrig.hdf5.writer import write_fields
+    from labrig.hdf5.file.atomic_file import temporary_directory_next_to
+    from labrig.hdf5.pack.collect import collect_fields
+    from labrig.hdf5.pack.writer import write_fields
 
     def samples():
         for i in range(int(n)):
@@ -111,7 +111,7 @@ def pack_many(path, n, extra_bytes):
 def use_copy(path, node):
     """Stages a file, slowly, and uses the copy until stdin ends."""
     from labrig.data import read_layout
-    from labrig.hdf5 import stage
+    from labrig.hdf5.read import stage
 
     class Owner:
         pass
@@ -144,6 +144,31 @@ def train(directory, options):
     result = hdf5_training.train(Path(directory), **json.loads(options))
     rank = os.environ.get("LOCAL_RANK", "0")
     (Path(directory) / f"rank{rank}.json").write_text(json.dumps(result))
+
+
+def append(root, name, source, waits="no"):
+    """`lab data append NAME SOURCE` in the project at `root`; its file gets its name when a line comes."""
+    from labrig import project as module
+    from labrig.errors import LabError
+    from labrig.hdf5.pack import append
+    from labrig.project import Project
+
+    check_fits = append.check_fits
+
+    def check_slowly(*parts):
+        check_fits(*parts)
+        print("packed", flush=True)
+        if waits == "waits":
+            input()
+
+    append.check_fits = check_slowly
+    project = Project(Path(root), "myproj")
+    module._entered[:] = [project]
+    os.chdir(root)
+    try:
+        append.append_command(project, [name, source])
+    except LabError as error:
+        sys.exit(f"answered: {error}")
 
 
 if __name__ == "__main__":

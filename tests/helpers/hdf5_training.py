@@ -79,22 +79,27 @@ def train(
     world=1,
     epochs=3,
     batch_size=BATCH_SIZE,
+    block=None,
+    name="data.h5",
     **options,
 ):
     """One attempt: what was seen, and the hash of the final weights.
 
+    block: samples in a block, where it reads whole blocks; None: as data.order=auto decides.
     stop_after: the step, or minus the number of epochs, after which it saves a checkpoint and ends.
     """
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
     data = Data(
-        str(directory / "data.h5"),
+        str(directory / name),
         fields=("index", "wav"),
         shapes={"wav": 32},
         batch_size=batch_size,
         seed=3,
         num_workers=num_workers,
     )
+    if block is not None:
+        data.block = block
     task = Task(stop_after, directory / "last.ckpt")
     trainer = lightning.Trainer(
         accelerator="cpu",

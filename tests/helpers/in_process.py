@@ -8,11 +8,11 @@ import lightning.pytorch as L
 import torch
 from labrig.config.compose import compose
 from labrig.project import Project
-from labrig.training.accelerate import accelerate
-from labrig.training.build import build_data, build_task
-from labrig.training.means import LogMeans
-from labrig.training.settings import apply_settings, resolve_settings
-from labrig.training.trainer import plain_trainer
+from labrig.training.parts.accelerate import accelerate
+from labrig.training.parts.build import build_data, build_task
+from labrig.training.parts.settings import apply_settings, resolve_settings
+from labrig.training.parts.trainer import plain_trainer
+from labrig.training.watch.means import LogMeans
 from myproj.data import Digits
 from torch import nn
 

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
-from labrig.cluster.image import FORMS, Image
-from labrig.cluster.plan import Plan
-from labrig.cluster.script import CodeArchive, render_script, script_template
-from labrig.cluster.site import load_site
-from labrig.cluster.site_rules import build_request
+from labrig.cluster.image.packed import FORMS, Image
+from labrig.cluster.sections import JobSettings
+from labrig.cluster.sites.rules import build_request
+from labrig.cluster.sites.site import load_site
+from labrig.cluster.submit.plan import Plan
+from labrig.cluster.submit.script import CodeArchive, render_script, script_template
+from labrig.config.setting import read_section
 from labrig.project import Project, read_yaml
 from projects import ROOT
 
@@ -45,15 +47,23 @@ def request_of(site, *, nodes=1, gpus=1, n_runs=1, is_shell=False, **job):
         gpus = site.gpus_per_node if known else GPUS_WHERE_UNKNOWN
     account = "abc" if site["account"]["required"] else None
     job = {"nodes": nodes, "gpus": gpus, "account": account} | job
-    return build_request(site, job, "wide", n_runs, is_shell)
+    return build_request(site, job_settings(**job), "wide", n_runs, is_shell)
 
 
-def job_script(site_name, *, n_runs=1, command=(), form=None, template=None, **job):
+def job_settings(**job):
+    """The section `job` of a configuration that sets these keys."""
+    return read_section(JobSettings, job, "job.")
+
+
+def job_script(
+    site_name, *, n_runs=1, command=(), form=None, template=None, after_runs=None, **job
+):
     """The text of a job script for such a request.
 
     Args:
         form: of an image, as in FORMS.
         template: another script than the library's own.
+        after_runs: the directories of runs that must finish before.
     """
     site, image = load_site(ANN, site_name), None
     if form:
@@ -73,6 +83,8 @@ def job_script(site_name, *, n_runs=1, command=(), form=None, template=None, **j
         mounts=(WORK, Path("/scratch/ann")),
         python=PYTHON,
         image=image,
+        after=after_runs
+        and {"when": "finished", "runs": {Path(run).name: run for run in after_runs}},
     )
     run_dirs = [WORK / f"runs/wide/20261120-19000{i}-abcdef" for i in range(n_runs)]
     code = CodeArchive(

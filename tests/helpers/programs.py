@@ -7,6 +7,7 @@ import pytest
 
 NEED_ALL = "LAB_TESTS_NEED_ALL"  # set where all are installed, as by .ci/run: nothing is skipped
 PACKAGES = {  # of Debian, where the name differs
+    "ip": "iproute2",
     "ssh": "openssh-client",
     "sshd": "openssh-server",
 }

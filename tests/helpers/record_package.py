@@ -7,10 +7,10 @@ from pathlib import Path
 
 from labrig.cli import list_commands
 from labrig.project import Project
-from labrig.record.begin import begin_attempt
-from labrig.record.create import RunRequest, create_run
-from labrig.record.metrics_file import MetricsLog
-from labrig.record.snapshot import snapshot
+from labrig.record.files.metrics_file import MetricsLog
+from labrig.record.freeze.snapshot import snapshot
+from labrig.record.write.begin import begin_attempt
+from labrig.record.write.create import RunRequest, create_run
 from projects import work_on
 from repositories import git, write
 

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from labrig.project import Project, enter
-from labrig.record.begin import begin_attempt
-from labrig.record.create import RunRequest, create_run
-from labrig.record.metrics_file import MetricsLog
+from labrig.record.files.metrics_file import MetricsLog
+from labrig.record.write.begin import begin_attempt
+from labrig.record.write.create import RunRequest, create_run
 
 ROOT = Path(sys.argv[1])
 N_STEPS = int(sys.argv[2])

@@ -4,7 +4,7 @@ import base64
 import json
 
 from labrig.project import Project
-from labrig.record.annotate import annotate
+from labrig.record.keep.annotate import annotate
 from record_package import make_project, train
 from repositories import write
 

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from labrig.errors import Failed
 from labrig.data import fingerprint
-from labrig.hdf5.find import find_data_file
-from labrig.record.metrics_file import MetricsLog
-from labrig.record.stretches import note_beginning
+from labrig.hdf5.file.find import find_data_files
+from labrig.hdf5.file.joined import read_layouts
+from labrig.record.files.metrics_file import MetricsLog
+from labrig.record.read.stretches import note_beginning
 
 CODE = "first"
 STEPS_PER_EPOCH = 10
@@ -36,7 +37,7 @@ def train(config, run, recording):
     if state_file.exists():
         state = json.loads(state_file.read_text())
     note_beginning(run.dir, recording.n, state["step"])
-    content = fingerprint(find_data_file(config.data.path, config.data.search))
+    content = fingerprint(read_layouts(find_data_files(config.data.path, config.data.search)))
     recording.note(world_size=1, threads=2, data=content)
     factor = Path("factor.txt").read_text()
     inputs = [CODE, factor, hash("a"), os.environ.get("MY_FACTOR"), content["sha256"]]

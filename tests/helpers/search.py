@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labrig.record.atomic import read_json
+from labrig.record.files.atomic import read_json
 from labrig.sweep.begin import plan_points
-from labrig.sweep.definition import Definition
+from labrig.sweep.definition import SweepDefinition
 from labrig.sweep.folder import make_sweep
 from labrig.sweep.points import Points
 from projects import SOURCE
@@ -27,7 +27,7 @@ def make_search(project, *space, n_points=10, **changes):
         "sampler": "grid",
         "pruner": None,
     }
-    sweep = make_sweep(project.root / "runs", Definition(**usual | changes), "", NO_CODE)
+    sweep = make_sweep(project.root / "runs", SweepDefinition(**usual | changes), "", NO_CODE)
     points = Points(sweep)
     plan_points(points, n_points)
     return points

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from labrig.record.wheel import write_wheel
+from labrig.record.freeze.wheel import write_wheel
 from projects import ROOT, copy_project
 
 UV = Path(sys.prefix) / "bin/uv"
@@ -134,14 +134,15 @@ def logging_uv(folder, *, without=""):
     return uv, log
 
 
-def write_stand_in(folder, version):
-    """A wheel of the stand-in for torch."""
+def write_stand_in(folder, version, name="torch", needs=()):
+    """A wheel of the stand-in for torch, or of a package that needs one."""
     folder.mkdir(parents=True, exist_ok=True)
-    metadata = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += "".join(f"Requires-Dist: {line}\n" for line in needs)
     wheel = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    info = f"torch-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"torch-{version}-py3-none-any.whl", "w") as file:
-        file.writestr("torch.py", f"__version__ = {version!r}\n")
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
+        file.writestr(f"{name}.py", f"__version__ = {version!r}\n")
         file.writestr(f"{info}/METADATA", metadata)
         file.writestr(f"{info}/WHEEL", wheel)
         file.writestr(f"{info}/RECORD", "")

@@ -15,7 +15,7 @@ from pathlib import Path
 import lightning
 import lightning.pytorch as L
 import torch
-from labrig.training.preemption import PreemptionCallback, Stopped
+from labrig.training.exact.preemption import PreemptionCallback, Stopped
 from torch.utils.data import DataLoader
 
 EVERY_BATCH_S = 1e-6  # an interval that is over after each batch

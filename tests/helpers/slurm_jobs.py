@@ -75,6 +75,28 @@ def cluster(slurm_ends):
         del os.environ["SLURM_CONF"]
 
 
+@contextmanager
+def cluster_with(settings):
+    """The two nodes with more lines in slurm.conf; afterwards they are down, for a start as usual."""
+    more = FOLDER / "more.conf"
+    with only_user(FOLDER):
+        subprocess.run([SCRIPTS / "slurm_down.sh", FOLDER], timeout=120, check=True)
+        FOLDER.mkdir(exist_ok=True)
+        more.write_text(settings)
+        os.environ["SLURM_CONF"] = str(FOLDER / "slurm.conf")
+        try:
+            done = subprocess.run(
+                [SCRIPTS / "slurm_up.sh", FOLDER], capture_output=True, text=True, timeout=600
+            )
+            assert done.returncode == 0, done.stderr
+            yield
+            clear()
+        finally:
+            more.unlink()
+            subprocess.run([SCRIPTS / "slurm_down.sh", FOLDER], timeout=120, check=True)
+            del os.environ["SLURM_CONF"]
+
+
 def stop_slurm():
     with only_user(FOLDER):
         subprocess.run([SCRIPTS / "slurm_down.sh", FOLDER], timeout=120, check=True)

@@ -23,7 +23,7 @@ from projects import call, equip
 ACCOUNT = """#!/bin/bash
 export HOME=$1
 cd "$HOME" || exit
-echo "$SSH_ORIGINAL_COMMAND" >>commands
+printf '%s\\0' "$SSH_ORIGINAL_COMMAND" >>commands
 when=""
 if [ -e cut ] && [[ $SSH_ORIGINAL_COMMAND == *"$(cut -d' ' -f2 cut)"* ]]; then
   when=$(cut -d' ' -f1 cut)
@@ -47,9 +47,9 @@ class Account:
         self.place = home / "work/myproj"
 
     def commands(self):
-        """The commands that arrived, a line each."""
+        """The commands that arrived, each of them a script."""
         file = self.home / "commands"
-        return file.read_text().splitlines() if file.exists() else []
+        return file.read_text().split("\0")[:-1] if file.exists() else []
 
     def cut(self, when, word):
         """The next command that holds `word` loses its connection: before, during or after it runs."""

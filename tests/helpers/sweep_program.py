@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 from labrig.project import Project
-from labrig.record.begin import begin_attempt
-from labrig.record.create import create_run
-from labrig.record.metrics_file import MetricsLog
-from labrig.record.run import Run
+from labrig.record.files.metrics_file import MetricsLog
+from labrig.record.read.run import Run
+from labrig.record.write.begin import begin_attempt
+from labrig.record.write.create import create_run
 from labrig.sweep.folder import Sweep
 from labrig.sweep.points import RUN, Ended
 from labrig.sweep.worker import work

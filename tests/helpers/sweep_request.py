@@ -1,6 +1,6 @@
 """What the runs of the tests' sweeps are made of."""
 
-from labrig.record.create import RunRequest
+from labrig.record.write.create import RunRequest
 from labrig.sweep.points import overrides_of
 
 

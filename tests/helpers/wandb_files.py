@@ -4,8 +4,8 @@ import json
 import struct
 
 
-def logged_steps(file):
-    """The optimizer steps of the rows with a training loss in an offline W&B file, which is a LevelDB log."""
+def records_in(file):
+    """W&B's records in an offline file, which is a LevelDB log."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     content = file.read_bytes()
@@ -13,7 +13,6 @@ def logged_steps(file):
     block_bytes = 32768
     position = header_bytes
     parts = b""
-    steps = []
     while position + header_bytes <= len(content):
         left_in_block = -position % block_bytes
         if left_in_block < header_bytes:  # a header never crosses blocks
@@ -25,10 +24,18 @@ def logged_steps(file):
         if kind in (1, 4):  # whole, or the last part
             record = Record.FromString(parts)
             parts = b""
-            row = {
-                "/".join(item.nested_key) or item.key: json.loads(item.value_json)
-                for item in record.history.item
-            }
-            if "train/loss" in row:
-                steps.append(row["trainer/global_step"] + 1)
-    return steps
+            yield record
+
+
+def rows_in(file):
+    """What was logged, a dict for each row."""
+    for record in records_in(file):
+        yield {
+            "/".join(item.nested_key) or item.key: json.loads(item.value_json)
+            for item in record.history.item
+        }
+
+
+def logged_steps(file):
+    """The optimizer steps of the rows with a training loss."""
+    return [row["trainer/global_step"] + 1 for row in rows_in(file) if "train/loss" in row]

@@ -22,7 +22,20 @@ from contextlib import suppress
 
 LIBRARIES = ("h5py", "hydra", "lightning.pytorch", "sklearn.datasets", "torch", "torchmetrics")
 READ_AT_IMPORT = (
-    *("CUDA", "GOMP", "HDF5", "KMP", "LANG", "LC_", "LD_", "LIGHTNING", "MALLOC", "MKL", "MPL"),
+    *(
+        "CUDA",
+        "GOMP",
+        "HDF5",
+        "HF_",
+        "KMP",
+        "LANG",
+        "LC_",
+        "LD_",
+        "LIGHTNING",
+        "MALLOC",
+        "MKL",
+        "MPL",
+    ),
     *("NUMEXPR", "OMP", "OPENBLAS", "PL_", "PYTHON", "PYTORCH", "TORCH"),
 )
 SET_IN_THE_FORK = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")

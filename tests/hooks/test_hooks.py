@@ -114,7 +114,7 @@ def test_a_file_in_two_versions_is_not_committed(own_project, committing, name):
 
 
 def test_what_only_looks_like_a_conflict_passes(own_project, module):
-    conflicts_in = module("hooks.conflicts").conflicts_in
+    conflicts_in = module("hooks.checks").conflicts_in
     assert conflicts_in(b"Heading\n=======\n") == []
     assert conflicts_in(b"a <<<<<<< b\n>>>>>>> c\n") == []
     assert conflicts_in(b"\0\n<<<<<<< a\n>>>>>>> c\n") == []

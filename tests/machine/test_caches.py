@@ -5,7 +5,7 @@ import os
 import pytest
 from commands import json_line
 from job_scripts import job_script
-from labrig.cluster.job_variables import clean_environment, command_environment
+from labrig.cluster.schedulers.job_variables import clean_environment, command_environment
 from labrig.machine import caches
 from projects import call
 
@@ -39,6 +39,7 @@ def test_every_cache_lies_in_its_own_directory_below_the_configured_one(project)
     assert found["HF_HOME"] == "/disk/caches/huggingface"
 
 
+@pytest.mark.slow
 def test_a_site_leads_them_where_its_variable_is_set(project):
     assert (
         composed(project, "site=jean_zay_h100", WORK="/disk/ann")["PIP_CACHE_DIR"]

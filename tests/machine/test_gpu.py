@@ -81,3 +81,15 @@ def test_a_part_of_a_gpu_reports_neither_use_nor_energy(show_gpus, monkeypatch, 
     device.name, device.uuid = "NVIDIA A100-SXM4-40GB", "0"
     assert energy_j() == 1.5
     assert utilization_percent(0) == 7
+
+
+def test_a_driver_that_no_longer_answers_is_no_gpu(show_gpus, monkeypatch):
+    show_gpus({"total_MB": 1000, "used_MB": 100})
+    assert len(gpus()) == 1
+    nvml = gpu_module.load_nvml()
+
+    def lost():
+        raise nvml.NVMLError("Driver Not Loaded")
+
+    monkeypatch.setattr(nvml, "nvmlDeviceGetCount", lost)
+    assert gpus() == []

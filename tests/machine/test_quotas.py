@@ -2,8 +2,9 @@
 
 import pytest
 from commands import write_command
-from labrig.cluster import doctor_checks, doctor_disks
-from labrig.cluster.doctor_disks import quota_finding
+from labrig.cluster.doctor import checks as doctor_checks
+from labrig.cluster.doctor import disks as doctor_disks
+from labrig.cluster.doctor.disks import quota_finding
 from labrig.machine import quota
 from labrig.machine.quota import read_quotas
 from labrig.project import Project
@@ -64,7 +65,7 @@ def test_on_lustre_the_user_the_group_and_the_project_are_asked_for(monkeypatch,
         calls.append(command[1:4])
         return "  1042 P /work\n" if command[1] == "project" else LFS
 
-    monkeypatch.setattr(quota, "_output", answer)
+    monkeypatch.setattr(quota, "_answer_of", answer)
     monkeypatch.setattr(quota, "filesystem_type", lambda path: "lustre")
     monkeypatch.setattr(quota.shutil, "which", lambda name: f"/bin/{name}")
     assert len(quota.quotas_of(tmp_path)) == 2, "equal rows are shown once"

@@ -5,9 +5,14 @@ import subprocess
 import pytest
 from labrig import env
 from labrig.errors import Refused
-from labrig.machine.known_secrets import hide_secrets, known_secrets
-from labrig.machine.secrets import find_tokens, has_secret_name, without_credentials
-from labrig.record.snapshot import snapshot
+from labrig.machine.secrets import (
+    find_tokens,
+    has_secret_name,
+    hide_secrets,
+    known_secrets,
+    without_credentials,
+)
+from labrig.record.freeze.snapshot import snapshot
 from record_package import call, create, make_project, train
 from repositories import git, write
 
@@ -34,6 +39,7 @@ def files_with(text, folder):
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_known_values_are_hidden_in_everything_that_is_written(project):
     git(project.root, "checkout", "-q", "-b", f"try-{WORDS}")
     error = ValueError(f"no login with {PASSWORD} for {WORDS}")
@@ -58,6 +64,7 @@ def test_each_line_of_a_long_value_is_hidden(project):
     assert "AbCdEfGhIjKlMnOp" not in hide_secrets("the key AbCdEfGhIjKlMnOp is refused")
 
 
+@pytest.mark.slow
 def test_what_would_spoil_other_settings_is_not_hidden(project, monkeypatch):
     settings = {"USE_TOKEN": "true", "SORT_KEY": "optimizer", "STEP_KEY": "100000"}
     for name, value in {"SSH_KEY": str(project.root), **settings}.items():
@@ -69,6 +76,19 @@ def test_what_would_spoil_other_settings_is_not_hidden(project, monkeypatch):
     assert (create(project, config_yaml=text).dir / "config.yaml").read_text() == text
 
 
+@pytest.mark.parametrize("name", ["PGPASSWORD", "MYSQLPASSWD", "DB_PASS", "DB_PASS2", "hf_token"])
+def test_a_name_says_that_its_value_is_secret(name, monkeypatch):
+    monkeypatch.setenv(name, PASSWORD)
+    assert hide_secrets(f"login with {PASSWORD}") == f"login with ${{oc.env:{name}}}"
+
+
+@pytest.mark.parametrize("name", ["BYPASS", "MONKEY", "PATHPAT", "TOKENS_SEEN"])
+def test_a_name_that_only_ends_alike_says_nothing(name, monkeypatch):
+    monkeypatch.setenv(name, PASSWORD)
+    assert hide_secrets(f"login with {PASSWORD}") == f"login with {PASSWORD}"
+
+
+@pytest.mark.slow
 def test_variables_with_a_secret_name_are_not_recorded(project, monkeypatch):
     for name in ("LAB_DB_PASSWORD", "SLURM_JWT", "CUDA_SECRET", "TORCH_TOKEN2"):
         monkeypatch.setenv(name, "no pattern finds this")
@@ -93,6 +113,7 @@ def test_a_tracked_env_file_that_was_edited_is_refused(project):
         snapshot(project.root)
 
 
+@pytest.mark.slow
 def test_a_token_in_a_note_or_a_reason_is_refused(project):
     run = create(project)
     with pytest.raises(Refused, match="the note:1 looks like a Hugging Face token"):
@@ -109,6 +130,7 @@ def test_a_token_in_the_name_of_a_branch_is_hidden(project):
 IN_CODE = (
     'wandb.login(key="{secret}")',
     'os.environ["WANDB_API_KEY"] = "{secret}"',
+    'os.environ["DB_PASS"] = "{secret}"',
     'os.environ.setdefault("DB_PASSWORD", "{secret}")',
     "aws_secret_access_key = '{secret}'",
     "password = '{secret}'",

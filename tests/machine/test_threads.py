@@ -3,7 +3,7 @@
 import pytest
 from in_process import BASELINE, composed
 from labrig.machine import cpu
-from labrig.training import settings
+from labrig.training.parts import settings
 
 
 @pytest.fixture
@@ -48,6 +48,15 @@ def test_others_keep_their_cores(machine, idle, n_threads):
 def test_a_container_has_its_quota(machine):
     machine([1.0] * 8, quota="250000 100000")
     assert (cpu.cores(), cpu.unused_cores()) == (2, 2)
+
+
+@pytest.mark.parametrize(("idle", "is_said"), [([1.0] * 4, False), ([1.0, 1.0, 0.0, 0.0], True)])
+def test_fewer_threads_than_cores_are_said(machine, monkeypatch, capsys, home, idle, is_said):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    machine(idle)
+    config = composed(home, *BASELINE, "trainer.threads=auto")
+    n_threads = settings.resolve_settings(config, {}).config.trainer.threads
+    assert (f"trainer.threads={n_threads} fixes it" in capsys.readouterr().out) == is_said
 
 
 def test_without_a_measure_all_cores_are_used(machine, monkeypatch, tmp_path):

@@ -100,8 +100,8 @@ from types import SimpleNamespace
 from pathlib import Path
 from labrig.config.compose import compose
 from labrig.project import Project, enter
-from labrig.training.callbacks import fit_callbacks
-from labrig.training.settings import resolve_auto
+from labrig.training.parts.callbacks import fit_callbacks
+from labrig.training.parts.settings import resolve_auto
 project = Project.find()
 enter(project)
 config = resolve_auto(compose(project, ["trial=baseline", *sys.argv[1:]]).config, first_attempt={})
@@ -116,7 +116,7 @@ def test_a_callback_stands_where_it_says(own, installed):
         callbacks="first = added:First\nlast = added:last\nnothing = added:nothing"
     )
     names = call(own, "python", "-c", ORDER, **variables)
-    assert "['First', 'OptimizerWatch'," in names
+    assert "['First', 'EpochSums'," in names
     assert "'Checkpoints', 'Callback', 'TellAdded']" in names
     without = call(own, "python", "-c", ORDER, "callbacks.first=null", **variables)
     assert "'First'" not in without
@@ -136,7 +136,7 @@ def test_a_callback_that_is_wrong_ends_the_training_before_it_begins(
 ):
     call(own, "lab", "data", "pack", "digits")
     words = ("train", "trial=baseline", "trainer.max_epochs=1", "trainer.devices=1")
-    said = call(own, "lab", *words, rc=2, **installed(callbacks=f"mine = {value}"))
+    said = call(own, "lab", *words, rc=1, **installed(callbacks=f"mine = {value}"))
     assert message in said
     assert "Traceback" not in said
 
@@ -145,10 +145,10 @@ def test_a_callback_that_is_wrong_ends_the_training_before_it_begins(
 def test_the_page_has_every_name_in_its_order(own, installed):
     call(own, "lab", "data", "pack", "digits")
     words = ("train", "trial=baseline", "trainer.devices=1")
-    said = call(own, "lab", *words, rc=2, **installed(callbacks="mine = added:nowhere"))
+    said = call(own, "lab", *words, rc=1, **installed(callbacks="mine = added:nowhere"))
     names = re.search(r"The names are: (.*)", said)[1].split(", ")
     table = (
-        (ROOT / "docs/training.md")
+        (ROOT / "docs/training-design.md")
         .read_text()
         .partition("## The callbacks of a step")[2]
         .partition("###")[0]
@@ -156,6 +156,7 @@ def test_the_page_has_every_name_in_its_order(own, installed):
     assert re.findall(r"^`(\w+)` \|", table, re.M) == names
 
 
+@pytest.mark.slow
 def test_a_packer_reads_what_labrig_does_not(own, installed, tmp_path):
     variables = installed(packers=ENTRY_POINTS["packers"])
     raw = tmp_path / "raw.dots"

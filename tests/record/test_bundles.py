@@ -2,14 +2,16 @@
 
 import os
 import shutil
+import subprocess
 
 import pytest
 from labrig.errors import Failed
 from labrig.project import Project
-from labrig.record.bundle import STORE
-from labrig.record.bundle_file import is_complete
-from labrig.record.create import create_run
-from labrig.record.frozen import unpack_code
+from labrig.record.files.code_section import library_of
+from labrig.record.freeze import bundle
+from labrig.record.freeze.bundle import STORE, is_complete
+from labrig.record.freeze.frozen import unpack_code
+from labrig.record.write.create import create_run
 from record_package import PACKAGE, commit, git, repository, request, write
 
 pytestmark = pytest.mark.usefixtures("no_git_settings")
@@ -46,6 +48,7 @@ def restores(run, root, tmp_path):
     return (tmp_path / "restored/new.py").read_text() == "uncommitted\n"
 
 
+@pytest.mark.slow
 def test_a_pushed_branch_may_be_deleted_after_a_squash(remote, tmp_path):
     root = clone(remote, tmp_path / "repo")
     git(root, "checkout", "-q", "-b", "idea")
@@ -61,6 +64,7 @@ def test_a_pushed_branch_may_be_deleted_after_a_squash(remote, tmp_path):
     assert restores(run, tmp_path / "nowhere", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_branch_that_only_the_other_remote_has_is_no_base(remote, tmp_path):
     root = clone(remote, tmp_path / "repo")
     git(tmp_path, "clone", "-q", "--bare", remote, "upstream.git")
@@ -76,6 +80,7 @@ def test_a_branch_that_only_the_other_remote_has_is_no_base(remote, tmp_path):
     assert restores(run, tmp_path / "nowhere", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("branch", ["develop", None])
 def test_an_unknown_default_branch_is_not_trusted(remote, tmp_path, branch):
     root = clone(remote, tmp_path / "repo")
@@ -87,6 +92,7 @@ def test_an_unknown_default_branch_is_not_trusted(remote, tmp_path, branch):
     assert kind(run) == ("full" if branch else "thin")
 
 
+@pytest.mark.slow
 def test_the_default_branch_may_have_any_name(remote, tmp_path):
     git(remote, "branch", "-q", "-m", "main", "trunk")
     run = record(clone(remote, tmp_path / "repo"), tmp_path / "runs")
@@ -95,6 +101,7 @@ def test_the_default_branch_may_have_any_name(remote, tmp_path):
     assert restores(run, tmp_path / "nowhere", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_shallow_clone_without_a_remote_is_whole(remote, tmp_path, depth):
     source = clone(remote, tmp_path / "source")
@@ -115,6 +122,7 @@ def test_a_shallow_clone_without_a_remote_is_whole(remote, tmp_path, depth):
         assert restores(run, tmp_path / "nowhere", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_shallow_clone_and_its_remote_restore_a_thin_bundle(remote, tmp_path):
     source = clone(remote, tmp_path / "source")
     run = record(source, tmp_path / "runs")
@@ -134,6 +142,7 @@ def test_a_shallow_clone_and_its_remote_restore_a_thin_bundle(remote, tmp_path):
         restores(run, shallow, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_repository_of_sha256_is_whole(tmp_path):
     root = tmp_path / "repo"
     root.mkdir()
@@ -143,6 +152,31 @@ def test_a_repository_of_sha256_is_whole(tmp_path):
     runs = [record(root, tmp_path / "runs") for _ in range(2)]
     shutil.rmtree(root)
     assert restores(runs[1], root, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_library_comes_out_of_its_bundle_with_gunzip_and_git(tmp_path):
+    root = repository(tmp_path / "repo", **{MODEL.replace(".", "__"): "model\n"})
+    run = record(root, tmp_path / "runs")
+    library = library_of(run.record["code"])
+    packed = (run.dir / "code.labrig-frozen.gz.bundle").read_bytes()
+    unzipped = subprocess.run(["gunzip", "-c"], input=packed, capture_output=True, check=True)
+    assert unzipped.stderr == b""
+    (tmp_path / "library.bundle").write_bytes(unzipped.stdout)
+    git(tmp_path, "init", "-q", "alone")
+    alone = tmp_path / "alone"
+    git(alone, "fetch", "-q", tmp_path / "library.bundle", "refs/runs/*:refs/runs/*")
+    assert git(alone, "rev-parse", f"{library['commit']}^{{tree}}").strip() == library["tree"]
+
+
+def test_a_bundle_that_would_fill_the_disk_is_not_unpacked_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle, "MAX_LIBRARY_BYTES", 1000)
+    (tmp_path / "plain").write_bytes(b"# v2 git bundle\n\n" + bytes(10_000))
+    path = tmp_path / f"code{bundle.COMPRESSED}"
+    bundle.compress_bundle(tmp_path / "plain", path)
+    assert is_complete(path)
+    with bundle.open_bundle(path) as file:
+        assert len(file.read()) == 1000
 
 
 @pytest.mark.slow
@@ -167,6 +201,7 @@ def test_a_bundle_that_was_cut_is_made_again(tmp_path, damage):
         restores(first, root, tmp_path)
 
 
+@pytest.mark.slow
 def test_submodules_of_whole_code_are_whole(tmp_path):
     lib = repository(tmp_path / "lib")
     root = repository(tmp_path / "repo", **{MODEL.replace(".", "__"): "model\n"})
@@ -181,6 +216,7 @@ def test_submodules_of_whole_code_are_whole(tmp_path):
     assert (tmp_path / "restored/deep/lib/a.txt").read_text() == "edited inside\n"
 
 
+@pytest.mark.slow
 def test_submodules_of_thin_code_lean_on_their_own_remote(remote, tmp_path):
     lib = repository(tmp_path / "lib")
     root = clone(remote, tmp_path / "repo")

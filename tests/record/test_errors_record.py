@@ -6,14 +6,18 @@ from types import SimpleNamespace
 import pytest
 from labrig.errors import Failed, LabError, NotComparable, Refused
 from labrig.machine import hub, ranks
+from labrig.machine.git import Git, GitFailed
 from labrig.project import Project, read_yaml
-from labrig.record import draw_curves, plot, reproduce, snapshot
-from labrig.record.archive_check import verify_archive
-from labrig.record.bundle import BundleFile, write_bundle
-from labrig.record.frozen import freeze_code, frozen_code
-from labrig.record.git import Git
-from labrig.record.table import default_metrics
-from labrig.trials import diff
+from labrig.record.compare.table import default_metrics
+from labrig.record.freeze import snapshot
+from labrig.record.freeze.bundle import BundleFile, write_bundle
+from labrig.record.freeze.frozen import freeze_code, frozen_code
+from labrig.record.keep import archive_check
+from labrig.record.keep.archive_check import verify_archive
+from labrig.record.list import curves as draw_curves
+from labrig.record.list import curves as plot
+from labrig.record.reproduce import command as reproduce
+from labrig.trials import diff, drop, restore
 from labrig.trials.diff import require_trials
 from labrig.trials.drop import drop_trial
 from labrig.trials.rename import rename_trial
@@ -33,13 +37,14 @@ def test_yaml_files_of_the_project(tmp_path):
         read_yaml(file)
 
 
-def test_packages_that_are_missing(monkeypatch):
-    monkeypatch.setattr(hub, "find_spec", lambda _: None)
-    with pytest.raises(LabError, match=r"models of the hub need a package.*make add PACKAGE="):
-        hub.require_hub()
-    monkeypatch.setattr(draw_curves.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(LabError, match=r"pictures need the package matplotlib: make add"):
-        draw_curves.require_matplotlib()
+def test_packages_that_are_missing(monkeypatch, tmp_path):
+    monkeypatch.setattr("labrig.errors.find_spec", lambda _: None)
+    packages = "make add PACKAGE='safetensors huggingface-hub'"
+    message = f"a model of the hub needs the package huggingface_hub: {packages}"
+    with pytest.raises(LabError, match=message):
+        hub.fetch(hub.HubFile.parse("hf:org/model"))
+    with pytest.raises(LabError, match="a picture needs the package matplotlib: make add"):
+        draw_curves.draw_curves(tmp_path / "a.png", "step", {})
 
 
 def test_several_nodes_without_the_name_of_the_first():
@@ -65,6 +70,14 @@ def test_git_that_fails(repo, tmp_path):
         write_bundle(git_here, tmp_path / "gone/a.bundle", BundleFile(".bundle", "a", commit))
 
 
+def test_no_git(repo, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    git_here = Git(repo)
+    for call in (git_here.run, git_here, git_here.content):
+        with pytest.raises(GitFailed, match=r"git is not installed here.*module load git"):
+            call("status")
+
+
 def test_a_ref_that_git_cannot_write(repo, monkeypatch):
     monkeypatch.setattr(snapshot.time, "sleep", lambda _: None)
     with pytest.raises(Refused, match=r"git cannot write refs/runs/000000000000: "):
@@ -74,7 +87,7 @@ def test_a_ref_that_git_cannot_write(repo, monkeypatch):
 def test_files_that_keep_changing(repo, monkeypatch):
     monkeypatch.setattr(Git, "paths", lambda self, *words: ["a.txt"] * ("--name-only" in words))
     with pytest.raises(Refused, match=r"keep changing while they are recorded: a.txt. Stop what"):
-        snapshot.add_changes(Git(repo), 1e6, allow=True)
+        snapshot.add_changes(Git(repo), [], 1e6, allow=True)
 
 
 def test_a_file_that_cannot_be_read(repo, monkeypatch):
@@ -90,7 +103,7 @@ def test_a_file_that_cannot_be_read(repo, monkeypatch):
 def test_policies_and_labels_of_frozen_code(tmp_path, monkeypatch):
     with pytest.raises(LabError, match=r"record.dirty must be snapshot or refuse, but it is maybe"):
         freeze_code(Project(tmp_path, "myproj"), tmp_path, "wide", dirty="maybe")
-    monkeypatch.setattr("labrig.record.frozen.check_frozen_directory", lambda: None)
+    monkeypatch.setattr("labrig.record.freeze.frozen.check_frozen_directory", lambda: None)
     monkeypatch.setenv("LAB_FROZEN", str(tmp_path))
     with pytest.raises(
         Refused, match=r"names the commit None, expected None. Make such a directory"
@@ -148,13 +161,13 @@ def gone(name, **facts):
 
 
 def test_trials_that_became_something_else(trials, monkeypatch):
-    monkeypatch.setattr("labrig.trials.drop.read_gone", lambda _: gone("deep"))
+    monkeypatch.setattr(drop, "read_gone", lambda _: gone("deep"))
     with pytest.raises(LabError, match=r"trial 'deep' is gone already; TRIALS.md says more"):
         drop_trial(trials, "deep", "No better.")
-    monkeypatch.setattr("labrig.trials.restore.read_gone", lambda _: gone("deep"))
+    monkeypatch.setattr(restore, "read_gone", lambda _: gone("deep"))
     with pytest.raises(Failed, match=r"last in commit ffff(?s:.)*get it first: git fetch --all"):
         restore_trial(trials, "deep")
-    monkeypatch.setattr("labrig.trials.restore.read_gone", lambda _: gone("deep", new_name="x"))
+    monkeypatch.setattr(restore, "read_gone", lambda _: gone("deep", new_name="x"))
     with pytest.raises(LabError, match=r"trial 'deep' was renamed; it is 'x' now"):
         restore_trial(trials, "deep")
 
@@ -179,7 +192,7 @@ def test_a_model_that_cannot_be_fetched(tmp_path, monkeypatch):
     library = SimpleNamespace(hf_hub_download=download, errors=errors)
     monkeypatch.setitem(sys.modules, "huggingface_hub", library)
     monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
-    monkeypatch.setattr(hub, "find_spec", lambda _: True)
+    monkeypatch.setattr("labrig.errors.find_spec", lambda _: True)
     wanted = hub.HubFile.parse("hf:org/model")
     with pytest.raises(LabError, match=r"cannot be fetched: 401 Unauthorized. Is its name right"):
         hub.fetch(wanted)
@@ -188,3 +201,12 @@ def test_a_model_that_cannot_be_fetched(tmp_path, monkeypatch):
         LabError, match=r"org/model has none of .* at main. Name the file: init_from="
     ):
         hub.fetch(wanted)
+
+
+def test_an_archive_that_does_not_fit_the_disk(tmp_path, monkeypatch):
+    file = tmp_path / "a.zip"
+    file.write_bytes(bytes(1000))
+    full = SimpleNamespace(free=10)
+    monkeypatch.setattr(archive_check.shutil, "disk_usage", lambda _: full)
+    with pytest.raises(Failed, match=r"has less room. Name a larger disk: TMPDIR=DIRECTORY"):
+        archive_check.refuse_large(file, 2000, tmp_path / "unpacked")

@@ -40,9 +40,10 @@ def made(tmp_path_factory):
 
 TABLES = """
 import json, sys
+import labrig.trials.tree  # a folder of the same name, which takes the place of no function
 from labrig import runs, trials, queue
-from labrig import trials  # the folder of the same name is imported by now
-import labrig.trials.tree
+import labrig.trials.diff
+assert trials is labrig.trials
 tables = {"runs": runs("val/loss<1"), "trials": trials(), "best": trials("val/loss"), "queue": queue()}
 heavy = {"torch", "lightning", "hydra", "numpy", "h5py", "pandas"} & set(sys.modules)
 assert not heavy, heavy
@@ -67,7 +68,7 @@ def test_tables_are_plain_and_cheap(made):
 @pytest.mark.traceback("a notebook shows it")
 def test_importing_lab_is_cheap(made):
     program = "import sys, labrig; print(sorted(m for m in sys.modules if m.startswith('labrig')))"
-    assert python(made, program).strip() == "['labrig', 'labrig.version']"
+    assert python(made, program).strip() == "['labrig', 'labrig.trials', 'labrig.version']"
     output = python(made, "from labrig import run", rc=1)
     assert "cannot import name 'run'" in output
 
@@ -119,6 +120,27 @@ def test_the_example_notebook_runs(home):
     assert "baseline" in output
     assert "val/loss" in output
     assert "151498 parameters" in output
+
+
+SUBMIT = """
+import time
+from labrig import load, logs, queue, runs, submit
+(sent,) = submit("trial=baseline", "seed=31", "site=workstation", "trainer.max_steps=5", batch=False)
+ended = time.monotonic() + 240
+while runs("seed=31")[0]["status"] in ("queued", "running") and time.monotonic() < ended:
+    time.sleep(1)
+(run,) = runs("seed=31")
+print(run["status"], run["run_id"] == sent.run_id)
+print(logs(sent.run_id))
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_submits_a_job_and_reads_its_log(home):
+    output = python(home, SUBMIT)
+    assert "finished True" in output
+    assert "attempt 1" in output, "the head of its log"
+    assert "cost: " in output, "the end of its log"
 
 
 @pytest.mark.slow

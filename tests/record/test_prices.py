@@ -1,9 +1,11 @@
 """`lab runs cost` with the prices of a user's own file."""
 
+import re
+
 import pytest
 from labrig.errors import LabError
-from labrig.record.begin import begin_attempt
-from labrig.record.prices import read_prices
+from labrig.record.list.cost import LISTS, read_prices
+from labrig.record.write.begin import begin_attempt
 from record_package import call, create, make_project
 
 PRICES = """\
@@ -83,3 +85,22 @@ def test_a_mistake_in_the_file_is_named(write_prices, text, message):
     write_prices(text)
     with pytest.raises(LabError, match=message):
         read_prices()
+
+
+def test_lists_of_clouds_say_when_and_where_they_were_read(own, capsys):
+    for file in sorted(LISTS.glob("*.yaml")):
+        call(own, "runs cost", "--list", file.stem)
+        lines = capsys.readouterr().out.splitlines()
+        assert re.search(
+            r"^prices were read on 202\d-\d\d-\d\d at https://.*; yours may differ$", lines[-1]
+        )
+        assert lines[0].split()[-1] == "USD"
+    call(own, "runs cost", "--list", "lambda")
+    (total,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("all ")]
+    # 2 h x 3.99 for the H100 and 2 h x 2.79 for the A100 of 80 GB; the list has no T4
+    assert total.split()[-1] == "13.56"
+
+
+def test_a_list_that_is_not_there_names_those_that_are(own):
+    with pytest.raises(LabError, match=r"no list of prices 'amazon'.*Lists: aws, lambda, runpod"):
+        call(own, "runs cost", "--list", "amazon")

@@ -8,10 +8,10 @@ import time
 import pytest
 from labrig import errors
 from labrig.project import Project
-from labrig.record.begin import begin_attempt
-from labrig.record.metrics_file import MetricsLog, read_metrics
-from labrig.record.run import Run
-from labrig.record.status import status_of
+from labrig.record.files.metrics_file import MetricsLog, read_metrics
+from labrig.record.read.run import Run
+from labrig.record.read.status import status_of
+from labrig.record.write.begin import begin_attempt
 from record_package import PACKAGE, create, git, make_project, train
 
 
@@ -20,6 +20,7 @@ def project(tmp_path):
     return make_project(tmp_path / "project")
 
 
+@pytest.mark.slow
 def test_a_new_run_is_recorded(project):
     (project.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
     run = create(project, why="wider is better", parent="20260101-000000-abcdef")
@@ -40,6 +41,7 @@ def test_a_new_run_is_recorded(project):
     assert (run.dir / "run.json").stat().st_size < 32_000
 
 
+@pytest.mark.slow
 def test_runs_of_one_second_have_their_own_directories(project):
     runs = [create(project) for _ in range(5)]
     assert len({run.dir for run in runs}) == 5
@@ -94,6 +96,7 @@ def test_variables_are_recorded_by_name_only_if_harmless(project, monkeypatch):
     assert not variables.keys() & {"WANDB_API_KEY", "TORCH_TOKEN", "HOME"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["finished", "failed", "interrupted"])
 def test_a_run_ends(project, ending):
     error = ValueError("width must be even\nsecond line") if ending == "failed" else None
@@ -109,6 +112,7 @@ def test_a_run_ends(project, ending):
     assert status_of(run.dir) == ending
 
 
+@pytest.mark.slow
 def test_a_second_attempt(project, capsys):
     run = train(project, "interrupted")
     (project.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
@@ -125,6 +129,7 @@ def test_a_second_attempt(project, capsys):
     assert (summary["n_attempts"], summary["gpu_seconds"]) == (2, 7)
 
 
+@pytest.mark.slow
 def test_a_running_run_is_not_begun_again(project):
     run = create(project)
     attempt = begin_attempt(run, project)
@@ -134,6 +139,7 @@ def test_a_running_run_is_not_begun_again(project):
     assert begin_attempt(Run.open(run.dir), project).n == 2
 
 
+@pytest.mark.slow
 def test_what_was_allowed_stays_allowed(project):
     (project.root / "src" / PACKAGE / "key.py").write_text("key = 'hf_" + "Ab3" * 12 + "'\n")
     run = create(project, allow=True)
@@ -141,6 +147,7 @@ def test_what_was_allowed_stays_allowed(project):
     assert begin_attempt(Run.open(run.dir), project).n == 2
 
 
+@pytest.mark.slow
 def test_another_environment_is_reported_or_refused(project, capsys):
     run = create(project)
     with open(run.dir / "env.txt", "a") as file:
@@ -153,6 +160,7 @@ def test_another_environment_is_reported_or_refused(project, capsys):
         begin_attempt(Run.open(run.dir), project, env_policy="refuse")
 
 
+@pytest.mark.slow
 def test_status_of_a_process_that_died(project):
     child = os.fork()
     if not child:
@@ -165,6 +173,7 @@ def test_status_of_a_process_that_died(project):
     assert status_of(directory) == "running"
 
 
+@pytest.mark.slow
 def test_status_on_another_machine_follows_the_heartbeat(project):
     run = create(project)
     begin_attempt(run, project)
@@ -178,9 +187,10 @@ def test_status_on_another_machine_follows_the_heartbeat(project):
     assert status_of(run.dir) == "lost"
 
 
+@pytest.mark.slow
 def test_status_of_a_job_follows_the_scheduler(project):
     run = create(project)
-    run.update(job={"id": 7})
+    run.update(job={"id": "7"})
     assert (
         status_of(run.dir) == status_of(run.dir, job_state_of=lambda record: "unknown") == "queued"
     )
@@ -189,14 +199,15 @@ def test_status_of_a_job_follows_the_scheduler(project):
     attempt = begin_attempt(run, project)
     assert (
         status_of(
-            run.dir, job_state_of=lambda record: "queued" if record["job"]["id"] == 7 else None
+            run.dir, job_state_of=lambda record: "queued" if record["job"]["id"] == "7" else None
         )
         == "queued"
     )
     assert status_of(run.dir, job_state_of=lambda record: "unknown") == "running"
     assert status_of(run.dir, job_state_of=lambda record: None) == "lost"
     attempt.end("interrupted")
-    assert status_of(run.dir, job_state_of=lambda record: "queued") == "interrupted"
+    assert status_of(run.dir, job_state_of=lambda record: None) == "interrupted"
+    assert status_of(run.dir, job_state_of=lambda record: "queued") == "queued"
     (run.dir / "requeue").touch()  # preempted, and sent back to the queue
     assert (
         status_of(run.dir, job_state_of=lambda record: "queued") == status_of(run.dir) == "queued"
@@ -231,10 +242,11 @@ def test_metrics_of_overlapping_attempts_and_cut_lines(tmp_path):
             json.loads(line, parse_constant=pytest.fail)  # NaN is no JSON
 
 
+@pytest.mark.slow
 def test_records_of_other_schemas(project):
     run = train(project)
     record = json.loads((run.dir / "run.json").read_bytes())
-    (run.dir / "run.json").write_text(json.dumps({"run_id": run.id, "code": {"commit": "abc"}}))
+    (run.dir / "run.json").write_text(json.dumps({"run_id": run.id, "code": {"commit": "a" * 40}}))
     assert Run.open(run.dir).trial == "baseline"
     (run.dir / "run.json").write_text(json.dumps(record | {"schema": 99}))
     with pytest.raises(errors.LabError, match="copier update"):

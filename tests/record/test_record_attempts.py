@@ -7,19 +7,19 @@ import time
 
 import pytest
 from labrig.errors import LabError
-from labrig.record import claim, recording
-from labrig.record.atomic import read_json, write_json
-from labrig.record.attempt_files import read_attempts
-from labrig.record.begin import begin_attempt, prepare_attempt, withdraw_attempt
-from labrig.record.compare import metric_rows
-from labrig.record.find import find_run
-from labrig.record.index import read_row
-from labrig.record.metrics_file import MetricsLog
-from labrig.record.news import LastLook, format_news
-from labrig.record.recording import record_attempt
-from labrig.record.run import Run
-from labrig.record.status import status_of
-from labrig.record.verify import find_problems
+from labrig.record.compare.results import metric_rows
+from labrig.record.files.atomic import read_json, write_json
+from labrig.record.files.metrics_file import MetricsLog
+from labrig.record.list.find import find_run
+from labrig.record.list.news import LastLook, format_news
+from labrig.record.list.rows import read_row
+from labrig.record.read.attempt_files import read_attempts
+from labrig.record.read.run import Run
+from labrig.record.read.status import status_of
+from labrig.record.verify.command import check_parts, list_problems
+from labrig.record.write import claim, recording
+from labrig.record.write.begin import begin_attempt, prepare_attempt, withdraw_attempt
+from labrig.record.write.recording import record_attempt
 from record_package import call, create, make_project, train
 
 
@@ -66,6 +66,7 @@ def elsewhere(run, n, silent_s=0):
 # ---------------------------------------------------------------- finished stays finished
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["failed", "interrupted", "killed"])
 def test_a_finished_run_stays_finished(project, ending, capsys):
     run = train(project, metrics={"test/acc": 0.9})
@@ -92,16 +93,17 @@ def test_a_finished_run_stays_finished(project, ending, capsys):
     assert expected.get(ending, "attempt 2   no end") in shown
     assert "of attempt 1, with the weights finished.ckpt; last.ckpt is of attempt 2" in shown
     assert (run.checkpoints / "finished.ckpt").read_bytes().startswith(b"weights of")
-    assert not find_problems(Run.open(run.dir), project.root)
+    assert not list_problems(check_parts(Run.open(run.dir), project.root))
     assert metric_rows(Run.open(run.dir), set()) == rows
     if ending != "killed":
         assert f"(attempt 2 {ending})" in "\n".join(format_news([row], LastLook()))
     resume(run, project).end("finished", {"test/acc": 0.95})
     assert read_row(str(run.dir))["metrics"] == {"test/acc": 0.95}
     assert sorted(os.listdir(run.checkpoints)) == ["last.ckpt"], "the old weights are superseded"
-    assert find_problems(Run.open(run.dir), project.root) == []
+    assert list_problems(check_parts(Run.open(run.dir), project.root)) == []
 
 
+@pytest.mark.slow
 def test_an_attempt_that_saved_nothing_leaves_the_checkpoints_as_they_were(project, capsys):
     run = train(project)
     resume(run, project).end("failed", exception=ValueError("no"))
@@ -110,9 +112,10 @@ def test_an_attempt_that_saved_nothing_leaves_the_checkpoints_as_they_were(proje
     assert "of attempt 1, with the weights last.ckpt\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_extension_is_running_while_it_runs_and_queued_while_its_job_waits(project):
     run = train(project)
-    run.update(job={"id": 7})
+    run.update(job={"id": "7"})
     attempt = resume(run, project)
     assert status_of(run.dir) == "running"
     (run.dir / "requeue").touch()
@@ -123,6 +126,7 @@ def test_an_extension_is_running_while_it_runs_and_queued_while_its_job_waits(pr
     assert status_of(run.dir, queued) == "finished"
 
 
+@pytest.mark.slow
 def test_a_run_whose_test_fails_is_trained(project, capsys):
     run = create(project)
     error = LabError("no such file of the test split")
@@ -181,6 +185,7 @@ def test_the_signal_is_recorded(project, capsys):
 # ---------------------------------------------------------------- exactly one continues
 
 
+@pytest.mark.slow
 def test_a_run_that_runs_on_another_machine_is_refused(project):
     run = create(project)
     begin_attempt(run, project)
@@ -191,6 +196,7 @@ def test_a_run_that_runs_on_another_machine_is_refused(project):
     assert resume(run, project).n == 2
 
 
+@pytest.mark.slow
 def test_the_job_that_starts_again_after_its_node_died_continues(project, monkeypatch):
     run = create(project)
     monkeypatch.setenv("LAB_JOB", "7")
@@ -206,6 +212,7 @@ def test_the_job_that_starts_again_after_its_node_died_continues(project, monkey
     assert resume(run, project).n == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["before its lock is written", "before start.json"])
 def test_a_resume_that_is_stopped_in_the_middle_holds_the_run(project, where, monkeypatch):
     """A stopped process is one on a slow disk: it continues later."""
@@ -234,6 +241,7 @@ def test_a_resume_that_is_stopped_in_the_middle_holds_the_run(project, where, mo
     assert len(read_attempts(run.dir)) == 2
 
 
+@pytest.mark.slow
 def test_of_many_resumes_at_once_exactly_one_continues(project, tmp_path):
     run = train(project, "interrupted")
     opened = Run.open(run.dir)
@@ -269,6 +277,7 @@ def wait_until(condition, timeout_s=60):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_withdrawn_claim_can_be_made_again(project):
     run = train(project)
     for _ in range(3):
@@ -278,6 +287,7 @@ def test_a_withdrawn_claim_can_be_made_again(project):
     assert os.listdir(run.dir / "attempts") == ["1"]
 
 
+@pytest.mark.slow
 def test_a_process_that_was_taken_for_dead_does_not_go_on(project, monkeypatch, capsys):
     run = train(project, "interrupted")
     sleeper = prepare_attempt(Run.open(run.dir), project)
@@ -295,3 +305,16 @@ def test_a_process_that_was_taken_for_dead_does_not_go_on(project, monkeypatch, 
     stop = recording.threading.Event()
     recording.keep_heartbeat(sleeper, stop)
     assert ended == [1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when_built", [False, True])
+def test_exit_code_2_leaves_no_failed_run(project, when_built):
+    """audit-2, row 130: a mistake that was found after the run had begun ended with code 2."""
+    run = create(project)
+    mistake = LabError("the package is missing")
+    with pytest.raises(LabError, match="the package is missing") as raised:
+        attempt_that_raises(mistake, run, project, when_built=when_built)
+    is_recorded = bool(read_attempts(run.dir))
+    assert is_recorded is not when_built
+    assert raised.value.exit_code == (1 if is_recorded else 2)

@@ -6,12 +6,13 @@ import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from labrig.record import create as create_module
-from labrig.record import order
-from labrig.record.attempt_files import read_attempts
-from labrig.record.begin import begin_attempt
-from labrig.record.find import find_run
-from labrig.record.index import read_row, read_rows
+from labrig.errors import LabError
+from labrig.record.list.find import find_run
+from labrig.record.list.rows import read_row, read_rows
+from labrig.record.read import order
+from labrig.record.read.attempt_files import read_attempts
+from labrig.record.write import create as create_module
+from labrig.record.write.begin import begin_attempt
 from record_package import call, create, make_project, train
 
 HOUR_S = 3600
@@ -55,6 +56,7 @@ def ids(project):
     return [row["run_id"] for row in read_rows([project.root / "runs"])]
 
 
+@pytest.mark.slow
 def test_the_newest_run_is_last_whatever_the_clock_says(project, clock):
     made = []
     for set_by_s in (0, -HOUR_S, 5 * HOUR_S, 0, 0, -20 * HOUR_S):
@@ -66,6 +68,7 @@ def test_the_newest_run_is_last_whatever_the_clock_says(project, clock):
     assert len(os.listdir(project.root / "runs/.order")) == 1
 
 
+@pytest.mark.slow
 def test_hosts_of_other_time_zones(project, time_zone):
     made = []
     for zone in ("Asia/Tokyo", "UTC", "America/Los_Angeles"):
@@ -79,6 +82,7 @@ def test_hosts_of_other_time_zones(project, time_zone):
         assert timedelta(0) <= now - written < timedelta(minutes=5)
 
 
+@pytest.mark.slow
 def test_runs_of_an_older_version_keep_their_order(project):
     """Their ids are in local time; they have no place in the order, only `created`."""
     made = [create(project) for _ in range(2)]
@@ -102,6 +106,7 @@ def test_runs_of_an_older_version_keep_their_order(project):
     assert ids(project) == [new.id, *old]
 
 
+@pytest.mark.slow
 def test_the_newest_run_was_deleted(project, clock):
     first = create(project).id
     clock.set_by_s = -HOUR_S
@@ -168,3 +173,15 @@ def test_an_attempt_of_an_older_version_that_never_ended(project):
     os.utime(run.dir / "attempts/1/heartbeat", (then, then))
     assert round(read_attempts(run.dir)[0].until_now["seconds"]) == 90
     assert create_module.newest_order_unix_ms(run.runs) == run.record["order_unix_ms"]
+
+
+@pytest.mark.slow
+def test_a_run_is_named_by_its_place_before_the_last(project):
+    """audit-2, defect 7: @last~1 was "no run"."""
+    made = [create(project).id for _ in range(3)]
+    roots = [project.root / "runs"]
+    assert [find_run(roots, f"@last~{n}").id for n in range(3)] == made[::-1]
+    with pytest.raises(LabError, match=r"@last~3 needs 4 runs, but there are 3"):
+        find_run(roots, "@last~3")
+    with pytest.raises(LabError, match=r"no run '@last~'"):
+        find_run(roots, "@last~")

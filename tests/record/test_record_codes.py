@@ -1,10 +1,10 @@
-"""Means over seeds when the code changed between the runs: a mean of two codes says so."""
+"""Means over seeds when the code changed between the runs: no mean is of two codes."""
 
 import csv
 import json
 
 import pytest
-from labrig.record import index
+from labrig.record.list import rows as index
 from record_package import PACKAGE, call, make_project
 from report_page import page_of, table_of
 from report_runs import OwnSource, settled
@@ -23,7 +23,7 @@ def project(tmp_path):
     write(project.root, {f"src/{PACKAGE}/{name}": "{}\n" for name in settings})
     for seed in range(3):
         settled(project, seed=seed, metrics={"test/loss": 9.0 + seed})
-    write(project.root, {MODEL: "# another model\n"})
+    write(project.root, {MODEL: "WIDTH = 2\n"})
     for seed in range(2):
         settled(project, seed=seed, metrics={"test/loss": 1.0 + seed})
     return project
@@ -52,7 +52,7 @@ def test_each_code_of_a_trial_has_lines_of_its_own(project, capsys, monkeypatch,
     assert new[2:] == ["1.50", "±", "0.71", "2"]
     assert old[2:] == ["10.0", "±", "1.0", "3"], "its seeds 0 and 1 are no repetitions of the new"
     assert git(project.root, "cat-file", "-t", new[1]) == "commit"
-    assert "the code of a trial changed between these runs" in told
+    assert "these runs differ in trial code: see its column" in told
 
 
 def test_results_in_the_directory_of_a_trial_are_no_code(project, capsys):
@@ -61,14 +61,38 @@ def test_results_in_the_directory_of_a_trial_are_no_code(project, capsys):
     assert (new[-1], old[-1]) == ("4", "3")
 
 
-def test_code_around_the_trials_is_reported(project, capsys):
-    write(project.root, {f"src/{PACKAGE}/trials/wide/model.py": "# of another trial\n"})
+def test_code_around_the_trials_makes_a_line_of_its_own_and_that_of_others_does_not(
+    project, capsys
+):
+    write(project.root, {f"src/{PACKAGE}/trials/wide/model.py": "OTHER = True\n"})
     settled(project, seed=2, metrics={"test/loss": 3.0})
-    assert "outside of their trial" not in printed_table(project, capsys)[1]
+    assert [line[-1] for line in printed_table(project, capsys)[0]] == ["n", "3", "3"]
     add_seeds_after(project, AROUND, seeds=(3,))
-    lines, told = printed_table(project, capsys)
-    assert [line[-1] for line in lines] == ["n", "4", "3"]
-    assert "runs in one line also differ in the code outside of their trial" in told
+    lines, _ = printed_table(project, capsys)
+    assert [line[-1] for line in lines] == ["n", "1", "3", "3"], "the newest first"
+
+
+def test_formatting_comments_and_docstrings_are_no_other_code(project, capsys):
+    write(project.root, {MODEL: '"""The model."""\n\nWIDTH = (\n    2  # channels\n)\n'})
+    settled(project, seed=2, metrics={"test/loss": 3.0})
+    lines, told = printed_table(project, capsys, "test/loss<5")
+    assert lines == [["optimizer.lr", "test/loss", "n"], ["0.1", "2.0", "±", "1.0", "3"]]
+    write(project.root, {MODEL: "WIDTH = 3\n"})
+    settled(project, seed=3, metrics={"test/loss": 3.0})
+    lines, told = printed_table(project, capsys, "test/loss<5")
+    assert [line[-1] for line in lines] == ["n", "1", "3"]
+    assert "these runs differ in trial code: see its column" in told
+
+
+def test_the_named_code_is_what_the_line_used(project, capsys):
+    """Another line of the table has a newer commit with the same trial."""
+    add_seeds_after(project, AROUND, seeds=(2,))
+    (_, *lines), _ = printed_table(project, capsys)
+    for line in lines:
+        model = git(project.root, "show", f"{line[1]}:{MODEL}")
+        around = git(project.root, "ls-tree", "--name-only", line[1], AROUND)
+        assert (model == "WIDTH = 2") == (line[2] != "10.0")
+        assert bool(around) == (line[-1] == "1")
 
 
 def test_one_code_needs_no_column(project, capsys):

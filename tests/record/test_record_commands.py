@@ -9,10 +9,11 @@ import sys
 
 import pytest
 from labrig import errors
-from labrig.record.atomic import write_json
-from labrig.record.begin import begin_attempt
-from labrig.record.find import find_run
-from labrig.record.run import Run
+from labrig.record.files.atomic import write_json
+from labrig.record.files.process import user
+from labrig.record.list.find import find_run
+from labrig.record.read.run import Run
+from labrig.record.write.begin import begin_attempt
 from projects import SOURCE
 from record_package import PACKAGE, call, make_project, train
 
@@ -54,6 +55,7 @@ def test_list_for_scripts(project, capsys):
         (["trial=wide"], 3),
         (["trial=w*"], 3),
         (["trial=wide/lowlr"], 1),
+        (["trial=baseline,wide/lowlr"], 3),
         (["status=finished"], 4),
         (["status=failed,finished"], 5),
         (["val/loss<0.3"], 2),
@@ -63,6 +65,7 @@ def test_list_for_scripts(project, capsys):
         (["before=2020-01-01"], 0),
         (["tag=paper"], 0),
         (["who=nobody at all"], 0),
+        ([f"who=nobody,{user()}"], 5),
     ],
 )
 def test_filters(project, capsys, filters, n):
@@ -147,6 +150,7 @@ def test_show(project, capsys):
     assert whole["metrics"] == {"val/loss": 0.25}
 
 
+@pytest.mark.slow
 def test_diff_says_only_what_differs_in_order(own, capsys):
     a = train(own)
     (own.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
@@ -162,6 +166,7 @@ def test_diff_says_only_what_differs_in_order(own, capsys):
     assert "seed" not in said
 
 
+@pytest.mark.slow
 def test_diff_shows_as_many_digits_as_differ_and_no_noise(own, capsys):
     a = train(own, metrics={"val/loss": 0.123456789123, "val/acc": 0.5})
     b = train(own, metrics={"val/loss": 0.987654321987, "val/acc": 0.5000000001})
@@ -176,10 +181,12 @@ def test_diff_shows_as_many_digits_as_differ_and_no_noise(own, capsys):
     assert variables == ["variables.OMP_NUM_THREADS: absent -> 3"]
 
 
+@pytest.mark.slow
 def test_notes_and_tags(own, capsys):
     run = train(own)
     call(own, "runs note", "@last", "the loss spikes", "at step 10")
     call(own, "runs tag", "@last", "paper", "figure-2")
+    assert [row["run_id"] for row in listed(own, capsys, "tag=thesis,paper")] == [run.id]
     call(own, "runs tag", "paper", "figure-2", "--remove")
     assert find_run([own.root / "runs"], "paper").id == run.id
     assert [row["run_id"] for row in listed(own, capsys, "tag=paper")] == [run.id]
@@ -190,6 +197,55 @@ def test_notes_and_tags(own, capsys):
         call(own, "runs tag", "@last", "2nd")
 
 
+def test_a_tag_moves_and_the_project_keeps_its_history(own, capsys):
+    first, second = train(own), train(own)
+    call(own, "runs tag", first.id, "best-paper")
+    capsys.readouterr()
+    call(own, "runs tag", second.id, "best-paper")
+    assert f"best-paper moved from {first.id} to {second.id}" in capsys.readouterr().out
+    assert find_run([own.root / "runs"], "best-paper").id == second.id
+    assert [row["run_id"] for row in listed(own, capsys, "tag=best-paper")] == [second.id]
+    call(own, "runs list")
+    assert capsys.readouterr().out.count("#best-paper") == 1
+    history = own.root / "versions" / "best-paper.txt"
+    assert [line.split()[1:] for line in history.read_text().splitlines()] == [
+        [first.id, user()],
+        [second.id, user()],
+    ]
+    # What git brings from another machine counts more than the tags of the runs here.
+    with open(history, "a") as file:
+        file.write(f"2026-11-25T10:00:00+0000 {first.id} ada\n")
+    assert find_run([own.root / "runs"], "best-paper").id == first.id
+    # A run that is not here cannot be meant.
+    with open(history, "a") as file:
+        file.write("2026-11-25T11:00:00+0000 20200101-000000-abcdef ada\n")
+    assert find_run([own.root / "runs"], "best-paper").id == second.id
+    call(own, "runs tag", second.id, "best-paper", "--remove")
+    with pytest.raises(errors.LabError, match="no run 'best-paper'"):
+        find_run([own.root / "runs"], "best-paper")
+
+
+def test_a_tag_of_several_runs_is_never_taken_from_them(own, capsys):
+    runs = [train(own) for _ in range(3)]
+    for run in runs[:2]:
+        call(own, "runs tag", run.id, "figure-1", "--also")
+    with pytest.raises(errors.LabError, match=r"'figure-1' is the tag of 2 other runs.* --also"):
+        call(own, "runs tag", runs[2].id, "figure-1")
+    call(own, "runs tag", runs[2].id, "figure-1", "--also")
+    assert len(listed(own, capsys, "tag=figure-1")) == 3
+    with pytest.raises(errors.LabError, match="means 3 runs"):
+        find_run([own.root / "runs"], "figure-1")
+
+
+def test_the_name_of_a_tag_stays_in_its_folder(own):
+    run = train(own)
+    for name in ("../evil", "a/b", ".hidden", "x" * 101, ""):
+        with pytest.raises(errors.LabError, match="a tag begins with a letter"):
+            call(own, "runs tag", run.id, name)
+    assert not (own.root / "versions").exists()
+
+
+@pytest.mark.slow
 def test_news_are_reported_once(own, capsys):
     call(own, "")
     assert "no runs yet" in capsys.readouterr().out
@@ -207,6 +263,7 @@ def test_news_are_reported_once(own, capsys):
     assert f"continued:\n  {failed.id}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_runs_of_older_schemas_and_other_directories(own, capsys):
     run = train(own)
     (run.dir / "summary.json").write_text(

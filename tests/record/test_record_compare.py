@@ -4,10 +4,10 @@ import pytest
 import torch
 from labrig.errors import NotComparable
 from labrig.project import Project
-from labrig.record.begin import begin_attempt
-from labrig.record.compare import compare_results
-from labrig.record.create import create_run
-from labrig.record.metrics_file import MetricsLog
+from labrig.record.compare.results import compare_results
+from labrig.record.files.metrics_file import MetricsLog
+from labrig.record.write.begin import begin_attempt
+from labrig.record.write.create import create_run
 from record_package import PACKAGE, request
 
 DATA = {"path": "/data/digits.h5", "sha256": "ab" * 32, "size_bytes": 1}

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from labrig.project import Project
-from labrig.record.atomic import read_json, write_json
-from labrig.record.begin import begin_attempt
-from labrig.record.index import read_rows
-from labrig.record.metrics_file import read_metrics
-from labrig.record.run import Run
-from labrig.record.status import status_of
-from labrig.record.verify_files import check_record
+from labrig.record.files.atomic import read_json, write_json
+from labrig.record.files.metrics_file import read_metrics
+from labrig.record.list.rows import read_rows
+from labrig.record.read.run import Run
+from labrig.record.read.status import status_of
+from labrig.record.verify.files import check_record
+from labrig.record.write.begin import begin_attempt
 from projects import HELPERS, call
 
 PROGRAM = HELPERS / "record_program.py"
@@ -64,7 +64,11 @@ def test_killed_at_fifty_points(own_project):
         assert run.record["code"]["commit"]
         assert row["status"] == status_of(run.dir)
         assert row["status"] in ("finished", "lost")
-        assert check_record(run).problems == []
+        # The last of several files may be missing: a kill cannot be told from a deletion.
+        summary = f"{run.dir}/summary.json is missing: deleted, or killed before it was written"
+        has_end = (run.dir / "attempts/1/end.json").exists()
+        was_between = has_end and not (run.dir / "summary.json").exists()
+        assert check_record(run).problems == ([summary] if was_between else [])
         steps = [line["step"] for line in read_metrics(run.dir)]
         assert steps == list(range(len(steps)))
         assert row["status"] == "lost" or len(steps) == 3

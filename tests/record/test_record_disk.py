@@ -10,11 +10,11 @@ import pytest
 from labrig.cli import main
 from labrig.errors import LabError
 from labrig.machine.disk_errors import explain_disk_error
-from labrig.record.index import read_rows
-from labrig.record.json_lines import JsonLines, read_lines
-from labrig.record.metrics_file import MetricsLog, read_metrics
-from labrig.record.recording import record_attempt
-from labrig.record.run import Run
+from labrig.record.files.json_lines import JsonLines, read_lines
+from labrig.record.files.metrics_file import MetricsLog, read_metrics
+from labrig.record.list.rows import read_rows
+from labrig.record.read.run import Run
+from labrig.record.write.recording import record_attempt
 from record_package import create, make_project, train
 from small_disks import Quota, fill, mounted, needs_root, read_only
 
@@ -134,6 +134,7 @@ def test_out_of_inodes_at_any_file(project, runs, capsys):
     assert read_rows([runs]) == []
 
 
+@pytest.mark.slow
 @needs_root
 def test_runs_on_a_read_only_disk_are_read(project, runs, capsys):
     with mounted(runs, "size=4m"):
@@ -181,6 +182,7 @@ def test_a_quota_at_any_write(project, runs, capsys, monkeypatch):
     assert set(endings) <= {"running", "finished"}, "the process of these runs lives"
 
 
+@pytest.mark.slow
 def test_how_it_ended_could_not_be_written_either(project, runs, capsys, monkeypatch):
     run = create(project)
     quota = Quota(runs, monkeypatch)

@@ -30,18 +30,37 @@ def test_markdown_has_the_best_in_bold_and_names_the_runs(project):
     lines = export(project, "results.md").splitlines()
     assert lines[0] == "| trial | lr | test/loss | test/acc_% | n |"
     assert lines[2:5] == [
-        "| baseline | 0.001 | **0.011 ± 0.010** | **0.989 ± 0.010** | 3 |",
+        "| baseline | 0.001 | 0.011 ± 0.010 | 0.989 ± 0.010 | 3 |",
         "| baseline | 0.1 | 0.110 ± 0.010 | 0.890 ± 0.010 | 3 |",
         "| wide | 0.1 | 0.05 | - | 1 |",
-    ]
-    assert sum(len(line.split()) - 2 for line in lines if line.startswith("line ")) == 7
+    ], "one line has fewer runs, so none is the best"
+    lines = export(project, "results.md", "trial=baseline").splitlines()
+    assert lines[2] == "| baseline | 0.001 | **0.011 ± 0.010** | **0.989 ± 0.010** | 3 |"
+    assert sum(len(line.split()) - 2 for line in lines if line.startswith("line ")) == 6
 
 
 def test_latex_is_escaped_and_bold(project):
     text = export(project, "results.tex", "trial=baseline", "--by", "optimizer.lr")
-    assert r"lr & test/loss & test/acc\_\% & n \\" in text
-    assert r"0.001 & \textbf{0.011 $\pm$ 0.010} & \textbf{0.989 $\pm$ 0.010} & 3 \\" in text
-    assert text.startswith("% line 1: 2")
+    assert r"lr & {test/loss} & {test/acc\_\%} & {n} \\" in text
+    assert r"0.001 & \bfseries 0.011 +- 0.010 & \bfseries 0.989 +- 0.010 & 3 \\" in text
+    numbers = "S[table-format=1.3(2)]"
+    assert rf"\begin{{tabular}}{{l{numbers}{numbers}S[table-format=1]}}" in text
+    assert [line for line in text.splitlines() if "rule" in line] == [
+        r"\toprule",
+        r"\midrule",
+        r"\bottomrule",
+    ]
+    assert "\n% line 1: 2" in text
+
+
+def test_what_is_said_of_a_table_is_in_its_file_and_on_the_screen(project, capsys):
+    text = export(project, "results.tex")
+    said = "left out: 1 unfinished run; status=... takes others"
+    assert f"% {said}\n" in text
+    assert f"lab: {said}" in capsys.readouterr().err
+    assert said in export(project, "results.md").partition("<!--")[2]
+    rows = csv.DictReader(export(project, "results.csv").splitlines())
+    assert {row["remarks"] for row in rows} == {said}
 
 
 def test_csv_has_whole_numbers(project):

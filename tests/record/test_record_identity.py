@@ -5,12 +5,13 @@ import shutil
 
 import pytest
 from labrig.errors import Failed, LabError
-from labrig.record import row_cache, verify
-from labrig.record.begin import begin_attempt
-from labrig.record.find import find_run
-from labrig.record.index import read_rows
-from labrig.record.marks import mark_of
-from labrig.record.run import Run
+from labrig.record.list import row_cache
+from labrig.record.list.command import mark_of
+from labrig.record.list.find import find_run
+from labrig.record.list.rows import read_rows
+from labrig.record.read.run import Run
+from labrig.record.verify import command as verify
+from labrig.record.write.begin import begin_attempt
 from record_package import PACKAGE, call, create, git, make_project, train
 
 
@@ -82,6 +83,7 @@ def test_the_code_of_an_attempt_is_verified(own):
         call(own, "runs verify", run.id)
 
 
+@pytest.mark.slow
 def test_a_commit_of_the_same_files_is_no_other_code(own, capsys):
     (own.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
     run = train(own, "interrupted")
@@ -94,6 +96,7 @@ def test_a_commit_of_the_same_files_is_no_other_code(own, capsys):
     assert "codes" not in shown(own, capsys, "runs show", run.id)
 
 
+@pytest.mark.slow
 def test_other_data_and_unrecorded_code_are_reported(own, capsys, monkeypatch):
     monkeypatch.setattr(verify, "data_problems", lambda *_: [])
     run = create(own)
@@ -109,6 +112,7 @@ def test_other_data_and_unrecorded_code_are_reported(own, capsys, monkeypatch):
     assert "code: attempt 3: not recorded" in shown(own, capsys, "runs verify", run.id)
 
 
+@pytest.mark.slow
 def test_an_older_summary_without_changes_is_completed(own):
     run = train(own, "interrupted")
     resumed(own, run, "x = 2\n")
@@ -119,6 +123,7 @@ def test_an_older_summary_without_changes_is_completed(own):
     assert "2 codes" in row["changes"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["20200101-000000-abcdef", "my-best-run"])
 def test_a_renamed_directory_is_noticed(own, capsys, name):
     run = train(own)
@@ -136,6 +141,7 @@ def test_a_renamed_directory_is_noticed(own, capsys, name):
     assert find_run([own.root / "runs"], "@last").id == newer.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place", ["backup/{id}", "baseline/copy", "baseline/20200101-000000-abcdef"]
 )
@@ -159,7 +165,7 @@ def test_a_copied_directory_is_noticed(own, capsys, place):
 
 
 def test_marks_survive_the_cache(own, tmp_path, monkeypatch):
-    monkeypatch.setattr("labrig.record.index.MANY", 1)
+    monkeypatch.setattr("labrig.record.list.rows.MANY", 1)
     monkeypatch.setattr(row_cache.tempfile, "gettempdir", lambda: str(tmp_path))
     first, second = train(own), train(own, "interrupted")
     resumed(own, second, "x = 2\n")

@@ -5,11 +5,13 @@ import os
 import shutil
 
 import pytest
-from labrig.record import index, row_cache
-from labrig.record.annotate import annotate
-from labrig.record.filters import parse_filter, sort_rows
-from labrig.record.find import find_run
-from labrig.record.run import Run
+from labrig.record.files.fields import FIELDS
+from labrig.record.keep.annotate import annotate
+from labrig.record.list import row_cache
+from labrig.record.list import rows as index
+from labrig.record.list.filters import parse_filter, sort_rows
+from labrig.record.list.find import find_run
+from labrig.record.read.run import Run
 
 N = 10_000
 
@@ -114,7 +116,8 @@ def test_any_harm_to_the_cache_changes_nothing(tmp_path, place, monkeypatch, har
             content[5000] ^= 4
             path.write_bytes(content)
         case "older":
-            path.write_bytes(path.read_bytes().replace(b"rows 3", b"rows 2", 1))
+            older = row_cache.header_of(FIELDS[1:])
+            path.write_bytes(path.read_bytes().replace(row_cache.HEADER, older, 1))
         case "read-only":
             os.utime(runs / "trial0/20260101-000000-000000/summary.json")
             monkeypatch.setattr(row_cache.Path, "write_bytes", refuse)

@@ -6,9 +6,9 @@ import json
 import sys
 
 import pytest
-from labrig.record.begin import begin_attempt
-from labrig.record.packages import installed_packages, versions_by_name
-from labrig.record.run import Run
+from labrig.record.freeze.packages import installed_packages, versions_by_name
+from labrig.record.read.run import Run
+from labrig.record.write.begin import begin_attempt
 from record_package import create, make_project
 from repositories import commit, git, write
 
@@ -119,6 +119,10 @@ def test_an_editable_install_of_another_repository_has_its_commit(site, tmp_path
     start = f"lab-test==1.2 @ {source.as_uri()} ({state}"
     assert lines_of("lab-test") == [f"{start}, unchanged)"]
     assert lines_of("lab-test", project_root=source) == [f"lab-test==1.2 @ {source.as_uri()}"]
+    (source / ".#lab_test.py").symlink_to(
+        "ada@laptop.4711"
+    )  # Emacs has a file open: a link to nowhere
+    assert lines_of("lab-test") == [f"{start}, unchanged)"]
     lines = {f"{start}, unchanged)"}
     for name, text in (("lab_test.py", "x = 2\n"), ("lab_test.py", "x = 3\n"), ("new.py", "")):
         write(source, {name: text})

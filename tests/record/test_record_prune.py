@@ -1,13 +1,14 @@
 """Runs that nobody needs are deleted, with their code; what all runs cost is counted."""
 
+import json
 import os
 import time
 
 import pytest
-from labrig.record.begin import begin_attempt
-from labrig.record.index import read_rows
-from labrig.record.needed import Protection
-from labrig.record.run import Run
+from labrig.record.keep.prune import Protection
+from labrig.record.list.rows import read_rows
+from labrig.record.read.run import Run
+from labrig.record.write.begin import begin_attempt
 from record_package import PACKAGE, call, create, git, make_project, train
 
 
@@ -16,6 +17,7 @@ def own(tmp_path):
     return make_project(tmp_path / "project")
 
 
+@pytest.mark.slow
 def test_prune_keeps_what_is_referred_to(own, capsys, monkeypatch):
     failed = [train(own, "failed") for _ in range(4)]
     best, worst = train(own, metrics={"val/loss": 0.1}), train(own, metrics={"val/loss": 0.9})
@@ -36,10 +38,10 @@ def test_prune_keeps_what_is_referred_to(own, capsys, monkeypatch):
     assert (best.dir / "code.bundle").exists()
 
 
+@pytest.mark.slow
 def test_prune_takes_the_code_along_unless_another_run_has_it(own):
-    kept = train(own, "failed")
+    kept, same = train(own, "failed"), train(own, "failed")
     call(own, "runs tag", kept.id, "odd")
-    same = train(own, "failed")
     (own.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")
     other = train(own, "failed")
     refs = [run.record["code"]["ref"] for run in (kept, same, other)]
@@ -52,6 +54,7 @@ def test_prune_takes_the_code_along_unless_another_run_has_it(own):
     assert sorted(bundles) == sorted([kept.record["code"]["head"], library["commit"]])
 
 
+@pytest.mark.slow
 def test_prune_removes_what_killed_starts_left_a_day_ago(own):
     train(own)
     left = [own.root / "runs/baseline" / f".2026110{n}-000000-abcdef" for n in (1, 2)]
@@ -62,6 +65,7 @@ def test_prune_removes_what_killed_starts_left_a_day_ago(own):
     assert [directory.exists() for directory in left] == [False, True]
 
 
+@pytest.mark.slow
 def test_cost_counts_failed_runs_too(own, capsys):
     for status in ("finished", "failed"):
         run = create(own)
@@ -84,6 +88,7 @@ def pruned(project, capsys, *args):
     return {line.split()[2] for line in lines if line.startswith("would delete")}
 
 
+@pytest.mark.slow
 def test_a_run_that_finished_once_stays(own, capsys):
     run = train(own)
     begin_attempt(Run.open(run.dir), own).end("failed", exception=ValueError("boom"))
@@ -94,6 +99,7 @@ def test_a_run_that_finished_once_stays(own, capsys):
     assert "1 more match, but are needed" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_of_a_trial_stays_however_its_run_ended(own, capsys):
     config = "seed: 0\ncheckpoint: {monitor: val/acc, mode: max}\n"
     ends = [("finished", 0.5), ("interrupted", 0.9), ("failed", 0.7), ("failed", float("nan"))]
@@ -110,6 +116,7 @@ def test_the_best_checkpoint_of_a_trial_stays_however_its_run_ended(own, capsys)
     assert pruned(own, capsys) == {runs[1].id, runs[3].id}
 
 
+@pytest.mark.slow
 def test_parents_that_an_older_lab_recorded_as_typed_stay(own, capsys):
     first, second, third, best = (train(own, "failed") for _ in range(4))
     ids = ["20250101-000000-aaaaa0", "20250102-000000-aaaaa1", "20250103-000000-aaaaa2"]
@@ -131,25 +138,28 @@ def test_parents_that_an_older_lab_recorded_as_typed_stay(own, capsys):
     assert pruned(own, capsys) == {best.dir.name}
 
 
+@pytest.mark.slow
 def test_the_last_run_before_a_child_is_what_its_parent_meant(own, capsys):
     train(own, "failed")
     parent, child = train(own, "failed"), create(own, parent="@last")
     create(own)
     rows = read_rows([own.root / "runs"])
     (row,) = [row for row in rows if row["run_id"] == child.id]
-    assert Protection(rows, own.root, 3, "val/loss").parents_of(row) == {parent.id}
+    assert Protection(rows, own.root, 3).parents_of(row) == {parent.id}
 
 
+@pytest.mark.slow
 def test_a_job_that_the_scheduler_starts_again_stays(own, capsys, monkeypatch):
     run, over = create(own), create(own)
     for n, each in enumerate((run, over)):
         each.update(job={"id": str(n), "scheduler": "slurm"})
         attempt = begin_attempt(each, own)
-        attempt.facts["pid_started"] = "0"  # the node died
-        attempt.note()
+        attempt.note(pid_started="0")  # the node died
+        lock = each.dir / "attempts/1/lock"
+        lock.write_text(json.dumps({**json.loads(lock.read_text()), "pid_started": "0"}))
     answers = {"0": "queued", "1": None}
     answer = lambda: lambda record: answers[record["job"]["id"]]  # noqa: E731
-    monkeypatch.setattr("labrig.cluster.runs.job_state_of", answer)
+    monkeypatch.setattr("labrig.cluster.watch.runs.job_state_of", answer)
     assert pruned(own, capsys) == {over.id}
     answers["0"] = "unknown"  # the scheduler does not answer, so the job may be in its queue
     assert pruned(own, capsys) == {over.id}

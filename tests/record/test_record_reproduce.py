@@ -74,6 +74,7 @@ def test_reproduced_bit_for_bit_with_the_frozen_code(trained):
     assert "as recorded" in lab(trained, "runs", "verify", repeated["run_id"])
 
 
+@pytest.mark.slow
 def test_frozen_code_that_is_not_imported_is_refused(trained, tmp_path):
     n_runs = len(runs(trained))
     lab(trained, "runs", "code", finished(trained), tmp_path / "code")
@@ -83,6 +84,7 @@ def test_frozen_code_that_is_not_imported_is_refused(trained, tmp_path):
     assert len(runs(trained)) == n_runs
 
 
+@pytest.mark.slow
 def test_changed_data_is_noticed(trained):
     original = finished(trained)
     data = trained / "data/digits.h5"
@@ -107,7 +109,7 @@ def test_deterministic_kernels_can_be_asked_for(own_project):
     program = (
         "from omegaconf import OmegaConf; import torch, os;"
         "from labrig.config.compose import compose; from labrig.project import Project;"
-        "from labrig.training.settings import apply_settings, resolve_auto;"
+        "from labrig.training.parts.settings import apply_settings, resolve_auto;"
         "config = compose(Project.find(), ['trial=baseline', 'record.deterministic=true']).config;"
         "apply_settings(resolve_auto(config, {}));"
         "print(torch.are_deterministic_algorithms_enabled(), os.environ['CUBLAS_WORKSPACE_CONFIG'])"

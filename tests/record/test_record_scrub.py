@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 from labrig.errors import LabError, Refused
-from labrig.record.annotate import annotate
-from labrig.record.frozen import unpack_code
-from labrig.record.run import Run
-from labrig.record.verify import find_problems
+from labrig.record.freeze.frozen import unpack_code
+from labrig.record.keep.annotate import annotate
+from labrig.record.read.run import Run
+from labrig.record.verify.command import check_parts, list_problems
 from record_package import call, commit, create, make_project, train
 from repositories import git
 
@@ -83,10 +83,11 @@ def test_the_value_leaves_record_and_code_and_the_record_verifies(project, scrub
     run = leaking_run(project)
     before = Run.open(run.dir).record["code"]
     assert any(form in everything(run.dir) for form in forms())
+    (project.root / "src/myproj/key.py").write_text("KEY = None\n")
     assert scrub(project, run, "--yes") == 0
     assert not any(form in everything(run.dir) for form in forms())
     scrubbed = Run.open(run.dir)
-    assert find_problems(scrubbed, project.root) == []
+    assert list_problems(check_parts(scrubbed, project.root)) == []
     code = scrubbed.record["code"]
     assert code["commit"] != before["commit"]
     assert code["head"] == before["head"]
@@ -112,25 +113,30 @@ def test_the_value_leaves_record_and_code_and_the_record_verifies(project, scrub
 def test_without_yes_nothing_changes(project, scrub, capsys):
     run = leaking_run(project)
     before = everything(run.dir)
-    assert scrub(project, run) == 0
+    assert scrub(project, run) == 1
     printed = capsys.readouterr().out
     assert "would take it out of config.yaml" in printed
     assert "would take it out of the code: src/myproj/key.py" in printed
+    assert f"still in {project.root}/src/myproj/key.py: take it out, or delete it" in printed
     assert LEAKED not in printed
     assert everything(run.dir) == before
     scrub(project, run, value="another value")
     assert "the value is nowhere in" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_other_runs_of_the_code_keep_theirs_and_are_named(project, scrub, capsys):
     run = leaking_run(project)
     other = train(project)
-    scrub(project, run, "--yes")
-    assert f"the same code is in 1 other run: {other.id}" in capsys.readouterr().out
-    assert find_problems(Run.open(other.dir), project.root) == []
-    assert find_problems(Run.open(run.dir), project.root) == []
+    (project.root / "src/myproj/key.py").unlink()
+    assert scrub(project, run, "--yes") == 1
+    again = f"the code of the run {other.id}: lab runs scrub {other.id}"
+    assert f"still in {again}" in capsys.readouterr().out
+    assert list_problems(check_parts(Run.open(other.dir), project.root)) == []
+    assert list_problems(check_parts(Run.open(run.dir), project.root)) == []
 
 
+@pytest.mark.slow
 def test_a_value_in_the_history_alone_takes_the_history_away(project, scrub, tmp_path, capsys):
     (project.root / "src/myproj/key.py").write_text(f"KEY = {LEAKED!r}\n")
     commit(project.root, "leak")
@@ -139,12 +145,13 @@ def test_a_value_in_the_history_alone_takes_the_history_away(project, scrub, tmp
     run = train(project)
     scrub(project, run, "--yes")
     assert "its history only" in capsys.readouterr().out
-    assert find_problems(Run.open(run.dir), project.root) == []
+    assert list_problems(check_parts(Run.open(run.dir), project.root)) == []
     objects = history_of(project, run.dir / "code.bundle", tmp_path / "bare")
     assert not any(form in objects for form in forms())
     assert not (run.dir / "code.base.bundle").exists()
 
 
+@pytest.mark.slow
 def test_weights_with_the_value_are_named(project, scrub, capsys):
     run = train(project)
     (run.checkpoints / "last.ckpt").write_bytes(b"\0weights" + LEAKED.encode())
@@ -152,6 +159,7 @@ def test_weights_with_the_value_are_named(project, scrub, capsys):
     assert "last.ckpt, which cannot be changed: delete it" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_edited_or_unended_run_is_refused(project, scrub):
     run = leaking_run(project)
     path = run.dir / "run.json"
@@ -160,7 +168,7 @@ def test_an_edited_or_unended_run_is_refused(project, scrub):
         scrub(project, run, "--yes")
     with pytest.raises(LabError, match="expected at least 6"):
         scrub(project, train(project), value="abc")
-    from labrig.record.begin import begin_attempt
+    from labrig.record.write.begin import begin_attempt
 
     alive = create(project)
     attempt = begin_attempt(alive, project)

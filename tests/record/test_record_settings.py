@@ -8,10 +8,10 @@ import sys
 
 import pytest
 from labrig import errors
-from labrig.record.atomic import write_file
-from labrig.record.find import find_run
-from labrig.record.index import read_row
-from labrig.record.table import format_mean
+from labrig.machine.text_formats import format_mean
+from labrig.record.files.atomic import write_file
+from labrig.record.list.find import find_run
+from labrig.record.list.rows import read_row
 from projects import SOURCE
 from record_package import call, make_project, train
 
@@ -91,6 +91,10 @@ def test_the_settings_that_differ_are_columns(project, capsys, monkeypatch):
         (["optimizer.lr=0.001", "seed=1"], 1),
         (["optimizer.lr=1e-3,3e-3", "trial=baseline"], 4),
         (["optimizer.lr!=1e-3"], 2),
+        (["lr=1e-3"], 3),
+        (["optimizer=SGD"], 1),
+        (["optimizer=sgd"], 1),
+        (["max_epochs=20"], 5),
         (["optimizer.lr>=2e-3"], 2),
         (["optimizer._target_=SGD"], 1),
         (["optimizer._target_=torch.*"], 5),
@@ -112,8 +116,8 @@ def test_filters(project, capsys, filters, n):
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["lr=1"], "did you mean: optimizer.lr"),
-        (["optimizer=sgd"], "is a section. Its settings: optimizer._target_, optimizer.lr"),
+        (["trainer=20"], "is a section. Its settings: trainer.max_epochs, trainer.fast"),
+        (["lrr=1"], "no run has a metric or setting 'lrr'"),
         (["trainer.max_epoch=20"], "did you mean: trainer.max_epochs"),
         (["optimizer.lr<fast"], "< compares numbers; write one, not 'fast'"),
         (["since=lastweek"], "'lastweek' is no time. Write 12h, 7d or 2w"),
@@ -172,6 +176,7 @@ def test_the_best_run_may_be_limited_to_a_trial_and_its_last_value_counts(projec
         find_run([runs], "@best:val/loss:basline")
 
 
+@pytest.mark.slow
 def test_a_point_that_was_not_pruned_is_a_run_like_any_other(tmp_path, capsys):
     """The callback that could have stopped it is no setting, and an empty section is none."""
     project = make_project(tmp_path / "project")
@@ -197,15 +202,17 @@ def test_table_of_means_over_seeds(project, capsys):
     ]
     call(project, "runs table", "trial=baseline", "--metric", "val/loss", "--by", "seed", "--md")
     output = capsys.readouterr()
-    assert "| seed | val/loss | n |\n| ---: | ---: | ---: |\n| 0 |" in output.out
-    assert "runs in one line also differ in optimizer.lr; name it in --by" in output.err
+    assert "| seed | optimizer.lr | val/loss | n |" in output.out
+    assert output.out.count("| 1 |\n") == 4, "two seeds of two learning rates: none is joined"
+    assert "the runs also differ in optimizer.lr: a column for each" in output.err
     call(project, "runs table", "--by", "optimizer._target_,trial", "--latex")
     latex = capsys.readouterr().out
-    assert r"optimizer.\_target\_ & trial & test/acc & n \\" in latex
-    assert r"AdamW & baseline & 0.83 $\pm$ 0.11 & 4 \\" in latex
-    assert r"SGD & wide & - & 1 \\" in latex, "nan is no number, and the run is not hidden"
+    assert r"optimizer.\_target\_ & trial & optimizer.lr & {test/acc} & {n} \\" in latex
+    assert r"AdamW & baseline & 0.001 & 0.920 +- 0.028 & 2 \\" in latex
+    assert r"SGD & wide & 0.001 & {-} & 1 \\" in latex, "nan is no number; the run is not hidden"
 
 
+@pytest.mark.slow
 def test_table_counts_a_repetition_once_and_says_so(tmp_path, capsys):
     project = make_project(tmp_path / "project")
     for loss in (0.5, 0.3):
@@ -236,7 +243,7 @@ def test_lists_need_neither_hashes_nor_schedulers(project):
 import sys
 from labrig.cli import main
 main(["runs", "list"])
-slow = {"hashlib", "csv", "labrig.record.snapshot", "labrig.cluster.schedulers.local"}
+slow = {"hashlib", "csv", "labrig.record.freeze.snapshot", "labrig.cluster.schedulers.local"}
 sys.exit(f"imported {slow & set(sys.modules)}" if slow & set(sys.modules) else 0)
 """
     variables = {"PYTHONPATH": str(SOURCE), "LAB_PROJECT": str(project.root)}

@@ -7,12 +7,12 @@ import pytest
 from labrig import env
 from labrig.errors import Failed, LabError
 from labrig.project import Project
-from labrig.record import bundle
-from labrig.record.begin import begin_attempt
-from labrig.record.create import create_run
-from labrig.record.frozen import contains_commit, unpack_code
-from labrig.record.run import Run
-from labrig.record.verify import find_problems
+from labrig.record.freeze import bundle
+from labrig.record.freeze.frozen import contains_commit, unpack_code
+from labrig.record.read.run import Run
+from labrig.record.verify.command import check_parts, list_problems
+from labrig.record.write.begin import begin_attempt
+from labrig.record.write.create import create_run
 from projects import HELPERS, call
 from record_package import PACKAGE, commit, git, repository, request, tree, write
 
@@ -38,7 +38,7 @@ def record(root, runs):
 def contents(folder):
     paths = [path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts]
     own = [path for path in paths if path.name[:5] != ".lab-" and path.name != ".roots"]
-    own = [path for path in own if path.relative_to(folder).parts[0] != env.MACHINERY]
+    own = [path for path in own if path.relative_to(folder).parts[0] != env.FROZEN_LIBRARY]
     return {str(path.relative_to(folder)): path.read_text() for path in own}
 
 
@@ -65,6 +65,7 @@ def forget(root):
     git(root, "gc", "-q", "--prune=now")
 
 
+@pytest.mark.slow
 def test_from_the_repository_with_what_archive_would_leave_out(root, tmp_path):
     run = record(root, tmp_path / "runs")
     before = contents(root)
@@ -72,6 +73,7 @@ def test_from_the_repository_with_what_archive_would_leave_out(root, tmp_path):
     assert f"src/{PACKAGE}/trials/baseline/model.py" in before
 
 
+@pytest.mark.slow
 def test_after_its_branch_and_ref_are_deleted(root, tmp_path):
     git(root, "checkout", "-q", "-b", "idea")
     write(root, {"idea.py": "x\n"})
@@ -95,6 +97,7 @@ def test_from_the_run_directory_alone(root, tmp_path):
     assert restored(Run.open(moved), root, tmp_path) == before
 
 
+@pytest.mark.slow
 def test_edits_without_a_remote_share_one_bundle_of_head(root, tmp_path):
     write(root, {"large.txt": "".join(f"{n * n}\n" for n in range(20_000))})
     commit(root, "large")
@@ -137,6 +140,7 @@ def test_new_heads_lean_on_an_earlier_one_until_it_is_far(root, tmp_path, monkey
         assert contents(tmp_path / f"restored{n}") == files
 
 
+@pytest.mark.slow
 def test_a_commit_that_lies_behind_the_whole_bundle(root, tmp_path):
     commit_step(root, "later")
     record(root, tmp_path / "runs")
@@ -168,6 +172,7 @@ def test_clones_that_share_their_runs_lean_on_what_they_have(root, tmp_path):
     assert restored(second, root, tmp_path) == before
 
 
+@pytest.mark.slow
 def test_thin_bundle_after_the_repository_is_deleted(root, tmp_path):
     git(tmp_path, "clone", "-q", "--bare", root, "remote.git")
     git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
@@ -213,6 +218,7 @@ def test_pushed_code_needs_no_bundle(root, tmp_path):
     assert restored(run, root, tmp_path) == before
 
 
+@pytest.mark.slow
 def test_submodules_come_back_as_they_were_edited(root, tmp_path):
     lib = repository(tmp_path / "lib")
     git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", lib, "deep/lib")
@@ -247,6 +253,7 @@ def test_project_that_the_repository_around_it_ignores(tmp_path):
         restored(run, top / "ignored", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -261,16 +268,17 @@ def test_project_that_the_repository_around_it_ignores(tmp_path):
 )
 def test_one_changed_byte_is_found(root, tmp_path, name):
     run = record(root, tmp_path / "runs")
-    assert find_problems(run, root) == []
+    assert list_problems(check_parts(run, root)) == []
     path = run.dir / name
     content = path.read_bytes() or b"x"
     path.unlink()
     path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
-    assert find_problems(run, root) == [f"{path.resolve()} was changed"]
+    assert list_problems(check_parts(run, root)) == [f"{path.resolve()} was changed"]
     path.unlink()
-    assert find_problems(run, root) == [f"{path.resolve()} is missing"]
+    assert list_problems(check_parts(run, root)) == [f"{path.resolve()} is missing"]
 
 
+@pytest.mark.slow
 def test_damaged_objects_and_another_commit_are_found(root, tmp_path):
     run = record(root, tmp_path / "runs")
     blob = git(root, "rev-parse", f"{run.record['code']['commit']}:new.py")
@@ -278,14 +286,15 @@ def test_damaged_objects_and_another_commit_are_found(root, tmp_path):
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-3] + b"abc")
     (run.dir / "code.bundle").unlink()
-    assert any("code" in problem for problem in find_problems(run, root))
+    assert any("code" in problem for problem in list_problems(check_parts(run, root)))
     run.record["code"]["tree"] = git(root, "rev-parse", "HEAD^{tree}")
     path.unlink()
     write(root, {"new.py": "uncommitted\n"})
     git(root, "hash-object", "-w", "new.py")
-    assert any("another tree" in problem for problem in find_problems(run, root))
+    assert any("another tree" in problem for problem in list_problems(check_parts(run, root)))
 
 
+@pytest.mark.slow
 def test_runs_code_from_the_command_line(own_project, tmp_path):
     (own_project / "notes.txt").write_text("not committed\n")
     program = HELPERS / "record_program.py"

@@ -4,8 +4,10 @@ import json
 import os
 
 import pytest
-from labrig.record.begin import begin_attempt
-from labrig.record.read_variables import variables_watched
+from labrig import env
+from labrig.record.compare.diff import environment_of
+from labrig.record.freeze.own_files import variables_watched
+from labrig.record.write.begin import begin_attempt
 from record_package import create, make_project
 
 READER = """
@@ -72,6 +74,19 @@ def test_variables_are_recorded_by_pattern_without_secrets(project, monkeypatch)
 def test_the_seed_of_hashes_is_recorded(project, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "3")
     assert create(project).record["env"]["variables"]["PYTHONHASHSEED"] == "3"
+
+
+def test_the_id_of_a_job_is_recorded_and_no_difference(project, monkeypatch):
+    """By each scheduler, so a run that is sent again differs in nothing."""
+    runs = []
+    for job_id in ("71", "72"):
+        for name in env.JOB_IDS:
+            monkeypatch.setenv(name, job_id)
+        runs.append(create(project))
+        recorded = runs[-1].record["env"]["variables"]
+        assert [recorded[name] for name in env.JOB_IDS] == [job_id] * len(env.JOB_IDS)
+    first, second = (environment_of(run) for run in runs)
+    assert first["variables"] == second["variables"]
 
 
 def test_names_that_own_code_reads_are_collected(reader, monkeypatch):

@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 from labrig.errors import Failed
-from labrig.record import verify
-from labrig.record.annotate import annotate
-from labrig.record.begin import begin_attempt
-from labrig.record.metrics_file import MetricsLog
-from labrig.record.run import Run
-from labrig.record.seal import append_sealed, is_sealed
+from labrig.record.files.metrics_file import MetricsLog
+from labrig.record.files.seal import append_sealed, is_sealed
+from labrig.record.keep.annotate import annotate
+from labrig.record.read.run import Run
+from labrig.record.verify import command as verify
+from labrig.record.write.begin import begin_attempt
 from record_package import PACKAGE, call, create, make_project, train
 
 
@@ -73,6 +73,7 @@ def test_a_hand_edit_is_found(own, name, old, new):
         call(own, "runs verify", run.id)
 
 
+@pytest.mark.slow
 def test_lines_that_were_added_or_removed_by_hand_are_found(own):
     notes = only_run(own).dir / "notes.jsonl"
     lines = notes.read_text().splitlines(keepends=True)
@@ -96,29 +97,34 @@ def test_a_missing_file_of_an_attempt_is_found(own, name):
         call(own, "runs verify", run.id)
 
 
+@pytest.mark.slow
 def test_what_the_commands_write_later_is_as_recorded(own, capsys):
     run = only_run(own)
     annotate(run, note="späť\udcff \x1b")
-    run.update(job={"id": 7})
+    run.update(job={"id": "7"})
     append_sealed(run.dir / "evaluations.jsonl", {"metrics": {"test/acc": float("nan")}})
     assert "code, settings, record, metrics and checkpoints are as recorded" in verified(
         own, capsys, run.id
     )
     assert Run.open(run.dir).record == run.record
     edit(run.dir / "run.json", '"seed": 0', '"seed": 7')
-    Run.open(run.dir).update(job={"id": 8})  # which must not make the edit look right
+    Run.open(run.dir).update(job={"id": "8"})  # which must not make the edit look right
     with pytest.raises(Failed, match=r"run\.json was changed"):
         call(own, "runs verify", run.id)
 
 
 def test_of_an_older_run_it_says_what_has_no_hash(own, capsys):
     run = only_run(own)
+    (run.dir / "lines.json").unlink()
     for path in run.dir.rglob("*.json*"):
         if path.name == "metrics.jsonl":
             continue
         rows = [json.loads(path.read_text())] if path.suffix == ".json" else []
         rows = rows or [json.loads(line) for line in path.read_text().splitlines()]
-        texts = [json.dumps({k: v for k, v in row.items() if k != "sha256"}) for row in rows]
+        texts = [
+            json.dumps({k: v for k, v in row.items() if k not in ("sha256", "line")})
+            for row in rows
+        ]
         path.write_text("\n".join(texts) + "\n")
     end = json.loads((run.dir / "attempts/1/end.json").read_text())
     end["files"] = {"metrics.jsonl": end["files"]["metrics.jsonl"]}
@@ -167,6 +173,7 @@ def test_of_a_lost_run_it_says_what_cannot_be_checked(own, capsys):
     assert "checkpoints: no hash of last.ckpt: attempt 1 has not ended, or was killed" in said
 
 
+@pytest.mark.slow
 def test_of_an_extended_run_that_was_killed_the_first_part_is_checked(own, capsys):
     run = only_run(own)
     (run.checkpoints / "best.ckpt").write_bytes(b"best")
@@ -193,6 +200,7 @@ def test_a_best_checkpoint_that_a_later_attempt_lost_is_found(own):
         call(own, "runs verify", run.id)
 
 
+@pytest.mark.slow
 def test_data_is_checked_where_it_was_recorded(own, capsys, monkeypatch):
     run = create(own)
     begin_attempt(run, own, data={"path": "a.h5", "sha256": "ab"}).end("finished")
@@ -207,5 +215,5 @@ def test_data_is_checked_where_it_was_recorded(own, capsys, monkeypatch):
 
 def test_every_json_file_of_a_run_holds_its_hash(own):
     files = [*only_run(own).dir.rglob("*.json")]
-    assert len(files) == 4
+    assert len(files) == 5
     assert all(is_sealed(json.loads(path.read_text())) for path in files)

@@ -6,8 +6,8 @@ import shutil
 import pytest
 from labrig.errors import NotComparable
 from labrig.project import Paths, Project
-from labrig.record.recorded_data import find_recorded_data
-from labrig.record.run import Run
+from labrig.record.read.run import Run
+from labrig.record.reproduce.recorded_data import find_recorded_data
 from record_package import PYPROJECT
 from repositories import write
 from reproduction import add_data, clone, edit, lab, make_project, show
@@ -114,9 +114,10 @@ def find(run, tmp_path, monkeypatch):
     monkeypatch.setattr(Run, "data", run.data | {"path": "/gone/digits.h5"})
     for place in places:
         place.mkdir(parents=True)
-    return lambda: find_recorded_data(project, run)
+    return lambda: find_recorded_data(project, run)[0]
 
 
+@pytest.mark.slow
 def test_data_are_found_along_the_path_by_name_size_and_content(find, tmp_path):
     add_data(tmp_path, "digits.h5", n=9)
     right = add_data(tmp_path / "more", "digits.h5")
@@ -125,6 +126,7 @@ def test_data_are_found_along_the_path_by_name_size_and_content(find, tmp_path):
     assert find() == right
 
 
+@pytest.mark.slow
 def test_data_that_are_not_there_are_reported(find, run, tmp_path):
     with pytest.raises(NotComparable, match=r"is missing: digits.h5 is neither in /gone nor"):
         find()

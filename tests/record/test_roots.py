@@ -6,9 +6,9 @@ import shutil
 import pytest
 from labrig import errors
 from labrig.project import Project
-from labrig.record.create import create_run
-from labrig.record.find import find_run
-from labrig.record.roots import FILE, run_roots
+from labrig.record.list.find import find_run
+from labrig.record.read.roots import FILE, run_roots
+from labrig.record.write.create import create_run
 from record_package import PACKAGE, call, create, make_project, request
 from repositories import write
 
@@ -52,6 +52,7 @@ def test_a_run_in_another_root_is_listed_and_is_the_last(project, tmp_path, caps
     assert find_run(run_roots(project), there.id).dir == there.dir
 
 
+@pytest.mark.slow
 def test_runs_stay_in_sight_when_the_root_changes(project, tmp_path, capsys):
     first = create(project)
     there = choose_root(project, tmp_path / "a")
@@ -60,6 +61,7 @@ def test_runs_stay_in_sight_when_the_root_changes(project, tmp_path, capsys):
     assert listed(later, capsys) == [second.id, first.id]
 
 
+@pytest.mark.slow
 def test_a_root_is_listed_once_under_all_its_names(project, tmp_path, capsys):
     run = create(project)
     (tmp_path / "link").symlink_to(project.root / "runs")
@@ -67,6 +69,7 @@ def test_a_root_is_listed_once_under_all_its_names(project, tmp_path, capsys):
     assert listed(linked, capsys) == [run.id]
 
 
+@pytest.mark.slow
 def test_a_root_that_is_gone_is_named_until_its_line_is_changed(project, tmp_path, capsys):
     here = create(project)
     there = create_in(project, tmp_path / "old")
@@ -80,6 +83,7 @@ def test_a_root_that_is_gone_is_named_until_its_line_is_changed(project, tmp_pat
     assert listed(project, capsys) == [there.id, here.id]
 
 
+@pytest.mark.slow
 def test_a_copy_in_another_root_is_noticed(project, tmp_path, capsys):
     run = create(project)
     create_in(project, tmp_path / "other")

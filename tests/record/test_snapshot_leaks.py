@@ -2,7 +2,7 @@
 
 import pytest
 from labrig.errors import Refused
-from labrig.record.snapshot import snapshot
+from labrig.record.freeze.snapshot import snapshot
 from projects import SOURCE
 from record_package import freeze, tree, write
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from labrig.errors import Refused
-from labrig.record.git import NoRepository
-from labrig.record.snapshot import snapshot
+from labrig.record.freeze.git import NoRepository
+from labrig.record.freeze.snapshot import snapshot
 from record_package import freeze, git, repository, state, tree, unprivileged, write
 
 pytestmark = pytest.mark.usefixtures("no_git_settings")

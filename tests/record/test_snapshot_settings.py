@@ -7,15 +7,16 @@ import pytest
 from commands import write_command
 from labrig.errors import LabError
 from labrig.project import Project
-from labrig.record.atomic import read_json, write_json
-from labrig.record.frozen import freeze_code
-from labrig.record.snapshot import format_code, snapshot
+from labrig.record.files.atomic import read_json, write_json
+from labrig.record.freeze.frozen import freeze_code
+from labrig.record.freeze.snapshot import format_code, snapshot
 from record_package import PACKAGE, call, create, freeze, git, make_project, tree, write
 
 pytestmark = pytest.mark.usefixtures("no_git_settings")
 ESCAPE = "\x1b]0;pwned\x07"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "new_inode"), [("core.trustCtime=false", False), ("core.checkStat=minimal", True)]
 )
@@ -49,6 +50,7 @@ def sign_head(repo):
     )
 
 
+@pytest.mark.slow
 def test_no_program_of_the_configuration_runs(repo, tmp_path):
     marker = tmp_path / "it-ran"
     program = write_command(tmp_path, "program", f"#!/bin/sh\necho $0 $@ >>{marker}\n")
@@ -94,6 +96,7 @@ def test_only_files_that_differ_from_head_are_counted(repo):
     assert (found["n_changed"], found["n_untracked"]) == (2, 2)
 
 
+@pytest.mark.slow
 def test_names_with_escapes_are_printed_escaped(tmp_path, capsys):
     project = make_project(tmp_path)
     large = tmp_path / f"{ESCAPE}\nforged line"
@@ -111,6 +114,7 @@ def test_names_with_escapes_are_printed_escaped(tmp_path, capsys):
     assert r"\x1b]0;pwned\x07.py:1" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_names_that_are_no_utf8_are_recorded_and_read(tmp_path, capsys):
     project = make_project(tmp_path)
     name = os.fsdecode(b"\xff.bin")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from labrig import env
-from labrig.cluster.reproduce import only_stretch
+from labrig.cluster.submit.reproduce import only_stretch
 from labrig.errors import LabError
 from labrig.project import Paths, Project
-from labrig.record.relocate import config_here
-from labrig.record.reproduce import variables_of, working_directory
-from labrig.record.run import Run
-from labrig.record.stretches import note_beginning, stretches_of
+from labrig.record.read.run import Run
+from labrig.record.read.stretches import note_beginning, stretches_of
+from labrig.record.reproduce.command import variables_of, working_directory
+from labrig.record.reproduce.relocate import config_here
 from omegaconf import OmegaConf
 from projects import SOURCE
 

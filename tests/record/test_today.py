@@ -12,9 +12,9 @@ import pytest
 from labrig import env
 from labrig.errors import LabError
 from labrig.project import Project
-from labrig.record.run import Run
-from labrig.record.run_frozen import run_with_frozen_code
-from labrig.record.today import files_that_differ, format_names, require_trial
+from labrig.record.read.run import Run
+from labrig.record.reproduce.run_frozen import run_with_frozen_code
+from labrig.record.reproduce.today import files_that_differ, format_names, require_trial
 from projects import call, copy_library, environment_of
 from record_package import PACKAGE, commit, create, make_project
 from repositories import git, write
@@ -26,6 +26,7 @@ def project(tmp_path):
     return make_project(tmp_path / "myproj")
 
 
+@pytest.mark.slow
 def test_the_same_code_has_no_difference(project):
     write(project.root, {"src/myproj/new.py": "x = 1\n"})
     run = create(project)
@@ -35,6 +36,7 @@ def test_the_same_code_has_no_difference(project):
     assert files_that_differ(run.record["code"], project) == []
 
 
+@pytest.mark.slow
 def test_a_readme_is_no_code_and_a_prompt_is(project):
     run = create(project)
     write(project.root, {"src/myproj/trials/wide/README.md": "numbers\n"})
@@ -43,6 +45,7 @@ def test_a_readme_is_no_code_and_a_prompt_is(project):
     assert files_that_differ(run.record["code"], project) == ["src/myproj/trials/wide/prompt.md"]
 
 
+@pytest.mark.slow
 def test_edited_deleted_and_new_files_are_found(project):
     run = create(project)
     write(project.root, {"src/myproj/__init__.py": "x = 1\n", "src/myproj/new.py": "x = 1\n"})
@@ -58,6 +61,7 @@ def test_edited_deleted_and_new_files_are_found(project):
     assert format_names(names[:1]) == "src/myproj/__init__.py differs"
 
 
+@pytest.mark.slow
 def test_other_line_ends_are_no_difference(project):
     git(project.root, "config", "core.autocrlf", "input")
     path = project.root / "src/myproj/__init__.py"
@@ -66,6 +70,7 @@ def test_other_line_ends_are_no_difference(project):
     assert files_that_differ(run.record["code"], project) == []
 
 
+@pytest.mark.slow
 def test_a_trial_that_is_gone_is_named_with_what_to_type(project):
     run = create(project, trial="gone/lowlr")
     with pytest.raises(LabError, match=f"no trial 'gone/lowlr'.*\n.*lab runs code {run.id}"):
@@ -84,9 +89,10 @@ def test_a_run_of_a_renamed_trial_continues_with_its_own_code(
         started.append((run.id, words))
         return 7
 
-    file, function = {"resume": ("start", "resume_command"), "eval": ("evaluate", "eval_command")}[
-        command
-    ]
+    file, function = {
+        "resume": ("start.command", "resume_command"),
+        "eval": ("trained.evaluate", "eval_command"),
+    }[command]
     module = importlib.import_module(f"labrig.training.{file}")
     monkeypatch.setattr(module, "run_with_frozen_code", note)
     run = create(project, trial="old")
@@ -104,10 +110,11 @@ def frozen_run(home, folder):
     return own, Run.open(min(own.glob("runs/baseline/2*")))
 
 
+@pytest.mark.slow
 def test_commands_run_with_the_frozen_code(home, tmp_path, capfd, monkeypatch):
     own, run = frozen_run(home, tmp_path / "myproj")
     today = copy_library(tmp_path / "today")
-    with open(today / "labrig/record/show.py", "a") as show:
+    with open(today / "labrig/record/list/show.py", "a") as show:
         show.write("\nraise RuntimeError('this is the library of today')\n")
     monkeypatch.setenv("PYTHONPATH", str(today))
     assert run_with_frozen_code(run, Project(own, PACKAGE), ["runs", "show", str(run.dir)]) == 0
@@ -146,8 +153,8 @@ def test_a_signal_reaches_the_frozen_code(home, tmp_path):
     (tmp_path / "temporary").mkdir()
     program = (
         "import sys; from pathlib import Path; from labrig.project import Project;"
-        "from labrig.record.run import Run;"
-        "from labrig.record.run_frozen import run_with_frozen_code;"
+        "from labrig.record.read.run import Run;"
+        "from labrig.record.reproduce.run_frozen import run_with_frozen_code;"
         "run = Run.open(Path(sys.argv[1]));"
         "sys.exit(run_with_frozen_code(run, Project(Path.cwd(), 'myproj'), ['wait']))"
     )

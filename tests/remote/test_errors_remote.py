@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from labrig.errors import Failed, LabError, Refused
-from labrig.remote import ask, cancel, connection, data, frozen, place, pull, send, sent
+from labrig.remote import ask, connection, data, frozen, hosts, place, pull, sent, submit_to_hosts
+from labrig.remote import watch as cancel
 
 HOST = SimpleNamespace(name="big", address="big.org", path="/work", before=None)
 
@@ -41,9 +42,9 @@ def test_hosts_that_do_not_answer(monkeypatch):
     monkeypatch.setattr(hosts, "connection", as_given(silent()))
     with pytest.raises(Failed, match=r"big gave no answer. Find out why with: ssh big.org true"):
         hosts.ask_host("big", [one])
-    monkeypatch.setattr(send, "asdict", as_given({}))
+    monkeypatch.setattr(submit_to_hosts, "asdict", as_given({}))
     with pytest.raises(Failed, match=r"big gave no answer. Type the same command again"):
-        send.hand_over(silent(), one, None)
+        submit_to_hosts.hand_over(silent(), one, None)
     shown = SimpleNamespace(show=as_given(1))
     with pytest.raises(Failed, match=r"big did not cancel one, see above. Again: lab cancel one"):
         cancel.cancel_there(shown, SimpleNamespace(state="sent", host="big"), "one")
@@ -57,7 +58,7 @@ def test_places_that_cannot_be_made(tmp_path, monkeypatch):
         Failed, match=r"big: /work cannot be made or is not a path there; see above"
     ):
         place.look(silent(), project, its_code)
-    where = place.Place("/work", frozenset())
+    where = place.HostPlace("/work", frozenset())
     with pytest.raises(
         Failed, match=r"big: the environment could not be made, see above.\nA newer Python there"
     ):
@@ -102,7 +103,7 @@ def test_runs_that_were_not_sent_or_not_fetched(monkeypatch, tmp_path):
     prints_no_tar = [sys.executable, "-c", "print('no tar')"]
     broken = silent(command=as_given(prints_no_tar))
     with pytest.raises(
-        Failed, match=r"could not be written to .*Is the disk full. Then again: lab runs pull"
+        Failed, match=r"big sent no tar archive of /there; see above. Then again: lab runs pull"
     ):
         pull.fetch(broken, "/there", tmp_path / "run")
 
@@ -118,41 +119,66 @@ def test_runs_that_were_not_sent_or_not_fetched(monkeypatch, tmp_path):
 
 def test_hosts_that_refuse(monkeypatch):
     """What a host answers ends the submission, and nothing is kept of it here."""
-    monkeypatch.setattr(send, "compose_points", as_given([1, 2]))
+    monkeypatch.setattr(submit_to_hosts, "points_of", as_given([1, 2]))
     with pytest.raises(
         LabError, match=r"on= with several hosts sends one run. For a list, name one host"
     ):
-        send.compose_submission(None, [], ["ls"], 2)
+        submit_to_hosts.compose_submission(None, [], ["ls"], 2)
     one = sent.Sent("one", "big", "key")
 
     @contextmanager
     def connected(_):
         yield silent()
 
-    monkeypatch.setattr(send, "connect", connected)
-    monkeypatch.setattr(send, "forget", as_given(None))
-    monkeypatch.setattr(send, "keep", lambda project, it, **facts: it)
-    monkeypatch.setattr(send, "request_to", as_given(None))
-    monkeypatch.setattr(send, "prepare", as_given(("/work", ["python"])))
+    monkeypatch.setattr(submit_to_hosts, "connect", connected)
+    monkeypatch.setattr(submit_to_hosts, "forget", as_given(None))
+    monkeypatch.setattr(submit_to_hosts, "keep", lambda project, it, **facts: it)
+    monkeypatch.setattr(submit_to_hosts, "request_to", as_given(None))
+    monkeypatch.setattr(submit_to_hosts, "prepare", as_given(("/work", ["python"])))
     answer = {"error": "no queue allows 99 hours", "exit_code": 2}
-    monkeypatch.setattr(send, "hand_over", as_given(answer))
+    monkeypatch.setattr(submit_to_hosts, "hand_over", as_given(answer))
     project = SimpleNamespace(package="myproj")
     submission = SimpleNamespace(frozen=None)
     with pytest.raises(LabError, match=r"big: no queue allows 99 hours"):
-        send.send_to(project, submission, HOST, {"big": one}, [HOST])
+        submit_to_hosts.send_to(project, submission, HOST, {"big": one}, [HOST])
 
     def refuses(*_):
         raise Refused("disk full")
 
-    monkeypatch.setattr(send, "prepare", refuses)
+    monkeypatch.setattr(submit_to_hosts, "prepare", refuses)
     with pytest.raises(
         Refused, match=r"disk full\nNothing was sent to big. Correct this, and type the same"
     ):
-        send.send_to(project, submission, HOST, {"big": one}, [HOST])
+        submit_to_hosts.send_to(project, submission, HOST, {"big": one}, [HOST])
     for name in ("host_of", "compose_submission", "pending", "send_to"):
-        monkeypatch.setattr(send, name, as_given(HOST if name == "host_of" else {}))
-    monkeypatch.setattr(send, "new_submissions", as_given({}))
+        monkeypatch.setattr(submit_to_hosts, name, as_given(HOST if name == "host_of" else {}))
+    monkeypatch.setattr(submit_to_hosts, "new_submissions", as_given({}))
     with pytest.raises(
         Failed, match=r"it is not known whether big has the job.\nType the same command again"
     ):
-        send.submit_to_hosts(project, ["big"], [], None)
+        submit_to_hosts.submit_to_hosts(project, ["big"], [], None)
+
+
+def test_the_run_before_the_last_counts_those_that_were_not_fetched(monkeypatch):
+    first, second, third = (f"2026010{day}-000000-aaaaaa" for day in (1, 2, 3))
+    away = SimpleNamespace(run_ids=[second])
+    monkeypatch.setattr(sent, "all_sent", as_given([away]))
+    monkeypatch.setattr(sent, "run_ids_here", as_given({first, third}))
+    assert sent.find_sent(None, "@last") is None
+    assert sent.find_sent(None, "@last~1") == (away, second)
+    with pytest.raises(LabError, match=rf"@last~2 passes over {second}, which has not been"):
+        sent.find_sent(None, "@last~2")
+    monkeypatch.setattr(sent, "run_ids_here", as_given({first, second, third}))
+    assert sent.find_sent(None, "@last~2") is None
+
+
+def test_a_host_that_is_a_word(tmp_path, monkeypatch):
+    (tmp_path / "hosts.yaml").write_text("big: cluster\n")
+    monkeypatch.setattr(hosts, "user_config", lambda: tmp_path)
+    with pytest.raises(LabError, match=r"big needs lines below it, such as  path"):
+        hosts.host_of("big")
+
+
+def test_a_run_elsewhere_is_not_compared_with_those_here(project):
+    with pytest.raises(LabError, match=r"--if-changed compares with the runs here, and on= sends"):
+        submit_to_hosts.compose_submission(project, ["trial=baseline", "--if-changed"], None, 1)

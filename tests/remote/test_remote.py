@@ -110,7 +110,7 @@ def test_only_what_is_new_travels(lab, hosts):
     (lab.folder / "src/myproj/new.txt").write_text("new")
     (account.home / "commands").unlink()
     third = send(lab, "--", "true", on="b")
-    assert len([line for line in account.commands() if "cat >" in line and "mv " in line]) == 2, (
+    assert len([each for each in account.commands() if "cat >" in each and "mv " in each]) == 2, (
         "one bundle with the difference, and the label of the unpacked code"
     )
     assert len({sent["run_id"] for sent in (first, second, third)}) == 3
@@ -128,11 +128,11 @@ def test_a_training_needs_the_data_of_this_machine_on_the_host(lab, hosts):
     output = lab(*words, rc=4)
     assert "type the same again" in output
     command = shlex.split(next(line for line in output.splitlines() if "rsync" in line))
-    assert command[:2] == ["rsync", "-avP"]
-    assert command[3] == f"a:{account.place}/data/"
+    assert command[:3] == ["rsync", "-avP", "--"]
+    assert command[4] == f"a:{account.place}/data/"
     assert len(account.run_dirs()) == n_runs, "nothing was recorded"
     there = account.place / "data/digits.h5"
-    there.write_bytes(Path(command[2]).read_bytes())
+    there.write_bytes(Path(command[3]).read_bytes())
     sent = json_of(lab(*words, "job.after=null"))
     assert "cancelled job" in lab("cancel", sent["run_id"])
     lab("data", "pack", "digits", "--seed", "1")

@@ -1,15 +1,17 @@
 """`lab report` in headless Chromium: what a reader does with the page."""
 
+import json
 import re
 import threading
 from pathlib import Path
 
 import pytest
 from chromium import DESKTOP, PHONE, started_chromium
-from labrig.record.begin import begin_attempt
+from labrig.record.write.begin import begin_attempt
 from playwright.sync_api import expect
+from projects import ROOT
 from record_package import call, create, make_project
-from report_runs import MARKUP, make_runs
+from report_runs import MARKUP, make_runs, settled
 
 pytestmark = pytest.mark.slow  # .ci/run installs the browser
 # Where a picture of the page has colours of its curves
@@ -235,4 +237,54 @@ def test_watched_page_shows_what_is_new_by_itself(browser, tmp_path):
     watching.join(120)
     expect(page.locator("#runs td.status")).to_have_text("finished", timeout=120_000)
     assert page.input_value("#filter") == "baseline"
+    page.close()
+
+
+PICTURE = ROOT / "docs/img/report.png"
+RUNS_OF_THE_PICTURE = (
+    (0.1, 0.31),
+    (0.03, 0.22),
+    (0.001, 0.42),
+)  # a learning rate and its last loss
+
+
+@pytest.fixture(scope="module")
+def harmless(tmp_path_factory):
+    """A report of runs that nobody made: three learning rates, three seeds each."""
+    project = make_project(tmp_path_factory.mktemp("picture") / "myproj")
+    for lr, loss in RUNS_OF_THE_PICTURE:
+        for seed in range(3):
+            last = loss + seed / 60
+            metrics = {"val/loss": last, "val/acc": 1 - last / 2}
+            run = settled(project, lr=lr, seed=seed, metrics=metrics)
+            (run.dir / "metrics.jsonl").write_text(falling_curve(last))
+    call(project, "report")
+    return project.root / "runs/report.html"
+
+
+def falling_curve(last):
+    """Ten epochs of 20 steps whose losses fall to `last`."""
+    rows = []
+    for step in range(1, 201):
+        about = {"step": step, "epoch": (step - 1) // 20, "attempt": 1, "time_unix_s": 1e9 + step}
+        loss = last + 1.5 * 0.98**step
+        rows.append(json.dumps(about | {"train/loss": 0.9 * loss}))
+        if step % 20 == 0:
+            rows.append(json.dumps(about | {"val/loss": loss}))
+    return "\n".join(rows) + "\n"
+
+
+def test_the_picture_of_the_page_on_the_report(browser, harmless, request):
+    """`--regenerate` takes it again; it shows the table and the curves, not an empty page."""
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(harmless.as_uri())
+    expect(page.locator("#runs tbody tr[data-run]")).to_have_count(9)
+    if request.config.getoption("--regenerate"):
+        page.screenshot(path=PICTURE)
+    page.goto(PICTURE.as_uri())
+    size = page.evaluate("[document.images[0].naturalWidth, document.images[0].naturalHeight]")
+    assert size == [DESKTOP["width"], DESKTOP["height"]]
+    assert 20_000 < PICTURE.stat().st_size < 300_000, (
+        "more than an empty page, less than a photograph"
+    )
     page.close()

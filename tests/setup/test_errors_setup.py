@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from labrig.setup import repository
+from labrig.setup import setup as setup_command
 from projects import PROJECT
 from setup_projects import setup
 
@@ -25,7 +25,7 @@ def bootstrap(own_project, monkeypatch):
 def test_without_git_there_is_no_repository(own_project, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match=r"git is not installed.* again: make setup"):
-        repository.make_repository(None, tmp_path)
+        setup_command.make_repository(None, tmp_path)
 
 
 def test_an_old_python_without_uv_is_refused(bootstrap, monkeypatch):

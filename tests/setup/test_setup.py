@@ -56,6 +56,7 @@ def test_with_uv_from_the_index(bare, tmp_path):
     assert not log.exists(), "uv was not called"
 
 
+@pytest.mark.slow
 def test_with_uv_and_a_folder_of_wheels(light, tmp_path):
     (tmp_path / "wheels").mkdir()
     setup(light, UV, PIP_FIND_LINKS=str(tmp_path / "wheels"), UV_FIND_LINKS="")

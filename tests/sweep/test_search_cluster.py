@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from labrig.record.atomic import read_json
+from labrig.record.files.atomic import read_json
 from projects import copy_library
 from slurm_jobs import (  # noqa: F401
     cluster,
@@ -70,7 +70,7 @@ def sweep(lab):
 
 def library_with_short_silence(folder):
     """A copy of labrig that counts a silent process as dead after a minute in place of ten."""
-    file = copy_library(folder) / "labrig/record/status.py"
+    file = copy_library(folder) / "labrig/record/read/status.py"
     text = file.read_text()
     assert "SILENT_S = 600" in text
     file.write_text(text.replace("SILENT_S = 600", "SILENT_S = 60"))

@@ -10,8 +10,8 @@ import time
 import optuna
 import pytest
 from labrig.errors import Failed
-from labrig.record.process import process_facts
-from labrig.sweep import lock as lock_module
+from labrig.record.files.process import process_facts
+from labrig.sweep import journal as lock_module
 from labrig.sweep.points import Points
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
@@ -95,12 +95,13 @@ def test_a_lock_that_others_took_over_is_not_removed(tmp_path):
     assert list(tmp_path.iterdir()) == [later]
 
 
+@pytest.mark.slow
 def test_only_one_process_has_the_lock(tmp_path):
     counter = tmp_path / "counter"
     counter.write_text("0")
     program = (
         "import sys, pathlib\n"
-        "from labrig.sweep.lock import JournalLock\n"
+        "from labrig.sweep.journal import JournalLock\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "lock = JournalLock(path.with_name('journal.log'))\n"
         "for _ in range(100):\n"

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from labrig import env
 from labrig.errors import Refused
-from labrig.sweep import workers_here
-from labrig.sweep.process_alone import leave_the_others
+from labrig.sweep import workers as workers_here
+from labrig.sweep.worker import leave_the_others
 from stand_in_gpus import show_gpus  # noqa: F401  the fixture
 
 FREE = {"total_MB": 1000, "used_MB": 0}

@@ -3,8 +3,8 @@
 import pytest
 from labrig.errors import LabError
 from labrig.sweep.begin import grid_of
-from labrig.sweep.definition import Definition, check_definition
-from labrig.sweep.nelder_mead import next_corners
+from labrig.sweep.definition import SweepDefinition, check_definition
+from labrig.sweep.samplers import next_corners
 from labrig.sweep.space import parse_setting
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from record_package import make_project
@@ -53,18 +53,18 @@ def test_a_grid_has_every_combination():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sampler": "tpee"}, "did you mean: tpe"),
         ({"sampler": "grid"}, "is an interval"),
         ({"sampler": "neldermead", "space": ["x=a,b"]}, "is a list"),
         ({"sampler": "cmaes", "space": ["x=interval(0,1)"]}, "two settings"),
         ({"pruner": "asha", "metrics": ["a", "b"]}, "one metric only"),
-        ({"pruner": "asah"}, "it is one of"),
         ({"sampler": "cmaes", "metrics": ["a", "b"]}, "nsga2"),
     ],
 )
 def test_a_sampler_or_pruner_that_does_not_fit(changes, message):
     usual = {"sampler": "tpe", "space": ["x=interval(0,1)"], "metrics": ["val/loss"]}
-    definition = Definition("t", [], directions=["minimize"], **{"pruner": None} | usual | changes)
+    definition = SweepDefinition(
+        "t", [], directions=["minimize"], **{"pruner": None} | usual | changes
+    )
     with pytest.raises(LabError, match=message):
         check_definition(definition)
 

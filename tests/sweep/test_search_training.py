@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from labrig.record.atomic import read_json
+from labrig.record.files.atomic import read_json
 from projects import call, environment_of
 
 pytestmark = pytest.mark.release
@@ -57,11 +57,7 @@ def test_twelve_points_end_better_than_the_default(home):
     best = max(point["values"][0] for point in complete)
     assert best > default["metrics"]["val/acc"]
     assert len(runs_of(home, result["sweep_id"])) == 12
-    # which of the two matters more depends on the points, and two workers draw others each time
-    importance = result["importance"]["val/acc"]
-    assert set(importance) == {"optimizer.lr", "model.width"}
-    assert sum(importance.values()) == pytest.approx(1)
-    assert importance["optimizer.lr"] > 0
+    assert result["importance"] == {}, "of twelve points it would be chance"
     # the same command again has nothing to do
     assert "all points are done" in sweep(home, *words)
     assert len(shown(home)["points"]) == 12
@@ -81,6 +77,8 @@ def test_twelve_points_end_better_than_the_default(home):
     }
     assert all(path.read_bytes()[:4] == b"\x89PNG" for path in pictures)
     assert max(len(line) for line in text.splitlines()) <= 100
+    assert text.count("best") == 1
+    assert "which settings matter is shown from 20 complete points on" in text
 
 
 def test_an_interrupted_point_is_resumed_by_the_same_command(home):
@@ -143,8 +141,8 @@ def test_a_worker_asks_no_gpu_before_it_forks(home):
         "for name in ('is_available', 'device_count', 'current_device', 'init'):\n"
         "    setattr(torch.cuda, name, asked)\n"
         "import myproj.train\n"
-        "import labrig.sweep.training\n"
+        "import labrig.sweep.worker\n"
         "assert not torch.cuda.is_initialized()\n"
         "print('never')\n"
     )
-    assert "never" in call(home, sys.executable, "-c", program)
+    assert "never" in call(home, sys.executable, "-c", program, PYTHONPATH=home / "src")

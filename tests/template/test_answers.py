@@ -69,6 +69,7 @@ def test_package_names_that_are_refused():
         assert_fits(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", CHOICES)
 def test_choices_that_do_not_exist_are_refused(question):
     choices = QUESTIONS[question]["choices"]

@@ -102,6 +102,7 @@ def test_a_missing_copier_is_named(old, tmp_path):
     assert done.stderr.startswith("lab: copier is not installed. In the file of this job, ")
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_rendered_says_how_to_see_it(old):
     write(old.parent / "template", {"template/new.txt.jinja": "{% if %}"})
     release(old.parent / "template", "0.2.0")

@@ -25,6 +25,7 @@ ACCEPTED_FOR_EVER = {
     "site": [
         "workstation", "slurm", "jean_zay_h100", "jean_zay_a100", "jean_zay_v100",
         "abci3", "tsubame4", "wisteria_a", "lanta", "miyabi_g", "miyabi_c", "wisteria_o", "lsf",
+        "perlmutter", "alliance", "mila",
     ],
     "license": ["MIT", "Apache-2.0", "BSD-3-Clause", "none"],
 }  # fmt: skip
@@ -104,6 +105,7 @@ def test_an_answer_that_a_release_refuses_is_not_dropped(template, project, mist
     assert recorded(project) == ANSWERS
 
 
+@pytest.mark.slow
 def test_a_withdrawn_choice_stays_with_those_who_have_it(template, project):
     withdrawn = (
         """{value: lanta, validator: "{{ 'is gone' if site | default('') != 'lanta' }}"}\n"""

@@ -54,6 +54,7 @@ def test_a_path_that_a_shell_would_misread(template, tmp_path, name):
     assert shows_settings(folder)
 
 
+@pytest.mark.slow
 def test_a_user_without_name_and_language(template, tmp_path):
     """In a container, on a node: an id that has no entry, LC_ALL=C, files for the owner alone.
 

@@ -111,6 +111,7 @@ def test_a_release_is_pinned_by_its_commit_at_the_address_that_copier_was_given(
     assert 'template = "0.1.0"\n' in (tmp_path / "p/pyproject.toml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_commit_between_releases(template, tmp_path):
     commit_of_release = head(template)
     write(template, {"src/labrig/__init__.py": "STATE = 'later'\n"})

@@ -8,7 +8,7 @@ from itertools import cycle
 
 import pytest
 import yaml
-from labrig.cluster.script import library_template
+from labrig.cluster.submit.script import library_template
 from project_files import check_project, files, lint
 from projects import LIBRARY, PROJECT, ROOT
 from rendering import COPIER, QUESTIONS, without_place

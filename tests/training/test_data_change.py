@@ -5,7 +5,7 @@ import json
 import pytest
 from labrig.data import FolderFingerprint
 from labrig.errors import LabError
-from labrig.training.data_change import data_record, print_data_change
+from labrig.training.parts.data_change import data_record, print_data_change
 
 
 def data(sha256, path="/data/a.h5"):

@@ -1,54 +1,52 @@
 """Messages about trainings, measurements and searches: each says what was found and what to do."""
 
-import importlib.util
 from types import SimpleNamespace
 
 import lightning.pytorch as L
 import pytest
 import torch
+from labrig import errors
 from labrig.bench import bench, measure, run_bench
+from labrig.cluster.submit.submit import check_points
 from labrig.config.compose import finish_config
 from labrig.errors import Failed, LabError, NotComparable
 from labrig.project import Project
-from labrig.sweep import plots, samplers, start, worker
+from labrig.record.reproduce import weight_tensors
+from labrig.sweep import command, samplers, show, worker
 from labrig.sweep.begin import grid_of
-from labrig.sweep.definition import directions_of, space_of
+from labrig.sweep.definition import define_sweep, directions_of, space_of
 from labrig.sweep.folder import Sweep, find_sweep
 from labrig.sweep.pruning import Pruned, Pruning, require_metric
 from labrig.sweep.space import parse_setting
-from labrig.training import (
-    accelerate,
-    build,
-    initialise,
-    load,
-    loggers,
-    notify,
-    program,
-    write_predictions,
-)
-from labrig.training.ddp import RanksEnvironment
-from labrig.training.predictable import choose_split, make_predictable
-from labrig.training.prediction_writer import PredictionWriter, as_fields, only_loader
-from labrig.training.write_predictions import refuse_missing
+from labrig.training.check.command import check
+from labrig.training.loggers import loggers
+from labrig.training.parts import accelerate, build, initialise
+from labrig.training.parts.ddp import RanksEnvironment
+from labrig.training.start import program
+from labrig.training.start.command import train_command
+from labrig.training.trained import load, predict_folds, write_predictions
+from labrig.training.trained.predictable import choose_split, choose_test_split, make_predictable
+from labrig.training.trained.prediction_writer import PredictionWriter, as_fields, only_loader
+from labrig.training.trained.write_predictions import refuse_missing
+from labrig.training.watch import notify
 from omegaconf import OmegaConf
+from projects import project_in
 
 ROWS = torch.zeros(3, 2)
 
 
 @pytest.fixture
 def nothing_installed(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    for module in (initialise, plots, samplers, start):
-        monkeypatch.setattr(module, "find_spec", lambda _: None)
+    monkeypatch.setattr("labrig.errors.find_spec", lambda _: None)
 
 
 def test_packages_that_are_missing(nothing_installed, monkeypatch, tmp_path):
     with pytest.raises(
         LabError, match=r"--plot needs the package matplotlib: make add PACKAGE=matplotlib"
     ):
-        bench.check_options(SimpleNamespace(steps=2, plot=tmp_path / "a.png"))
+        bench.check_options(SimpleNamespace(steps=2, plot=tmp_path / "a.png", forecast=[]))
     with pytest.raises(LabError, match=r"--plot needs the package matplotlib: make add"):
-        plots.draw_plots(None, tmp_path)
+        show.draw_plots(None, tmp_path)
     with pytest.raises(
         LabError, match=r"sweep.sampler=gp needs the package scipy: make add PACKAGE=scipy"
     ):
@@ -56,11 +54,13 @@ def test_packages_that_are_missing(nothing_installed, monkeypatch, tmp_path):
     with pytest.raises(
         LabError, match=r"lab sweep needs the package optuna: make add PACKAGE=optuna"
     ):
-        start.require_optuna()
+        command.worker_command(None, [])
     with pytest.raises(
-        LabError, match=r"a .safetensors file needs a package that is not installed: make add"
+        LabError,
+        match=r"a .safetensors file needs the package safetensors: "
+        "make add PACKAGE='safetensors huggingface-hub'",
     ):
-        initialise.read_safetensors(tmp_path / "a.safetensors")
+        weight_tensors.read_safetensors(tmp_path / "a.safetensors")
     with pytest.raises(
         LabError, match=r"logger=wandb needs the package wandb: make add PACKAGE=wandb"
     ):
@@ -112,7 +112,7 @@ def test_parts_that_do_not_fit(monkeypatch, tmp_path):
     with pytest.raises(
         LabError, match=r"speed.fsdp: the task itself has the parameters \['scale'\]. Move them"
     ):
-        accelerate.shard(task, [])
+        accelerate.shard(task, task.configure_model)
     uneven = SimpleNamespace(even=False, world_size=3, n_nodes=2, local_size=2)
     with pytest.raises(
         LabError, match=r"3 processes on 2 nodes, 2 of them here: the nodes are uneven"
@@ -154,9 +154,9 @@ def test_predictions(tmp_path):
         LabError, match=r"has neither predict_step nor forward(?s:.*)Then: lab predict RUN --today"
     ):
         make_predictable(L.LightningModule())
-    with pytest.raises(LabError, match=r"has no splits by name, so split=test means nothing"):
-        choose_split(L.LightningDataModule(), "test")
-    with pytest.raises(LabError, match=r"has no predict_dataloader. Add one"):
+    with pytest.raises(LabError, match=r"has no splits by name, so split=val means nothing"):
+        choose_split(L.LightningDataModule(), "val")
+    with pytest.raises(LabError, match=r"neither predict_dataloader nor test_dataloader. Add one"):
         choose_split(L.LightningDataModule(), None)
     with pytest.raises(LabError, match=r"predict_dataloader gave 2 loaders, expected one"):
         only_loader([1, 2])
@@ -178,7 +178,9 @@ def test_a_prediction_of_nothing(tmp_path, monkeypatch):
     with pytest.raises(
         Failed, match=r"there were no samples to predict. Look at the data: lab data"
     ):
-        write_predictions.run_prediction({}, None, None, tmp_path / "a.h5", None, {"run": "one"})
+        write_predictions.run_prediction(
+            OmegaConf.create({"trainer": {}}), None, None, tmp_path / "a.h5", None, {"run": "one"}
+        )
 
 
 def test_predictions_of_several_processes():
@@ -208,7 +210,7 @@ def test_what_a_sweep_cannot_search():
         space_of([], ["trial=a,b"], [])
     base = SimpleNamespace(config=SimpleNamespace(checkpoint=None))
     with pytest.raises(LabError, match=r"for 1 metric.*write minimize or maximize for each"):
-        directions_of(["val/loss"], ["down"], base)
+        directions_of([("val/loss", None)], ["down"], base)
     with pytest.raises(
         LabError, match=r"this grid has .* points, .* are allowed. Some of them, at random"
     ):
@@ -242,7 +244,7 @@ def test_sweeps_without_numbers(tmp_path):
     with pytest.raises(
         LabError, match=r"no point was trained to its end yet.*Wait for one: lab queue"
     ):
-        plots.draw_plots(points, tmp_path)
+        show.draw_plots(points, tmp_path)
     trainer = SimpleNamespace(callback_metrics={"val/loss": 1}, global_step=7)
     with pytest.raises(
         LabError, match=r"sweep.metric=val/acc is not logged in validation. Logged: val/loss"
@@ -252,3 +254,60 @@ def test_sweeps_without_numbers(tmp_path):
     pruning.should_stop = True
     with pytest.raises(Pruned, match=r"pruned at step 7: the others were better at this time$"):
         pruning.on_train_batch_start(trainer)
+
+
+@pytest.fixture
+def no_tensorboard(monkeypatch):
+    known = errors.find_spec
+    monkeypatch.setattr(
+        errors, "find_spec", lambda name: None if name == "tensorboard" else known(name)
+    )
+
+
+NO_TENSORBOARD = r"logger=tensorboard needs the package tensorboard: make add PACKAGE=tensorboard"
+
+
+def test_a_logger_without_its_package_is_refused_before_a_run(no_tensorboard, tmp_path):
+    """audit-2, defect 1: it passed lab check, and the job died on the node."""
+    project = project_in(tmp_path)
+    words = ["trial=baseline", "logger=[csv,tensorboard]"]
+    for batch in (False, True):
+        with pytest.raises(LabError, match=NO_TENSORBOARD):
+            check(project, words, batch=batch)
+    with pytest.raises(LabError, match=NO_TENSORBOARD):
+        train_command(project, words)
+    with pytest.raises(LabError, match=NO_TENSORBOARD):
+        define_sweep(project, [*words, "seed=1,2"])
+    assert not (tmp_path / "runs").exists()
+
+
+def test_one_process_of_an_allocation_for_two_makes_no_run(monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    with pytest.raises(LabError, match=r"this allocation has 2 tasks"):
+        train_command(project_in(tmp_path), ["trial=baseline"])
+    assert not (tmp_path / "runs").exists()
+
+
+def test_each_job_of_an_array_needs_the_packages_of_its_loggers(no_tensorboard, tmp_path):
+    points = [
+        SimpleNamespace(trial="x", origin={}, config=OmegaConf.create({"logger": {name: {}}}))
+        for name in ("csv", "tensorboard")
+    ]
+    plan = SimpleNamespace(points=points, project=None, trains=True, after=None)
+    with pytest.raises(LabError, match=NO_TENSORBOARD):
+        check_points(plan, {}, tmp_path, batch=True)
+
+
+class PlainData(L.LightningDataModule):
+    """Loaders of one's own, without splits by name."""
+
+
+def test_splits_of_data_without_names_and_folds_that_fail(monkeypatch, tmp_path):
+    with pytest.raises(LabError, match=r"PlainData has no splits by name, so split=val means"):
+        choose_test_split(PlainData(), "val")
+    monkeypatch.setattr(predict_folds, "run_lab", lambda *_: 1)
+    options = SimpleNamespace(overrides=[], checkpoint=None, today=False)
+    run = SimpleNamespace(id="one", dir=tmp_path)
+    with pytest.raises(Failed, match=r"the prediction of one failed, see above. Nothing was join"):
+        predict_folds.predict_one(None, run, options)

@@ -19,9 +19,32 @@ CASES = {
     "workers that stay": ((*IN_WORKERS, "data.path=persistent"), [["train:7", "epoch:0"]]),
     "two loaders": ((*PLAIN, "data.path=second"), [["train:7", "epoch:0"]]),
     "steps": (STEPS, [["epoch:0", "train:27"], ["train:40"], ["val:2"]]),
+    # What a user sets of Lightning's Trainer.
+    "validations within epochs": (
+        (*EPOCHS, "trainer.val_check_interval=5", "trainer.num_sanity_val_steps=2"),
+        [["train:7", "val:3", "train:15"], ["val:6", "val:9"]],
+    ),
+    "validations of a share": ((*PLAIN, "trainer.val_check_interval=0.3"), [["train:7", "val:5"]]),
+    "validations across epochs": (
+        (*PLAIN, "trainer.val_check_interval=9", "trainer.check_val_every_n_epoch=null"),
+        [["train:7", "epoch:0", "val:4"]],
+    ),
+    "validations of gradients that wait": (
+        (*PLAIN, "trainer.val_check_interval=3", "trainer.accumulate_grad_batches=2"),
+        [["train:2", "val:1", "val:4"]],
+    ),
+    "loaders made anew": (
+        (*PLAIN, "trainer.reload_dataloaders_every_n_epochs=1"),
+        [["train:7", "epoch:0", "train:20"]],
+    ),
+    "overfit": (("trainer.max_epochs=4", "trainer.overfit_batches=3"), [["train:2", "train:7"]]),
+    "overfit own data": (
+        ("trainer.max_epochs=4", *PLAIN[1:], "trainer.overfit_batches=3"),
+        [["train:2", "train:7"]],
+    ),
     "steps of whole epochs": ((*STEPS[:1], "trainer.max_steps=46"), [["val:4"], ["train:46"]]),
 }
-QUICK = ("file", "workers", "steps")
+QUICK = ("file", "workers", "steps", "validations within epochs")
 WITH_MARKS = [
     case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES
 ]
@@ -59,7 +82,8 @@ def test_workers_of_a_data_file_change_nothing(home, tmp_path):
     ],
 )
 def test_the_record_says_when_an_attempt_may_not_be_exact(home, tmp_path, capsys, kind, reason):
-    settings = (*PLAIN, f"data.path={kind}")
+    # A stream has no length that a schedule could follow.
+    settings = (*PLAIN, f"data.path={kind}", "schedule=constant")
     attempt(home, tmp_path, *settings, stop="train:7")
     resumed = attempt(home, tmp_path, *settings)
     assert resumed.start["exact"] is False

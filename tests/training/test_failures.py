@@ -193,9 +193,44 @@ def test_a_damaged_class_number_has_a_reason(module):
         assert "lab data info" in module("failure").describe(error)
 
 
+def test_a_last_batch_of_one_sample_has_a_reason(module):
+    error = error_of(lambda: torch.nn.BatchNorm1d(2)(torch.zeros(1, 2)))
+    assert "data.drop_last=true" in module("failure").describe(error)
+
+
 def test_a_long_text_is_cut_and_lines_fit(module):
     text = module("failure").describe(ValueError("\n".join("abcdef")))
     assert text == "ValueError: a\nb\nc\n..."
-    for error in (ValueError("num_samples=0"), IndexError("Target 5 is out of bounds.")):
+    for error in (
+        ValueError("num_samples=0"),
+        IndexError("Target 5 is out of bounds."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
+        MemoryError(),
+        ValueError("Expected more than 1 value per channel when training, got input size [1, 2]"),
+    ):
         advice = module("failure").advice_for(error)
         assert max(map(len, advice.splitlines())) <= max(80, len(os.getcwd()) + 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "package"),
+    [
+        ("`Monitor` needs it. HINT: Try running `pip install -U 'psutill'` ", "psutill"),
+        (
+            "`Bar` requires `richh` >= 10.2.2. Install it by running `pip install -U richh`.",
+            "richh",
+        ),
+        ('Missing: pip install --upgrade "timmm>=1"', "timmm"),
+        ("Neither `a` nor `b` is available. Try `pip install`ing either.", "NAME"),
+        ("gone", "NAME"),
+    ],
+)
+def test_the_advice_names_the_package_of_a_message(module, text, package):
+    """audit-2, defect 2: Lightning's errors have no name, and the advice ended with PACKAGE=."""
+    advice = module("failure").advice_for(ModuleNotFoundError(text))
+    assert advice.endswith(f": make add PACKAGE={package}")
+
+
+def test_a_package_of_a_message_that_is_there_gets_no_advice(module):
+    assert module("failure").advice_for(ModuleNotFoundError("old: pip install -U torch")) is None

@@ -4,13 +4,13 @@ import os
 
 import pytest
 from labrig.errors import LabError, NotComparable
-from labrig.record.begin import begin_attempt
-from labrig.record.create import fix_weights
-from labrig.record.index import read_row
-from labrig.record.initial_weights import override_for, resolve_weights
-from labrig.record.recorded_weights import find_recorded_weights
-from labrig.record.relocate import place_weights
-from labrig.record.run import Run
+from labrig.record.list.rows import read_row
+from labrig.record.read.run import Run
+from labrig.record.reproduce.recorded_weights import find_recorded_weights
+from labrig.record.reproduce.relocate import place_weights
+from labrig.record.write.begin import begin_attempt
+from labrig.record.write.create import fix_weights
+from labrig.record.write.initial_weights import override_for, resolve_weights
 from record_package import call, create, make_project, request, train
 
 
@@ -44,6 +44,7 @@ def test_a_later_run_does_not_change_what_a_run_starts_from(own, capsys):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "checkpoint"),
     [("@best:val/loss", "last"), ("@best:val/loss:baseline:best", "best"), ("{id}:best", "best")],
@@ -71,6 +72,7 @@ def test_a_file_is_found_from_here_and_from_the_project(own, tmp_path, monkeypat
     assert typed_value(parse_overrides([override_for(name)]), "init_from") == name
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_named_by_its_file_has_its_run_in_the_record(own):
     source = train(own)
     file = source.dir / "checkpoints/last.ckpt"
@@ -78,6 +80,7 @@ def test_a_checkpoint_that_is_named_by_its_file_has_its_run_in_the_record(own):
     assert (found["run"], found["checkpoint"]) == (source.id, "last")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
@@ -109,6 +112,7 @@ def test_a_job_may_wait_for_the_run_that_makes_its_weights(own):
     assert fixed.init_from["sha256"] is None, "it will be another file when the job begins"
 
 
+@pytest.mark.slow
 def test_verify_and_reproduce_name_weights_that_changed_or_are_gone(own, capsys):
     source = train(own)
     run = starting_from(own, source.id)
@@ -134,6 +138,7 @@ def test_verify_and_reproduce_name_weights_that_changed_or_are_gone(own, capsys)
             call(own, "runs reproduce", run.id)
 
 
+@pytest.mark.slow
 def test_runs_that_started_from_other_weights_are_not_compared(own):
     left, right = train(own), train(own)
     runs = [starting_from(own, source.id) for source in (left, right)]
@@ -143,6 +148,7 @@ def test_runs_that_started_from_other_weights_are_not_compared(own):
         call(own, "runs verify", runs[0].id, runs[1].id)
 
 
+@pytest.mark.slow
 def test_prune_keeps_a_run_that_others_started_from(own, monkeypatch):
     source, other = train(own, "failed"), train(own, "failed")
     begin_attempt(starting_from(own, source.id), own).end("finished")

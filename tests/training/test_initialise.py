@@ -1,5 +1,7 @@
 """A training starts from other weights: names and shapes are fitted, and told; a resume keeps its own."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +11,12 @@ import pytest
 import torch
 from hub_server import COMMIT, hub_with
 from labrig.errors import LabError
-from labrig.training.initialise import load_file, match_tensors
+from labrig.record.reproduce.weight_tensors import read_tensors
+from labrig.record.write.initial_weights import resolve_weights
+from labrig.training.parts.initialise import load_file, match_tensors
 from omegaconf import OmegaConf
 from projects import call, environment_of
+from record_package import make_project
 from safetensors.torch import save_file
 from torch import nn
 from trainings import SHORT, last
@@ -86,6 +91,112 @@ def test_a_file_of_something_else_is_reported(tmp_path, content, words):
     damaged.write_bytes(b"nothing at all")
     with pytest.raises(LabError, match=r"no whole \.safetensors file"):
         load_file(Task(), damaged, KEEP)
+
+
+def shards_in(folder, tensors, n=2):
+    """The tensors as `n` .safetensors files with their index, as large models are published."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weight_map = {}
+    for i in range(n):
+        name = f"model-{i + 1:05}-of-{n:05}.safetensors"
+        part = {key: tensors[key] for key in sorted(tensors)[i::n]}
+        save_file(part, folder / name)
+        weight_map |= dict.fromkeys(part, name)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    return sorted(folder.iterdir())
+
+
+def test_a_folder_of_several_files_is_loaded_and_hashed_as_one(tmp_path):
+    own = make_project(tmp_path / "project")
+    wanted = {name: torch.randn_like(value) for name, value in Task().state_dict().items()}
+    folder = own.root / "weights"
+    files = shards_in(folder, wanted)
+    found = resolve_weights("weights", own)
+    assert found["path"] == str(folder / "model.safetensors.index.json")
+    assert found["size_bytes"] == sum(file.stat().st_size for file in files)
+    task = Task()
+    assert not load_file(task, Path(found["path"]), KEEP).missing
+    assert all(torch.equal(task.state_dict()[name], value) for name, value in wanted.items())
+    copy = {**wanted, "model.1.bias": wanted["model.1.bias"] + 1}
+    shards_in(tmp_path / "copy", wanted)
+    assert resolve_weights(str(tmp_path / "copy"), own)["sha256"] == found["sha256"]
+    shards_in(tmp_path / "copy", copy)
+    assert resolve_weights(str(tmp_path / "copy"), own)["sha256"] != found["sha256"]
+    (tmp_path / "copy/model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(LabError, match=r"00002-of-00002\.safetensors, which is not there"):
+        resolve_weights(str(tmp_path / "copy"), own)
+    (folder / "model.safetensors.index.json").unlink()
+    with pytest.raises(LabError, match=r"says which belong together\. Name one file: init_from="):
+        resolve_weights("weights", own)
+    with pytest.raises(LabError, match="there is no file"):
+        read_tensors(tmp_path / "gone.safetensors")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["no json", "[]", "{}", '{"weight_map": {}}', '{"weight_map": {"a": "../other.safetensors"}}'],
+)
+def test_an_index_names_files_next_to_it(tmp_path, content):
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(content)
+    with pytest.raises(LabError, match=r"is no index of \.safetensors files"):
+        read_tensors(index)
+
+
+def test_a_check_compares_shapes_by_the_headers_alone(tmp_path, monkeypatch):
+    """The file has no data that could be read; the header alone says that a shape differs."""
+    wanted = Task().state_dict()
+    index = shards_in(tmp_path, {**wanted, "model.1.bias": torch.ones(99)})[-1]
+    for shard in tmp_path.glob("*.safetensors"):
+        header = 8 + int.from_bytes(shard.read_bytes()[:8], "little")
+        size = shard.stat().st_size
+        os.truncate(shard, header)
+        os.truncate(shard, size)  # zeros in place of the data
+    with pytest.raises(LabError, match=r"model.1.bias: \[99\] there, \[\d+\] here"):
+        load_file(Task(), index, KEEP, shapes_only=True)
+    task = Task()
+    before = {name: value.clone() for name, value in task.state_dict().items()}
+    match = load_file(task, index, OmegaConf.merge(KEEP, {"mismatch": "skip"}), shapes_only=True)
+    assert len(match.tensors) == len(wanted) - 1
+    assert all(torch.equal(task.state_dict()[name], value) for name, value in before.items())
+
+
+def test_names_that_adapters_have_changed_are_known():
+    wrapped = "model.base_model.model.h.0.attn.base_layer.weight"
+    adapter = "model.base_model.model.h.0.attn.lora_A.default.weight"
+    match = match_tensors(
+        {"h.0.attn.weight": torch.ones(2)}, {wrapped: torch.ones(2), adapter: torch.ones(1)}, {}
+    )
+    assert list(match.tensors) == [wrapped]
+    assert match.missing == [adapter]
+
+
+@pytest.mark.slow
+def test_several_files_of_the_hub_are_fetched_and_found_without_a_network(tmp_path):
+    files = shards_in(tmp_path / "files", Task().state_dict())
+    fetching = [sys.executable, "-m", "labrig.machine.hub", "hf:org/digits"]
+    finding = (
+        "from labrig.machine.hub import *\n"
+        "try: print(*find_cached(HubFile.parse('hf:org/digits')))\n"
+        "except LabError as error: print(error)"
+    )
+    with hub_with(tmp_path / "hub", *files) as variables:
+        online = {**os.environ, **variables}
+        subprocess.run(fetching, env=online, check=True, timeout=120)
+    offline = {**online, "HF_HUB_OFFLINE": "1"}
+    found = subprocess.run(
+        [sys.executable, "-c", finding], env=offline, capture_output=True, text=True, timeout=120
+    )
+    reference, path = found.stdout.split()
+    assert reference == f"hf:org/digits@{COMMIT}:model.safetensors.index.json"
+    names = {f"model.{name}" for name in Task().model.state_dict()}
+    assert read_tensors(Path(path)).keys() == names
+    Path(path).with_name(files[0].name).unlink()
+    missing = subprocess.run(
+        [sys.executable, "-c", finding], env=offline, capture_output=True, text=True, timeout=120
+    )
+    assert "is not whole in this machine's cache" in missing.stdout
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from projects import call
 from trainings import SHORT, last, rows, start
-from wandb_files import logged_steps
+from wandb_files import logged_steps, records_in, rows_in
 from wandb_server import wandb_server
 
 pytestmark = pytest.mark.slow
@@ -141,3 +141,18 @@ def test_a_server_that_never_answers_stops_nothing(home):
     assert f"{record['run_dir']}/wandb/offline-run-" in waiting
     assert f"{record['run_dir']} to MLflow" in waiting
     assert json.loads(json.dumps(record["metrics"]))["test/acc"] > 0
+
+
+def test_wandb_gets_tags_and_histograms_of_the_layers_when_asked(home, run, logged):
+    watched = ("logger.wandb.watch=gradients", "logger.wandb.tags=[first,wide]")
+    few = ("trainer.limit_train_batches=6", "log.every_n_steps=2", "log.every_s=0")
+    call(home, "lab", "train", *SETTINGS[:-1], "logger=wandb", *watched, *few, **OFFLINE)
+    (file,) = Path(last(home)["run_dir"]).glob("wandb/offline-run-*/*.wandb")
+    names = {name.partition("/")[2] for row in rows_in(file) for name in row if "gradients" in name}
+    assert any(name.startswith("model.") and name.endswith("weight/values") for name in names), (
+        names
+    )
+    (tags,) = {tuple(each.run.tags) for each in records_in(file) if each.run.run_id}
+    assert tags == ("first", "wide")
+    (newest, *_) = sorted(Path(run["run_dir"]).glob("wandb/offline-run-*/*.wandb"), reverse=True)
+    assert not any("gradients" in name for row in rows_in(newest) for name in row), "nobody asked"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from labrig.errors import LabError
-from labrig.machine import idle_gpus
+from labrig.machine import gpu as idle_gpus
 from labrig.project import Project
-from labrig.training import notify, notify_send
+from labrig.training.watch import notify
+from labrig.training.watch import notify as notify_send
 from message_servers import mail_server, web_server
 from omegaconf import OmegaConf
 from projects import call
@@ -103,7 +104,7 @@ def sent(monkeypatch):
 
 
 def test_a_stop_that_continues_by_itself_is_not_reported(tmp_path, project, sent, monkeypatch):
-    run = ARun(tmp_path, attempt_status="interrupted", metrics={})
+    run = ARun(tmp_path, status="interrupted", attempt_status="interrupted", metrics={})
     notify.notify_end(config("command"), run, project)
     (tmp_path / "requeue").touch()
     monkeypatch.setenv("LAB_JOB", "7")

@@ -4,7 +4,7 @@ import pytest
 from labrig import env
 from labrig.errors import LabError
 from labrig.project import Project
-from labrig.training import start
+from labrig.training.start import command as start
 from record_package import PACKAGE, call, train
 
 

@@ -5,19 +5,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from labrig.record.text_curves import text_curves
-from labrig.training.confusion import Confusion
-from labrig.training.draw_samples import kind_of
-from labrig.training.pictures import MAX_STEPS, thin_out
-from labrig.training.samples import samples_of
+from labrig.record.list.curves import text_curves
+from labrig.training.pictures.confusion import Confusion
+from labrig.training.pictures.pictures import MAX_STEPS, thin_out
+from labrig.training.pictures.samples import as_image, kind_of, samples_of
 from matplotlib.image import imread
 from projects import call
 from trainings import SHORT, last
 
-PICTURES = "callbacks.pictures={_target_: labrig.training.pictures.Pictures}"
+PICTURES = "callbacks.pictures={_target_: labrig.training.pictures.pictures.Pictures}"
 N_VAL = 179  # samples of the validation split of the digits
 
 
@@ -113,6 +113,25 @@ def test_masks_are_drawn_below_their_images(tmp_path):
     assert confusion.n.sum() == mask.numel()
 
 
+def test_masks_of_three_classes_are_classes_and_no_colours(tmp_path):
+    mask = torch.zeros(3, 16, 16, dtype=torch.int64)
+    mask[:, 4:8, 4:8] = 2
+    mask[1, 0] = -100  # these pixels do not count
+    score = torch.nn.functional.one_hot(mask.clamp(min=0), 3).permute(0, 3, 1, 2).float()
+    score[2] = 0  # class 0 everywhere
+    _, rows = saved(tmp_path, [torch.rand(3, 3, 16, 16), mask], score)
+    assert [row["iou"] for row in rows] == ["1.0", "1.0", str(round((240 / 256 + 0) / 2, 4))]
+    assert [row["right"] for row in rows] == ["1.0", "1.0", "0.9375"]
+    assert torch.equal(as_image(score, mask), score.argmax(1))
+    pixels_HWC = imread(tmp_path / "samples-00000007.png")
+    third = pixels_HWC.shape[0] // 3
+    target, prediction = pixels_HWC[third : 2 * third], pixels_HWC[2 * third :]
+    yellow = (target[..., :3] - [0.993, 0.906, 0.144]).__abs__().max(-1) < 0.02
+    assert yellow.any(), "the largest class"
+    third_sample = prediction[:, 2 * prediction.shape[1] // 3 :]
+    assert not ((third_sample[..., :3] - [0.993, 0.906, 0.144]).__abs__().max(-1) < 0.02).any()
+
+
 def test_labels_to_ignore_and_other_tasks_are_not_counted():
     confusion = Confusion()
     confusion.add((torch.rand(4, 8), torch.tensor([0, -100, 1, 1])), torch.eye(4, 2))
@@ -121,6 +140,26 @@ def test_labels_to_ignore_and_other_tasks_are_not_counted():
     other.add((torch.rand(4, 8), torch.rand(4)), torch.rand(4, 1))
     other.add(torch.rand(4, 8), None)
     assert other.n is None
+
+
+def test_a_rank_without_a_batch_adds_nothing(monkeypatch):
+    counted, empty = Confusion(), Confusion()
+    counted.add((torch.rand(3, 8), torch.tensor([0, 1, 1])), torch.eye(3, 2))
+    two_ranks = SimpleNamespace(world_size=2, global_rank=0, strategy=None)
+    of_other_rank = [counted.n]
+
+    def gather(parts, own):
+        parts[:] = [own, *of_other_rank]
+
+    monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
+    assert (
+        counted.of_all_ranks(SimpleNamespace(world_size=1, global_rank=0, strategy=None)).n
+        == counted.n.tolist()
+    )
+    assert counted.of_all_ranks(two_ranks).n == (2 * counted.n).tolist()
+    assert empty.of_all_ranks(two_ranks).n == counted.n.tolist()
+    of_other_rank[:] = [None]
+    assert empty.of_all_ranks(two_ranks) is None
 
 
 def test_many_validations_leave_few_files(tmp_path):

@@ -8,9 +8,9 @@ import h5py
 import numpy as np
 import pytest
 from labrig.data import H5Dataset, read_layout, write_data_file
-from labrig.hdf5.file_errors import DataFileError
-from labrig.hdf5.merge import merge_parts
-from labrig.record.code_section import machinery_name
+from labrig.hdf5.file.errors import DataFileError
+from labrig.hdf5.pack.merge import merge_parts
+from labrig.record.files.code_section import library_name
 from projects import call
 from trainings import SHORT, add_trial, last
 
@@ -91,9 +91,10 @@ def test_the_file_is_a_data_file_and_in_the_record(home, rich, val):
     assert f"run: {rich['run_id']}" in shown
     row = rows_of(rich)[0]
     assert (row["path"], row["n"]) == ("predictions/last-digits-val.h5", 179)
+    assert row["code"].pop("used")["src/myproj/trials/rich/task.py"]
     assert row["code"] == {
         "commit": rich["code"]["commit"],
-        "library": machinery_name(rich["code"]),
+        "library": library_name(rich["code"]),
         "same": True,
         "complete": True,
         "not_frozen": [],

@@ -132,7 +132,7 @@ def test_chosen_ranks(home, profiled):
 @pytest.mark.slow
 def test_wrong_use(home, profiled):
     said = call(
-        home, sys.executable, "-c", PROGRAM, "memray", f"trial=net {SHORT} profile=memory", rc=2
+        home, sys.executable, "-c", PROGRAM, "memray", f"trial=net {SHORT} profile=memory", rc=1
     )
     assert "profile=memory needs the package memray: make add PACKAGE=memray" in said
     assert "Options of profile: cprofile, line" in call(

@@ -127,6 +127,7 @@ def test_no_collective_is_added_per_step(train):
         assert rank["collectives"]["all_reduce"] <= 3
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_exits_130_without_asking_for_a_requeue(train, checkpoint, tmp_path):
     (stopped,) = train("run", code=130, signal="SIGINT")
     assert stopped["requeue"] is False
@@ -176,6 +177,7 @@ def test_with_another_release_a_validation_is_finished_before_the_stop(train, ch
     assert resumed["weights"] == whole["weights"]
 
 
+@pytest.mark.slow
 def test_the_validation_after_the_last_step_is_finished(train):
     """Lightning would not begin it again; but the checkpoint is there, should the time not be
     enough."""

@@ -6,7 +6,12 @@ import lightning.pytorch.callbacks as stock
 import pytest
 import torch
 from attempts import attempt, attempts
-from projects import call
+from labrig.errors import LabError
+from labrig.project import Project
+from labrig.training.check.command import check
+from lightning.pytorch.callbacks import device_stats_monitor
+from lightning_utilities.core.imports import RequirementCache
+from projects import call, work_on
 from trainings import SHORT, last, rows
 
 EPOCHS = ("task._target_=attempts.Task", "trainer.max_epochs=3", "trainer.limit_train_batches=8")
@@ -37,14 +42,15 @@ INEXACT = {
 }
 # Its rows are times, which differ from run to run; and one that waits for an exception.
 MEASURING = {
-    "ThroughputMonitor": "batch_size_fn: {_target_: hydra.utils.get_method, path: attempts.n_images}"
+    "DeviceStatsMonitor": "cpu_stats: false",  # of a CPU it needs psutil, see the test below
+    "ThroughputMonitor": "batch_size_fn: {_target_: hydra.utils.get_method, path: attempts.n_images}",
 }
 ON_EXCEPTION = "OnExceptionCheckpoint"
 # They do nothing in a fit, or need what this machine has not; SpikeDetection of Lightning 2.6
 # raises at each checkpoint.
 NOT_TRIED = {
     *("BaseFinetuning", "BasePredictionWriter", "Callback", "Checkpoint", "ProgressBar"),
-    *("DeviceStatsMonitor", "SpikeDetection"),
+    "SpikeDetection",
 }
 
 
@@ -120,17 +126,17 @@ def test_own_checkpoints_are_written_where_they_belong(home, tmp_path):
     assert (tmp_path / "run" / "requeue").exists(), "the scheduler is asked to start it again"
     assert list((tmp_path / "failed").glob("*.ckpt"))
     attempt(home, tmp_path / "run", *settings)
-    files = sorted(path.name for path in (tmp_path / "run/checkpoints/keep").iterdir())
+    files = sorted(path.name for path in (tmp_path / "run/checkpoints/keep").glob("*.ckpt"))
     assert files == [
         "epoch=0-step=8.ckpt",
         "epoch=1-step=16.ckpt",
         "epoch=2-step=24.ckpt",
         "last.ckpt",
     ]
-    (best,) = elsewhere.iterdir()
+    (best,) = elsewhere.glob("[!.]*")
     assert best.name.startswith("loss-step=")
     assert torch.load(best, weights_only=True)["state_dict"]
-    names = sorted(path.name for path in (tmp_path / "run/checkpoints").iterdir())
+    names = sorted(path.name for path in (tmp_path / "run/checkpoints").glob("[!.]*"))
     assert names == ["best.ckpt", "keep", "last.ckpt", "previous.ckpt"]
 
 
@@ -139,3 +145,13 @@ def test_a_disk_that_takes_no_own_checkpoint_is_reported(home, tmp_path):
     keep = f"+callbacks.keep={{_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: {tmp_path}/file/below}}"
     with pytest.raises(OSError, match="Not a directory"):
         attempt(home, tmp_path / "run", *EPOCHS, keep)
+
+
+def test_device_stats_of_a_cpu_name_their_package(home, monkeypatch):
+    """audit-2, row 153: the advice ended with PACKAGE= and nothing."""
+    monkeypatch.setattr(device_stats_monitor, "_PSUTIL_AVAILABLE", RequirementCache("psutill"))
+    monkeypatch.chdir(home)
+    monitor = "{_target_: lightning.pytorch.callbacks.DeviceStatsMonitor}"
+    words = ["trial=baseline", *SHORT, f"+callbacks.device={monitor}"]
+    with pytest.raises(LabError, match=r"make add PACKAGE=psutill$"):
+        check(work_on(Project.find(home)), words)

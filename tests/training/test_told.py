@@ -6,7 +6,7 @@ import pytest
 from attempts import attempt
 from in_process import NO_ARGUMENTS
 from labrig.project import Project
-from labrig.training.check import check
+from labrig.training.check.command import check
 
 STOPPING = (
     "lightning.pytorch.callbacks.EarlyStopping, monitor: val/loss, patience: 1, min_delta: 99"
@@ -18,6 +18,7 @@ def lines_of(capsys, beginning):
     return [line for line in capsys.readouterr().out.splitlines() if line.startswith(beginning)]
 
 
+@pytest.mark.slow
 def test_the_line_of_an_epoch_has_its_mean(home, tmp_path, capsys):
     """Not that of its last few batches; also when the epoch was resumed."""
     whole = attempt(home, tmp_path / "whole", "trainer.max_epochs=1")
@@ -50,12 +51,16 @@ def test_a_tutorials_metric_is_in_the_line_and_its_unused_settings_are_reported(
     assert "val_loss " in epoch
     told = "\n".join(line for line in lines if line.startswith("lab: "))
     for part in (
-        "optimizer.lr=5 has no effect: Tutorial.__init__ has no argument 'optimizer'",
+        "optimizer.lr=5 has no effect: Tutorial.__init__ has no argument 'optimizer'. "
+        "It trains with Adam.",
+        "the section schedule (labrig.task.warmup_cosine) has no effect: Tutorial.__init__ has no "
+        "argument 'schedule'. It trains with none.",
+        "the section model (attempts.Net) has no effect: Tutorial.__init__ has no argument 'model'",
         "checkpoint.monitor is 'val/loss', which nobody logs; did you mean: val_loss",
         "log.bounds.val_los has no effect: no metric ends in 'val_los'; did you mean: val_loss",
     ):
         assert told.count(part) == 1
-    assert told.count("lab: ") == 3, "the bounds of the template are not told"
+    assert told.count("lab: ") == 5, "the bounds of the template are not told"
 
 
 @pytest.mark.parametrize(("monitor", "is_told"), [("val/los", True), ("val/loss", False)])

@@ -7,13 +7,13 @@ import pytest
 import torch
 from in_process import BASELINE, Linear, composed
 from labrig.errors import Failed
-from labrig.training import health
-from labrig.training.build import build_task
-from labrig.training.health import Health
-from labrig.training.means import LogMeans
-from labrig.training.optimizer_watch import OptimizerWatch
-from labrig.training.progress import Bar, StepLines, build_progress
-from labrig.training.trainer import build_trainer, plain_trainer
+from labrig.training.parts.build import build_task
+from labrig.training.parts.trainer import build_trainer, plain_trainer
+from labrig.training.watch import health
+from labrig.training.watch.health import Health
+from labrig.training.watch.means import LogMeans
+from labrig.training.watch.optimizer_watch import OptimizerWatch
+from labrig.training.watch.progress import Bar, StepLines, build_progress
 from lightning.fabric.plugins.environments import MPIEnvironment
 from lightning.pytorch.callbacks import TQDMProgressBar
 from omegaconf import OmegaConf
@@ -153,8 +153,9 @@ def test_the_callbacks_stand_in_the_order_that_is_written_down(home, tmp_path, n
     )
     trainer = build_trainer(config, Record(tmp_path), 1, ClockData(Clock(), 0), build_task(config))
     names = [type(callback).__name__ for callback in trainer.callbacks]
-    assert names[-18:] == [
+    assert names[-20:] == [
         "ProfileCallback",
+        "EpochSums",
         "OptimizerWatch",
         "LogMeans",
         "Health",
@@ -170,10 +171,11 @@ def test_the_callbacks_stand_in_the_order_that_is_written_down(home, tmp_path, n
         "PlainLoaders",
         "StretchCallback",
         "PreemptionCallback",
+        "TestedWeights",
         "Internals",
         "Checkpoints",
     ]
-    assert names[:-18] == ([] if n_devices == 1 else ["BuffersAgree"])
+    assert names[:-20] == ([] if n_devices == 1 else ["BuffersAgree"])
 
 
 def test_a_bar_is_drawn_on_a_terminal_or_when_asked_for():

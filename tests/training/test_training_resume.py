@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from labrig.training.checkpoints.resume_point import is_complete
 from projects import call
 from trainings import SHORT, add_trial, last, start
 
@@ -91,6 +92,27 @@ def test_a_resume_that_cannot_be_built_changes_nothing(home, spoiled):
     assert f"{spoiled.name} is as it was before" in said
     assert shown(home, spoiled) == before
     assert os.listdir(spoiled / "attempts") == ["1"]
+
+
+def test_a_finished_run_has_nothing_to_resume(home, spoiled):
+    """It was tested again, with the code of today."""
+    before = shown(home, spoiled)
+    said = call(home, "lab", "resume", spoiled.name)
+    assert f"{spoiled.name} is finished; nothing is left to do" in said
+    assert f"lab resume {spoiled.name} trainer.max_epochs=N" in said
+    assert f"lab eval {spoiled.name}" in said
+    assert shown(home, spoiled) == before
+    assert os.listdir(spoiled / "attempts") == ["1"]
+
+
+def test_what_is_left_of_a_finished_run(spoiled):
+    checkpoints = spoiled / "checkpoints"
+    last_one = checkpoints / "last.ckpt"
+    assert is_complete(spoiled, last_one)
+    assert is_complete(spoiled, None), "it kept none"
+    assert not is_complete(spoiled, checkpoints / "previous.ckpt"), "last.ckpt is damaged"
+    shutil.copyfile(checkpoints / "best.ckpt", last_one)
+    assert not is_complete(spoiled, last_one), "somebody has put another one there"
 
 
 @pytest.mark.slow

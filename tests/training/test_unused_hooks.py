@@ -8,8 +8,8 @@ import pytest
 import torch
 from labrig.bench.chronometer import Chronometer
 from labrig.training import lightning_internals
+from labrig.training.exact.preemption import PreemptionCallback
 from labrig.training.lightning_internals import Internals
-from labrig.training.preemption import PreemptionCallback
 from lightning.pytorch.loops import training_epoch_loop
 from lightning.pytorch.loops.optimization.automatic import ClosureResult
 from lightning.pytorch.profilers import PassThroughProfiler

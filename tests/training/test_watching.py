@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from labrig.training.first_lines import describe_batch, describe_network, global_batch_line
-from labrig.training.optimizer_watch import OptimizerWatch, gradient_norm
-from labrig.training.progress import StepLines
-from labrig.training.standing import Standing
+from labrig.training.watch.first_lines import describe_batch, describe_network, global_batch_line
+from labrig.training.watch.optimizer_watch import OptimizerWatch, gradient_norm
+from labrig.training.watch.progress import StepLines
+from labrig.training.watch.standing import Standing
 from projects import call
 from trainings import SHORT, last, rows
 
@@ -17,6 +17,7 @@ STEP = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_a_log_can_be_watched(home):
     settings = (*SHORT, "log.every_s=0", "log.every_n_steps=5", "log.grad_norm=true")
     printed = call(
@@ -89,7 +90,7 @@ def test_what_is_not_known_is_left_out():
 
 def test_lines_are_printed_when_they_are_due(monkeypatch, capsys):
     now_s = 100.0
-    monkeypatch.setattr("labrig.training.progress.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("labrig.training.watch.progress.time.monotonic", lambda: now_s)
     facts = SimpleNamespace(facts=lambda: {"step": "1/2"})
     lines = StepLines(60, SimpleNamespace(standing=lambda trainer: facts))
     trainer = SimpleNamespace(is_global_zero=True, progress_bar_callback=None, num_val_batches=[9])

@@ -2,9 +2,9 @@
 
 import pytest
 from labrig.config.completion import candidates
-from labrig.hooks import tokens
+from labrig.hooks import checks
 from labrig.project import Project
-from labrig.trials.draw_tree import walk_tree
+from labrig.trials.tree import walk_tree
 from projects import copy_project
 
 # Put together here, so that this file holds none.
@@ -13,7 +13,7 @@ SECRETS = [
     "AKIA" + "ABCDEFGHIJKLMNOP",
     "ghp_" + "a1" * 18,
     "hf_" + "Ab" * 17,
-    "WANDB_API_KEY = " + "0a" * 20,
+    "WANDB_API_KEY = " + "3f8a0c9d1e" * 4,
 ]
 
 
@@ -47,7 +47,7 @@ def test_trials_in_a_circle_are_drawn_once():
 @pytest.mark.parametrize("text", SECRETS)
 def test_a_secret_is_named_with_its_line(tmp_path, text, capsys):
     (tmp_path / "notes.txt").write_text(f"one\ntwo\n{text}\n")
-    assert tokens.main([str(tmp_path / "notes.txt")]) == 1
+    assert checks.check_tokens([str(tmp_path / "notes.txt")]) == 1
     assert "notes.txt:3 looks like" in capsys.readouterr().out
 
 
@@ -55,7 +55,7 @@ def test_ordinary_text_passes(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text(
         "task-specific sk-learn, a hash 0a1b2c, hf_hub, WANDB_API_KEY is in .env\n"
     )
-    assert tokens.main([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
+    assert checks.check_tokens([str(tmp_path / "notes.txt"), str(tmp_path / "deleted.txt")]) == 0
     assert capsys.readouterr().out == ""
 
 
@@ -65,4 +65,4 @@ def test_a_trial_without_init_is_named(tmp_path):
         (tmp_path / "trials" / name / "model.py").touch()
     (tmp_path / "trials/__init__.py").touch()
     (tmp_path / "trials/seen/__init__.py").touch()
-    assert tokens.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]
+    assert checks.invisible_trials(tmp_path) == [tmp_path / "trials/unseen"]

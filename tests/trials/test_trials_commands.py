@@ -97,21 +97,27 @@ def test_drops_of_two_branches_merge(wide):
     assert [line.split("`")[1] for line in lines] == ["wide", "deep"]
 
 
-def test_diff_shows_settings_and_code_side_by_side(wide):
+@pytest.mark.slow
+def test_diff_shows_settings_side_by_side_and_code_as_git_does(wide):
     assert "no difference" in trials(wide, "diff", "wide")
     replace_in(trial_folder(wide, "wide") / "config.yaml", "width: 32", "width: 64")
     replace_in(trial_folder(wide, "wide") / "model.py", "nn.Dropout(0.2)", "nn.Dropout(0.5)")
-    (trial_folder(wide, "wide") / "block.py").write_text("A = 1\n")
+    (trial_folder(wide, "wide") / "block.py").write_text("A = 1\t# \x1b[31m\n")
     lines = trials(wide, "diff", "baseline", "wide", rc=1).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[0].split() == ["baseline", "wide"]
-    assert lines[1] == "== settings"
-    assert lines[2].split(" | ")[0].strip() == "model.width: 32"
-    assert lines[2].split(" | ")[1] == "model.width: 64"
-    assert lines[3:6:2] == ["== block.py", "== model.py"]
-    assert lines[4].split() == [">", "A", "=", "1"]
-    (changed,) = [line for line in lines if "nn.Dropout" in line]
-    assert changed.split() == ["nn.Dropout(0.2),", "|", "nn.Dropout(0.5),"]
+    assert [line.split() for line in lines[:2]] == [
+        ["setting", "baseline", "wide"],
+        ["model.width", "32", "64"],
+    ]
+    assert [line for line in lines if line.startswith("+++")] == [
+        "+++ src/myproj/trials/wide/block.py",
+        "+++ src/myproj/trials/wide/model.py",
+    ]
+    assert [line.split() for line in lines if line[0] in "+-" and "nn.Dropout" in line] == [
+        ["-", "nn.Dropout(0.2),"],
+        ["+", "nn.Dropout(0.5),"],
+    ]
+    (added,) = [line for line in lines if line.startswith("+A = 1")]
+    assert "\x1b" not in added, "no file steers the terminal"
     assert "names no parent" in trials(wide, "diff", "baseline", rc=2)
 
 
@@ -171,10 +177,10 @@ def test_nothing_is_lost_when_a_drop_fails(wide):
     assert (folder / "old.ckpt").exists()
 
 
-def commit_with_hooks(folder):
-    """What the hooks say to a commit of everything; they let it pass."""
+def commit_with_hooks(folder, *files):
+    """What the hooks say to a commit of files, else of everything; they let it pass."""
     git(folder, "add", "-A")
-    words = ("commit", "-q", "-m", "By hand")
+    words = ("commit", "-q", "-m", "By hand", "--", *files)
     environment = environment_of(folder, SKIP=OTHER_HOOKS, **IDENTITY)
     done = subprocess.run(
         ["git", *words], cwd=folder, env=environment, capture_output=True, text=True
@@ -185,8 +191,10 @@ def commit_with_hooks(folder):
 
 def test_the_hook_tells_of_a_trial_deleted_by_hand(wide):
     call(wide, "pre-commit", "install")
-    last = git(wide, "rev-parse", "HEAD")[:12]
     git(wide, "rm", "-q", "-r", "src/myproj/trials/wide")
+    (wide / "README.md").write_text("# Ours\n")
+    assert "trial wide" not in commit_with_hooks(wide, "README.md"), "that commit keeps it"
+    last = git(wide, "rev-parse", "HEAD")[:12]
     output = commit_with_hooks(wide)
     assert "trial wide is deleted, and TRIALS.md does not say why" in output
     assert 'lab trials drop wide --why "..."' in output

@@ -81,6 +81,7 @@ def test_runs_of_other_code_are_not_averaged(made):
     assert (thin["best"], thin["mean"], thin["sd"], thin["n_seeds"]) == (0.2, 0.2, None, 1)
 
 
+@pytest.mark.slow
 def test_the_tree_says_whose_weights_a_trial_started_from(own_project):
     source = add_run(own_project, "baseline", 0, 0.9)
     assert "weights" not in call(own_project, "lab", "trials", "tree")
@@ -104,8 +105,8 @@ def test_result_writes_the_table(made):
     commits = re.findall(r"\b[0-9a-f]{10}\b", text)
     assert lines[0] == "| settings | val/loss | n | commit | GPU-hours |"
     assert lines[2:] == [
-        f"| `lr=0.1` | 0.40 ± 0.10 | 3 | {commits[0]} | 0.00 |",
-        f"| `lr=0.2` | 0.9 | 1 | {commits[0]} | 0.00 |",
+        f"| lr=0.1 | 0.40 ± 0.10 | 3 | {commits[0]} | 0.00 |",
+        f"| lr=0.2 | 0.9 | 1 | {commits[0]} | 0.00 |",
     ]
     assert git(made, "cat-file", "-t", commits[0]) == "commit"
     result(made, "baseline")
@@ -114,9 +115,12 @@ def test_result_writes_the_table(made):
         assert paragraph in text, "what is outside of the marks stays"
 
 
+@pytest.mark.slow
 def test_result_marks_runs_of_other_code(own_project):
     add_run(own_project, "baseline", 0, 0.5)
-    replace_in(trial_folder(own_project, "baseline") / "config.yaml", "width: 32", "width: 16")
+    replace_in(
+        trial_folder(own_project, "baseline") / "model.py", "nn.Dropout(0.2)", "nn.Dropout(0.5)"
+    )
     add_run(own_project, "baseline", 1, 0.7)
     output = result(own_project, "baseline")
     first, second = [line for line in output.splitlines() if line.startswith("| 0.")]
@@ -124,22 +128,38 @@ def test_result_marks_runs_of_other_code(own_project):
     assert r" \* |" in first
     assert second.startswith("| 0.7 | 1 |")
     assert r"\*" not in second
-    assert r"\* The code or the settings files of the trial were others than today's." in output
+    assert r"\* The code, or the settings files of the trial, were others than today's." in output
 
 
-def test_result_tells_of_other_code_around_the_trials(own_project):
+@pytest.mark.slow
+def test_result_marks_other_settings_files_of_the_trial(own_project):
+    settings = trial_folder(own_project, "baseline") / "config.yaml"
+    add_run(own_project, "baseline", 0, 0.5)
+    settings.write_text(f"# a comment\n{settings.read_text()}")
+    assert r"\*" not in result(own_project, "baseline")
+    replace_in(settings, "width: 32", "width: 16")
+    assert r" \* |" in result(own_project, "baseline")
+
+
+@pytest.mark.slow
+def test_result_averages_no_two_codes_around_the_trials(own_project):
     add_run(own_project, "baseline", 0, 0.5)
     add_run(own_project, "baseline", 1, 0.7)
-    told = "Runs of one line differ in the code outside of their trial"
-    assert told not in result(own_project, "baseline")
-    with (own_project / "src/myproj/data.py").open("a", encoding="utf-8") as data:
-        data.write("# edited\n")
+    data = own_project / "src/myproj/data.py"
+    data.write_text(data.read_text() + "# edited\n")
     add_run(own_project, "baseline", 2, 0.6)
     output = result(own_project, "baseline")
+    assert "| 0.60 ± 0.10 | 3 |" in output, "a comment is no code"
+    assert r"\*" not in output
+    data.write_text(data.read_text() + "EDITED = True\n")
+    add_run(own_project, "baseline", 3, 0.1)
+    output = result(own_project, "baseline")
+    assert "| 0.1 | 1 |" in output
     assert "| 0.60 ± 0.10 | 3 |" in output
-    assert told in output
+    assert output.count(r" \* |") == 1, "the older code"
 
 
+@pytest.mark.slow
 def test_result_finds_its_place_in_an_older_readme(own_project):
     add_run(own_project, "baseline", 0, 0.5)
     readme = trial_folder(own_project, "baseline") / "README.md"

@@ -97,6 +97,7 @@ def test_a_project_follows_another_template_that_knows_its_release(template, tmp
     assert "has no tag 1.3.0" in err
 
 
+@pytest.mark.slow
 def test_the_table_has_edits_and_runs(template, tmp_path, capsys):
     folder = shutil.copytree(PROJECT, tmp_path / "myproj")
     write(folder, {".copier-answers.yml": f"_commit: 1.3.0\n_src_path: {template}\n"})

@@ -32,6 +32,7 @@ def test_from_a_committed_template(template, tmp_path, capfd):
     assert origin.update_problem(tmp_path / "p") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Dirty template changes")
 def test_from_a_template_with_changes_that_are_not_committed(template, tmp_path, capfd):
     (template / "template/notes.md").write_text("half done\n")

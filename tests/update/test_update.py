@@ -70,6 +70,7 @@ def test_six_releases_in_three_steps_in_a_directory_of_a_larger_repository(old, 
         assert solve(old) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["nothing", "template_files_deleted", "a_trial_deleted", "bootstrap_at_the_same_line"]
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import platform
 import re
@@ -13,19 +12,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from omegaconf import DictConfig
+
 from ..config.compose import compose
 from ..config.overrides import SettingsParser
-from ..errors import LabError
+from ..errors import LabError, require_package
+from ..machine.cpu import cores
+from ..machine.own_output import refuse_to_overwrite
 from ..project import Project
-from ..record.atomic import write_json
-from .bench_file import bench_path, code_that_runs
+from ..record.files.atomic import write_json
+from .bench_file import bench_path, code_that_runs, read_bench
 from .compare import compare_codes
-from .forecast import forecast_training
-from .plot import draw
-from .report import Report, report_bench
+from .forecast import forecast_training, peak_of, require_comparable_device
+from .plot import Picture, draw
+from .report import BenchReport, report_bench
 from .result import BenchResult
 from .run_bench import BenchRunner
-from .scaling import measure_scaling
 from .sweep import sweep
 from .verdict import list_findings
 
@@ -70,15 +72,20 @@ def check_options(options: argparse.Namespace) -> None:
 
     Raises:
         LabError: with the option that is wrong.
+        Refused: --plot names a file that is no such picture.
     """
     if options.steps < 2:
         raise LabError(f"--steps={options.steps}: it takes 2 or more")
+    if options.forecast and (options.sweep or options.scaling or options.compare or options.lr):
+        raise LabError(
+            "--forecast does not go with --sweep, --scaling, --compare or --lr. Leave one out"
+        )
     if options.plot is None:
         return
     if options.plot.suffix not in (".png", ".svg"):
         raise LabError(f"--plot={options.plot}: it takes a file that ends with .png or .svg")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise LabError("--plot needs the package matplotlib: make add PACKAGE=matplotlib")
+    require_package("matplotlib", "--plot")
+    refuse_to_overwrite(options.plot)
     try:
         options.plot.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -87,7 +94,7 @@ def check_options(options: argparse.Namespace) -> None:
         ) from error
 
 
-def run_mode(project: Project, options: argparse.Namespace) -> Report | None:
+def run_mode(project: Project, options: argparse.Namespace) -> BenchReport | None:
     progress = sys.stderr if options.json else sys.stdout
     runner = BenchRunner(project, options.steps, progress)
     if options.sweep:
@@ -103,12 +110,14 @@ def run_mode(project: Project, options: argparse.Namespace) -> Report | None:
     return run_single(project, options)
 
 
-def run_single(project: Project, options: argparse.Namespace) -> Report | None:
+def run_single(project: Project, options: argparse.Namespace) -> BenchReport | None:
     """One bench in this process and those that DDP starts; None on other ranks than the first."""
     started_s = time.perf_counter()
     composition = compose(project, options.overrides)
     places = [parse_place(text) for text in options.forecast]
     config = composition.config
+    if any(place.gpu for place in places):
+        require_comparable_device(config.trainer.accelerator)
     code = code_that_runs(project, config)
     path = bench_path(config, code["tree"])
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,22 +145,94 @@ def run_single(project: Project, options: argparse.Namespace) -> Report | None:
 
 
 @dataclass(frozen=True)
-class Place:
+class ForecastPlace:
     """Where a forecast is made for; None: as the bench."""
 
     n_devices: int | None
     gpu: str | None
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> ForecastPlace:
     """16 is a number of devices, A100 another GPU, 8xH100 both.
 
     Raises:
-        LabError: `text` is something else.
+        LabError: `text` is something else, or the table of peaks lacks the GPU.
     """
     match = re.fullmatch(r"(\d*)x?([A-Za-z].*)?", text)
     if match is None or not any(match.groups()):
         raise LabError(
             f"--forecast={text}: write how many devices, which GPU, or both: 16, A100, 8xH100"
         )
-    return Place(int(match[1]) if match[1] else None, match[2])
+    n_devices, gpu = match.groups()
+    if gpu:
+        peak_of(gpu)
+    return ForecastPlace(int(n_devices) if n_devices else None, gpu)
+
+
+# `lab bench --scaling`: rates for several numbers of processes.
+
+LOW_EFFICIENCY = 0.7  # below it, the report names settings to try
+
+
+def measure_scaling(runner: BenchRunner, overrides: list[str], text: str) -> BenchReport:
+    """A bench on each number of devices.
+
+    The rates are kept with the bench of these settings, for forecasts.
+
+    Args:
+        text: the numbers, such as "1,2,4".
+
+    Raises:
+        LabError: `text` is something else.
+    """
+    numbers = parse_numbers(text)
+    config = compose(runner.project, overrides).config
+    tree = code_that_runs(runner.project, config)["tree"]
+    # Read now: a bench on several devices has a file of the same name
+    earlier = read_bench(config, tree)
+    overrides = [*overrides, *equal_threads(config, max(numbers))]
+    benches = {n: runner.run(f"{n} devices", [*overrides, f"trainer.devices={n}"]) for n in numbers}
+    rates = {n: bench.measured.samples_per_s for n, bench in benches.items()}
+    scaling = {str(n): rate for n, rate in rates.items()}
+    bench = replace(earlier or benches[1], scaling=scaling)
+    write_json(bench_path(config, tree), bench.as_json())
+    shares = {n: rate / n / rates[1] for n, rate in rates.items()}
+    curves = {
+        "measured": list(rates.items()),
+        "perfect": [(n, n * rates[1]) for n in numbers],
+    }
+    return BenchReport(
+        content={
+            "samples_per_s": scaling,
+            "efficiency": {str(n): share for n, share in shares.items()},
+        },
+        text=format_efficiency(shares),
+        picture=Picture("devices", "samples/s", curves),
+    )
+
+
+def parse_numbers(text: str) -> list[int]:
+    """The numbers in `text`, such as "2,4", sorted; 1 is always among them.
+
+    Raises:
+        LabError: `text` is something else.
+    """
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
+        raise LabError(f"--scaling={text}: write numbers of devices, such as 1,2,4")
+    return sorted({1, *map(int, text.split(","))})
+
+
+def equal_threads(config: DictConfig, n_processes: int) -> list[str]:
+    """The setting that gives each process the threads that it has among `n_processes`."""
+    if config.trainer.threads != "auto":
+        return []
+    return [f"trainer.threads={max(1, cores() // n_processes)}"]
+
+
+def format_efficiency(shares: dict[int, float]) -> str:
+    text = "efficiency: " + ", ".join(f"{share:.0%} on {n}" for n, share in shares.items())
+    if min(shares.values()) < LOW_EFFICIENCY:
+        text += (
+            f". Below {LOW_EFFICIENCY:.0%}: try data.batch_size, trainer.accumulate_grad_batches"
+        )
+    return text

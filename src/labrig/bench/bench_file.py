@@ -12,11 +12,11 @@ from omegaconf import DictConfig
 
 from ..config.resolve import plain_values, resolve
 from ..project import Project
-from ..record.atomic import read_json
-from ..record.frozen import frozen_code, frozen_directory
-from ..record.git import NoRepository
-from ..record.schema import Code
-from ..record.snapshot import snapshot
+from ..record.files.atomic import read_json
+from ..record.files.schema import Code
+from ..record.freeze.frozen import frozen_code, frozen_directory
+from ..record.freeze.git import NoRepository
+from ..record.freeze.snapshot import snapshot
 from .result import SCHEMA, BenchResult
 
 # The time of a step does not depend on these sections, nor on these keys of `trainer`
@@ -43,12 +43,17 @@ OTHER_TRAINER_KEYS = (
 )
 
 
-def bench_path(config: DictConfig, tree: str | None) -> Path:
+def resolved_settings(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
+    """Settings as plain data without interpolations; a dict is that already."""
+    return config if isinstance(config, dict) else plain_values(resolve(config))
+
+
+def bench_path(config: DictConfig | dict[str, Any], tree: str | None) -> Path:
     """The file of the bench of these settings and this git tree.
 
     It is runs/<trial>/bench-<tree>-<settings>.json. Settings that do not change the time of a step make no difference.
     """
-    settings = plain_values(resolve(config))
+    settings = resolved_settings(config)
     measured = {key: value for key, value in settings.items() if key not in OTHER_SECTIONS}
     measured["trainer"] = {
         key: value for key, value in settings["trainer"].items() if key not in OTHER_TRAINER_KEYS
@@ -62,10 +67,10 @@ def bench_path(config: DictConfig, tree: str | None) -> Path:
     text = json.dumps(measured, sort_keys=True, default=str)
     settings_hash = hashlib.sha256(text.encode()).hexdigest()[:6]
     name = f"bench-{(tree or 'unrecorded')[:12]}-{settings_hash}.json"
-    return Path(config.paths.runs, config.trial.replace("/", "+"), name)
+    return Path(settings["paths"]["runs"], settings["trial"].replace("/", "+"), name)
 
 
-def read_bench(config: DictConfig, tree: str | None) -> BenchResult | None:
+def read_bench(config: DictConfig | dict[str, Any], tree: str | None) -> BenchResult | None:
     """The bench of these settings and this git tree; None when there is none of this version."""
     content = read_json(bench_path(config, tree))
     if content is None or content["schema"] != SCHEMA:

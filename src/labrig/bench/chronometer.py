@@ -21,6 +21,7 @@ from lightning.pytorch.profilers import PassThroughProfiler, Profiler
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..hdf5.read.datamodule import data_ranks
 from ..machine.gpu import energy_j
 from .result import Spread
 
@@ -262,7 +263,7 @@ class Chronometer(PassThroughProfiler):
             parts_s={part: Spread.of(times_s) for part, times_s in series_s.items()},
             shares={part: sum(times_s) / total_s for part, times_s in series_s.items()},
             launch_s=min(sum(step.values()) - step["load"] for step in host_steps),
-            samples_per_s=n_samples * self.trainer.world_size / total_s,
+            samples_per_s=n_samples * data_ranks(self.trainer)[1] / total_s,
             power_w=power_w,
             joules_per_sample=joules_per_sample,
             one_step_s=one_step_s,

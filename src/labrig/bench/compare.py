@@ -11,12 +11,12 @@ from .. import env
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..project import Project
-from ..record.bundle import STORE
-from ..record.frozen import unpack_code, with_machinery
-from ..record.git import Git
-from ..record.schema import Code
+from ..record.files.schema import Code
+from ..record.freeze.bundle import STORE
+from ..record.freeze.frozen import unpack_code, with_library
+from ..record.freeze.git import Git
 from .plot import Picture
-from .report import Report
+from .report import BenchReport
 from .run_bench import BenchRunner
 
 ROUNDS = 3
@@ -30,7 +30,7 @@ class ComparedCode:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def compare_codes(runner: BenchRunner, overrides: list[str], a: str, b: str) -> Report:
+def compare_codes(runner: BenchRunner, overrides: list[str], a: str, b: str) -> BenchReport:
     """Measures `a` and `b` in turns, so that other work of the machine slows both.
 
     Args:
@@ -55,7 +55,7 @@ def compare_codes(runner: BenchRunner, overrides: list[str], a: str, b: str) -> 
         f"({min(ratios):.3f} to {max(ratios):.3f} in {ROUNDS} rounds in turns)"
     )
     curves = {a: list(enumerate(rates["A"])), b: list(enumerate(rates["B"]))}
-    return Report(
+    return BenchReport(
         content={"samples_per_s": rates, "ratios": ratios},
         text=text,
         picture=Picture("round", "samples/s", curves),
@@ -79,7 +79,9 @@ def code_to_compare(
         return ComparedCode([*overrides, f"trial={name}"])
     git = Git(project.root)
     revision = "HEAD" if name == "." else name
-    hashes = git.run("log", "-1", "--format=%H %T", revision, "--").stdout.split()
+    hashes = git.run(
+        "log", "-1", "--format=%H %T", "--end-of-options", revision, "--"
+    ).stdout.split()
     has_trial = any(override.startswith("trial=") for override in overrides)
     if not hashes or not has_trial:
         raise LabError(
@@ -99,5 +101,5 @@ def code_to_compare(
         "prefix": prefix,
     }
     store = project.paths.runs / STORE
-    unpack_code(with_machinery(code, store), project.root, store, folder)
+    unpack_code(with_library(code, store), project.root, store, folder)
     return ComparedCode(overrides, env.frozen_environment(folder, prefix, project.root, commit))

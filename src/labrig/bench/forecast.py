@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from typing import Any
 
 from omegaconf import DictConfig
 
+from ..config.trainer_arguments import duration_s
 from ..errors import LabError, nearest
-from .bench_file import read_bench
+from ..machine.gpu import gpus
+from ..machine.text_formats import HOUR_S, format_duration
+from .bench_file import read_bench, resolved_settings
 from .peaks import PEAKS, peak_tflops
 from .result import BenchResult, Forecast, Measurement
 
+READ = ("trainer", "job", "budget")  # sections that a forecast reads
 
-def forecast_from_bench(config: DictConfig, tree: str | None) -> Forecast | None:
+
+def forecast_from_bench(config: DictConfig | dict[str, Any], tree: str | None) -> Forecast | None:
     """The forecast of these settings; None when this git tree was not benched with them.
 
     Args:
         config: as composed, before `auto` is resolved.
     """
-    bench = read_bench(config, tree) if tree else None
-    return forecast_training(bench, config) if bench else None
+    settings = resolved_settings(config)
+    bench = read_bench(settings, tree) if tree else None
+    if bench is None:
+        return None
+    read = {name: settings[name] for name in READ if name in settings}
+    return forecast_training(bench, DictConfig(read))
 
 
 def forecast_training(
@@ -43,12 +53,12 @@ def forecast_training(
     """
     measured = bench.measured
     n_devices = n_devices or n_devices_of(config, measured.world_size)
-    length = length_of_training(measured, config, n_devices)
+    step_s = step_seconds(bench, n_devices, gpu)
+    length = length_of_training(measured, config, step_s, n_devices)
     if length is None:
         return None
-    step_s = step_seconds(bench, n_devices, gpu)
     seconds = training_seconds(measured, config, length, step_s, n_devices)
-    device_hours = seconds / 3600 * n_devices
+    device_hours = seconds / HOUR_S * n_devices
     gpu_hours = device_hours if measured.accelerator in ("gpu", "cuda") else None
     kwh = None
     if measured.power_w and not gpu:
@@ -72,7 +82,7 @@ def n_devices_of(config: DictConfig, n_measured: int) -> int:
     job = config.get("job") or {}
     if job.get("gpus"):
         return int(job.get("nodes") or 1) * int(job["gpus"])
-    if config.trainer.devices == "auto":
+    if str(config.trainer.devices) in ("auto", "-1"):
         return n_measured
     return int(config.trainer.devices)
 
@@ -81,28 +91,54 @@ def n_devices_of(config: DictConfig, n_measured: int) -> int:
 class Length:
     n_steps: int
     n_epochs: int
+    n_validations: int
 
 
-def length_of_training(measured: Measurement, config: DictConfig, n_devices: int) -> Length | None:
-    """Steps and epochs until max_epochs or max_steps, whichever comes first.
+def length_of_training(
+    measured: Measurement, config: DictConfig, step_s: float, n_devices: int
+) -> Length | None:
+    """Steps, epochs and validations until max_epochs, max_steps or max_time, whichever comes first.
 
-    None when neither gives a number of steps.
+    None when none of them gives a number of steps.
     """
+    trainer = config.trainer
     steps_per_epoch = None
     if measured.steps_per_epoch:
         n_steps = measured.steps_per_epoch * measured.world_size
         steps_per_epoch = math.ceil(n_steps / n_devices)
     ends = []
-    if steps_per_epoch and config.trainer.max_epochs > 0:
-        ends.append(config.trainer.max_epochs * steps_per_epoch)
-    if config.trainer.max_steps > 0:
-        ends.append(config.trainer.max_steps)
+    if steps_per_epoch and (trainer.max_epochs or 0) > 0:
+        ends.append(trainer.max_epochs * steps_per_epoch)
+    if trainer.max_steps > 0:
+        ends.append(trainer.max_steps)
+    max_s = duration_s(trainer.get("max_time"))
+    if max_s is not None:
+        ends.append(max(1, int(max_s / step_s)))
     if not ends:
         return None
     n_steps = min(ends)
-    if not steps_per_epoch:
-        return Length(n_steps, n_epochs=1)
-    return Length(n_steps, n_epochs=math.ceil(n_steps / steps_per_epoch))
+    n_epochs = math.ceil(n_steps / steps_per_epoch) if steps_per_epoch else 1
+    every_n_steps = steps_per_validation(trainer, steps_per_epoch)
+    if every_n_steps:
+        return Length(n_steps, n_epochs, n_validations=int(n_steps / every_n_steps))
+    return Length(
+        n_steps, n_epochs, n_validations=n_epochs // (trainer.check_val_every_n_epoch or 1)
+    )
+
+
+def steps_per_validation(trainer: DictConfig, steps_per_epoch: int | None) -> float | None:
+    """Optimizer steps between two validations by `val_check_interval`; None: an epoch, or a time.
+
+    Args:
+        trainer: the section.
+    """
+    interval = trainer.get("val_check_interval")
+    every_n_epochs = trainer.check_val_every_n_epoch or 1
+    if isinstance(interval, int) and interval > 0:
+        return interval / trainer.accumulate_grad_batches * every_n_epochs  # it counts batches
+    if isinstance(interval, float) and interval > 0 and steps_per_epoch:
+        return interval * steps_per_epoch * every_n_epochs
+    return None
 
 
 def step_seconds(bench: BenchResult, n_devices: int, gpu: str | None) -> float:
@@ -114,9 +150,9 @@ def step_seconds(bench: BenchResult, n_devices: int, gpu: str | None) -> float:
     if gpu is None:
         return step_s
     load = measured.shares["load"]
-    return step_s * (
-        load + (1 - load) * peak_of(measured.device, measured) / peak_of(gpu, measured)
-    )
+    of_bench = (measured.precision, measured.matmul_precision)
+    ratio = peak_of(measured.device, *of_bench) / peak_of(gpu, *of_bench)
+    return step_s * (load + (1 - load) * ratio)
 
 
 def efficiency(scaling: dict[str, float], n_devices: int) -> float:
@@ -135,13 +171,13 @@ def efficiency(scaling: dict[str, float], n_devices: int) -> float:
     return share ** (math.log(n_devices) / math.log(n_measured))
 
 
-def peak_of(gpu: str, measured: Measurement) -> float:
-    """Peak TFLOP/s of `gpu` in the precision of the bench.
+def peak_of(gpu: str, precision: str = "32-true", matmul_precision: str = "high") -> float:
+    """Peak TFLOP/s of `gpu`, as `peak_tflops`.
 
     Raises:
         LabError: the table does not have it.
     """
-    peak = peak_tflops(gpu, measured.precision, measured.matmul_precision)
+    peak = peak_tflops(gpu, precision, matmul_precision)
     if peak is None:
         raise LabError(
             f"the peak of {gpu} is not known{nearest(gpu, PEAKS)}. Known are: {', '.join(PEAKS)}"
@@ -149,16 +185,37 @@ def peak_of(gpu: str, measured: Measurement) -> float:
     return peak
 
 
+def require_comparable_device(accelerator: str) -> None:
+    """Makes sure that a bench on this machine can be carried over to another GPU.
+
+    Args:
+        accelerator: `trainer.accelerator`, also "auto".
+
+    Raises:
+        LabError: the bench would run on a CPU, or on a GPU that is not in the table.
+    """
+    devices = gpus() if accelerator in ("auto", "cuda", "gpu") else []
+    if not devices:
+        raise LabError(
+            "a forecast for another GPU needs a bench on a GPU, but this one would run on the CPU.\n"
+            "Without the name of a GPU (--forecast=8) it is for 8 devices like this one"
+        )
+    peak_of(devices[0].name)
+
+
 def training_seconds(
     measured: Measurement, config: DictConfig, length: Length, step_s: float, n_devices: int
 ) -> float:
-    """Seconds from the command to the end of the training."""
+    """Seconds from the command to the end of the training; `max_time` ends the fit before."""
     times_s = measured.times_s
     evaluation_share = measured.world_size / n_devices
-    n_validations = length.n_epochs // config.trainer.check_val_every_n_epoch
-    seconds = times_s.startup + length.n_steps * step_s
-    seconds += length.n_epochs * (times_s.epoch + times_s.checkpoint)
-    seconds += n_validations * times_s.val * evaluation_share
+    fit_s = length.n_steps * step_s
+    fit_s += length.n_epochs * (times_s.epoch + times_s.checkpoint)
+    fit_s += length.n_validations * times_s.val * evaluation_share
+    max_s = duration_s(config.trainer.get("max_time"))
+    if max_s is not None:
+        fit_s = min(fit_s, max_s)
+    seconds = times_s.startup + fit_s
     if config.trainer.test_after_fit:
         seconds += times_s.test * evaluation_share
     return seconds
@@ -178,7 +235,7 @@ def format_forecast(forecast: Forecast) -> str:
     """One line: time, devices, steps, and what is known of GPU-hours, energy and cost."""
     rough = " (rough)" if forecast.rough else ""
     texts = [
-        f"{format_seconds(forecast.seconds)} on {forecast.n_devices} x {forecast.device}{rough}",
+        f"{format_duration(forecast.seconds)} on {forecast.n_devices} x {forecast.device}{rough}",
         f"{forecast.n_steps:,} steps",
     ]
     if forecast.gpu_hours is not None:
@@ -190,12 +247,8 @@ def format_forecast(forecast: Forecast) -> str:
     return ", ".join(texts)
 
 
-def format_seconds(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))
-
-
 def print_forecast(
-    configs: list[DictConfig], tree: str | None, limit_s: float
+    configs: Sequence[DictConfig | dict[str, Any]], tree: str | None, limit_s: float
 ) -> list[Forecast | None]:
     """Prints what the runs of these settings will take, as far as this code was benched with them.
 
@@ -218,5 +271,5 @@ def print_forecast(
         line += f" (the longest of {len(benched)} runs; all: {gpu_hours:.3g} GPU-hours)"
     print(line, file=sys.stderr)
     if longest.seconds > limit_s:
-        print(f"that is longer than job.time: {format_seconds(limit_s)}", file=sys.stderr)
+        print(f"that is longer than job.time: {format_duration(limit_s)}", file=sys.stderr)
     return forecasts

@@ -16,7 +16,7 @@ from ..errors import LabError
 from ..project import Project
 from .measure import build_bench
 from .plot import Picture
-from .report import Report
+from .report import BenchReport
 
 LEAST_EXPONENT = -7  # the rates rise from 1e-7 to 1
 SMOOTHING = 0.9  # weight of the losses before, in the mean
@@ -31,7 +31,7 @@ class LossCurve:
     suggestion: float
 
 
-def find_learning_rate(project: Project, overrides: list[str], n_steps: int) -> Report:
+def find_learning_rate(project: Project, overrides: list[str], n_steps: int) -> BenchReport:
     config = compose(project, overrides).config
     curve = loss_curve(config, max(100, n_steps))
     points = list(zip(curve.lr, curve.loss, strict=True))
@@ -42,7 +42,7 @@ def find_learning_rate(project: Project, overrides: list[str], n_steps: int) -> 
         f"The loss falls fastest at {best}. Nothing was changed; to try it: optimizer.lr={best}"
     ]
     picture = Picture("learning rate", "loss", {"loss": points}, marked=curve.suggestion)
-    return Report(asdict(curve), "\n".join(lines), picture)
+    return BenchReport(asdict(curve), "\n".join(lines), picture)
 
 
 def loss_curve(config: DictConfig, n_steps: int) -> LossCurve:

@@ -17,15 +17,17 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from ..errors import LabError
+from ..hdf5.read.datamodule import data_ranks
 from ..machine.ranks import discover
-from ..training.accelerate import accelerate
-from ..training.build import build_callbacks, build_data, build_task
-from ..training.checkpoint import AtomicCheckpointIO
-from ..training.ddp import strategy_for
-from ..training.means import LogMeans, batch_size_of
-from ..training.profilers import build_profiler
-from ..training.settings import ChosenSettings, apply_settings, resolve_settings
-from ..training.trainer import plain_trainer
+from ..training.checkpoints.in_parts import PartsIO, save_in_parts
+from ..training.parts.accelerate import accelerate
+from ..training.parts.build import build_callbacks, build_data, build_task
+from ..training.parts.ddp import is_in_parts, strategy_for
+from ..training.parts.lazy_layers import n_parameters_of, sized_parameters
+from ..training.parts.settings import ChosenSettings, apply_settings, resolve_settings
+from ..training.parts.trainer import for_optimization, plain_trainer
+from ..training.watch.means import LogMeans, batch_size_of
+from ..training.watch.profilers import build_profiler
 from .chronometer import Chronometer, StepFigures
 from .result import Measurement, MemoryBytes, StageTimes
 from .run_bench import OUT_OF_MEMORY, OutOfMemory
@@ -35,6 +37,18 @@ NO_MEMORY = (
     "CUDA error: out of memory",
     "ALLOC_FAILED",  # of cuBLAS and cuDNN
 )
+# A training that neither ends nor validates before the chronometer has its steps.
+ENDLESS = {
+    "max_epochs": 10**6,
+    "min_epochs": None,
+    "max_steps": -1,
+    "min_steps": None,
+    "max_time": None,
+    "check_val_every_n_epoch": 10**6,
+    "val_check_interval": None,
+    "num_sanity_val_steps": 0,
+    "fast_dev_run": False,
+}
 EVALUATED = 20  # batches of validation and test that are timed
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -60,20 +74,23 @@ def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback])
         callbacks: in place of those of a training.
 
     Raises:
-        LabError: profile=simple, which takes the place of the chronometer.
+        LabError: profile=simple or trainer.profiler, which take the place of the chronometer.
     """
-    if config.profile.get("kind") == "simple":
+    is_simple = config.profile.get("kind") == "simple"
+    if is_simple or config.trainer.get("profiler"):
+        name = "profile=simple" if is_simple else "trainer.profiler"
         raise LabError(
-            "profile=simple replaces the profiler with which lab bench measures. "
+            f"{name} replaces the profiler with which lab bench measures. "
             "Leave it out, or choose another profile"
         )
     settings = resolve_settings(config, first_attempt={})
     apply_settings(settings.config)
-    endless = {"max_epochs": 10**6, "max_steps": -1, "check_val_every_n_epoch": 10**6}
-    config = cast("DictConfig", OmegaConf.merge(settings.config, {"trainer": endless}))
+    config = cast("DictConfig", OmegaConf.merge(settings.config, {"trainer": ENDLESS}))
     profile = build_profiler(config, Path(directory).parent / "profile")
     data = build_data(config)
-    task = accelerate(build_task(config), config)
+    task = build_task(config)
+    config = for_optimization(config, task)
+    task = accelerate(task, config)
     ranks = discover()
     trainer = plain_trainer(
         config,
@@ -85,8 +102,10 @@ def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback])
         log_every_n_steps=config.log.every_n_steps,
         num_nodes=ranks.n_nodes,
         strategy=strategy_for(config),
-        plugins=[AtomicCheckpointIO()],
+        plugins=[PartsIO()],
     )
+    if is_in_parts(config):
+        save_in_parts(trainer.strategy)
     return Bench(settings.chosen, trainer, task, data)
 
 
@@ -186,7 +205,7 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 def memory_of(bench: Bench, clock: Chronometer) -> MemoryBytes:
     """Bytes of each kind on one device, right after the measured steps."""
-    parameters = list(bench.task.parameters())
+    parameters = sized_parameters(bench.task)
     states = [
         value
         for optimizer in bench.trainer.optimizers
@@ -268,7 +287,7 @@ def build_measurement(
         accumulate_grad_batches=chosen.accumulate_grad_batches,
         world_size=trainer.world_size,
         n_steps=figures.n_steps,
-        samples_per_step=samples_per_batch * accumulate * trainer.world_size,
+        samples_per_step=samples_per_batch * accumulate * data_ranks(trainer)[1],
         steps_per_epoch=steps_per_epoch,
         step_s=figures.step_s,
         parts_s=figures.parts_s,
@@ -279,7 +298,7 @@ def build_measurement(
         joules_per_sample=figures.joules_per_sample,
         times_s=times_s,
         flops_per_step=clock.flops.get_total_flops() * accumulate,
-        n_parameters=sum(parameter.numel() for parameter in bench.task.parameters()),
+        n_parameters=n_parameters_of(bench.task),
         uneven=uneven_layers(bench.task),
         memory_bytes=memory,
         series_s=figures.series_s,

@@ -10,7 +10,7 @@ MIG_SLICES = 7  # a GPU is divided into so many; a name such as "MIG 2g.10gb" sa
 
 @dataclass(frozen=True)
 class Peak:
-    """Dense TFLOP/s of one GPU; `half` is bfloat16 and float16 on tensor cores."""
+    """Dense TFLOP/s of one GPU; `half` is bfloat16 and float16, on tensor cores where there are any."""
 
     float32: float
     tf32: float
@@ -18,6 +18,9 @@ class Peak:
 
 
 PEAKS = {  # from NVIDIA's data sheets
+    "K80": Peak(4.4, 4.4, 4.4),  # one of the two GPUs of a card
+    "P40": Peak(11.8, 11.8, 11.8),  # its fp16 is slower, so it is of no use
+    "P100": Peak(10.6, 10.6, 21.2),
     "V100": Peak(15.7, 15.7, 125),
     "T4": Peak(8.1, 8.1, 65),
     "A100": Peak(19.5, 156, 312),

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..machine.own_output import PICTURE_FACTS
+
 Curve = Sequence[tuple[float, float]]
 
 
@@ -35,4 +37,4 @@ def draw(path: Path, picture: Picture) -> None:
         label = f"{picture.marked:.3g}"
         axes.axvline(picture.marked, linestyle="--", color="gray", label=label)
     axes.legend()
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, metadata=PICTURE_FACTS)

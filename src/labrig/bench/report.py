@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..machine.text_table import TextColumn, text_table
 from .forecast import format_forecast
 from .plot import Picture
 from .result import BenchResult, Measurement
@@ -16,7 +17,7 @@ WIDTH = 80
 
 
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
     """The result of one call of `lab bench`."""
 
     content: dict[str, Any]  # for --json
@@ -24,13 +25,13 @@ class Report:
     picture: Picture  # for --plot
 
 
-def report_bench(bench: BenchResult, path: Path) -> Report:
+def report_bench(bench: BenchResult, path: Path) -> BenchReport:
     """The report of a single bench, which is kept in `path`."""
     curves = {
         part: [(i, 1000 * seconds) for i, seconds in enumerate(times_s)]
         for part, times_s in bench.measured.series_s.items()
     }
-    return Report(bench.as_json(), format_bench(bench, path), Picture("step", "ms", curves))
+    return BenchReport(bench.as_json(), format_bench(bench, path), Picture("step", "ms", curves))
 
 
 def format_bench(bench: BenchResult, path: Path) -> str:
@@ -55,13 +56,16 @@ def format_bench(bench: BenchResult, path: Path) -> str:
 
 def table_of_parts(measured: Measurement) -> list[str]:
     """A line for each part of a step and for the whole, in milliseconds."""
-    lines = [f"{'ms':<12}{'median':>10}{'min':>10}{'spread':>10}   of {measured.n_steps} steps"]
-    rows = [(part, spread, measured.shares[part]) for part, spread in measured.parts_s.items()]
-    for part, spread, share in [*rows, ("step", measured.step_s, 1)]:
-        times_ms = [1000 * seconds for seconds in (spread.median, spread.min, spread.spread)]
-        cells = "".join(f"{time_ms:>10.3f}" for time_ms in times_ms)
-        lines.append(f"{part:<12}{cells}{share:>9.0%}")
-    return lines
+    spreads = {**measured.parts_s, "step": measured.step_s}
+    shares = [*(measured.shares[part] for part in measured.parts_s), 1]
+    columns = [TextColumn("ms", list(spreads), 12)]
+    for figure in ("median", "min", "spread"):
+        times_ms = [1000 * getattr(spread, figure) for spread in spreads.values()]
+        texts = [f"{time_ms:.3f}" for time_ms in times_ms]
+        columns.append(TextColumn(figure, texts, 10, on_right=True))
+    title = f"   of {measured.n_steps} steps"
+    columns.append(TextColumn(title, [f"{share:.0%}" for share in shares], 9, on_right=True))
+    return text_table(columns, gap="")
 
 
 def format_rates(measured: Measurement) -> str:

@@ -98,7 +98,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Finding:
+class BenchFinding:
     """Something that the figures show; `settings` would change it, with their values now."""
 
     name: str
@@ -134,7 +134,7 @@ class BenchResult:
     host: str
     created: str  # ISO 8601
     measured: Measurement
-    verdict: list[Finding] = field(default_factory=list)
+    verdict: list[BenchFinding] = field(default_factory=list)
     forecast: list[Forecast | None] = field(default_factory=list)  # None: the end is not known
     scaling: dict[str, float] | None = None
 
@@ -169,7 +169,9 @@ class BenchResult:
             host=content["host"],
             created=content["created"],
             measured=Measurement(**measured),
-            verdict=[Finding(one["name"], one["why"], one["try"]) for one in content["verdict"]],
+            verdict=[
+                BenchFinding(one["name"], one["why"], one["try"]) for one in content["verdict"]
+            ],
             forecast=[Forecast(**one) if one else None for one in content["forecast"]],
             scaling=content.get("scaling"),
         )

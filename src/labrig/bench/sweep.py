@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import Failed, LabError
 from .plot import Picture
-from .report import Report
+from .report import BenchReport
 from .run_bench import BenchRunner, OutOfMemory
 
 NEAR_BEST = 0.9  # of the best rate
@@ -47,7 +47,7 @@ class Rates:
         return True
 
 
-def sweep(runner: BenchRunner, overrides: list[str], text: str) -> Report:
+def sweep(runner: BenchRunner, overrides: list[str], text: str) -> BenchReport:
     """A bench of each value up to the first that does not fit.
 
     Where the values double, it then searches the largest that fits between the last two.
@@ -122,7 +122,7 @@ def knee(rates: dict[Value, float]) -> Value:
 
 def report_rates(
     wanted: Values, rates: dict[Value, float], largest: Value | None, refused: Value | None
-) -> Report:
+) -> BenchReport:
     best = knee(rates)
     text = f"knee: {wanted.key}={best}, the first within {1 - NEAR_BEST:.0%} of the best"
     curve = list(enumerate(rates.values()))
@@ -138,4 +138,4 @@ def report_rates(
         "largest": largest,
         "refused": refused,
     }
-    return Report(content, text, Picture(wanted.key, "samples/s", {"measured": curve}, marked))
+    return BenchReport(content, text, Picture(wanted.key, "samples/s", {"measured": curve}, marked))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from .result import Finding, Measurement
+from .result import BenchFinding, Measurement
 
 # Shares of a step, or of what is named; above them the finding holds
 DATA_BOUND = 0.2
@@ -15,33 +15,39 @@ FULL_MEMORY = 0.9
 UNSTEADY = 0.3  # distance of the quartiles over the median
 
 
-def list_findings(measured: Measurement, config: DictConfig) -> list[Finding]:
+def list_findings(measured: Measurement, config: DictConfig) -> list[BenchFinding]:
     """What limits the step, followed by whatever else deserves a look."""
     return [find_limit(measured, config), *find_warnings(measured, config)]
 
 
-def find_limit(measured: Measurement, config: DictConfig) -> Finding:
+def find_limit(measured: Measurement, config: DictConfig) -> BenchFinding:
     """The one thing that limits the step."""
     shares = measured.shares
     if shares["load"] >= DATA_BOUND:
         why = f"{shares['load']:.0%} of a step waits for data (disks: lab data bench)"
-        return Finding("data-bound", why, with_values(config, "data.num_workers", "data.stage"))
+        return BenchFinding(
+            "data-bound", why, with_values(config, "data.num_workers", "data.stage")
+        )
     if waits_for_python(measured):
         why = "the GPU waits for Python: for many small kernels, or at an .item()"
-        return Finding("launch-bound", why, with_values(config, "data.batch_size", "speed.compile"))
+        return BenchFinding(
+            "launch-bound", why, with_values(config, "data.batch_size", "speed.compile")
+        )
     if shares["other"] >= OVERHEAD_BOUND:
         why = f"{shares['other']:.0%} of a step is neither data nor model"
         keys = ("data.batch_size", "log.every_n_steps", "callbacks")
-        return Finding("overhead-bound", why, with_values(config, *keys))
+        return BenchFinding("overhead-bound", why, with_values(config, *keys))
     keys = ("trainer.devices", "speed.compile")
     if on_gpu(measured):
         keys += ("trainer.precision", "speed.channels_last")
     else:
         keys += ("trainer.threads",)
-    return Finding("compute-bound", "the step is spent in the model", with_values(config, *keys))
+    return BenchFinding(
+        "compute-bound", "the step is spent in the model", with_values(config, *keys)
+    )
 
 
-def find_warnings(measured: Measurement, config: DictConfig) -> list[Finding]:
+def find_warnings(measured: Measurement, config: DictConfig) -> list[BenchFinding]:
     warnings = []
     memory = measured.memory_bytes
     if on_gpu(measured) and memory.peak and memory.device:
@@ -54,22 +60,22 @@ def find_warnings(measured: Measurement, config: DictConfig) -> list[Finding]:
                 "speed.checkpoint_activations",
                 "speed.fsdp",
             )
-            warnings.append(Finding("memory nearly full", why, with_values(config, *keys)))
+            warnings.append(BenchFinding("memory nearly full", why, with_values(config, *keys)))
         if "32" in measured.precision:
             why = "tensor cores are fastest in half precision"
             settings = with_values(config, "trainer.precision")
-            warnings.append(Finding("precision not used", why, settings))
+            warnings.append(BenchFinding("precision not used", why, settings))
         if measured.uneven:
             why = f"tensor cores idle in {', '.join(measured.uneven[:3])}"
             settings = with_values(config, "model")
-            warnings.append(Finding("dimensions not multiples of 8", why, settings))
+            warnings.append(BenchFinding("dimensions not multiples of 8", why, settings))
     spread = measured.step_s.spread / measured.step_s.median
     if spread > UNSTEADY:
         why = f"the middle half of the steps spreads over {spread:.0%}; is the machine quiet?"
         settings = ""
         if not on_gpu(measured) and measured.threads > 1:
             settings = f"trainer.threads=1 (now {measured.threads})"
-        warnings.append(Finding("unsteady", why, settings))
+        warnings.append(BenchFinding("unsteady", why, settings))
     return warnings
 
 

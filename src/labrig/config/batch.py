@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from omegaconf import DictConfig
+from collections.abc import Mapping
+from typing import Any
 
 from ..errors import LabError
 
 
-def batches_per_step(config: DictConfig, n_processes: int) -> int:
+def n_readers_of(config: Mapping[Any, Any], n_processes: int) -> int:
+    """How many processes read samples of their own: those that share each layer read the same."""
+    return max(1, n_processes // config["speed"].get("tensor_parallel", 1))
+
+
+def require_whole_groups(config: Mapping[Any, Any], n_processes: int) -> None:
+    """Refuses processes that cannot be divided into groups of `speed.tensor_parallel`.
+
+    Raises:
+        LabError: with what to set.
+    """
+    n = config["speed"].get("tensor_parallel", 1)
+    if n_processes % n:
+        raise LabError(
+            f"speed.tensor_parallel={n} needs a multiple of {n} processes, but there are "
+            f"{n_processes}: trainer.devices={n}, or job.gpus={n} in a job"
+        )
+
+
+def batches_per_step(config: Mapping[Any, Any], n_processes: int) -> int:
     """Batches per optimizer step with which all processes together see batch.global samples.
 
     Raises:
         LabError: no whole number of batches does, or another setting says something else.
     """
-    global_batch = config.batch["global"]
-    samples_per_batch = config.data.get("batch_size")
-    decided_otherwise = config.trainer.accumulate_grad_batches != 1 or config.batch.scale_lr
+    batch, trainer = config["batch"], config["trainer"]
+    global_batch = batch["global"]
+    samples_per_batch = config["data"].get("batch_size")
+    decided_otherwise = trainer["accumulate_grad_batches"] != 1 or batch["scale_lr"]
     if samples_per_batch is None or decided_otherwise:
         raise LabError(
             f"batch.global={global_batch} needs data.batch_size, "
             "and sets trainer.accumulate_grad_batches itself: leave that at 1. "
             "batch.scale_lr has no meaning with it: more processes do not make a larger batch."
         )
+    n_processes = n_readers_of(config, n_processes)
     smallest = samples_per_batch * n_processes
     if not isinstance(global_batch, int) or global_batch < 1 or global_batch % smallest:
         raise LabError(

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import CONF, read_yaml, this_project
-from .check_choice import check_choice
-from .check_target import check_target, is_target
-from .check_type import check_type
+from .check_target import absolute_target, argument_names, check_target, is_target
+from .schema import all_settings, check_value, takes_any_key
+from .setting import KnownSetting
+from .trainer_arguments import check_trainer_argument, is_trainer_argument, trainer_settings
 
-OPEN = (
-    "callbacks",
-    "init.prefix",
-    "log.bounds",
-)  # sections of the machinery whose keys are the user's names
 SIMILAR = 0.8  # ratio of difflib from which two names count as the same word
 
 
@@ -25,28 +22,30 @@ class NewKeys(Enum):
     """Which keys a source may add to those of the files before it."""
 
     NONE = "none"  # a trial, a variant, the command line, the profile of a site
-    OWN = "own"  # config.yaml, +key=value: outside the sections of the machinery, unless misspelt
+    OWN = "own"  # config.yaml, +key=value: outside the sections of the library, unless misspelt
     ANY = "any"  # an option of a group: anywhere, unless misspelt
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingsSource:
     """Where settings were written, and what they may do there.
 
     Attributes:
         name: a file, or "command line".
         trial: the one that is composed.
         lab: the content of the chosen files of labrig/conf.
+        settings: those of the library, by their names in this source.
     """
 
     name: str
     trial: str = ""
     new_keys: NewKeys = NewKeys.NONE
     lab: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, KnownSetting] = field(default_factory=all_settings)
 
 
 def check_keys(
-    values: dict[str, Any], base: dict[str, Any], source: Source, prefix: str = ""
+    values: dict[str, Any], base: dict[str, Any], source: SettingsSource, prefix: str = ""
 ) -> None:
     """Checks `values` against `base`.
 
@@ -58,22 +57,39 @@ def check_keys(
     """
     for key, value in values.items():
         name = f"{prefix}{key}"
-        default = base.get(key)
+        default: Any = base.get(key)
         _refuse_option(name, value, default, source)
-        if is_target(value) or is_target(default) or _is_model_of_trial(name, default, source):
+        if is_trainer_argument(name):
+            if is_target(default) and isinstance(value, dict):
+                value = default | value
+            check_trainer_argument(name, value, source.name)
+            _check_objects(name, value, source)
+        elif is_target(value) or is_target(default) or _is_model_of_trial(name, default, source):
             check_target(name, value, default, source.name, source.trial)
         elif key not in base:
             _check_new_key(str(key), value, base, source, prefix)
             if isinstance(value, dict):
                 check_keys(value, {}, source, f"{name}.")
+            elif takes_any_key(prefix.rstrip(".")):
+                check_value(name, value, None, source.name, source.settings)
         elif isinstance(value, dict) and isinstance(default, dict):
             check_keys(value, default, source, f"{name}.")
         elif not (value is None and source.new_keys is NewKeys.ANY):
-            check_type(name, value, default, source.name)
-            check_choice(name, value, source.name)
+            check_value(name, value, default, source.name, source.settings)
 
 
-def _refuse_option(name: str, value: Any, default: Any, source: Source) -> None:
+def _check_objects(name: str, value: Any, source: SettingsSource) -> None:
+    """Checks that the classes of an argument of the Trainer exist.
+
+    Not their arguments: those of a strategy go on to DDP, which its source does not show.
+    """
+    for node in value if isinstance(value, list) else [value]:
+        if is_target(node):
+            target = absolute_target(node["_target_"], source.trial)
+            argument_names(target, f"{source.name}: {name}")
+
+
+def _refuse_option(name: str, value: Any, default: Any, source: SettingsSource) -> None:
     """Refuses `optimizer: sgd`, which would replace the section by a text."""
     is_group = any((conf / name).is_dir() for conf in (CONF, this_project().source / "conf"))
     if isinstance(value, str) and isinstance(default, dict) and is_group:
@@ -85,14 +101,17 @@ def _refuse_option(name: str, value: Any, default: Any, source: Source) -> None:
         )
 
 
-def _is_model_of_trial(name: str, default: Any, source: Source) -> bool:
+def _is_model_of_trial(name: str, default: Any, source: SettingsSource) -> bool:
     is_free = isinstance(default, dict)  # a group of the user's own has made it a section
     return name == "model" and source.new_keys is NewKeys.NONE and not is_free
 
 
-def _check_new_key(key: str, value: Any, base: dict[str, Any], source: Source, prefix: str) -> None:
+def _check_new_key(
+    key: str, value: Any, base: dict[str, Any], source: SettingsSource, prefix: str
+) -> None:
     section = prefix.rstrip(".")
-    if source.new_keys is NewKeys.NONE:
+    # An option of `trainer` too: each of its keys is an argument of Lightning's Trainer, or ours.
+    if source.new_keys is NewKeys.NONE or section == "trainer":
         if not _takes_any_key(section, base):
             raise unknown_setting(f"{prefix}{key}", dotted_keys(base, prefix), source.name)
         return
@@ -111,8 +130,10 @@ def _check_new_key(key: str, value: Any, base: dict[str, Any], source: Source, p
 
 def _takes_any_key(section: str, keys: dict[str, Any]) -> bool:
     """Whether any key is right: in an empty section, unless its keys come with an option."""
+    if section == "program" and keys:
+        return False  # its trial has named them all
     is_group_of_lab = (CONF / section).is_dir()
-    return section in OPEN or not (keys or is_group_of_lab)
+    return takes_any_key(section) or not (keys or is_group_of_lab)
 
 
 def _section(name: str, values: dict[str, Any]) -> dict[str, Any] | None:
@@ -135,7 +156,8 @@ def _meant(key: str, value: Any, section: dict[str, Any]) -> str | None:
 
 def unknown_setting(name: str, valid_names: list[str], source: str) -> LabError:
     """The error for an unknown setting: the nearest one, or the option of its group that has it."""
-    options = _options_with(name)
+    options = [option for option in _options_with(name) if not source.endswith(_file_of(option))]
+    valid_names = [*valid_names, *trainer_settings()]
     advice = "All settings: lab config trial=NAME"
     if options:
         advice = f"It comes with {' or '.join(options)}"
@@ -152,6 +174,12 @@ def _options_with(name: str) -> list[str]:
             if first in read_yaml(path):
                 options.add(f"{group}={path.stem}")
     return sorted(options)
+
+
+def _file_of(option: str) -> str:
+    """conf/trainer/cpu.yaml of trainer=cpu."""
+    group, _, name = option.partition("=")
+    return f"conf/{group}/{name}.yaml"
 
 
 def dotted_keys(values: dict[str, Any], prefix: str = "") -> list[str]:

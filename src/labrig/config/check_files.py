@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..project import Project
-from .check import NewKeys, Source, check_keys
+from .check import NewKeys, SettingsSource, check_keys
 from .defaults_list import ConfigFile, shown_path
 
 
@@ -28,11 +28,11 @@ def check_files(files: list[ConfigFile], project: Project, trial: str) -> FileVa
     lab: dict[str, Any] = {}
     for file in sorted(files, key=lambda file: file.of_trial):
         if file.of_lab:
-            lab = _merge(lab, file.values)
+            lab = merge_sections(lab, file.values)
         else:
-            source = Source(shown_path(file.path, project), trial, _new_keys(file), lab)
+            source = SettingsSource(shown_path(file.path, project), trial, _new_keys(file), lab)
             check_keys(file.values, values, source)
-        values = _merge(values, file.values)
+        values = merge_sections(values, file.values)
     return FileValues(values, lab)
 
 
@@ -42,12 +42,12 @@ def _new_keys(file: ConfigFile) -> NewKeys:
     return NewKeys.ANY if file.package else NewKeys.OWN
 
 
-def _merge(values: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+def merge_sections(values: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     """A copy of `values` with those of a later file, section by section."""
     merged = dict(values)
     for key, value in later.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
-            merged[key] = _merge(merged[key], value)
+            merged[key] = merge_sections(merged[key], value)
         else:
             merged[key] = value
     return merged

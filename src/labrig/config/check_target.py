@@ -6,15 +6,19 @@ from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import this_project
-from .check_type import check_type
-from .signature import MissingTarget, signature_of
+from .check_value import check_type
+from .definitions import MissingPackage, MissingTarget
+from .signature import UNREADABLE, Signature, signature_of
 
 # keys that hydra.utils.instantiate reads itself
 INSTANTIATE_KEYS = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")
 
 
-def absolute_target(target: str, trial: str) -> str:
+def absolute_target(target: str, trial: str, where: str = "") -> str:
     """The full name of a target: `.model.CNN` is in the trial's own directory.
+
+    Args:
+        where: the file and the key of the target, for the message.
 
     Raises:
         LabError: the target is in another trial, which may be changed or deleted at any time.
@@ -25,10 +29,24 @@ def absolute_target(target: str, trial: str) -> str:
     if target.startswith("."):
         return own_package + target
     if target.startswith(f"{package}.trials.") and not target.startswith(f"{own_package}."):
+        module, _, name = target.rpartition(".")
+        shared = f"{module.rpartition('.')[2]}.{name}"
         raise LabError(
-            f"_target_: {target} is in another trial. "
-            f"Copy it into trials/{trial}/ and write .module.Name instead."
+            f"{where}_target_: {target} is in another trial, which may change or be deleted. "
+            f"Copy it into trials/{trial}/ and write .{shared} instead. "
+            f"For all trials, move it into the package and write ${{package}}.{shared}"
         )
+    return target
+
+
+def shown_target(target: str, trial: str) -> str:
+    """A full name as one writes it in the trial: `.model.CNN` for its own classes."""
+    package = this_project().package
+    own_package = f"{package}.trials.{trial}"
+    if target.startswith(f"{own_package}."):
+        return target.removeprefix(own_package)
+    if target.startswith(f"{package}."):
+        return "${package}" + target.removeprefix(package)
     return target
 
 
@@ -65,7 +83,7 @@ def check_target(name: str, value: Any, inherited: Any, source: str, trial: str)
     for key, item in value.items():
         if key in INSTANTIATE_KEYS:
             continue
-        if is_target(item):
+        if is_target(item) or (isinstance(item, dict) and is_target(inherited.get(key))):
             check_target(f"{name}.{key}", item, inherited.get(key), source, trial)
         elif key in inherited:
             check_type(f"{name}.{key}", item, inherited[key], source)
@@ -84,7 +102,7 @@ def _target_of(name: str, section: dict[str, Any], source: str, trial: str) -> s
     target = section["_target_"]
     if not isinstance(target, str):
         raise LabError(f"{source}: {name}._target_ must be a dotted name, but it is {target!r}.")
-    return absolute_target(target, trial)
+    return absolute_target(target, trial, f"{source}: {name}.")
 
 
 def argument_names(target: str, where: str) -> tuple[str, ...] | None:
@@ -93,17 +111,27 @@ def argument_names(target: str, where: str) -> tuple[str, ...] | None:
     Raises:
         LabError: there is no such target; the message begins with `where`.
     """
-    if "${" in target:
-        return None  # an interpolation, resolved later
-    try:
-        signature = signature_of(target)
-    except MissingTarget as error:
-        hint = nearest(target.split(".")[-1], error.valid_names)
-        raise LabError(
-            f"{where}._target_ is {target!r}, but {error}{hint}. "
-            "Write module.Class, such as .model.CNN."
-        ) from error
+    signature = known_signature(target, where)
     return None if signature.takes_any else signature.names
+
+
+def known_signature(target: str, where: str) -> Signature:
+    """The signature of a target, as far as its source shows it.
+
+    Raises:
+        LabError: there is no such target; the message begins with `where`.
+    """
+    if "${" in target:
+        return UNREADABLE  # an interpolation, resolved later
+    try:
+        return signature_of(target)
+    except MissingTarget as error:
+        advice = (
+            f"{nearest(error.name, error.valid_names)}. Write module.Class, such as .model.CNN."
+        )
+        if isinstance(error, MissingPackage):
+            advice += f"\nA package is added to the project with: make add PACKAGE={error.name}"
+        raise LabError(f"{where}._target_ is {target!r}, but {error}{advice}") from error
 
 
 def _check_argument(

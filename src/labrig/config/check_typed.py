@@ -1,4 +1,4 @@
-"""Checks the settings that were typed against the composed files."""
+"""Checks the settings that were typed against the composed files, and the classes that they choose."""
 
 from __future__ import annotations
 
@@ -9,12 +9,55 @@ from typing import Any
 from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig
 
-from .check import OPEN, NewKeys, Source, check_keys, dotted_keys, unknown_setting
-from .check_target import absolute_target, argument_names, is_target
+from .check import NewKeys, SettingsSource, check_keys, dotted_keys, unknown_setting
+from .check_files import merge_sections
+from .check_target import absolute_target, is_target, known_signature
 from .resolve import plain_values
+from .schema import takes_any_key
 
 
-def check_typed(override: Override, values: dict[str, Any], source: Source) -> str:
+def check_all_typed(
+    overrides: list[Override], values: dict[str, Any], source: SettingsSource
+) -> dict[str, str]:
+    """Each setting as Hydra takes it, by what was typed.
+
+    An argument is checked against the class that the same line chooses, wherever that stands in it.
+
+    Args:
+        values: the composed files.
+
+    Raises:
+        LabError: as `check_typed`.
+    """
+    checked = {}
+    for override in sorted(overrides, key=_order_of_checks):
+        checked[str(override.input_line)] = check_typed(override, values, source)
+        values = _values_after(override, values)
+    return checked
+
+
+def _order_of_checks(override: Override) -> int:
+    """What is deleted comes first, then what chooses a class, then all others in their order."""
+    if override.type is OverrideType.DEL:
+        return 0
+    return 1 if _chooses_class(override) else 2
+
+
+def _chooses_class(override: Override) -> bool:
+    return override.key_or_group.endswith("._target_") or is_target(plain_value(override.value()))
+
+
+def _values_after(override: Override, values: dict[str, Any]) -> dict[str, Any]:
+    """`values` as the settings after this one find them: what it deletes, and the class it chooses."""
+    if override.type is OverrideType.DEL:
+        return _without(override.key_or_group, values)
+    if _chooses_class(override):
+        typed = _nested(override.key_or_group.split("."), plain_value(override.value()))
+        return merge_sections(values, typed)
+    return values
+
+
+def check_typed(override: Override, values: dict[str, Any], source: SettingsSource) -> str:
     """A single setting, such as `optimizer.lr=3e-4`, as Hydra takes it; key and type are checked.
 
     An argument that its class is known to take needs no `+` here, although no file holds it.
@@ -45,20 +88,18 @@ def check_typed(override: Override, values: dict[str, Any], source: Source) -> s
         return typed
     if override.type is not OverrideType.CHANGE:
         source = replace(source, new_keys=NewKeys.OWN)
-    check_keys(_nested(parts, _plain(override.value())), values, source)
-    takes_new_keys = key in OPEN  # as init.prefix={encoder.: backbone.}
-    takes_new_keys |= is_new and _needs_no_plus(section, source)
+    check_keys(_nested(parts, plain_value(override.value())), values, source)
+    takes_new_keys = takes_any_key(key)  # as init.prefix={encoder.: backbone.}
+    takes_new_keys |= is_new and _needs_no_plus(section, rest[0], source)
     if takes_new_keys and override.type is OverrideType.CHANGE:
         return f"++{typed}"
     return typed
 
 
-def without_deleted(override: Override, values: dict[str, Any]) -> dict[str, Any]:
-    """`values` as the settings after this one find them: a copy without the key that `~key` deletes."""
-    if override.type is not OverrideType.DEL:
-        return values
+def _without(key: str, values: dict[str, Any]) -> dict[str, Any]:
+    """A copy without the setting of a dotted key."""
     remaining = deepcopy(values)
-    section, rest = _locate(override.key_or_group.split("."), remaining)
+    section, rest = _locate(key.split("."), remaining)
     if len(rest) == 1:
         section.pop(rest[0], None)
     return remaining
@@ -74,12 +115,13 @@ def _locate(parts: list[str], values: dict[str, Any]) -> tuple[dict[str, Any], l
     return section, parts[-1:]
 
 
-def _needs_no_plus(section: dict[str, Any], source: Source) -> bool:
+def _needs_no_plus(section: dict[str, Any], key: str, source: SettingsSource) -> bool:
     """Whether a new key is known to be right: its section takes any, or its class has the argument."""
     if not is_target(section):
         return True
     target = absolute_target(section["_target_"], source.trial)
-    return argument_names(target, source.name) is not None
+    signature = known_signature(target, source.name)
+    return not signature.takes_any or key in signature.names
 
 
 def _nested(parts: list[str], value: Any) -> dict[str, Any]:
@@ -89,6 +131,6 @@ def _nested(parts: list[str], value: Any) -> dict[str, Any]:
     return value
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A parsed value as plain Python: Hydra's quoted strings become str."""
     return plain_values(DictConfig({"value": value}))["value"]

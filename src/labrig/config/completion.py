@@ -10,13 +10,16 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..commands import list_commands
 from ..errors import LabError
-from ..project import Project
+from ..machine.own_output import refuse_to_overwrite
+from ..project import Project, config_home
 from .compose import compose
 from .gone_trials import PAGE, gone_trials
 from .hydra_errors import group_names
 from .hydra_loader import project_loader
+from .schema import all_settings
 from .trial_names import trial_names, variant_names
 
+WRITTEN = b"# Completion of lab. Written by: lab completion"
 BASH = r"""# Completion of lab. Written by: lab completion bash
 _lab() {
     local line=${COMP_LINE:0:COMP_POINT} candidate
@@ -55,7 +58,6 @@ def completion_command(project: Project, args: list[str]) -> int:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
     shell = parser.parse_args(args).shell
     data_home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     if shell == "bash":
         path, text = data_home / "bash-completion/completions/lab", BASH
         advice = f"bash-completion loads it by itself. Without it, in ~/.bashrc: . {path}"
@@ -63,8 +65,10 @@ def completion_command(project: Project, args: list[str]) -> int:
         path, text = data_home / "zsh/site-functions/_lab", ZSH
         advice = f"In ~/.zshrc, before compinit: fpath=({path.parent} $fpath)"
     else:
-        path, text = config_home / "fish/completions/lab.fish", FISH
+        path, text = config_home() / "fish/completions/lab.fish", FISH
         advice = "fish loads it by itself."
+    # Another program may be called lab, too.
+    refuse_to_overwrite(path, lambda content: WRITTEN in content)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     print(f"wrote {path}\n{advice}")
@@ -85,10 +89,17 @@ def candidates(project: Project, line: str) -> list[str]:
     elif key == "trial":
         possible = [f"trial={name}" for name in _trials_and_variants(project)]
     else:
-        with project_loader(project) as loader:
-            group = key.lstrip("+").partition("@")[0]
-            possible = [f"{key}={option}" for option in loader.get_group_options(group)]
+        possible = [f"{key}={value}" for value in _values_of(project, key.lstrip("+"))]
     return sorted({candidate for candidate in possible if candidate.startswith(word)})
+
+
+def _values_of(project: Project, key: str) -> list[str]:
+    """The choices of a setting, or the options of a group."""
+    setting = all_settings().get(key)
+    if setting and setting.choices:
+        return setting.choices
+    with project_loader(project) as loader:
+        return loader.get_group_options(key.partition("@")[0])
 
 
 def _commands(words: list[str]) -> set[str]:

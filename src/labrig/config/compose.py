@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -15,16 +17,25 @@ from omegaconf import DictConfig, OmegaConf
 from ..errors import LabError
 from ..machine.caches import cache_variables
 from ..project import Project, resolve_paths
-from .check import Source
+from .check import SettingsSource
 from .check_files import check_files
+from .check_model import check_model
 from .check_target import absolute_target
-from .check_typed import check_typed, without_deleted
+from .check_typed import check_all_typed
 from .defaults_list import config_files, origin_of_keys, tree_lines
+from .follow_seed import with_seed_of_data
 from .hydra_errors import hydra_errors
 from .hydra_loader import PRIMARY, project_loader
 from .overrides import SOURCE, parse_overrides, typed_value
-from .program import is_program
-from .resolve import load_variables, plain_values, recorded_yaml, resolve
+from .resolve import (
+    load_variables,
+    plain_values,
+    resolve,
+    with_plain_enums,
+    without_secrets,
+    yaml_of,
+)
+from .schema import check_resolved
 from .trial_names import trial_names
 from .trial_nodes import register_trial
 
@@ -37,8 +48,8 @@ class Composition:
     """A composed configuration.
 
     Attributes:
-        config: all interpolations resolved.
-        yaml: the text to record, in which values of .env are left as ${oc.env:NAME}.
+        settings: all interpolations resolved.
+        recorded: the same to record, in which values of .env are left as ${oc.env:NAME}.
         trial: as typed, NAME or NAME/VARIANT.
         overrides: as typed.
         origin: the file, or "command line", that set each dotted key.
@@ -46,13 +57,23 @@ class Composition:
         defaults_tree: the final defaults list, a line per element.
     """
 
-    config: DictConfig
-    yaml: str
+    settings: dict[str, Any]
+    recorded: dict[str, Any]
     trial: str
     overrides: list[str] = field(default_factory=list)
     origin: dict[str, str] = field(default_factory=dict)
     choices: dict[str, str] = field(default_factory=dict)
     defaults_tree: list[str] = field(default_factory=list)
+
+    @cached_property
+    def config(self) -> DictConfig:
+        """The settings as OmegaConf's object, which a list of many points never needs."""
+        return DictConfig(self.settings)
+
+    @cached_property
+    def yaml(self) -> str:
+        """The text to record."""
+        return yaml_of(self.recorded)
 
 
 def compose(project: Project, overrides: list[str]) -> Composition:
@@ -61,6 +82,34 @@ def compose(project: Project, overrides: list[str]) -> Composition:
     Raises:
         LabError: what is wrong, as far as the text alone shows it, with the nearest valid name.
     """
+    return compose_by_hydra(project, overrides).composition
+
+
+@dataclass(frozen=True)
+class Composed:
+    """What Hydra composed, with what is needed to compose a point that differs in values only.
+
+    Attributes:
+        by_hydra: the configuration as Hydra gave it.
+        finished: what `finish_config` made of it; interpolations as written.
+        written: the same as plain data.
+        paths_depend: whether a directory is made of other settings than those of the site.
+        files: the values of the files, against which typed settings are checked.
+        values_typed: the keys that the command line gave values.
+    """
+
+    composition: Composition
+    by_hydra: DictConfig
+    finished: DictConfig
+    written: dict[str, Any]
+    paths_depend: bool
+    files: dict[str, Any]
+    source: SettingsSource
+    values_typed: frozenset[str]
+
+
+def compose_by_hydra(project: Project, overrides: list[str]) -> Composed:
+    """As `compose`."""
     load_variables(project)
     typed = parse_overrides(overrides)
     with project_loader(project) as loader, hydra_errors(loader, project):
@@ -72,28 +121,50 @@ def compose(project: Project, overrides: list[str]) -> Composition:
         files = config_files(loader, defaults.defaults, project)
         values = check_files(files, project, trial_directory(name))
         settings = {override.input_line: override for override in defaults.config_overrides}
-        source = Source(SOURCE, trial_directory(name), lab=values.lab)
-        known_values = values.all
-        for i, line in enumerate(lines):
-            if line in settings:
-                lines[i] = check_typed(settings[line], known_values, source)
-                known_values = without_deleted(settings[line], known_values)
+        source = SettingsSource(SOURCE, trial_directory(name), lab=values.lab)
+        checked = check_all_typed(list(settings.values()), values.all, source)
+        lines = [checked.get(line, line) for line in lines]
         config = loader.load_configuration(PRIMARY, lines, RunMode.RUN, from_shell=False)
         tree = tree_lines(loader, defaults.defaults_tree, project)
-    config = finish_config(config, project, name)
-    origin = origin_of_keys(files, project)
-    origin |= {override.key_or_group: SOURCE for override in settings.values()}
-    resolved = resolve(config)
-    os.environ.update(cache_variables(resolved.paths.caches))
-    return Composition(
-        config=resolved,
-        yaml=recorded_yaml(config, resolved),
+    finished = finish_config(config, project, name)
+    written = plain_values(finished)
+    keys = frozenset(override.key_or_group for override in settings.values())
+    composition = resolved_composition(
+        written,
+        plain_values(resolve(finished)),
         trial=name,
         overrides=overrides,
-        origin=origin,
+        origin=origin_of_keys(files, project) | dict.fromkeys(keys, SOURCE),
         choices=cast("dict[str, str]", dict(defaults.overrides.known_choices)),
         defaults_tree=tree,
     )
+    return Composed(
+        composition, config, finished, written, paths_depend(config), values.all, source, keys
+    )
+
+
+def paths_depend(config: DictConfig) -> bool:
+    """Whether a directory is made of other settings than those of the site, such as ${seed}."""
+    values = plain_values(config)
+    texts = f"{values['paths']} {values['site'].get('paths')}"
+    return not set(re.findall(r"\$\{([a-z]+)[.:}]", texts)) <= {"site", "oc", "package"}
+
+
+def resolved_composition(
+    written: dict[str, Any], settings: dict[str, Any], **facts: Any
+) -> Composition:
+    """The composition of settings that are resolved; leads all caches to its `paths.caches`.
+
+    Args:
+        written: the same with interpolations.
+        facts: further fields of the composition.
+
+    Raises:
+        LabError: an interpolation gave a value of another type than its setting has.
+    """
+    check_resolved(written, settings)
+    os.environ.update(cache_variables(settings["paths"]["caches"]))
+    return Composition(settings, without_secrets(written, settings), **facts)
 
 
 def trial_of(typed: list[Override], loader: ConfigLoaderImpl, project: Project) -> str:
@@ -125,23 +196,23 @@ def trial_directory(name: str) -> str:
 def finish_config(config: DictConfig, project: Project, name: str) -> DictConfig:
     """A copy with the trial's name, absolute targets and paths, and without Hydra's own section.
 
+    A seed that the section `data` leaves open follows `seed`.
+
     Raises:
-        LabError: no data, the project's own task has no model, or a target lies in another trial.
+        LabError: no data, no model for a task that needs one, a model that is a task, or a target
+            that lies in another trial.
     """
-    values = plain_values(config, enum_to_str=True)
+    values = with_plain_enums(plain_values(config))
     values.pop("hydra", None)
     values["trial"] = name
     for section in MAY_BE_EMPTY:
         values[section] = values.get(section) or {}
     if "data" not in values:
         raise LabError("no data chosen. Add `- data: NAME` to the defaults of conf/config.yaml.")
-    task = values.get("task") or {}
-    wants_model = str(task.get("_target_", "")).endswith(".task.Classifier")
-    if "model" not in values and wants_model and not is_program(values):
-        raise LabError(
-            f"trial {name!r} has no model; add to its config.yaml:\nmodel:\n  _target_: .model.CNN"
-        )
-    finished = DictConfig(with_absolute_targets(values, trial_directory(name)))
+    values = with_absolute_targets(values, trial_directory(name))
+    check_model(values)
+    values = with_seed_of_data(values)
+    finished = DictConfig(values)
     paths = plain_values(resolve(finished.paths))
     merged = OmegaConf.merge(finished, {"paths": absolute_paths(paths, project)})
     return cast("DictConfig", merged)

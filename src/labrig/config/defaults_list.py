@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 
 from ..errors import LabError
 from ..project import CONF, Project, shown_path
+from .hydra_settings import COUNTS, name_without_effect
 from .trial_nodes import trial_file
 
 
@@ -44,7 +45,7 @@ class ConfigFile:
 def config_files(
     loader: ConfigLoaderImpl, defaults: list[ResultDefault], project: Project
 ) -> list[ConfigFile]:
-    """The files of a final defaults list, without Hydra's own.
+    """The files of a final defaults list, without Hydra's own; says which keys have no effect.
 
     Raises:
         LabError: a file that holds a list.
@@ -52,10 +53,12 @@ def config_files(
     files = []
     for element in defaults:
         name = str(element.config_path)
-        if name.startswith("hydra/"):
-            continue
         result: Any = loader.repository.load_config(name)
         path = config_path(loader, name, project)
+        if name.startswith("hydra/"):
+            if Path(path).is_relative_to(project.source):
+                name_without_effect([shown_path(path, project)])
+            continue
         values: Any = OmegaConf.to_container(result.config, resolve=False)
         if not isinstance(values, dict):
             raise LabError(f"{path} must hold `key: value` lines, but it holds a list.")
@@ -64,7 +67,9 @@ def config_files(
             for part in reversed(element.package.split(".")):
                 values = {part: values}
         else:
-            values.pop("hydra", None)
+            of_hydra = _leaves({"hydra": values.pop("hydra", None) or {}})
+            without_effect = (key for key in of_hydra if key not in ("hydra", COUNTS))
+            name_without_effect(without_effect, f" in {shown_path(path, project)}")
         files.append(ConfigFile(name, element.package or "", path, values))
     return files
 

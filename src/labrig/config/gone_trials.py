@@ -44,6 +44,21 @@ def gone_trials(page: Path | None = None) -> dict[str, GoneTrial]:
     return gone
 
 
+def what_became_of(trial: str, page: Path, trials: Path) -> str:
+    """The end of a message about a trial that is gone, "; it was renamed: wider"; else "".
+
+    Args:
+        trials: the directory of the trials.
+    """
+    gone = gone_trials(page)
+    name = current_names(gone, trials).get(trial, trial)
+    if name != trial and (trials / name).is_dir():
+        return f"; it was renamed: {name}"
+    if name in gone and gone[name].commit:
+        return f"; it was dropped on {gone[name].date}. To bring it back: lab trials restore {name}"
+    return ""
+
+
 def default_page() -> Path:
     """TRIALS.md of the project whose code this is; of frozen code, that of the live project."""
     return this_project().root / PAGE

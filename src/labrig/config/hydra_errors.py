@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ..errors import LabError, nearest
 from ..project import Project
 from .defaults_list import config_path, shown_path
+from .hydra_settings import INSTEAD
 from .yaml_errors import yaml_errors
 
 IN_CONFIG = re.compile(r"^In '?([\w/.-]+?)'?: ")
@@ -50,6 +51,8 @@ def _missing_option(
     """The text for an option, or a group, that does not exist."""
     text = _first_line(error, shown_file)
     group, _, option = (error.missing_cfg_file or "").rpartition("/")
+    if group in INSTEAD:
+        return f"{text}. Take it out of that file. {INSTEAD[group].format(settings='trial=NAME')}"
     options = loader.repository.get_group_options(group)
     options = [name for name in options if not name.startswith("_")]  # Hydra's own empty config
     if options:

@@ -30,7 +30,7 @@ from ..project import CONF, Project, new_names
 from .renamed import with_new_keys, with_new_options
 
 PRIMARY = "config"  # conf/config.yaml
-MACHINERY = "lab"  # lab.yaml: every setting of the machinery
+FROZEN_LIBRARY = "lab"  # lab.yaml: every setting of the library
 REGISTER = "register"  # conf/register.py: resolvers and structured configs, where a project has any
 
 
@@ -51,7 +51,7 @@ class ReadOnce(ConfigRepository):
     def load_config(self, config_path: str) -> ConfigResult | None:
         if config_path not in self.results:
             result = super().load_config(config_path)
-            if result and config_path == MACHINERY:
+            if result and config_path == FROZEN_LIBRARY:
                 result.config["package"] = self.project.package
             self.results[config_path] = result and with_new_names(config_path, result, self.project)
         return self.results[config_path]

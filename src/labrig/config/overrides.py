@@ -3,24 +3,95 @@
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from ..errors import LabError
+from ..errors import SYNONYMS, LabError, nearest
+from ..project import CONF, read_yaml, this_project
+from .hydra_settings import check_hydra_settings
 from .renamed import with_new_setting
-from .typed_advice import advice_for_option, advice_for_word
+
+# What was probably meant by a typed word that is neither a setting nor an option.
+
+
+def advice_for_word(word: str) -> str:
+    """The end of a message about a word without `=`."""
+    key, _, value = word.partition("=")
+    if value.startswith("[") or key == "job.extra":
+        items = [
+            item.strip(" '\"") for item in value.removeprefix("[").removesuffix("]").split(",")
+        ]
+        return (
+            "Texts in a list need quotes inside, and the whole quotes for the shell:\n"
+            + shlex.quote(f"{key}=[{','.join(json.dumps(item) for item in items)}]")
+        )
+    if word.isidentifier() and (this_project().source / "trials" / word).is_dir():
+        return f"Did you mean: trial={word}"
+    return "Write key=value, for example trial=baseline or optimizer.lr=3e-4."
+
+
+def advice_for_option(words: list[str], options: list[str]) -> str:
+    """The end of a message about an option that does not exist.
+
+    Args:
+        words: the option, as `--lr` or `--lr=0.1`, and the word after it, if there is one.
+        options: those that exist.
+    """
+    option, _, value = words[0].partition("=")
+    if not value and len(words) > 1 and "=" not in words[1]:
+        value = words[1]
+    keys = list(settings_named(option.lstrip("-").replace("-", "_")))
+    if keys:
+        return f". Settings are written without dashes: {keys[0]}={value or 'VALUE'}"
+    return f"{nearest(option, options)}. Settings are written key=value: optimizer.lr=3e-4"
+
+
+def settings_named(name: str) -> Iterator[str]:
+    """The settings of conf/ and labrig/conf/, as `optimizer.lr`, of which `name` is the last word.
+
+    A group, such as `site`, and the trial come first.
+    """
+    name = name.rpartition(".")[2]
+    name = SYNONYMS.get(name, name)
+    directories = (CONF, this_project().source / "conf")
+    if name == "trial" or (name and any((conf / name).is_dir() for conf in directories)):
+        yield name
+    for conf in directories:
+        for path in sorted(conf.rglob("*.yaml")):
+            group = path.relative_to(conf).parent.as_posix().replace("/", ".")
+            section = "" if group == "." or is_global(path) else f"{group}."
+            yield from keys_named(name, read_yaml(path), section)
+
+
+def is_global(path: Path) -> bool:
+    """Whether the keys of a file are whole ones, by its header, and not those of its group."""
+    return path.read_text(encoding="utf-8").startswith("# @package _global_")
+
+
+def keys_named(name: str, values: dict, section: str) -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from keys_named(name, value, f"{section}{key}.")
+        elif key == name:
+            yield f"{section}{key}"
+
 
 SOURCE = "command line"
 
 
 def parse_overrides(arguments: list[str], one_run: bool = True) -> list[Override]:
-    """The settings that were typed, in order.
+    """The settings that were typed, in order; says which of Hydra's own have no effect.
 
     Raises:
-        LabError: not of the form key=value, or several values for a command that makes one run.
+        LabError: not of the form key=value, several values for a command that makes one run, or a
+            launcher or sweeper of Hydra.
     """
     parser = OverridesParser.create()
     overrides = []
@@ -37,6 +108,7 @@ def parse_overrides(arguments: list[str], one_run: bool = True) -> list[Override
                 "For one value that is a list: key=[a,b]"
             )
         overrides.append(override)
+    check_hydra_settings(overrides)
     return overrides
 
 

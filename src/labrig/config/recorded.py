@@ -6,20 +6,22 @@ import json
 from pathlib import Path
 from typing import cast
 
-import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
-from ..project import Project, new_names
-from .check import check_type, dotted_keys
-from .check_choice import check_choice
+from ..machine.secrets import refuse_tokens_in
+from ..project import Project, new_names, parse_yaml, read_yaml
+from .check import dotted_keys
+from .check_typed import plain_value
 from .compose import Composition
 from .overrides import SOURCE, parse_overrides
 from .renamed import with_new_keys
 from .resolve import load_variables, plain_values, resolve
+from .schema import all_settings, check_value
+from .trainer_arguments import check_trainer_argument, is_trainer_argument, trainer_settings
 
-# sections that say where and how a run runs, not what it computes
-PLACE = ("job", "site", "paths", "sweep")
+# sections that say where and how a run runs, and how its numbers are read, not what it computes
+PLACE = ("job", "site", "paths", "sweep", "metrics")
 
 
 def read_recorded(path: Path) -> DictConfig:
@@ -27,6 +29,7 @@ def read_recorded(path: Path) -> DictConfig:
 
     Settings have today's names, where a release has renamed them since.
     """
+    read_yaml(path)  # refuses what would fill the memory
     config = cast("DictConfig", OmegaConf.load(path))
     if not new_names("settings"):
         return config
@@ -35,7 +38,7 @@ def read_recorded(path: Path) -> DictConfig:
 
 def run_identity(text: str) -> str:
     """What tells two runs apart: a recorded configuration without where and how it runs."""
-    config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    config = parse_yaml(text)
     settings = {key: value for key, value in config.items() if key not in PLACE}
     identity = json.dumps(settings, sort_keys=True, default=str)
     # the data module repeats the search path, which differs between machines
@@ -49,17 +52,29 @@ def with_changes(
 
     Raises:
         LabError: an unknown key, a value of another type, or, with `advice`, a key that may not change.
+        Refused: a value looks like a token, which the record would show.
     """
+    refuse_tokens_in(
+        {"settings": "\n".join(overrides)},
+        "Put it into .env, and type ${oc.env:NAME} in its place.",
+    )
     changed = config.copy()
-    keys = dotted_keys(plain_values(config))
+    keys = [*dotted_keys(plain_values(config)), *trainer_settings()]
     allowed_keys = [key for key in keys if key.startswith(may_change)]
     for override in parse_overrides(overrides):
         key = override.key_or_group
-        value = override.value()
-        if key not in allowed_keys:
+        value = plain_value(override.value())
+        if is_trainer_argument(key) and key.startswith(may_change):
+            check_trainer_argument(key, value, SOURCE)
+        elif key == "data" and "data." in may_change:
+            raise LabError(
+                f"data={value} cannot be set here: the run has its data already. Another file of "
+                f"the same form: data.path={value}.h5"
+            )
+        elif key not in allowed_keys:
             raise LabError(f"{key} cannot be set here{nearest(key, allowed_keys)}. {advice}")
-        check_type(key, value, OmegaConf.select(config, key), SOURCE)
-        check_choice(key, value, SOURCE)
+        else:
+            check_value(key, value, OmegaConf.select(config, key), SOURCE, all_settings())
         OmegaConf.update(changed, key, value)
     return changed
 
@@ -68,5 +83,4 @@ def compose_from_record(project: Project, path: Path) -> Composition:
     """The configuration in `path`, as another run recorded it."""
     load_variables(project)
     config = read_recorded(path)
-    text = path.read_text(encoding="utf-8")
-    return Composition(config=resolve(config), yaml=text, trial=config.trial)
+    return Composition(plain_values(resolve(config)), plain_values(config), trial=config.trial)

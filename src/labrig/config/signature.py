@@ -1,204 +1,186 @@
-"""Parameter names of a `_target_`, read from its source with `ast`; nothing is imported.
+"""The parameters of a `_target_`, read from its source; nothing is imported.
 
-What it cannot see counts as taking any name: compiled code, dataclasses, assignments.
+What its source does not show for certain counts as taking any name. The class itself refuses it
+when it is built.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from typing import Any
 
-from ..errors import LabError
-from ..failure import describe, is_own
-from ..project import LIBRARY, this_project
+from .definitions import Definition, binding_statements, definition_of, linearised
 
-MAX_IMPORTS = 8  # a name is followed through so many files
+# Decorators that leave the parameters of what they decorate as they are.
+KEEPING_PARAMETERS = (
+    "abstractmethod",
+    "cache",
+    "classmethod",
+    "deprecated",
+    "final",
+    "inference_mode",
+    "lru_cache",
+    "no_grad",
+    "overload",
+    "override",
+    "staticmethod",
+)
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameter names of a callable; `takes_any`: further names may be right too, as with **kwargs."""
+    """Parameter names of a callable.
+
+    Attributes:
+        names: those that may be passed by name.
+        takes_any: further names may be right too, as with **kwargs.
+        required: of `names`, those without a default.
+    """
 
     names: tuple[str, ...]
     takes_any: bool
+    required: tuple[str, ...] = ()
 
 
 UNREADABLE = Signature((), takes_any=True)  # it exists, but only an import could tell
 
 
-class MissingTarget(Exception):
-    """A target does not exist; the message says which part, `valid_names` holds the names that do."""
-
-    def __init__(self, message: str, valid_names: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.valid_names = valid_names
-
-
 def signature_of(target: str) -> Signature:
-    """The signature of a dotted class or function name.
+    """The signature of a dotted name of a class, a function or a method of a class.
+
+    Parameters of a base class count where `**kwargs` lead to them.
 
     Raises:
-        MissingTarget: a module of this package has no such name, or a package is not installed.
+        MissingTarget: a module of this project has no such name, or a package is not installed.
     """
-    parts = target.split(".")
-    for n_parts in range(len(parts) - 1, 0, -1):
-        path = _module_file(parts[:n_parts])
-        if path is not None:
-            return _signature_in(path, parts[n_parts:], is_known=parts[0] in _known_packages())
-    if parts[0] in _known_packages() or importlib.util.find_spec(parts[0]) is None:
-        raise MissingTarget(f"there is no module {parts[0]!r}")
-    return UNREADABLE
-
-
-def _known_packages() -> dict[str, Path]:
-    """The packages whose every name can be read: the project's and the library's."""
-    project = this_project()
-    return {project.package: project.source, LIBRARY.name: LIBRARY}
-
-
-def _signature_in(path: Path, names: list[str], is_known: bool) -> Signature:
-    """The signature of the attribute `names`, one or a path of several, of the module in `path`."""
-    if len(names) == 1:
-        signature = _find(path, names[0], n_imports=0)
-        if signature is not None:
-            return signature
-    if not is_known:
+    definition = definition_of(target)
+    if definition is None:
         return UNREADABLE
-    if len(names) == 1:
-        valid_names = tuple(_defined_names(path))
-    else:
-        valid_names = tuple(file.stem for file in path.parent.glob("*.py"))
-    raise MissingTarget(f"{path} defines no {names[0]!r}", valid_names)
+    if isinstance(definition.node, ast.ClassDef):
+        return _class_signature(definition)
+    return _function_signature(definition.node)
 
 
-def _module_file(parts: list[str]) -> Path | None:
-    """The .py file of a module, found without importing its parents."""
-    package, *inside = parts
-    if package in _known_packages():
-        return _python_file(_known_packages()[package].joinpath(*inside))
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        return None
-    if spec.submodule_search_locations:
-        return _python_file(Path(spec.origin).parent.joinpath(*inside))
-    is_source = spec.origin.endswith(".py") and not inside
-    return Path(spec.origin) if is_source else None
+def _function_signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
+    if not _keeps_parameters(node):
+        return UNREADABLE
+    is_method_of_class = "classmethod" in _decorator_names(node)
+    parameters = _parameters(node, n_given=1 if is_method_of_class else 0)
+    required = tuple(name for name, is_required in parameters.items() if is_required)
+    return Signature(tuple(parameters), node.args.kwarg is not None, required)
 
 
-def _python_file(module: Path) -> Path | None:
-    """The file of a module whose path has no ending yet: a package's __init__.py, or module.py."""
-    for path in (module / "__init__.py", module.with_suffix(".py")):
-        if path.is_file():
-            return path
-    return None
+def _class_signature(definition: Definition) -> Signature:
+    """The parameters of `__init__`; behind its `**kwargs` those of the next base that has one."""
+    parameters: dict[str, bool] = {}
+    takes_any = False
+    passed = PassedOn()
+    for owner in linearised(definition):
+        if owner is None or not isinstance(owner.node, ast.ClassDef) or _is_special(owner.node):
+            takes_any = True
+            break
+        initialisers = binding_statements(owner.node.body, "__init__")
+        if not initialisers:
+            continue
+        init: Any = initialisers[0]
+        is_plain = len(initialisers) == 1 and isinstance(init, ast.FunctionDef)
+        if not is_plain or not _keeps_parameters(init):
+            takes_any = True
+            break
+        further = _parameters(init, n_given=1 + passed.n_positional)
+        parameters |= {
+            name: is_required
+            for name, is_required in further.items()
+            if name not in parameters and name not in passed.given
+        }
+        if init.args.kwarg is None:
+            break
+        passed = passed_on(init, passed)
+        takes_any = takes_any or not passed.is_all
+        if not passed.to_base:
+            break
+    required = tuple(name for name, is_required in parameters.items() if is_required)
+    return Signature(tuple(parameters), takes_any, required)
 
 
-def _parse(path: Path) -> ast.Module | None:
-    """The syntax tree of a file; None when it cannot be read.
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef, n_given: int) -> dict[str, bool]:
+    """The names that may be passed by name, without the first `n_given`; True: it must be passed."""
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    n_required = len(arguments) - len(node.args.defaults)
+    parameters = {}
+    for i, argument in enumerate(arguments):
+        if i >= max(n_given, len(node.args.posonlyargs)):
+            parameters[argument.arg] = i < n_required
+    for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+        parameters[argument.arg] = default is None
+    return parameters
 
-    Raises:
-        LabError: a file of the project that is no valid Python, with its line.
+
+@dataclass(frozen=True)
+class PassedOn:
+    """What an `__init__` does with its `**kwargs`.
+
+    Attributes:
+        to_base: it passes them to the `__init__` of a base.
+        is_all: it does nothing else with them.
+        given: names that it, or a class before it, passes itself.
+        n_positional: how many arguments it passes before them, without names.
     """
-    try:
-        return _parse_version(path, path.stat().st_mtime_ns)
-    except SyntaxError as error:
-        if is_own(str(path)):
-            raise LabError(describe(error)) from error
-        return None
-    except (UnicodeDecodeError, OSError):
-        return None
+
+    to_base: bool = True
+    is_all: bool = True
+    given: frozenset[str] = frozenset()
+    n_positional: int = 0
 
 
-@lru_cache(maxsize=64)
-def _parse_version(path: Path, mtime_ns: int) -> ast.Module:
-    """Parsed once for each time the file was written, so that a notebook sees an edited file."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+def passed_on(init: ast.FunctionDef, before: PassedOn | None = None) -> PassedOn:
+    """How an `__init__` with `**kwargs` passes them to its base class.
 
-
-def _defined_names(path: Path) -> list[str]:
-    tree = _parse(path)
-    if tree is None:
-        return []
-    return [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
-
-
-def _find(path: Path, name: str, n_imports: int) -> Signature | None:
-    """The signature of `name` in a file, or None where the file does not define or import it."""
-    tree = _parse(path)
-    if tree is None or n_imports > MAX_IMPORTS:
-        return UNREADABLE
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name and node in tree.body:
-            return _parameters(node)
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return _class_signature(path, node, n_imports)
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if name == (alias.asname or alias.name):
-                    return _imported_signature(path, node, alias.name, n_imports)
-        if isinstance(node, ast.Assign) and name in _assigned_names(node):
-            return UNREADABLE
-    return UNREADABLE if _imports_star(tree) or _makes_names(tree) else None
-
-
-def _assigned_names(node: ast.Assign) -> Iterable[str]:
-    return (target.id for target in node.targets if isinstance(target, ast.Name))
-
-
-def _imports_star(tree: ast.Module) -> bool:
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    return any(alias.name == "*" for node in imports for alias in node.names)
-
-
-def _makes_names(tree: ast.Module) -> bool:
-    """Whether a module makes names when they are asked for (PEP 562)."""
-    return any(
-        isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body
+    Args:
+        before: of the class whose `**kwargs` come here.
+    """
+    name = init.args.kwarg.arg if init.args.kwarg else ""
+    nodes = list(ast.walk(init))
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _is_for_base(node, name)]
+    if len(calls) != 1:
+        return PassedOn(to_base=False, is_all=False)
+    (call,) = calls
+    n_uses = sum(isinstance(node, ast.Name) and node.id == name for node in nodes)
+    positional = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
+    is_super = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call)
+    given = {keyword.arg for keyword in call.keywords if keyword.arg}
+    return PassedOn(
+        is_all=n_uses == 1 and is_super and len(positional) == len(call.args),
+        given=frozenset(given | (before.given if before else set())),
+        n_positional=len(positional) if is_super else max(0, len(positional) - 1),  # self
     )
 
 
-def _imported_signature(path: Path, node: ast.ImportFrom, name: str, n_imports: int) -> Signature:
-    """The signature of a name that `path` imports from another file."""
-    module_parts = node.module.split(".") if node.module else []
-    if node.level:
-        file = _python_file(path.parents[node.level - 1].joinpath(*module_parts))
-    else:
-        file = _module_file(module_parts)
-    if file is None:
-        return UNREADABLE
-    return _find(file, name, n_imports + 1) or UNREADABLE
+def _is_for_base(call: ast.Call, name: str) -> bool:
+    """Whether a call is `super().__init__(..., **NAME)`, or `Base.__init__(self, ..., **NAME)`."""
+    is_init = isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
+    unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    return is_init and any(isinstance(value, ast.Name) and value.id == name for value in unpacked)
 
 
-def _class_signature(path: Path, node: ast.ClassDef, n_imports: int) -> Signature:
-    for item in node.body:
-        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-            signature = _parameters(item, is_method=True)
-            if not signature.takes_any:
-                return signature
-            base = _base_signature(path, node, n_imports)  # **kwargs usually go to the base class
-            return Signature(signature.names + base.names, base.takes_any)
-    if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
-        return UNREADABLE
-    return _base_signature(path, node, n_imports)
+def _is_special(node: ast.ClassDef) -> bool:
+    """Whether more than `__init__` decides what a class takes."""
+    metaclasses = [
+        ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "metaclass"
+    ]
+    is_made_otherwise = any(name.rpartition(".")[2] != "ABCMeta" for name in metaclasses)
+    makes_itself = bool(binding_statements(node.body, "__new__"))
+    return is_made_otherwise or makes_itself or not _keeps_parameters(node)
 
 
-def _base_signature(path: Path, node: ast.ClassDef, n_imports: int) -> Signature:
-    """The signature of the first base class: object takes nothing."""
-    if not node.bases:
-        return Signature((), takes_any=False)
-    base = node.bases[0]
-    if not isinstance(base, ast.Name):
-        return UNREADABLE
-    return _find(path, base.id, n_imports + 1) or UNREADABLE
+def _keeps_parameters(node: ast.stmt) -> bool:
+    return all(name in KEEPING_PARAMETERS for name in _decorator_names(node))
 
 
-def _parameters(node: ast.FunctionDef, is_method: bool = False) -> Signature:
-    positional = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
-    if is_method:
-        positional = positional[1:]
-    keyword_only = [argument.arg for argument in node.args.kwonlyargs]
-    return Signature((*positional, *keyword_only), takes_any=node.args.kwarg is not None)
+def _decorator_names(node: ast.stmt) -> Iterable[str]:
+    """The last part of each decorator's name."""
+    for decorator in getattr(node, "decorator_list", []):
+        function = decorator.func if isinstance(decorator, ast.Call) else decorator
+        yield ast.unparse(function).rpartition(".")[2]

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
 from ..project import Project
+from .gone_trials import PAGE, what_became_of
 from .trial_names import TRIAL_NAME, trial_names, variant_names
 from .yaml_errors import yaml_errors
 
@@ -27,7 +28,8 @@ def trial_file(project: Project, name: str) -> Path:
     trials = trial_names(project)
     if trial not in trials:
         valid_names = f"Trials: {', '.join(trials)}" if trials else "Make one: lab trials new NAME"
-        raise LabError(f"no trial {trial!r}{nearest(trial, trials)}. {valid_names}")
+        became = what_became_of(trial, project.root / PAGE, project.source / "trials")
+        raise LabError(f"no trial {trial!r}{became or nearest(trial, trials)}. {valid_names}")
     if not TRIAL_NAME.fullmatch(trial):
         raise LabError(
             f"trial name {trial!r} must be lower-case letters, digits and _, "

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from ..errors import LabError
+from ..project import mark_of_mistake
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def yaml_errors(path: Path | None = None) -> Iterator[None]:
     try:
         yield
     except (yaml.YAMLError, UnicodeDecodeError, PermissionError) as error:
-        mark = getattr(error, "problem_mark", None)
+        mark = mark_of_mistake(error)
         place = f"{mark.name}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise LabError(f"{place or 'a file'}: not valid YAML ({reason}). Fix that line.") from error

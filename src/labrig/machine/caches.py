@@ -26,9 +26,8 @@ CACHES = {
     "WANDB_CACHE_DIR": "wandb",
     "WANDB_DATA_DIR": "wandb-data",
 }
-ROOT = (
-    "LAB_CACHES"  # the directory that these variables were last led to; named in labrig/env.py too
-)
+# the directory that these variables were last led to; named in labrig/env.py too
+ROOT = "LAB_CACHES"
 
 
 def cache_variables(caches: Path | str | None) -> dict[str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
+from .command import output_of
 from .memory import memory_limit_bytes, memory_used_bytes, read_or_empty
 
 NODE_LOCAL = ("SLURM_TMPDIR", "PBS_LOCALDIR", "T4TMPDIR", "JOBSCRATCH", "TMPDIR")
@@ -83,7 +83,6 @@ def lustre_stripes(path: Path) -> str | None:
 
 def _lfs(place: Path, *words: str) -> str | None:
     """What Lustre's tool prints; None when `place` is not on Lustre, or the tool fails."""
-    if not shutil.which("lfs") or filesystem_type(place) != "lustre":
+    if filesystem_type(place) != "lustre":
         return None
-    done = subprocess.run(["lfs", *words], capture_output=True, text=True, timeout=60)
-    return done.stdout if done.returncode == 0 else None
+    return output_of("lfs", *words, timeout_s=60)

@@ -28,7 +28,7 @@ def explain_disk_error(error: OSError, place: Path | str | None = None) -> str |
         place: what was written, if the error does not name it.
 
     Returns:
-        None when the error is none of a disk: ENOSPC, EDQUOT, EROFS, EACCES or EPERM.
+        None when the error is none of a disk: ENOSPC, EDQUOT, ELOOP, EROFS, EACCES or EPERM.
     """
     named = error.filename or place or Path.cwd()
     # An error may name an open file by its number.
@@ -42,6 +42,8 @@ def explain_disk_error(error: OSError, place: Path | str | None = None) -> str |
                 f"your quota is used up on the disk of {named}. "
                 f"See it with: {command.format(place=directory)}. Delete files: lab runs prune"
             )
+        case errno.ELOOP:
+            return f"{named} is a link, and lab writes through no link. Remove it: rm {named}"
         case errno.EROFS:
             return (
                 f"the disk of {named} is read-only. See: findmnt -T {directory}. "

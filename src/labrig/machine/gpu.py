@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
+from ..project import say_once
+
+BUSY_PERCENT = 10  # a desktop uses less
 
 
 @dataclass(frozen=True)
@@ -28,18 +32,36 @@ class Gpu:
     utilization_percent: int | None = None  # share of the last second in which a kernel ran
     uncorrected_errors: int | None = None  # of its memory, since the driver was loaded
     slowed_down: bool | None = None  # by the hardware, because of heat or power
+    n_processes: int | None = None  # that compute on it
 
     @property
     def free_MB(self) -> int:
         return self.memory_MB - self.used_MB
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether something computes on it, as far as the driver says."""
+        return bool(self.n_processes) or (self.utilization_percent or 0) >= BUSY_PERCENT
+
 
 def gpus() -> list[Gpu]:
-    """The GPUs that the driver shows to this process; empty without a driver."""
+    """The GPUs that the driver shows to this process; empty without a driver.
+
+    One that has fallen off the bus (Xid 79) is left out, and a line says so.
+    """
     nvml = load_nvml()
     if nvml is None:
         return []
-    return [read_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+    answering = []
+    for index in range(ask(nvml, nvml.nvmlDeviceGetCount) or 0):
+        try:
+            answering.append(read_gpu(nvml, index))
+        except nvml.NVMLError as error:
+            say_once(
+                f"GPU {index} does not answer ({error}), so it is left out. "
+                "Tell who runs this machine: it needs a restart"
+            )
+    return answering
 
 
 @cache
@@ -67,6 +89,7 @@ def read_gpu(nvml: Any, index: int) -> Gpu:
         nvml.NVML_VOLATILE_ECC,
     )
     power_mW = ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
+    running = ask(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, handle)
     # the older name of "clocks event reasons", which drivers of every age answer
     reasons = ask(nvml, nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     slowed_down = None
@@ -83,13 +106,14 @@ def read_gpu(nvml: Any, index: int) -> Gpu:
         utilization_percent=None if utilization is None else utilization.gpu,
         uncorrected_errors=n_errors,
         slowed_down=slowed_down,
+        n_processes=None if running is None else len(running),
     )
 
 
 def processes_on(gpu: Gpu) -> dict[int, int | None]:
     """The processes that compute on a GPU, each with its memory in MB; None where it is hidden."""
     nvml = load_nvml()
-    handle = nvml.nvmlDeviceGetHandleByIndex(gpu.index)
+    handle = ask(nvml, nvml.nvmlDeviceGetHandleByIndex, gpu.index)
     running = ask(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
     return {
         each.pid: None if each.usedGpuMemory is None else each.usedGpuMemory >> 20
@@ -110,7 +134,8 @@ def some_are_connected_through_cpus() -> bool:
     nvml = load_nvml()
     if nvml is None:
         return False
-    handles = [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
+    numbers = range(nvml.nvmlDeviceGetCount())
+    handles = [ask(nvml, nvml.nvmlDeviceGetHandleByIndex, n) for n in numbers]
     levels = [
         ask(nvml, nvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
         for one, other in combinations(handles, 2)
@@ -208,3 +233,33 @@ def energy_j() -> float | None:
             return None
         total_mj += energy_mj
     return total_mj / 1000
+
+
+# Waits until GPUs have done nothing for a long time.
+
+CHECK_EVERY_S = 30
+IDLE_MIN = 30  # minutes at 0 % on all of the GPUs
+
+
+def wait_until_idle(
+    is_running: Callable[[], bool],
+    read_percents: Callable[[], Collection[int | None]],
+    idle_min: float = IDLE_MIN,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> bool:
+    """Whether the GPUs were idle for `idle_min` minutes; False when the work has ended before.
+
+    Args:
+        is_running: whether the work still runs.
+        read_percents: the use of each GPU; None, or no answer, counts as busy.
+    """
+    last_busy_s = clock()
+    while is_running():
+        if set(read_percents()) != {0}:
+            last_busy_s = clock()
+        if clock() - last_busy_s >= idle_min * 60:
+            return True
+        sleep(CHECK_EVERY_S)
+    return False

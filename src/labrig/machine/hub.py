@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import LabError
+from ..errors import LabError, require_package
+from .weight_shards import INDEX, shards_of
 
 SCHEME = "hf:"
 REFERENCE = re.compile(r"hf:(?P<repo>[^@:]+/[^@:]+)(?:@(?P<revision>[^:]+))?(?::(?P<file>.+))?")
-NAMES = ("model.safetensors", "pytorch_model.bin")  # of weights, the first that is there
+# Of weights, the first that is there; an index stands for several files.
+NAMES = ("model.safetensors", f"model{INDEX}", "pytorch_model.bin", "adapter_model.safetensors")
 PACKAGES = "safetensors huggingface-hub"
 
 
@@ -58,34 +59,44 @@ def find_cached(wanted: HubFile) -> tuple[HubFile, Path]:
     Raises:
         LabError: it was not fetched; the message says how to.
     """
-    require_hub()
+    require_package("huggingface_hub", "a model of the hub", PACKAGES)
     from huggingface_hub import try_to_load_from_cache  # an optional package
 
     for name in wanted.names:
         path = try_to_load_from_cache(wanted.repo, name, revision=wanted.revision)
         if isinstance(path, str):
-            # .../snapshots/<commit>/<file>
-            commit = Path(path).parts[-1 - len(Path(name).parts)]
-            return HubFile(wanted.repo, commit, name), Path(path)
+            commit = commit_in(Path(path), name)
+            shards = shards_of(Path(path)) if name.endswith(INDEX) else []
+            if all(shard.exists() for shard in shards):
+                return HubFile(wanted.repo, commit, name), Path(path)
     raise LabError(
-        f"{wanted} is not in this machine's cache: none of {', '.join(wanted.names)}. "
-        f"Fetch it where there is a network: lab prefetch trial=NAME init_from={wanted}"
+        f"{wanted} is not whole in this machine's cache: none of {', '.join(wanted.names)}, with all files of "
+        f"an index. Fetch it where there is a network: lab prefetch trial=NAME init_from={wanted}"
     )
 
 
+def commit_in(path: Path, name: str) -> str:
+    """The commit in a path of the cache: .../snapshots/<commit>/<name>."""
+    return path.parts[-1 - len(Path(name).parts)]
+
+
 def fetch(wanted: HubFile) -> Path:
-    """Downloads the file into the cache.
+    """Downloads the file into the cache; of an index the files that it names, too.
 
     Raises:
         LabError: there is no such model, revision or file, or no network.
     """
-    require_hub()
+    require_package("huggingface_hub", "a model of the hub", PACKAGES)
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
 
     for name in wanted.names:
         try:
-            return Path(hf_hub_download(wanted.repo, name, revision=wanted.revision))
+            path = Path(hf_hub_download(wanted.repo, name, revision=wanted.revision))
+            for shard in shards_of(path) if name.endswith(INDEX) else []:
+                sibling = str(Path(name).with_name(shard.name))
+                hf_hub_download(wanted.repo, sibling, revision=commit_in(path, name))
+            return path
         except (HfHubHTTPError, EntryNotFoundError, LocalEntryNotFoundError, OSError) as error:
             # A missing file may have another name; a network that is cut is an error of this kind too.
             is_missing = isinstance(error, EntryNotFoundError)
@@ -99,18 +110,6 @@ def fetch(wanted: HubFile) -> Path:
         f"{wanted.repo} has none of {', '.join(wanted.names)} at {wanted.revision}. Name the file: "
         f"init_from={SCHEME}{wanted.repo}@{wanted.revision}:FILE"
     )
-
-
-def require_hub() -> None:
-    """Makes sure that the packages for models of the hub are installed.
-
-    Raises:
-        LabError: one is not; the message says how to add it.
-    """
-    if find_spec("huggingface_hub") is None:
-        raise LabError(
-            f'models of the hub need a package that is not installed: make add PACKAGE="{PACKAGES}"'
-        )
 
 
 if __name__ == "__main__":

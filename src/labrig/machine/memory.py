@@ -12,7 +12,7 @@ USED_KEYS = ("anon", "total_rss", "shmem", "total_shmem")  # of memory.stat, ver
 def memory_limit_bytes() -> int:
     """The smallest limit on the way from this process's cgroup to the root, and at most the node's memory."""
     limits = [_node_bytes("MemTotal")]
-    for directory in _own_cgroups():
+    for directory in own_cgroups():
         for name in LIMIT_FILES:
             text = read_or_empty(directory / name).strip()
             if text.isdigit():  # "max" means no limit
@@ -22,7 +22,7 @@ def memory_limit_bytes() -> int:
 
 def memory_used_bytes() -> int:
     """What cannot be given back under pressure: anonymous and shared (/dev/shm) pages, not the page cache."""
-    for directory in _own_cgroups():
+    for directory in own_cgroups():
         lines = read_or_empty(directory / "memory.stat").splitlines()
         stat = dict(line.split() for line in lines)
         used = [int(stat[key]) for key in USED_KEYS if key in stat]
@@ -31,15 +31,19 @@ def memory_used_bytes() -> int:
     return _node_bytes("MemTotal") - _node_bytes("MemAvailable")
 
 
-def _own_cgroups() -> list[Path]:
-    """Directories of this process's memory cgroup and those above it, innermost first."""
+def own_cgroups(controller: str = "memory") -> list[Path]:
+    """Directories of this process's cgroup and those above it, innermost first.
+
+    Args:
+        controller: of version 1, which has a tree for each; of version 2 there is one tree.
+    """
     directories = []
     for line in read_or_empty("/proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
         is_version_2 = number == "0"
-        if not is_version_2 and "memory" not in controllers.split(","):
+        if not is_version_2 and controller not in controllers.split(","):
             continue
-        root = CGROUPS if is_version_2 else CGROUPS / "memory"
+        root = CGROUPS if is_version_2 else CGROUPS / controller
         innermost = root / path.lstrip("/")
         upwards = (innermost, *innermost.parents)
         directories += [directory for directory in upwards if directory.is_relative_to(root)]

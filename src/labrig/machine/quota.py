@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from .command import output_of
 from .disk import filesystem_type
 
 UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
@@ -41,18 +41,18 @@ def quotas_of(directory: Path) -> list[Quota]:
         return []
     owners = [("-u", str(os.getuid())), ("-g", str(directory.stat().st_gid))]
     owners += [("-p", number) for number in lustre_project(directory)]
-    answers = (_output("lfs", "quota", "-h", *owner, str(directory)) for owner in owners)
+    answers = (_answer_of("lfs", "quota", "-h", *owner, str(directory)) for owner in owners)
     return list(dict.fromkeys(quota for answer in answers for quota in read_quotas(answer)))
 
 
 def user_quotas() -> list[Quota]:
     """What `quota` says of this user's disks; [] where there is no such command."""
-    return read_quotas(_output("quota", "-s")) if shutil.which("quota") else []
+    return read_quotas(_answer_of("quota", "-s")) if shutil.which("quota") else []
 
 
 def lustre_project(directory: Path) -> list[str]:
     """The number of the project whose quota a directory on Lustre counts against, if there is one."""
-    number = _output("lfs", "project", "-d", str(directory)).split()[:1]
+    number = _answer_of("lfs", "project", "-d", str(directory)).split()[:1]
     return [] if number in ([], ["0"]) or not number[0].isdigit() else number
 
 
@@ -93,10 +93,6 @@ def _value(size: re.Match) -> float:
     return float(size[1]) * UNITS[size[2].lower()]
 
 
-def _output(*command: str) -> str:
-    """What a command prints; "" when it fails or takes too long."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout
+def _answer_of(*command: str) -> str:
+    """What a command prints, also when it fails because a quota is used up; "" without an answer."""
+    return output_of(*command, timeout_s=TIMEOUT_S, failed_too=True) or ""

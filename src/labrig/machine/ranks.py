@@ -11,12 +11,17 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from .. import env
 from ..errors import LabError
 
+OPEN_AFTER = timedelta(minutes=2)  # at most: one host starts its processes later than the other
+HEARD_AFTER = timedelta(minutes=10)  # at most: the first rank freezes the code meanwhile
 INTERACTIVE_STEP = "4294967290"  # salloc's shell: in an allocation, but not started as its tasks
 
 
@@ -205,6 +210,65 @@ def _refuse_bare_process(environ: Mapping[str, str]) -> None:
             "It would wait for the others for ever.\n"
             f"Start all of them: {start} <the same command>   or one: {start} -n 1 <…>"
         )
+
+
+def leave_group() -> None:
+    """Ends the process group of this rank, if it has one. To be called when its work is done.
+
+    Lightning ends that of NCCL only. The threads of gloo would run on, and can crash a rank at its
+    exit (pytorch/pytorch#179291): a job that finished would count as failed.
+    """
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+WORD = "lab/attempt"  # the key of what the first rank says
+
+
+def tell_other_ranks(ranks: Ranks, text: str) -> None:
+    """Says on the first rank what `hear_first_rank` gives on the others."""
+    store_of(ranks).set(WORD, text)
+
+
+def hear_first_rank(ranks: Ranks) -> str:
+    """What the first rank says, for which this one waits ten minutes.
+
+    Raises:
+        LabError: it has ended, says nothing, or cannot be reached.
+    """
+    store = store_of(ranks)
+    try:
+        return store.get(WORD).decode()
+    except RuntimeError as error:  # of torch.distributed, a timeout too
+        raise LabError(
+            f"rank {ranks.rank} hears nothing of the first one, which has probably ended. "
+            "Look at what that one printed"
+        ) from error
+
+
+@cache  # kept open: the process group later uses the same server of the first rank
+def store_of(ranks: Ranks) -> Any:
+    """The store that all ranks share at the address of the first one; torchrun has opened one.
+
+    Raises:
+        LabError: not all of them are there within two minutes.
+    """
+    from torch.distributed import rendezvous
+
+    address = f"[{ranks.main_address}]" if ":" in ranks.main_address else ranks.main_address
+    url = f"tcp://{address}:{ranks.main_port}"
+    try:
+        store, _, _ = next(rendezvous(url, ranks.rank, ranks.world_size, timeout=OPEN_AFTER))
+    except RuntimeError as error:  # of torch.distributed
+        raise LabError(
+            f"rank {ranks.rank} does not meet the other {ranks.world_size - 1} at "
+            f"{ranks.main_address}:{ranks.main_port} within {OPEN_AFTER.seconds} s. Start the command "
+            "on every host at once; is the port open? lab docs several-hosts"
+        ) from error
+    store.set_timeout(HEARD_AFTER)
+    return store
 
 
 def job_port(job_id: int, restart: int = 0) -> int:

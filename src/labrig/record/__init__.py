@@ -4,24 +4,28 @@ It is plain files and plain git.
 """
 
 COMMANDS = [
-    ("snapshot", "freeze the working tree, print the commit", "snapshot:snapshot_command"),
-    ("runs table", "mean ± deviation over seeds, as text, Markdown, LaTeX", "table:table_command"),
+    ("snapshot", "freeze the working tree, print the commit", "freeze.snapshot:snapshot_command"),
+    (
+        "runs table",
+        "mean ± deviation over seeds, as text, Markdown, LaTeX",
+        "compare.table:table_command",
+    ),
     (
         "runs export",
         "the same as a file for a paper: CSV, LaTeX, Markdown",
-        "export:export_command",
+        "compare.export:export_command",
     ),
     (
         "runs archive",
         "record, code and best weights of runs as one file, to publish",
-        "archive:archive_command",
+        "keep.archive:archive_command",
     ),
-    ("runs plot", "curves of runs, with characters or as a picture", "plot:plot_command"),
-    ("runs diff", "what two runs have different", "diff:diff_command"),
-    ("runs code", "write the frozen code of a run", "code:code_command"),
-    ("runs verify", "is a run as recorded, or two runs the same?", "verify:verify_command"),
-    ("runs note", "add a note to a run", "annotate:note_command"),
-    ("runs tag", "tag a run", "annotate:tag_command"),
-    ("runs scrub", "take a leaked value out of a run", "scrub:scrub_command"),
-    ("runs cost", "hours, GPU-hours, energy, money and CO2 of all runs", "cost:cost_command"),
+    ("runs plot", "curves of runs, with characters or as a picture", "list.curves:plot_command"),
+    ("runs diff", "what two runs have different", "compare.diff:diff_command"),
+    ("runs code", "write the frozen code of a run", "reproduce.code:code_command"),
+    ("runs verify", "is a run as recorded, or two runs the same?", "verify.command:verify_command"),
+    ("runs note", "add a note to a run", "keep.annotate:note_command"),
+    ("runs tag", "tag a run", "keep.annotate:tag_command"),
+    ("runs scrub", "take a leaked value out of a run", "keep.scrub:scrub_command"),
+    ("runs cost", "hours, GPU-hours, energy, money and CO2 of all runs", "list.cost:cost_command"),
 ]

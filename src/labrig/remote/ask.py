@@ -8,11 +8,11 @@ from contextlib import ExitStack
 
 from ..errors import Failed, LabError
 from ..project import Project
-from ..record.status import ENDED
+from ..record.read.status import ENDED
+from .answers import HostState, read_answer
 from .connection import Connection, connect
 from .hosts import host_of
 from .sent import DROPPED, SENDING, SENT, Sent, all_sent, keep, of_hosts
-from .states import HostState
 
 
 class Hosts:
@@ -69,11 +69,11 @@ class Hosts:
         if not lines:
             address = connection.host.address
             raise Failed(f"{name} gave no answer. Find out why with: ssh {address} true")
-        answer = HostState.from_json(lines[-1])
+        answer = HostState.of(read_answer(lines[-1], HostState, name))
         self.answers[name] = answer
         for sent in submissions:
-            state = answer.submissions[sent.id]
-            if state.jobs is not None:
+            state = answer.submissions.get(sent.id)
+            if state and state.jobs is not None:
                 now = SENT if sent.state == SENDING else sent.state
                 keep(self.project, sent, state=now, jobs=state.jobs, statuses=state.statuses)
 
@@ -97,8 +97,9 @@ class Hosts:
             for sent in group
             if sent.host in self.answers and sent.id in self.answers[sent.host].submissions
         ]
+        hosts = [sent.host for sent in group]
         for _, state in states:
-            if state.first:
+            if state.first in hosts:
                 return state.first
         started = [
             (state.started_unix_s, sent.host) for sent, state in states if state.started_unix_s

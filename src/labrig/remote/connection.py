@@ -19,6 +19,7 @@ MASTER = ("ControlMaster=yes", "ControlPersist=60", "ServerAliveInterval=15")
 SESSION = ("ControlMaster=no", "BatchMode=yes")  # uses the master, and asks nobody a second time
 
 
+MAX_OUTPUT_BYTES = 100_000_000  # of a command, whose output is kept in memory
 MARK = "lab-remote "  # begins our lines of an output: a host may print others at each login
 
 
@@ -34,19 +35,33 @@ class Connection:
     options: tuple[str, ...]
 
     def run(self, script: str, stdin: bytes | IO[bytes] | None = None) -> str:
-        """What a line for bash prints on the host; its errors are printed as they come.
+        """What a script for bash prints on the host; its errors are printed as they come.
 
         Args:
             stdin: what the command reads: bytes, or an open file.
 
         Raises:
             LostConnection: the connection broke.
-            Failed: the command failed there.
+            Failed: the command failed there, or printed too much.
         """
-        source: dict = {"stdin": stdin} if hasattr(stdin, "fileno") else {"input": stdin or b""}
-        done = subprocess.run(self.command(script), stdout=subprocess.PIPE, **source)
-        self.check(done.returncode)
-        return done.stdout.decode(errors="replace")
+        with tempfile.TemporaryFile() as typed:
+            if isinstance(stdin, bytes):
+                typed.write(stdin)
+                typed.seek(0)
+                stdin = None
+            with subprocess.Popen(
+                self.command(script), stdin=stdin or typed, stdout=subprocess.PIPE
+            ) as process:
+                assert process.stdout is not None  # it is a pipe
+                output = process.stdout.read(MAX_OUTPUT_BYTES)
+                if process.stdout.read(1):
+                    process.kill()
+                    raise Failed(
+                        f"{self.host.name} printed more than {MAX_OUTPUT_BYTES:,} bytes. "
+                        f"Find out why with: ssh {self.host.address}"
+                    )
+        self.check(process.returncode)
+        return output.decode(errors="replace")
 
     def answers(self, script: str, stdin: bytes | IO[bytes] | None = None) -> list[str]:
         """The lines that a command prints behind MARK; see `run`."""
@@ -54,7 +69,7 @@ class Connection:
         return [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
 
     def show(self, script: str) -> int:
-        """Runs a line for bash whose output goes to this terminal; returns its exit code.
+        """Runs a script for bash whose output goes to this terminal; returns its exit code.
 
         Raises:
             LostConnection: the connection broke.
@@ -65,10 +80,10 @@ class Connection:
         return done.returncode
 
     def command(self, script: str) -> list[str]:
-        """The words of a command that runs a line for bash there, as after logging in."""
+        """The words of a command that runs a script for bash there, as after logging in."""
         if self.host.before:
-            script = f"{self.host.before} && {{ {script}; }}"
-        return ["ssh", *self.options, self.host.address, f"bash -lc {shlex.quote(script)}"]
+            script = f"{self.host.before} && {{\n{script}\n}}"
+        return ["ssh", *self.options, "--", self.host.address, f"bash -lc {shlex.quote(script)}"]
 
     def check(self, code: int) -> None:
         if code == CANNOT_CONNECT:
@@ -94,7 +109,7 @@ def connect(host: Host) -> Iterator[Connection]:
         return
     with tempfile.TemporaryDirectory(prefix="lab-ssh-") as folder:
         socket = as_options([f"ControlPath={folder}/master"])
-        master = ["ssh", *socket, *as_options(MASTER), host.address, "true"]
+        master = ["ssh", *socket, *as_options(MASTER), "--", host.address, "true"]
         if subprocess.run(master, stdout=subprocess.DEVNULL).returncode:
             raise LostConnection(
                 f"no connection to {host.name}. Find out why with: ssh {host.address} true"
@@ -102,13 +117,13 @@ def connect(host: Host) -> Iterator[Connection]:
         try:
             yield Connection(host, (*socket, *as_options(SESSION)))
         finally:
-            end = ["ssh", *socket, "-O", "exit", host.address]
+            end = ["ssh", *socket, "-O", "exit", "--", host.address]
             subprocess.run(end, capture_output=True)
 
 
 def has_own_master(host: Host) -> bool:
     """Whether the user's own settings keep a connection to the host open."""
-    done = subprocess.run(["ssh", "-O", "check", host.address], capture_output=True)
+    done = subprocess.run(["ssh", "-O", "check", "--", host.address], capture_output=True)
     return done.returncode == 0
 
 

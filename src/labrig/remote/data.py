@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..config.compose import Composition
-from ..errors import Refused
-from ..hdf5.file_errors import DataFileError
-from ..hdf5.find import find_data_file
-from ..hdf5.folder_fingerprint import fingerprint_folder
-from ..hdf5.version_cache import keep_hash, read_hash, version_key
+from ..errors import LabError, Refused
+from ..hdf5.file.errors import DataFileError
+from ..hdf5.file.find import find_data_file
+from ..hdf5.file.folder_fingerprint import fingerprint_folder
+from ..hdf5.file.version_cache import keep_hash, read_hash, version_key
 from ..project import Project
 
 
@@ -36,7 +36,7 @@ def local_data(points: list[Composition]) -> dict[str, LocalData]:
     for name, search in names_of(points).items():
         try:
             path = find_data_file(name, search).resolve()
-        except DataFileError:
+        except LabError:  # also RUN:FILE of a run that only the host has
             data_by_name[name] = LocalData(None, None)
         else:
             data_by_name[name] = LocalData(str(path), content_hash(path))
@@ -49,8 +49,8 @@ def names_of(points: list[Composition]) -> dict[str, list[str]]:
     for point in points:
         section = point.config.get("data")
         path = section.get("path") if hasattr(section, "get") else None
-        if isinstance(path, str):
-            names[path] = list(section.get("search") or point.config.paths.data)
+        for name in [path] if isinstance(path, str) else path or []:
+            names[name] = list(section.get("search") or point.config.paths.data)
     return names
 
 
@@ -63,7 +63,7 @@ def content_hash(path: Path) -> str:
     if path.is_dir():
         return fingerprint_folder(path)["sha256"]
     if path.suffix == ".h5":
-        from ..hdf5.checksum import fingerprint  # needs NumPy, which the light labrig lacks
+        from ..hdf5.file.checksum import fingerprint  # needs NumPy, which the light labrig lacks
 
         return fingerprint(path)["sha256"]
     key = version_key(path)
@@ -126,4 +126,4 @@ def missing(project: Project, name: str, there: LocalData, address: str) -> str:
 def copy_command(there: LocalData, address: str, folder: Path) -> str:
     """The command that copies the data of the machine that submits into a folder of the host."""
     source = str(there.path)
-    return shlex.join(["rsync", "-avP", source, f"{address}:{folder}/"])
+    return shlex.join(["rsync", "-avP", "--", source, f"{address}:{folder}/"])

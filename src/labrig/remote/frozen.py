@@ -6,20 +6,20 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cluster.submit import freeze_points
+from ..cluster.submit.submit import freeze_points
 from ..config.compose import Composition
 from ..errors import Refused
 from ..project import Project
-from ..record.bundle import STORE, bundle_files, write_bundles
-from ..record.code_section import checked_out_submodules, folder_name, machinery_of
-from ..record.git import Git
-from ..record.schema import Code
+from ..record.files.code_section import checked_out_submodules, folder_name, library_of
+from ..record.files.schema import Code
+from ..record.freeze.bundle import STORE, bundle_files, write_bundles
+from ..record.freeze.git import Git
 
 LOCKS = ("uv.lock", "pyproject.toml")  # the first that is frozen names the environment
 
 
 @dataclass(frozen=True)
-class FrozenCode:
+class SentCode:
     """The code of a submission.
 
     Args:
@@ -40,12 +40,12 @@ class FrozenCode:
 
     @property
     def library(self) -> Code:
-        library = machinery_of(self.code)
+        library = library_of(self.code)
         assert library is not None  # this version has frozen it
         return library
 
 
-def freeze(project: Project, points: list[Composition], allow: bool) -> FrozenCode:
+def freeze(project: Project, points: list[Composition], allow: bool) -> SentCode:
     """Freezes the working tree, with whole bundles: the host may reach no remote.
 
     Raises:
@@ -57,7 +57,7 @@ def freeze(project: Project, points: list[Composition], allow: bool) -> FrozenCo
     store = runs / STORE
     codes = {trial: write_bundles(git, store, code, whole=True) for trial, code in codes.items()}
     code = next(iter(codes.values()))
-    return FrozenCode(codes, store, bundle_paths(code), lock_of(git, code))
+    return SentCode(codes, store, bundle_paths(code), lock_of(git, code))
 
 
 def bundle_paths(code: Code) -> list[str]:
@@ -71,7 +71,7 @@ def bundle_paths(code: Code) -> list[str]:
 def lock_of(git: Git, code: Code) -> str:
     """12 letters for the environment that the frozen code asks for."""
     for name in LOCKS:
-        done = git.run("show", f"{code['commit']}:{code['prefix']}{name}")
+        done = git.run("show", "--end-of-options", f"{code['commit']}:{code['prefix']}{name}")
         if done.returncode == 0:
             return hashlib.sha256(done.stdout.encode(errors="replace")).hexdigest()[:12]
     raise Refused(

@@ -16,6 +16,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from .host_script import host_script
+
 
 @dataclass(frozen=True)
 class Race:
@@ -39,41 +41,19 @@ def guard(sending: Path, nonce: str, race: Race | None) -> str:
         sending: a file that holds the nonce of the job that was sent last.
         nonce: of this job.
     """
-    file = shlex.quote(str(sending))
-    lines = [
-        "# ---- sent from another machine: only the job that was sent last continues",
-        'LOG="$RUN_DIR/job.log"',
-        f'if [ -e {file} ] && [ "$(cat {file})" != {nonce} ]; then',
-        '  echo "job $JOB was sent again after a failure; this first one ends" >>"$LOG"',
-        "  exit 0",
-        "fi",
-    ]
+    parts = [host_script("sent_last", sending=sending, nonce=nonce)]
     if race:
-        lines += race_lines(race)
-    return "\n".join([*lines, "", ""])
+        parts.append(race_part(race))
+    return "\n".join([*parts, "", ""])
 
 
-def race_lines(race: Race) -> list[str]:
+def race_part(race: Race) -> str:
     """Lines that end the job when a job on another host has started first."""
     link = shlex.quote(race.link)
-    folder = shlex.quote(str(Path(race.link).parent))
-    claim = f"ln -sn {shlex.quote(race.name)} {link} 2>/dev/null; readlink {link}"
-    ssh = f"ssh -o BatchMode=yes -o ConnectTimeout=20 {shlex.quote(race.judge)}"
-    return [
-        "# ---- sent to several hosts: the job that starts first continues",
-        f"claim() {{ {claim}; }}",
-        f"if [ -d {folder} ]; then",
-        "  FIRST=$(claim || true)",
-        "else",
-        f"  FIRST=$({ssh} {shlex.quote(claim)} </dev/null || true)",
-        "fi",
-        'case "$FIRST" in',
-        f"  {shlex.quote(race.name)}) ;;",
-        f'  "") echo "{race.judge} does not answer, so this job may not be the only one" >>"$LOG" ;;',
-        "  *)",
-        '    echo "the job on $FIRST has started first; this one ends" >>"$LOG"',
-        '    echo "the job on $FIRST started first" >"$RUN_DIR/cancelled"',  # lab queue says it
-        "    exit 0",
-        "    ;;",
-        "esac",
-    ]
+    return host_script(
+        "started_first",
+        name=race.name,
+        judge=race.judge,
+        folder=Path(race.link).parent,
+        claim=f"ln -sn {shlex.quote(race.name)} {link} 2>/dev/null; readlink {link}",
+    )

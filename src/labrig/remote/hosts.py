@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Annotated
 
-from ..config.check import Source, check_keys
+from ..config.check import SettingsSource, check_keys
 from ..errors import LabError, nearest
 from ..project import read_yaml, user_config
+from ..record.files.forms import Pattern, problem_in
+
+# They become words of commands here and there, and somebody may have copied them from a web page.
+ADDRESS = Pattern(r"(?:(?!-)[\w.:@%/\[\]-]+)?", "a name or user@name, as after `ssh`")
+PATH = Pattern(
+    r"(?!-)(?:[^\x00-\x1f\x7f\"`$\\]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})+",
+    "a path, in which only $NAME and ~ are replaced",
+)
+SITE = Pattern(r"(?:(?!-)[\w.-]+)?", "the name of a site")
+ONE_LINE = Pattern(r"[^\x00-\x08\x0a-\x1f\x7f]*", "a shell command on one line")
 
 
 @dataclass(frozen=True)
@@ -22,11 +33,11 @@ class Host:
         before: a shell command before each of ours, such as: module load python/3.12
     """
 
-    name: str
-    path: str
-    ssh: str = ""
-    site: str = ""
-    before: str = ""
+    name: Annotated[str, ADDRESS]
+    path: Annotated[str, PATH]
+    ssh: Annotated[str, ADDRESS] = ""
+    site: Annotated[str, SITE] = ""
+    before: Annotated[str, ONE_LINE] = ""
 
     @property
     def address(self) -> str:
@@ -42,7 +53,7 @@ def host_of(name: str) -> Host:
     """The entry of hosts.yaml with this name.
 
     Raises:
-        LabError: there is none, or a key of it is unknown or missing.
+        LabError: there is none, or a key of it is unknown, missing or no such value.
     """
     file = hosts_file()
     if not name:
@@ -57,9 +68,15 @@ def host_of(name: str) -> Host:
             f"    path: $WORK/lab\n"
             f"    site: slurm"
         )
-    entry = entries[name] or {}
+    entry = {} if entries[name] is None else entries[name]
+    if not isinstance(entry, dict):
+        raise LabError(f"{file}: {name} needs lines below it, such as  path: $WORK/lab")
     defaults = {field.name: "" for field in fields(Host) if field.name != "name"}
-    check_keys(entry, defaults, Source(f"{file}, {name}"))
+    # Its keys are no settings of the library: `site` is a name here.
+    check_keys(entry, defaults, SettingsSource(f"{file}, {name}", settings={}))
     if not entry.get("path"):
         raise LabError(f"{file}: {name} needs a line such as  path: $WORK/lab")
+    problem = problem_in({"name": name, **entry}, Host)
+    if problem:
+        raise LabError(f"{file}, {name}: {problem}. Correct that line")
     return Host(name, **entry)

@@ -23,23 +23,24 @@ from pathlib import Path
 from .. import env
 from ..errors import Failed
 from ..project import LABEL, Project
-from ..record.wheel import write_wheel
+from ..record.freeze.wheel import write_wheel
 from .connection import MARK, Connection
-from .frozen import FrozenCode
+from .frozen import SentCode
+from .host_script import Quoted, host_script
 from .sent import REMOTE
 
 READY = "lab-ready.txt"  # in an environment that was made to its end
 
 
 @dataclass(frozen=True)
-class Place:
+class HostPlace:
     """A project's place on a host, as an absolute path, and what is there already."""
 
     path: str
     present: frozenset[str]
 
 
-def prepare(connection: Connection, project: Project, frozen: FrozenCode) -> tuple[str, list[str]]:
+def prepare(connection: Connection, project: Project, frozen: SentCode) -> tuple[str, list[str]]:
     """Brings code and environment to the host, as far as they are not there.
 
     Returns:
@@ -62,75 +63,61 @@ def prepare(connection: Connection, project: Project, frozen: FrozenCode) -> tup
     return place.path, python_words(frozen, place)
 
 
-def look(connection: Connection, project: Project, frozen: FrozenCode) -> Place:
+def look(connection: Connection, project: Project, frozen: SentCode) -> HostPlace:
     """Makes the place if need be, and lists what is there."""
     path = connection.host.path
     if path.startswith("~"):
         path = f"$HOME{path[1:]}"
     # The host replaces the $VARIABLES of its own path, and nothing in the name of a directory of ours.
     inner = shlex.quote(f"{project.root.name}/{frozen.code['prefix']}{REMOTE}")
-    folder = f'"{path}"/{inner}'
-    tests = [
-        present_if(f"code/{code_name(frozen)}/{LABEL}", "code"),
-        present_if(f"environments/{frozen.lock}/{READY}", "environment"),
-        *[present_if(f"bundles/{name}", name) for name in frozen.bundles],
-    ]
-    lines = connection.answers(
-        f"set -u; mkdir -p {folder}/received && cd {folder} && "
-        f'echo "{MARK}place $PWD"; {"; ".join(tests)}; true'
+    script = host_script(
+        "look",
+        mark=MARK,
+        folder=Quoted(f'"{path}"/{inner}'),
+        label=f"code/{code_name(frozen)}/{LABEL}",
+        ready=f"environments/{frozen.lock}/{READY}",
+        bundles=frozen.bundles,
     )
-    places = [line.removeprefix("place ") for line in lines if line.startswith("place ")]
+    lines = connection.answers(script)
+    places = [line.removeprefix("place ") for line in lines if line.startswith("place /")]
     if not places:
         raise Failed(
             f"{connection.host.name}: {path} cannot be made or is not a path there; see above"
         )
-    return Place(places[0].removesuffix(f"/{REMOTE}"), frozenset(lines))
-
-
-def present_if(file: str, word: str) -> str:
-    return f"if [ -e {shlex.quote(file)} ]; then echo {shlex.quote(MARK + word)}; fi"
+    return HostPlace(places[0].removesuffix(f"/{REMOTE}"), frozenset(lines))
 
 
 def upload(connection: Connection, source: Path, target: str) -> None:
     """Copies one file; half of one never has its name."""
     with open(source, "rb") as file:
-        connection.run(
-            f'f={shlex.quote(target)}; mkdir -p "$(dirname "$f")" && cat >"$f.$$" '
-            f'&& [ $(wc -c <"$f.$$") = {source.stat().st_size} ] '
-            f'&& mv "$f.$$" "$f"',
-            stdin=file,
-        )
+        n_bytes = source.stat().st_size
+        connection.run(host_script("upload", file=target, n_bytes=n_bytes), stdin=file)
 
 
-def unpack(connection: Connection, frozen: FrozenCode, place: Place) -> None:
-    """Writes the files of the commit and of the library, with the label that names them.
-
-    A tree with half of its label never has its name.
-    """
-    name = code_name(frozen)
+def unpack(connection: Connection, frozen: SentCode, place: HostPlace) -> None:
+    """Writes the files of the commit and of the library, with the label that names them."""
     label = json.dumps(frozen.code).encode()
-    fetches = [
-        f"git fetch -q {shlex.quote(f'{place.path}/{REMOTE}/bundles/{bundle}')} '+refs/*:refs/*'"
+    bundles = [
+        bundle
         for bundle in frozen.bundles
         # Other submodules are unpacked for the job.
-        if "/" not in bundle or bundle.startswith(f"{env.MACHINERY}/")
+        if "/" not in bundle or bundle.startswith(f"{env.FROZEN_LIBRARY}/")
     ]
-    connection.run(
-        f"cd {shlex.quote(f'{place.path}/{REMOTE}')} && export GIT_DIR=$PWD/code.git && "
-        "{ [ -e code.git ] || git init -q --bare code.git; } && "
-        f"{' && '.join(fetches)} && "
-        f"new=$PWD/code/{name}.$$ && mkdir -p $new && "
-        f"export GIT_WORK_TREE=$new GIT_INDEX_FILE=$new.index && "
-        f"git read-tree {frozen.code['commit']} && "
-        f"git read-tree --prefix={env.MACHINERY}/ {frozen.library['commit']} && "
-        f"git checkout-index -a -f && rm $new.index && "
-        f"cat >$new/{LABEL} && [ $(wc -c <$new/{LABEL}) = {len(label)} ] && "
-        f"{{ mv -T $new code/{name} 2>/dev/null || rm -rf $new; }}",
-        stdin=label,
+    script = host_script(
+        "unpack",
+        folder=f"{place.path}/{REMOTE}",
+        bundles=bundles,
+        name=code_name(frozen),
+        commit=frozen.code["commit"],
+        library=frozen.library["commit"],
+        library_folder=env.FROZEN_LIBRARY,
+        label=LABEL,
+        n_bytes=len(label),
     )
+    connection.run(script, stdin=label)
 
 
-def make_environment(connection: Connection, frozen: FrozenCode, place: Place) -> None:
+def make_environment(connection: Connection, frozen: SentCode, place: HostPlace) -> None:
     """Makes the environment of the lock, as `make setup` does; its output is shown.
 
     Raises:
@@ -138,42 +125,38 @@ def make_environment(connection: Connection, frozen: FrozenCode, place: Place) -
     """
     host = connection.host.name
     print(f"lab: {host} has no environment for this lock file; making it takes minutes", flush=True)
-    code = f"{code_folder(frozen, place)}/{frozen.code['prefix']}"
-    environment = environment_folder(frozen, place)
     with tempfile.TemporaryDirectory(prefix="lab-library-") as temporary:
         wheel = write_wheel(Path(temporary))
         library = f"{place.path}/{REMOTE}/library/{frozen.library['commit'][:12]}/{wheel.name}"
         upload(connection, wheel, library)
-    # The lock keeps two submissions at once from writing into one environment.
-    new = shlex.quote(environment)
-    setup = (
-        f"cd {shlex.quote(code)} && mkdir -p {shlex.quote(str(Path(environment).parent))} && "
-        f"exec 9>{shlex.quote(environment + '.lock')} && {{ flock 9 || true; }} && "
-        f"{{ [ -e {shlex.quote(f'{environment}/{READY}')} ] || {{ rm -rf {new} && "
-        f"{env.ENVIRONMENT}={new} LABRIG={shlex.quote(library)} "
-        f"${{PYTHON:-python3}} tools/bootstrap.py setup packages && touch {new}/{READY}; }}; }}"
+    script = host_script(
+        "environment",
+        code=f"{code_folder(frozen, place)}/{frozen.code['prefix']}",
+        environment=environment_folder(frozen, place),
+        library=library,
+        ready=READY,
     )
-    if connection.show(setup):
+    if connection.show(script):
         raise Failed(
             f"{host}: the environment could not be made, see above.\n"
             "A newer Python there: a line such as  before: module load python/3.12  for this host"
         )
 
 
-def code_folder(frozen: FrozenCode, place: Place) -> str:
+def code_folder(frozen: SentCode, place: HostPlace) -> str:
     return f"{place.path}/{REMOTE}/code/{code_name(frozen)}"
 
 
-def code_name(frozen: FrozenCode) -> str:
+def code_name(frozen: SentCode) -> str:
     """The name of the directory with the code and the library."""
     return f"{frozen.code['commit'][:12]}.{frozen.library['commit'][:12]}"
 
 
-def environment_folder(frozen: FrozenCode, place: Place) -> str:
+def environment_folder(frozen: SentCode, place: HostPlace) -> str:
     return f"{place.path}/{REMOTE}/environments/{frozen.lock}"
 
 
-def python_words(frozen: FrozenCode, place: Place) -> list[str]:
+def python_words(frozen: SentCode, place: HostPlace) -> list[str]:
     """The words that start Python on the host with the frozen code, for the project's place."""
     code = code_folder(frozen, place)
     commit, prefix = frozen.code["commit"], frozen.code["prefix"]

@@ -7,16 +7,25 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
+import tarfile
 from pathlib import Path
+from typing import IO
 
 from ..errors import Failed, LabError
+from ..machine.disk_errors import explain_disk_error
+from ..machine.terminal import printable
 from ..project import Project
-from ..record.status import ENDED
+from ..record.files.forms import RELATIVE_PATH
+from ..record.read.run import read_record
+from ..record.read.status import ENDED
+from .answers import SentJob
 from .ask import Hosts
-from .connection import Connection, LostConnection
+from .connection import CANNOT_CONNECT, MARK, Connection, LostConnection
 from .sent import SENDING, SENT, Sent, all_sent, find_sent
 
 CHECKPOINTS = "checkpoints"
+MAX_PADDING_BYTES = 1 << 20  # after the end of a tar archive
 
 
 def pull_command(project: Project, args: list[str]) -> None:
@@ -65,18 +74,18 @@ def is_wanted(project: Project, sent: Sent, options: argparse.Namespace) -> bool
     return sent.is_open or any(is_missing(project, job, options.checkpoints) for job in sent.jobs)
 
 
-def is_missing(project: Project, job: dict, checkpoints: bool) -> bool:
+def is_missing(project: Project, job: SentJob, checkpoints: bool) -> bool:
     target = target_of(project, job)
     return not target.exists() or (checkpoints and not (target / CHECKPOINTS).exists())
 
 
-def target_of(project: Project, job: dict) -> Path:
+def target_of(project: Project, job: SentJob) -> Path:
     """Where a run of a host lies here: below this machine's root, under the same trial."""
     run_dir_there = Path(job["run_dir"])
-    return project.paths.runs / run_dir_there.parent.name / run_dir_there.name
+    return project.paths.runs / run_dir_there.parent.name / job["run_id"]
 
 
-def pull_run(project: Project, hosts: Hosts, sent: Sent, job: dict, checkpoints: bool) -> bool:
+def pull_run(project: Project, hosts: Hosts, sent: Sent, job: SentJob, checkpoints: bool) -> bool:
     """Fetches one run, if it has ended and is not here; whether something came.
 
     Raises:
@@ -93,35 +102,35 @@ def pull_run(project: Project, hosts: Hosts, sent: Sent, job: dict, checkpoints:
     connection = hosts.connection(sent.host)
     if not target.exists():
         print(f"{run_id} from {sent.host}, {status}", flush=True)
-        fetch(connection, job["run_dir"], target, f"--exclude=./{CHECKPOINTS}")
+        fetch(connection, job["run_dir"], target, f"--exclude=./{CHECKPOINTS}", run_id=run_id)
     if checkpoints and not (target / CHECKPOINTS).exists():
         fetch(connection, f"{job['run_dir']}/{CHECKPOINTS}", target / CHECKPOINTS)
     return True
 
 
-def fetch(connection: Connection, source: str, target: Path, *options: str) -> None:
+def fetch(
+    connection: Connection, source: str, target: Path, *options: str, run_id: str | None = None
+) -> None:
     """Copies a directory of the host to `target`, which appears when all of it is here.
+
+    Args:
+        run_id: of the run that it must hold; None for a part of one.
 
     Raises:
         LostConnection: the connection broke.
-        Failed: tar failed on one of the two sides.
+        Failed: tar failed on one of the two sides, or the host sent something else.
     """
     staging = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
-    send = shlex.join(["tar", "-C", f"{source}/", *options, "-cf", "-", "."])
+    tar = shlex.join(["tar", "-C", f"{source}/", *options, "-cf", "-", "--", "."])
+    send = f"echo {shlex.quote(BEGINS)} && exec {tar}"
     try:
-        with subprocess.Popen(connection.command(send), stdout=subprocess.PIPE) as sender:
-            unpack = ["tar", "-C", str(staging), "-xf", "-"]
-            code = subprocess.run(unpack, stdin=sender.stdout).returncode
-            if sender.stdout:
-                sender.stdout.close()
-        if sender.returncode:
-            connection.check(sender.returncode)
-        if code:
+        receive(connection, send, source, staging)
+        if run_id and (read_record(staging) or {}).get("run_id") != run_id:
             raise Failed(
-                f"{source} of {connection.host.name} could not be written to "
-                f"{staging}. Is the disk full? Then again: lab runs pull"
+                f"{source} of {connection.host.name} does not hold the record of {run_id}. "
+                f"Look there: ssh {connection.host.address} ls {source}"
             )
         os.rename(staging, target)
     except LostConnection as error:
@@ -130,3 +139,110 @@ def fetch(connection: Connection, source: str, target: Path, *options: str) -> N
         ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def receive(connection: Connection, send: str, source: str, staging: Path) -> None:
+    """Runs a script that prints a tar stream, and unpacks it into `staging`.
+
+    Raises:
+        LostConnection: the connection broke.
+        Failed: tar failed on one of the two sides, or the host sent something else.
+    """
+    host = connection.host.name
+    problem = None
+    begins = False
+    with subprocess.Popen(connection.command(send), stdout=subprocess.PIPE) as sender:
+        stream = sender.stdout
+        assert stream is not None  # it is a pipe
+        try:
+            begins = find_beginning(stream)
+            if not begins:
+                problem = f"{host} sent no tar archive of {source}; see above"
+            else:
+                for path in unpack_stream(stream, staging):
+                    print(f"lab: left out, no file: {printable(path)}", file=sys.stderr)
+                stream.read(MAX_PADDING_BYTES)
+        except tarfile.TarError as error:
+            problem = f"{host} sent a damaged tar archive of {source}: {error}"
+        except OSError as error:
+            problem = explain_disk_error(error, staging)
+            problem = problem or f"{source} of {host} could not be written: {error.strerror}"
+        stream.close()
+    # A connection that broke explains a stream that was cut, and a command that failed an empty one.
+    if sender.returncode == CANNOT_CONNECT or (sender.returncode and not begins):
+        connection.check(sender.returncode)
+    if problem:
+        raise Failed(f"{problem}. Then again: lab runs pull")
+    if sender.returncode:
+        connection.check(sender.returncode)
+
+
+# A directory that a host sends as tar, unpacked so that nothing lands outside of its place.
+
+BEGINS = f"{MARK}tar"  # the line before the first byte; a host may print others at each login
+MAX_LINES = 1000  # before it
+MAX_LINE_BYTES = 10_000
+
+
+def find_beginning(stream: IO[bytes]) -> bool:
+    """Reads up to the line BEGINS; whether it came."""
+    for _ in range(MAX_LINES):
+        line = stream.readline(MAX_LINE_BYTES)
+        if not line:
+            return False
+        if line.rstrip() == BEGINS.encode():
+            return True
+    return False
+
+
+def unpack_stream(stream: IO[bytes], folder: Path) -> list[str]:
+    """Writes the files of a tar stream into `folder`, an empty directory.
+
+    Returns:
+        The paths that it leaves out: links, which could lead anywhere, and devices.
+
+    Raises:
+        Failed: a path leads out of `folder`, or is there twice.
+        tarfile.TarError: it is no tar stream, or was cut.
+        OSError: the disk is full.
+    """
+    left_out = []
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            name = member.name.removeprefix("./")
+            if name in ("", "."):
+                continue
+            place = place_of(folder, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if member.isdir():
+                place.mkdir(exist_ok=True)
+            elif member.isreg():
+                write_member(archive, member, place)
+            elif member.islnk():  # two names of one file, such as last.ckpt and best.ckpt
+                os.link(place_of(folder, member.linkname.removeprefix("./")), place)
+            else:
+                left_out.append(name)
+    return left_out
+
+
+def place_of(folder: Path, name: str) -> Path:
+    """The place of a path of the stream.
+
+    Raises:
+        Failed: it leads out of `folder`.
+    """
+    problem = RELATIVE_PATH.problem(name)
+    if problem:
+        raise Failed(f"the host sent a path that{problem}. Do not trust it")
+    return folder / name
+
+
+def write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+    """Writes one file, with its time and whether it may be executed."""
+    content = archive.extractfile(member)
+    assert content is not None  # it is a regular file
+    with open(place, "xb") as file:
+        shutil.copyfileobj(content, file)
+        if member.mode & 0o100:
+            os.fchmod(file.fileno(), 0o755)
+    os.utime(place, (member.mtime, member.mtime))

@@ -16,23 +16,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ..cluster.plan import Plan
-from ..cluster.script import script_path
-from ..cluster.send import Submitted, job_record
-from ..cluster.submit import SubmitOptions, submit_frozen
-from ..cluster.submit_command import dry_run, parse_arguments, plan_of_arguments, split_command
+from ..cluster.submit.command import dry_run, parse_arguments, plan_of_arguments, split_command
+from ..cluster.submit.plan import Plan
+from ..cluster.submit.script import script_path
+from ..cluster.submit.send import Submitted, job_record
+from ..cluster.submit.submit import SubmitOptions, submit_frozen
 from ..errors import LabError
 from ..project import Project, this_project
-from ..record.atomic import read_json
-from ..record.bundle import STORE, link_bundles, store_bundles
-from ..record.claim import owner_of
-from ..record.index import run_directories
-from ..record.process import pid_started
-from ..record.roots import run_roots
-from ..record.run import Run
-from ..record.seal import write_sealed
+from ..record.files.atomic import read_json
+from ..record.files.forms import RUN_ID
+from ..record.files.process import pid_started
+from ..record.files.schema import Code
+from ..record.files.seal import write_sealed
+from ..record.freeze.bundle import STORE, link_bundles, store_bundles
+from ..record.list.rows import run_directories
+from ..record.read.roots import run_roots
+from ..record.read.run import Run
+from ..record.write.claim import owner_of
+from .answers import SentJob, SubmitAnswer, read_answer
 from .connection import MARK
 from .data import LocalData, check_data
 from .guard import Race, guard
@@ -40,7 +43,7 @@ from .sent import REMOTE
 
 
 @dataclass(frozen=True)
-class Request:
+class SentRequest:
     """What a machine sends.
 
     Args:
@@ -52,16 +55,16 @@ class Request:
         race: of a run that is sent to several hosts.
     """
 
-    run_id: str
+    run_id: Annotated[str, RUN_ID]
     args: list[str]
-    codes: dict[str, Any]
+    codes: dict[str, Code]
     data: dict[str, LocalData]
     address: str
     race: Race | None
 
     @classmethod
-    def from_json(cls, text: str) -> Request:
-        values = json.loads(text)
+    def from_json(cls, text: str) -> SentRequest:
+        values = read_answer(text, SentRequest, "the machine that submits")
         values["data"] = {name: LocalData(**entry) for name, entry in values["data"].items()}
         values["race"] = Race(**values["race"]) if values["race"] else None
         return cls(**values)
@@ -69,10 +72,11 @@ class Request:
 
 def main() -> int:
     """Prints one line with the jobs, or with the error after which no job is queued."""
-    request = Request.from_json(sys.stdin.read())
+    typed = sys.stdin.read()
     # From here on the connection may break: what was begun is finished.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
+        request = SentRequest.from_json(typed)
         answer: dict[str, Any] = {"jobs": list(map(asdict, receive(this_project(), request)))}
     except LabError as error:
         answer = {"error": str(error), "exit_code": error.exit_code}
@@ -81,7 +85,7 @@ def main() -> int:
     return 0
 
 
-def receive(project: Project, request: Request) -> list[Submitted]:
+def receive(project: Project, request: SentRequest) -> list[Submitted]:
     """Submits a request, or finds the jobs of the same request that came before.
 
     Raises:
@@ -91,15 +95,22 @@ def receive(project: Project, request: Request) -> list[Submitted]:
     folder.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(folder / "lock"):
         answer_file = folder / f"{request.run_id}.json"
-        before = read_json(answer_file)
-        if before:
-            return [Submitted(**job) for job in before["jobs"]]
+        before: SubmitAnswer = read_json(answer_file, SubmitAnswer) or {}
+        if "jobs" in before:
+            return [submitted_of(job) for job in before["jobs"]]
         with output_in(folder / f"{request.run_id}.log"):
             submitted = send(project, request, folder)
         if submitted is None:
             return []
         write_sealed(answer_file, {"jobs": submitted})
         return submitted
+
+
+def submitted_of(job: SentJob) -> Submitted:
+    """A run that was submitted, as `lab submit` knows it here."""
+    return Submitted(
+        job["run_id"], job["job_id"], job["run_dir"], job.get("log", ""), job.get("chain", [])
+    )
 
 
 @contextmanager
@@ -135,7 +146,7 @@ def output_in(log: Path) -> Iterator[None]:
                 os.write(2, file.read())
 
 
-def send(project: Project, request: Request, folder: Path) -> list[Submitted] | None:
+def send(project: Project, request: SentRequest, folder: Path) -> list[Submitted] | None:
     """Submits a request; None for one that only asked to see the job script.
 
     Raises:

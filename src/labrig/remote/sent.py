@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ..errors import LabError
 from ..project import Project
-from ..record.atomic import read_json
-from ..record.index import RUN_ID, run_directories
-from ..record.roots import run_roots
-from ..record.seal import write_sealed
-from ..record.status import ENDED
+from ..record.files import forms
+from ..record.files.atomic import read_json
+from ..record.files.schema import RunStatus
+from ..record.files.seal import write_sealed
+from ..record.list.find import n_back_from_last, refuse_empty
+from ..record.list.rows import RUN_ID, run_directories
+from ..record.read.roots import run_roots
+from ..record.read.status import ENDED
+from .answers import SentJob
 
 REMOTE = "runs/.remote"  # below the project, where git ignores it; on a host see place.py
 FOLDER = f"{REMOTE}/sent"
@@ -41,15 +45,15 @@ class Sent:
         statuses: the last known status of each run.
     """
 
-    id: str
+    id: Annotated[str, forms.RUN_ID]
     host: str
     request: str
     state: str = PREPARING
     python: list[str] = field(default_factory=list)
     place: str = ""
-    jobs: list[dict[str, Any]] = field(default_factory=list)
+    jobs: list[SentJob] = field(default_factory=list)
     rivals: list[str] = field(default_factory=list)
-    statuses: dict[str, str] = field(default_factory=dict)
+    statuses: dict[str, RunStatus] = field(default_factory=dict)
 
     @property
     def run_ids(self) -> list[str]:
@@ -81,13 +85,14 @@ def keep(project: Project, sent: Sent, **changes: Any) -> Sent:
 def all_sent(project: Project) -> list[Sent]:
     """Every submission, oldest first."""
     names = sorted(os.listdir(project.root / FOLDER)) if (project.root / FOLDER).is_dir() else []
-    contents = [read_json(project.root / FOLDER / name) for name in names if name.endswith(".json")]
+    contents = [
+        read_json(project.root / FOLDER / name, Sent) for name in names if name.endswith(".json")
+    ]
     return [_sent_of(content) for content in contents if content]
 
 
 def _sent_of(content: dict[str, Any]) -> Sent:
-    content.pop("sha256", None)
-    return Sent(**content)
+    return Sent(**{each.name: content[each.name] for each in fields(Sent) if each.name in content})
 
 
 def unanswered(project: Project, request: str, host: str) -> Sent | None:
@@ -100,19 +105,29 @@ def unanswered(project: Project, request: str, host: str) -> Sent | None:
 
 
 def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
-    """The submission and run id that `word` means: an id, its beginning, or @last.
+    """The submission and run id that `word` means: an id, its beginning, @last or @last~1.
 
     Returns:
         None when it means a run that was made on this machine, or nothing.
 
     Raises:
-        LabError: it means several.
+        LabError: it means several, or @last~1 passes over a run that has not been fetched.
     """
+    refuse_empty(word)
     sent_by_run_id = {run_id: sent for sent in all_sent(project) for run_id in sent.run_ids}
-    if word == "@last":
-        newest = max(sent_by_run_id, default="")
-        is_newest = newest and newest >= max(run_ids_here(project), default="")
-        return (sent_by_run_id[newest], newest) if is_newest else None
+    n_back = n_back_from_last(word)
+    if n_back is not None:
+        here = run_ids_here(project)
+        newest = sorted({*sent_by_run_id, *here}, reverse=True)[: n_back + 1]
+        if len(newest) == n_back + 1 and newest[-1] in sent_by_run_id:
+            return sent_by_run_id[newest[-1]], newest[-1]
+        elsewhere = [run_id for run_id in newest if run_id not in here]
+        if elsewhere:
+            raise LabError(
+                f"{word} passes over {elsewhere[0]}, which has not been fetched. "
+                "Fetch it (lab runs pull), or type the id of the run"
+            )
+        return None
     matches = [run_id for run_id in sent_by_run_id if run_id.startswith(word)]
     if word in matches:
         matches = [word]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..cluster.submit_command import split_command
-from ..cluster.submit_command import submit_command as submit_here
+from ..cluster.submit.command import split_command
+from ..cluster.submit.command import submit_command as submit_here
 from ..project import Project
 
 ON = "on="
@@ -16,7 +16,9 @@ def submit_command(project: Project, args: list[str]) -> None:
     if not names:
         submit_here(project, args)
         return
-    from .send import submit_to_hosts  # reads data files, which a submission from here need not
+    from .submit_to_hosts import (
+        submit_to_hosts,  # reads data files, which a submission from here need not
+    )
 
     settings = [word for word in settings if not word.startswith(ON)]
     submit_to_hosts(project, names[-1].split(","), settings, command)

@@ -1,23 +1,97 @@
 """The curves of runs, read from metrics.jsonl and thinned to what a screen can show.
 
-A report of 2,000 runs reads two million rows, so a file is parsed in one go, and a file that has
-not changed since the last page is not read again.
+A report of 2,000 runs reads two million rows, so a file that has not changed since the last page is
+not read again.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from array import array
-from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from ..record.json_lines import raw_lines
-from ..record.metrics_file import ROW_KEYS, read_metrics
-from ..record.row_cache import file_stamp
-from .clock import Clock, clock_of
+from ..record.files.metric_columns import MetricColumns, extreme_places
+from ..record.list.row_cache import file_stamp
+
+# When the steps of a run were: in which epoch, and after how many hours of training.
+
+MOST_MARKS = 40  # between two of them a page goes straight
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Marks of a run: at `steps`, so many `hours` were trained and so many `epochs` done."""
+
+    steps: list[float]
+    hours: list[float]
+    epochs: list[float]
+
+
+def clock_of(columns: Mapping[str, Sequence[float]]) -> Clock:
+    """The marks of a run's metrics. Time between two attempts, such as in a queue, is left out.
+
+    Args:
+        columns: step, epoch, attempt and time_unix_s of every row, by step.
+    """
+    steps, attempts = columns["step"], columns["attempt"]
+    if not steps:
+        return Clock([], [], [])
+    last = len(steps) - 1
+    n_marks = min(MOST_MARKS, len(steps))
+    places = {place * last // max(1, n_marks - 1) for place in range(n_marks)}
+    if len(set(attempts)) > 1:
+        # The rows around a pause: without them its time would count as training.
+        pauses = [n for n in range(1, len(steps)) if attempts[n] != attempts[n - 1]]
+        places.update(pauses, (n - 1 for n in pauses))
+    marks = sorted(places)
+    ends = epoch_ends(columns["epoch"], steps)
+    seconds = seconds_trained(
+        [columns["time_unix_s"][n] for n in marks], [attempts[n] for n in marks]
+    )
+    return Clock(
+        [steps[n] for n in marks],
+        [round(each / 3600, 5) for each in seconds],
+        [round(epochs_done(steps[n], ends), 4) for n in marks],
+    )
+
+
+def seconds_trained(times_unix_s: list[float], attempts: list[float]) -> list[float]:
+    """How long a run had trained at each mark, without the time between attempts."""
+    total_s = 0.0
+    seconds = [total_s]
+    for (time_s, attempt), (later_s, later) in pairwise(zip(times_unix_s, attempts, strict=True)):
+        if attempt == later:
+            total_s += max(0.0, later_s - time_s)
+        seconds.append(total_s)
+    return seconds
+
+
+def epoch_ends(epochs: Sequence[float], steps: Sequence[float]) -> list[tuple[float, float]]:
+    """(step, epochs done) where epochs ended, from (0, 0) on.
+
+    The last epoch may not have ended: it counts as long as the one before it.
+    """
+    last_steps = dict(zip(epochs, steps, strict=True))
+    ends = [(0.0, float(min(last_steps)))]
+    for epoch in sorted(last_steps):
+        if last_steps[epoch] > ends[-1][0]:
+            ends.append((last_steps[epoch], epoch + 1.0))
+    if len(ends) > 2:
+        length = ends[-2][0] - ends[-3][0]
+        part = min(1.0, (ends[-1][0] - ends[-2][0]) / length)
+        ends[-1] = (ends[-1][0], ends[-2][1] + part)
+    return ends
+
+
+def epochs_done(step: float, ends: list[tuple[float, float]]) -> float:
+    """The epochs that were done at a step: whole ones, and a part of the current one."""
+    for (begin, before), (end, after) in pairwise(ends):
+        if step <= end:
+            return before + (after - before) * (step - begin) / (end - begin)
+    return ends[-1][1]
+
 
 MOST_POINTS = 1000  # of one curve: a screen has about as many columns
 LARGEST = 3e38  # what four bytes can hold
@@ -54,68 +128,22 @@ class CurveReader:
 
 def read_curves(run_dir: Path) -> RunCurves:
     """The curves of a run, each with at most MOST_POINTS points."""
-    rows = read_rows_fast(run_dir)
-    rows_by_keys: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        rows_by_keys[tuple(row)].append(row)
-    curves: dict[str, Curve] = defaultdict(Curve)
-    for keys, alike in rows_by_keys.items():
-        steps = array("d", [row["step"] for row in alike])
-        for name in keys:
-            if name not in ROW_KEYS:
-                add_points(curves[name], steps, [row[name] for row in alike])
+    metrics = MetricColumns(run_dir)
     return RunCurves(
-        {name: thin(in_order(curve), MOST_POINTS) for name, curve in curves.items()},
-        clock_of({key: [row[key] for row in rows] for key in ROW_KEYS}),
+        {name: thin(curve_of(metrics, name), MOST_POINTS) for name in metrics.names},
+        clock_of({key: metrics.in_order(key) for key in metrics.columns}),
     )
 
 
-def read_rows_fast(run_dir: Path) -> list[dict[str, Any]]:
-    """As `read_metrics`; the rows of a run with one attempt are parsed in one go."""
-    lines = raw_lines(run_dir / "metrics.jsonl")
-    if lines and not lines[-1]:
-        lines.pop()
-    try:
-        rows = json.loads(b"[" + b",".join(lines) + b"]")
-        columns = {key: array("d", [row[key] for row in rows]) for key in ROW_KEYS}
-        is_finite = all(math.isfinite(sum(column)) for column in columns.values())
-        if len(rows) == len(lines) and len(set(columns["attempt"])) <= 1 and is_finite:
-            return rows
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
-        pass  # a line was cut, or is no row: the careful reader passes over it
-    return [
-        row for row in read_metrics(run_dir) if all(math.isfinite(row[key]) for key in ROW_KEYS)
-    ]
-
-
-def add_points(curve: Curve, steps: array, values: list[Any]) -> None:
-    """Adds the points whose value is a number that can be drawn."""
-    try:
-        numbers = array("d", values)
-        # A sum with NaN or an infinity in it is not finite.
-        if math.isfinite(sum(numbers)) and min(numbers) > -LARGEST and max(numbers) < LARGEST:
-            curve.steps.extend(steps)
-            curve.values.extend(numbers)
-            return
-    except (TypeError, OverflowError):
-        pass
-    for step, value in zip(steps, values, strict=True):
-        is_number = isinstance(value, int | float) and math.isfinite(value)
-        if is_number and abs(value) < LARGEST:
-            curve.steps.append(step)
+def curve_of(metrics: MetricColumns, name: str) -> Curve:
+    """The points of a metric that can be drawn."""
+    curve = Curve()
+    steps = metrics.columns["step"]
+    for row, value in metrics.points(name):
+        if abs(value) < LARGEST:
+            curve.steps.append(steps[row])
             curve.values.append(value)
-
-
-def in_order(curve: Curve) -> Curve:
-    """The curve with its points by step."""
-    steps = curve.steps.tolist()
-    if steps == sorted(steps):
-        return curve
-    order = sorted(range(len(steps)), key=steps.__getitem__)
-    return Curve(
-        array("d", [steps[place] for place in order]),
-        array("d", [curve.values[place] for place in order]),
-    )
+    return curve
 
 
 def thin(curve: Curve, n_points: int) -> Curve:
@@ -123,19 +151,10 @@ def thin(curve: Curve, n_points: int) -> Curve:
 
     So no peak is lost. The first and the last point stay.
     """
-    n = len(curve.steps)
-    if n <= n_points:
+    places = extreme_places(curve.values, n_points)
+    if len(places) == len(curve.values):
         return curve
-    n_stretches = max(1, n_points // 2 - 1)
-    places = {0, n - 1}
-    for stretch in range(n_stretches):
-        begin = stretch * n // n_stretches
-        end = (stretch + 1) * n // n_stretches
-        values = curve.values[begin:end].tolist()
-        places.add(begin + values.index(min(values)))
-        places.add(begin + values.index(max(values)))
-    ordered = sorted(places)
     return Curve(
-        array("d", [curve.steps[place] for place in ordered]),
-        array("d", [curve.values[place] for place in ordered]),
+        array("d", [curve.steps[place] for place in places]),
+        array("d", [curve.values[place] for place in places]),
     )

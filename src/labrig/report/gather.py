@@ -3,36 +3,120 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config.trial_names import trial_names
 from ..machine.terminal import printable
 from ..project import Project
-from ..record.columns import FAVOURITES, settings_of_interest
-from ..record.filters import Filter, filter_rows
-from ..record.index import read_rows
-from ..record.ranking import lower_is_better
-from ..record.schema import Row
-from ..record.status import JobStateOf
-from ..record.trial_code import codes_of_rows
+from ..record.compare.experiments import group_experiments
+from ..record.files.fields import REPORT, fields_shown, names_shown
+from ..record.files.json_lines import read_lines
+from ..record.files.schema import Note, Row, RunRecord
+from ..record.list.alike import evaluated_on, sets_in_order
+from ..record.list.columns import settings_of_interest
+from ..record.list.filters import Filter, filter_rows
+from ..record.list.metric_names import main_first
+from ..record.list.ranking import known_mode, monitors_of, settings_of
+from ..record.list.rows import read_rows
+from ..record.read.run import read_record
+from ..record.read.settings import as_text, flat_settings, format_setting
+from ..record.read.status import COUNT_FIRST, JobStateOf
+from ..trials.readme import read_readme
+from ..trials.tree import walk_tree
 from .curves import MOST_POINTS, Curve, CurveReader, thin
 from .packing import pack_curves
-from .pictures import Picture, find_pictures
-from .run_facts import RunFacts, read_facts
-from .settings_columns import gather_settings, same_but_seed
-from .sources import Source
-from .trials import gather_trials
+from .pictures import SavedPicture, find_pictures
+from .sources import RunsSource
+
+# The tree of trials, with the question that each one asks.
+
+
+@dataclass(frozen=True)
+class TrialLine:
+    """One trial of the tree."""
+
+    project: str
+    name: str
+    branches: str  # drawn before its name
+    question: str
+    verdict: str
+
+
+def gather_trials(project: Project, name: str) -> list[TrialLine]:
+    """The trials of this project, children after their parent; `name` is that of the project."""
+    folder = project.source / "trials"
+    readmes = {trial: read_readme(folder / trial) for trial in trial_names(project)}
+    parents = {trial: readme.parent for trial, readme in readmes.items()}
+    return [
+        TrialLine(name, trial, branches, readmes[trial].question, readmes[trial].verdict)
+        for trial, branches in walk_tree(list(readmes), parents)
+    ]
+
+
+# What a page says of a run besides its row: where it ran, its code, and links to both.
+
+# https://host/path, ssh://git@host:22/path and git@host:path, of forges that show a commit
+REMOTE = re.compile(
+    r"(?:(?:https|ssh|git)://"
+    r"(?:[\w.-]+@)?([\w.-]+)(?::\d+)?/|[\w.-]+@([\w.-]+):)([\w./~-]+)"
+)
+COMMIT = re.compile(r"[0-9a-f]{40,64}")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Facts of run.json and notes.jsonl, and the place of a run as seen from the page."""
+
+    host: str | None
+    overrides: str  # what was typed
+    commit: str | None  # of the code that ran
+    dirty: bool  # whether it differs from the commit that the link shows
+    code_url: str | None  # of the commit, or of the one before uncommitted changes, at the remote
+    notes: list[str]
+    directory: str  # relative to the page, with / between its parts
+
+
+def read_facts(run_dir: Path, folder: Path) -> RunFacts:
+    """Facts of the run in `run_dir`; `folder` is that of the page."""
+    record: RunRecord = read_record(run_dir) or {}
+    code = record.get("code", {})
+    overrides = record.get("command", {}).get("overrides", [])
+    notes = [
+        entry["note"] for entry in read_lines(run_dir / "notes.jsonl", Note) if "note" in entry
+    ]
+    commit = code.get("commit")
+    shown_commit = code.get("head") if code.get("dirty") else commit
+    return RunFacts(
+        host=record.get("host"),
+        overrides=" ".join(overrides),
+        commit=commit,
+        dirty=bool(code.get("dirty")),
+        code_url=commit_url(code.get("remote"), shown_commit),
+        notes=notes,
+        directory=os.path.relpath(run_dir, folder).replace(os.sep, "/"),
+    )
+
+
+def commit_url(remote: str | None, commit: str | None) -> str | None:
+    """The page of a commit at a forge; None for a remote that is no forge."""
+    match = REMOTE.fullmatch(str(remote))
+    if not match or not COMMIT.fullmatch(str(commit)):
+        return None
+    host = match[1] or match[2]
+    path = match[3].strip("/").removesuffix(".git")
+    tree = "-/tree" if "gitlab" in host else "tree"
+    return f"https://{host}/{path}/{tree}/{commit}"
+
 
 MOST_VALUES = 4_200_000  # in all curves of a page
 MOST_CHARACTERS = 12_000_000  # of all packed curves: the page stays below 15 MB
 FEWEST_POINTS = 16  # of one curve
-# Columns of a row that the page takes as they are
-OF_ROW = (
-    "run_id", "trial", "status", "who", "created", "seed", "why", "parent", "device",
-    "seconds", "gpu_seconds", "energy_j", "n_attempts", "exception",
-)  # fmt: skip
+OF_PAGE = ("project", "host")  # facts that are no fields of a run
 
 
 @dataclass(frozen=True)
@@ -46,12 +130,12 @@ class MetricCurves:
 
 
 @dataclass(frozen=True)
-class Report:
+class PageReport:
     """What a page shows: a table as plain data, and what is too large to be opened with it."""
 
     table: dict[str, Any]
     curves: list[MetricCurves]
-    pictures: list[Picture]
+    pictures: list[SavedPicture]
 
     @property
     def statuses(self) -> list[str]:
@@ -60,12 +144,12 @@ class Report:
 
 def gather_report(
     project: Project,
-    sources: list[Source],
+    sources: list[RunsSource],
     filters: list[Filter],
     folder: Path,
     reader: CurveReader,
     job_state_of: JobStateOf | None = None,
-) -> Report:
+) -> PageReport:
     """The runs of `sources` on which every filter holds.
 
     Args:
@@ -89,12 +173,14 @@ def gather_report(
         "project": project.root.name,
         "written": time.strftime("%Y-%m-%d %H:%M %z"),
         "n_all": n_all,
+        "facts": describe_facts(),
         "rows": gather_rows(rows, projects, facts),
         "metrics": gather_metrics(rows, curves),
+        "sets": {split: gather_sets(rows, split) for split in ("val", "test")},
         "settings": settings.columns,
         "common_settings": settings.common,
         "interesting": list(settings_of_interest(rows)),
-        "seed_groups": same_but_seed(rows, projects, settings, codes_of_rows(project.root, rows)),
+        "seed_groups": numbers_of_groups(project.root, rows, projects),
         "trials": [asdict(trial) for trial in gather_trials(project, sources[0].name)],
         "clocks": [vars(run.clock) for run in read],
         "curves": [
@@ -102,11 +188,11 @@ def gather_report(
         ],
         "pictures": [picture.about for picture in pictures],
     }
-    return Report(as_printable(table), curves, pictures)
+    return PageReport(as_printable(table), curves, pictures)
 
 
 def read_sources(
-    sources: list[Source], job_state_of: JobStateOf | None
+    sources: list[RunsSource], job_state_of: JobStateOf | None
 ) -> tuple[list[Row], list[str]]:
     """The rows of all sources, newest first, and the name of the project of each."""
     pairs = [
@@ -117,9 +203,24 @@ def read_sources(
     return [row for row, _ in pairs], [name for _, name in pairs]
 
 
+def describe_facts() -> list[dict[str, Any]]:
+    """For the column of each fact its key, its title, the column of `rows`, and the unit."""
+    described = [
+        {
+            "key": field.key or field.name,
+            "title": field.title or field.key or field.name,
+            "of": field.name,
+            "per": field.per,
+        }
+        for field in fields_shown(REPORT)
+    ]
+    return described + [{"key": key, "title": key, "of": key, "per": 0} for key in OF_PAGE]
+
+
 def gather_rows(rows: list[Row], projects: list[str], facts: list[RunFacts]) -> dict[str, list]:
     """The columns of the table that are neither metrics nor settings."""
-    columns: dict[str, list] = {key: [row[key] for row in rows] for key in OF_ROW}
+    names = names_shown(REPORT)
+    columns: dict[str, list] = {name: [row[name] for row in rows] for name in names}
     columns["tags"] = [" ".join(row["tags"]) for row in rows]
     columns["changes"] = ["; ".join(row["changes"]) for row in rows]
     columns["project"] = projects
@@ -129,19 +230,33 @@ def gather_rows(rows: list[Row], projects: list[str], facts: list[RunFacts]) -> 
 
 
 def gather_metrics(rows: list[Row], curves: list[MetricCurves]) -> list[dict[str, Any]]:
-    """Every metric, the main ones first: its last values, and whether a small one is good."""
-    names = dict.fromkeys(name for row in rows for name in row["metrics"])
-    names |= dict.fromkeys(each.metric for each in curves)
-    ordered = [name for name in FAVOURITES if name in names]
-    ordered += [name for name in names if name not in FAVOURITES]
+    """Every metric, those of checkpoint.monitor first: its last values, and which are better.
+
+    `mode` is min or max; None where nothing says it, so that no run is called the best by it.
+    """
+    names = [name for row in rows for name in row["metrics"]]
+    names += [each.metric for each in curves]
+    settings = settings_of(rows)
     return [
         {
             "name": name,
-            "lower": lower_is_better(name),
+            "mode": known_mode(name, settings),
             "values": [short(row["metrics"].get(name)) for row in rows],
         }
-        for name in ordered
+        for name in main_first(names, monitors_of(rows))
     ]
+
+
+def gather_sets(rows: list[Row], split: str) -> list[int]:
+    """A number for each run; those that were evaluated on the same samples have the same.
+
+    0 is what one compares first, see `sets_in_order`.
+    """
+    of_runs = [evaluated_on(row, f"{split}/") for row in rows]
+    finished = [row for row in rows if row["status"] in COUNT_FIRST]
+    order = [*sets_in_order(finished, f"{split}/"), *of_runs]
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(order))}
+    return [numbers[each] for each in of_runs]
 
 
 def short(value: Any) -> Any:
@@ -196,3 +311,70 @@ def as_printable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such number
     return value
+
+
+# The settings of many runs as columns in which equal values are held once.
+
+
+@dataclass(frozen=True)
+class SettingsColumns:
+    """Settings of runs.
+
+    Args:
+        columns: for each that differs its distinct values, and which of them each run has; None
+            where a run lacks it.
+        common: those that all runs share.
+    """
+
+    columns: dict[str, dict[str, list]]
+    common: dict[str, Any]
+
+
+def gather_settings(rows: list[Row]) -> SettingsColumns:
+    leaves = [flat_settings(row["settings"]) for row in rows]
+    columns = {}
+    common = {}
+    for key in dict.fromkeys(key for settings in leaves for key in settings):
+        places: dict[str, int] = {}
+        values = []
+        place_of_run: list[int | None] = []
+        for settings in leaves:
+            if key not in settings:
+                place_of_run.append(None)
+                continue
+            value = settings[key]
+            text = as_text(value)
+            if text not in places:
+                places[text] = len(values)
+                values.append(shown_value(key, value))
+            place_of_run.append(places[text])
+        if len(values) == 1 and None not in place_of_run:
+            common[key] = values[0]
+        else:
+            columns[key] = {"values": values, "of_run": place_of_run}
+    return SettingsColumns(columns, common)
+
+
+def shown_value(key: str, value: Any) -> Any:
+    """A number as it is, so that it sorts; anything else as one would type it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return format_setting(key, value)
+
+
+def numbers_of_groups(root: Path, rows: list[Row], projects: list[str]) -> list[int]:
+    """A number for each run; runs of one experiment, over which a mean may be taken, have the same.
+
+    Args:
+        root: of the project whose repository has the code.
+        projects: of each run.
+    """
+    places = {row["run_dir"]: place for place, row in enumerate(rows)}
+    groups: list[list[Row]] = []
+    for project in dict.fromkeys(projects):
+        of_project = [row for row, name in zip(rows, projects, strict=True) if name == project]
+        for experiment in group_experiments(root, of_project):
+            groups += [experiment.rows, *([row] for row in experiment.older)]
+    groups.sort(key=lambda group: min(places[row["run_dir"]] for row in group))
+    numbers = {row["run_dir"]: n for n, group in enumerate(groups) for row in group}
+    return [numbers[row["run_dir"]] for row in rows]

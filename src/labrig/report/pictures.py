@@ -36,7 +36,7 @@ class PictureFacts:
 
 
 @dataclass(frozen=True)
-class Picture:
+class SavedPicture:
     facts: PictureFacts
     content: str  # base64; empty when it is not inside
     rows: list[list[str]]  # of a table
@@ -46,7 +46,7 @@ class Picture:
         return asdict(self.facts) | {"rows": self.rows}
 
 
-def find_pictures(directories: list[Path], folder: Path) -> list[Picture]:
+def find_pictures(directories: list[Path], folder: Path) -> list[SavedPicture]:
     """The pictures of runs, those of the first run first. `folder` is that of the page."""
     pictures = []
     left_bytes = MOST_BYTES
@@ -73,7 +73,9 @@ def newest_first(folder: Path) -> list[Path]:
     return sorted(times, key=times.__getitem__, reverse=True)
 
 
-def read_picture(run: int, path: Path, directory: Path, folder: Path, is_inside: bool) -> Picture:
+def read_picture(
+    run: int, path: Path, directory: Path, folder: Path, is_inside: bool
+) -> SavedPicture:
     """A picture or table; without its content when it is not to be inside the page."""
     suffix = path.suffix.lower()
     facts = PictureFacts(
@@ -84,10 +86,10 @@ def read_picture(run: int, path: Path, directory: Path, folder: Path, is_inside:
         is_inside=is_inside,
     )
     if not is_inside:
-        return Picture(facts, "", [])
+        return SavedPicture(facts, "", [])
     if suffix == TABLE:
-        return Picture(facts, "", read_table(path))
-    return Picture(facts, base64.b64encode(path.read_bytes()).decode("ascii"), [])
+        return SavedPicture(facts, "", read_table(path))
+    return SavedPicture(facts, base64.b64encode(path.read_bytes()).decode("ascii"), [])
 
 
 def read_table(path: Path) -> list[list[str]]:

@@ -6,17 +6,18 @@ import argparse
 import time
 from pathlib import Path
 
-from ..cluster.job_states import job_state_of
+from ..cluster.watch.job_states import job_state_of
 from ..errors import LabError
 from ..machine.counted import counted
+from ..machine.own_output import refuse_to_overwrite
 from ..project import Project
-from ..record.atomic import write_file
-from ..record.filters import FILTERS, Filter, parse_filter
-from ..record.status import UNENDED
+from ..record.files.atomic import write_file
+from ..record.list.filters import FILTERS, Filter, parse_filter
+from ..record.read.status import UNENDED
 from .curves import CurveReader
 from .gather import gather_report
-from .page import format_page
-from .sources import Source, list_sources
+from .html_page import format_page, is_page, no_runs
+from .sources import RunsSource, list_sources
 
 WATCH_S = 30  # between two pages
 NAME = "report.html"  # in the directory of all runs
@@ -27,6 +28,7 @@ def report_command(project: Project, args: list[str]) -> None:
 
     Raises:
         LabError: a filter is not understood, or a directory of --runs has no runs.
+        Refused: -o names a file that is no such page.
     """
     options = report_parser().parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where]
@@ -35,8 +37,18 @@ def report_command(project: Project, args: list[str]) -> None:
     is_place = options.output is None or file.parent.is_dir()
     if file.is_dir() or not is_place:
         raise LabError(f"-o {options.output}: expected a file in a directory that exists")
+    if options.serve:
+        if options.watch is not None or options.output:
+            raise LabError(
+                "--serve follows the runs by itself and writes no file. Leave out --watch and -o"
+            )
+        from .serve import serve_report
+
+        serve_report(project, sources, filters)
+        return
     if options.watch is not None and options.watch <= 0:
         raise LabError(f"--watch {options.watch:g}: expected seconds, more than 0")
+    refuse_to_overwrite(file, is_page)
     reader = CurveReader()
     while True:
         n_unended = write_report(project, sources, filters, file, reader, options.watch)
@@ -76,12 +88,17 @@ def report_parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help=f"write it again every {WATCH_S} s, until no run is queued or running",
     )
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="show it in a browser on this machine, with new rows as they come, until Ctrl-C",
+    )
     return parser
 
 
 def write_report(
     project: Project,
-    sources: list[Source],
+    sources: list[RunsSource],
     filters: list[Filter],
     file: Path,
     reader: CurveReader,
@@ -102,10 +119,3 @@ def write_report(
     n_runs = len(report.statuses)
     print(f"{file} ({counted(n_runs, 'run')}, {size_mb:.1f} MB)", flush=True)
     return n_unended
-
-
-def no_runs(n_all: int) -> str:
-    """Why there is nothing to show."""
-    if n_all:
-        return f"none of {counted(n_all, 'run')}, so no page was written"
-    return "no runs yet. Make one with: lab train trial=baseline"

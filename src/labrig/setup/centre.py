@@ -9,9 +9,10 @@ from typing import Any
 
 import yaml
 
+from ..machine.command import output_of
 from ..project import Project, read_yaml, site_of
 from .installer import name_of
-from .process import base_python, output_of, say, stop
+from .process import base_python, say, stop
 from .torch_build import FAMILY
 
 LIST_PACKAGES = """

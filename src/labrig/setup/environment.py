@@ -64,6 +64,8 @@ def move_to(project: Project, target: str, on_centre: bool) -> Path:
         require_new_or_environment(environment)
         if environment != link:
             remove_bootstrapped(link, environment)
+        if is_here:
+            require_nobody_else(environment, project)
         make_again(environment, target, anew=is_here, on_centre=on_centre)
     if environment != link and not link.exists():
         link.symlink_to(environment, target_is_directory=True)
@@ -100,12 +102,28 @@ def require_new_or_environment(path: Path) -> None:
         )
 
 
+def require_nobody_else(environment: Path, project: Project) -> None:
+    """Stops before an environment outside of the project is made anew that is not this project's alone."""
+    if environment.resolve().is_relative_to(project.root.resolve()):
+        return
+    others = [owner for owner in owners_of(environment) if owner != project.root]
+    reason = f"{others[0]} uses it too" if others else None
+    if not (environment / OWNERS).exists():
+        reason = "setup has not made it"
+    if reason:
+        stop(
+            f"{environment} must be made again, and {reason}. "
+            "Set paths.environment to a new directory, or delete this one yourself"
+        )
+
+
 def remove_bootstrapped(link: Path, environment: Path) -> None:
     """Makes room for the link `.venv`: a link to another place goes, and what bootstrap.py has just made.
 
     Stops where .venv is an environment that somebody uses.
     """
     if link.is_symlink():
+        say(f".venv no longer leads to {os.readlink(link)}")
         link.unlink()
     elif (link / OWNERS).exists() and not owners_of(link):
         shutil.rmtree(link)
@@ -123,6 +141,7 @@ def make_again(environment: Path, target: str, anew: bool, on_centre: bool) -> N
     if build:
         os.environ["TORCH"] = build
     if anew:
+        say(f"deleting {environment}, to make it again")
         shutil.rmtree(environment)
     os.environ["LAB_ENVIRONMENT"] = str(environment)
     if on_centre:

@@ -8,6 +8,8 @@ import re
 import sys
 from pathlib import Path
 
+from ..project import config_home
+
 
 def pip_setting(name: str) -> str:
     """A setting of pip, such as `find-links`: of its variable, else of its files; "" without one."""
@@ -27,10 +29,12 @@ def pip_files() -> list[Path]:
     own_file = os.environ.get("PIP_CONFIG_FILE", "")
     if own_file == os.devnull:  # pip then reads none
         return []
-    home = Path(os.path.expanduser("~"))  # Path.home() fails for a user without one
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-    shared = [Path("/etc/pip.conf"), Path("/etc/xdg/pip/pip.conf")]
-    files = [*shared, home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]
+    files = [
+        Path("/etc/pip.conf"),
+        Path("/etc/xdg/pip/pip.conf"),
+        Path(os.path.expanduser("~/.pip/pip.conf")),
+        config_home() / "pip/pip.conf",
+    ]
     return [*files, Path(own_file)] if own_file else files
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import tomllib
 from collections.abc import Collection
 from importlib.metadata import distributions
 from pathlib import Path
 
+from ..machine.command import output_of
 from ..project import LIBRARY, PYPROJECT, Project, owners_of
 from .centre import kept_versions
 from .environment import STAMPS
 from .installer import WHEELS, constraint_lines, index_variables, name_of, pip_command, quiet
-from .process import output_of, run, say, stop
+from .process import run, say, stop
 from .requirements import requirements_of
 from .torch_build import (
     FAMILY,
@@ -24,6 +26,7 @@ from .torch_build import (
     installed_build,
     say_how_large_torch_is,
 )
+from .torch_family import install_members, others_than, pins_of_family, replace_others
 
 LOCK = "uv.lock"
 PIP_LOCK = "requirements.lock"  # the same with hashes, for pip
@@ -37,6 +40,8 @@ def install(
     uv: str | None,
     build: str,
     centre: dict[str, str] | None = None,
+    *,
+    adds: bool = False,
 ) -> None:
     """Installs the packages, unless nothing has changed since the last time.
 
@@ -47,6 +52,7 @@ def install(
     Args:
         build: of torch, as cpu; "" for that of the package index.
         centre: name -> version of what lies below the environment and is not installed again.
+        adds: a package was added to those that are there; torch stays as it is.
     """
     if not os.access(environment, os.W_OK):
         require_packages(project, environment)
@@ -54,8 +60,10 @@ def install(
     follows_lock = bool(uv) and not build and not WHEELS
     record = project.root / (LOCK if follows_lock else FREEZE)
     stamp = stamp_of(project, environment)
+    others = others_than(environment, build) if build else []
     if (
-        record.exists()
+        not others
+        and record.exists()
         and stamp.exists()
         and stamp.read_text() == fingerprint(project, record, build, centre)
     ):
@@ -69,9 +77,16 @@ def install(
     if uv and follows_lock:
         install_locked(project, environment, uv)
     else:
-        install_resolved(project, environment, uv, build, centre)
+        # Also one that nobody chose, such as that of a directory of wheels.
+        kept = build or installed_build(environment) or ""
+        if kept:
+            install_members(project, environment, uv, kept)
+        stays = pins_of_family(environment) if kept or adds else []
+        install_resolved(project, environment, uv, build, centre, stays)
+        if kept:
+            replace_others(environment, uv, kept)
         freeze = pip_command(environment, uv, "freeze")
-        record.write_text(output_of(*freeze), encoding="utf-8")
+        record.write_text(output_of(*freeze) or "", encoding="utf-8")
     (environment / RECORD).write_text(build)
     stamp.parent.mkdir(exist_ok=True)
     stamp.write_text(fingerprint(project, record, build, centre))
@@ -154,8 +169,13 @@ def install_resolved(
     uv: str | None,
     build: str,
     centre: dict[str, str] | None = None,
+    stays: Collection[str] = (),
 ) -> None:
-    """The versions of the lock where the repository has one, else the newest that fit."""
+    """The versions of the lock where the repository has one, else the newest that fit.
+
+    Args:
+        stays: `name==version` of torch and what is built for it, which are not exchanged.
+    """
     command = [*pip_command(environment, uv, "install"), *quiet()]
     own_torch = bool(build or WHEELS)
     if (project.root / PIP_LOCK).exists() and not (own_torch or centre):
@@ -167,22 +187,30 @@ def install_resolved(
         replaced = "what the centre has" if centre else "torch"
         exception = f", but for {replaced}" if centre or own_torch else ""
         say(f"the versions are those of {LOCK}{exception}")
-        pins = locked_versions(project, centre or (FAMILY if own_torch else ()))
+        pins = locked_versions(project, centre or (FAMILY if own_torch or stays else ()))
     pins_of_centre = kept_versions(centre or {})
-    pins += pins_of_centre
+    stays = pins_of_centre or stays
+    pins += stays
     constraint: list[str | Path] = []
     if pins:
         file = environment / "lab-versions.txt"
         file.write_text("\n".join(pins) + "\n")
         constraint = ["--constraint", file]
     requirements = requirements_of(project)
-    done = run(*command, *constraint, *requirements, fatal=not centre, variables=index_variables())
-    if not done:
+    done = run(*command, *constraint, *requirements, fatal=not stays, variables=index_variables())
+    if not done and centre:
         stop(
             "the packages do not fit to those of the centre, see above. "
             f"{', '.join(pins_of_centre)} stays, and "
             f"pyproject.toml asks for {', '.join(family_requirements(project))}.\n"
             "Load a newer module, then again: make setup PYTHON=python3"
+        )
+    if not done:
+        stop(
+            f"the installation failed, see above. {', '.join(stays)} stays.\n"
+            "Does a package need another torch? Choose a version of it that fits this one. For a newer "
+            f"torch:\n  {shlex.join(map(str, [*pip_command(environment, uv, 'uninstall'), *FAMILY]))}"
+            "\nThen type the same make again"
         )
     if owners_of(environment) == [project.root]:
         run(*command, "--no-deps", "--editable", ".", variables=index_variables())

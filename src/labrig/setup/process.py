@@ -28,15 +28,6 @@ def run(*command: str | Path, fatal: bool = True, variables: dict[str, str] | No
     return not failed
 
 
-def output_of(*command: str | Path) -> str:
-    """What a command of the setup prints; "" when it fails."""
-    words = [str(word) for word in command]
-    done = subprocess.run(
-        words, cwd=this_project().root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    return "" if done.returncode else done.stdout.decode("utf-8", "replace")
-
-
 def succeeds(*command: str) -> bool:
     null = subprocess.DEVNULL
     return subprocess.call(command, cwd=this_project().root, stdout=null, stderr=null) == 0

@@ -63,11 +63,11 @@ def install_torch(project: Project, environment: Path, uv: str | None, build: st
 
 def source_of(project: Project, build: str, uv: str | None) -> list[str] | None:
     """The words after `pip install` that bring torch of a build; None when nothing has it."""
-    wheels = local_wheels(project, build)
+    wheel = local_wheel(project, build)
     index = f"{PYTORCH}/{build}"
-    if wheels:
-        say(f"torch: {' '.join(wheels)}, from {' '.join(WHEELS)}")
-        return ["--no-deps", *wheels]
+    if wheel:
+        say(f"torch: {wheel}, from {' '.join(WHEELS)}")
+        return ["--no-deps", wheel]
     if answers(f"{index}/torch/"):
         say(f"torch: the build {build} of {index}")
         return ["--default-index" if uv else "--index-url", index, *family_requirements(project)]
@@ -80,9 +80,14 @@ def source_of(project: Project, build: str, uv: str | None) -> list[str] | None:
 
 def installed_build(environment: Path) -> str | None:
     """cpu of torch 2.13.0+cpu, "" of torch 2.13.0; None when torch is not installed."""
-    for name in installed_names(environment, "torch"):
-        return name.split("-")[1].partition("+")[2]
-    return None
+    version = installed_family(environment).get("torch")
+    return None if version is None else version.partition("+")[2]
+
+
+def installed_family(environment: Path) -> dict[str, str]:
+    """name -> version of torch and of what is built for it, as far as it is installed."""
+    names = installed_names(environment, *FAMILY)
+    return {name_of(name.split("-")[0]): name.split("-")[1] for name in names}
 
 
 def installed_names(environment: Path, *packages: str) -> list[str]:
@@ -102,28 +107,31 @@ def uninstall_torch(environment: Path, uv: str | None) -> None:
     run(*pip_command(environment, uv, "uninstall"), *agreed, *packages)
 
 
-def local_wheels(project: Project, build: str) -> list[str]:
-    """Requirements such as torch==2.13.0+cpu, for the newest wheels of a build in directories."""
-    wheels = {}
-    for requirement in family_requirements(project):
-        name, _, pin = requirement.partition("==")
-        versions = [
-            version for version in wheel_versions(name_of(name)) if version.endswith(f"+{build}")
-        ]
-        versions = [version for version in versions if not pin or version.startswith(f"{pin}+")]
-        if versions:
-            wheels[name_of(name)] = max(versions, key=numbers_of)
-    if "torch" not in wheels:
-        return []
-    return [f"{name}=={version}" for name, version in wheels.items()]
+def local_wheel(project: Project, build: str) -> str | None:
+    """A requirement such as torch==2.13.0+cpu, for the newest wheel of a build in directories."""
+    asked_for = {name_of(line): line for line in family_requirements(project)}
+    if "torch" not in asked_for:
+        return None
+    pin = asked_for["torch"].partition("==")[2]
+    versions = [version for version in wheel_versions("torch") if version.endswith(f"+{build}")]
+    versions = [version for version in versions if not pin or version.startswith(f"{pin}+")]
+    return f"torch=={max(versions, key=numbers_of)}" if versions else None
 
 
 def wheel_versions(name: str) -> list[str]:
     """The versions of a package of which a directory has a wheel for this Python."""
+    return [version_of(wheel) for wheel in usable_wheels(name)]
+
+
+def usable_wheels(name: str) -> list[Path]:
+    """The wheels of a package for this Python in the directories of wheels."""
     tag = "-cp{}{}-".format(*sys.version_info)
-    files = [path.name for folder in WHEELS for path in Path(folder).glob(f"{name}-*.whl")]
-    usable = [file for file in files if tag in file or "-py3-" in file]
-    return [file.split("-")[1].replace("%2B", "+") for file in usable]
+    files = [path for folder in WHEELS for path in Path(folder).glob(f"{name}-*.whl")]
+    return [file for file in files if tag in file.name or "-py3-" in file.name]
+
+
+def version_of(wheel: Path) -> str:
+    return wheel.name.split("-")[1].replace("%2B", "+")
 
 
 def numbers_of(version: str) -> list[int]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from ..errors import Failed, LabError
 from ..machine.counted import counted
 from ..project import LIBRARY, PYPROJECT, VENDORED, Project, installed_library
-from ..record.packages import installed_packages, versions_by_name
-from ..record.wheel import write_wheel
+from ..record.freeze.packages import installed_packages, versions_by_name
+from ..record.freeze.wheel import write_wheel
 from .installer import name_of, quiet
 from .requirements import pin_of
 
@@ -67,6 +67,7 @@ def vendor_library(project: Project, folder: Path) -> Path:
         new = write_wheel(Path(temporary))
         folder.mkdir(exist_ok=True)
         for old in folder.glob(f"{LIBRARY.name}-*.whl"):
+            print(f"removing {FOLDER}/{old.name}")
             old.unlink()
         wheel = folder / new.name
         shutil.move(new, wheel)

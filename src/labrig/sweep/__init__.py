@@ -4,7 +4,7 @@ COMMANDS = [
     (
         "sweep",
         "search for settings: lab sweep trial=wide optimizer.lr=1e-3,3e-4",
-        "start:sweep_command",
+        "command:sweep_command",
     ),
     (
         "sweep show",
@@ -14,6 +14,6 @@ COMMANDS = [
     (
         "sweep worker",
         "one worker of a sweep (started by lab sweep)",
-        "start:worker_command",
+        "command:worker_command",
     ),
 ]

@@ -9,20 +9,21 @@ from typing import Any
 
 from optuna.trial import TrialState
 
-from ..cluster.plan import plan_submission
+from ..cluster.submit.plan import plan_submission
 from ..errors import LabError
 from ..machine.counted import counted
+from ..machine.secrets import refuse_tokens_in
 from ..project import Project
-from ..record.frozen import freeze_code
-from ..record.initial_weights import with_fixed_weights
-from ..record.roots import record_root, run_roots
+from ..record.freeze.frozen import freeze_code
+from ..record.read.roots import record_root, run_roots
+from ..record.write.initial_weights import with_fixed_weights
+from .data import hash_of_data
 from .definition import define_sweep, hash_of_code
 from .earlier import add_earlier_points, find_origins
 from .folder import Sweep, make_sweep, sweep_directories
 from .points import N_POINTS, ORIGIN, Points
 from .space import Setting
-from .workers_here import search_here
-from .workers_in_jobs import search_in_jobs
+from .workers import search_here, search_in_jobs
 
 MAX_GRID = 10_000  # points
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -33,7 +34,10 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
 
     Raises:
         LabError: a mistake in the settings, or the site forbids the jobs.
+        Refused: something that was typed looks like a token.
     """
+    if not options.allow:
+        refuse_tokens_in({"settings": "\n".join(options.overrides), "--why": options.why or ""})
     definition, base = define_sweep(project, options.overrides)
     init_from = with_fixed_weights(base, project).config.get("init_from")
     # The site's rules are asked before anything is written.
@@ -51,9 +55,10 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
         allow=options.allow,
     )
     code_hash = hash_of_code(project, code, base.trial)
+    data_sha256 = None if definition.searches_data else hash_of_data(base.config)
     record_root(project, plan.runs)
     sweep = make_sweep(
-        plan.runs, definition, code_hash, code, options.why, options.allow, init_from
+        plan.runs, definition, code_hash, code, options.why, options.allow, init_from, data_sha256
     )
     points = Points(sweep)
     add_earlier_points(project, points, base, origins)
@@ -120,7 +125,7 @@ def key_of(params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def print_beginning(points: Points) -> None:
-    """What is searched and how far it is; and sweeps that differ in their code only."""
+    """What is searched and how far it is; and sweeps that differ in their code or data only."""
     sweep = points.sweep
     definition = sweep.definition
     n_done = points.n_points - points.n_open()
@@ -132,12 +137,23 @@ def print_beginning(points: Points) -> None:
     ]
     print(f"{', '.join(goals)} by {definition.sampler} over {' '.join(definition.space)}")
     if n_done:
+        if not sweep.record.get("code_hash"):
+            print("whether its code changed since is not known: git has not recorded it")
         return
-    for other in sweeps_of_other_code(sweep):
-        print(f"sweep {other} searches the same with other code; its points: --from {other}")
+    for other in equal_sweeps(sweep):
+        what = " and ".join(differences(other.record, sweep.record))
+        print(f"sweep {other.id} searches the same with {what}; its points: --from {other.id}")
 
 
-def sweeps_of_other_code(sweep: Sweep) -> list[str]:
-    """The ids of the sweeps that differ in nothing but their code."""
+def equal_sweeps(sweep: Sweep) -> list[Sweep]:
+    """The other sweeps with the same definition."""
     others = [Sweep.open(path) for path in sweep_directories([sweep.runs]) if path != sweep.dir]
-    return [other.id for other in others if other.definition == sweep.definition]
+    return [other for other in others if other.definition == sweep.definition]
+
+
+def differences(other: dict[str, Any], record: dict[str, Any]) -> list[str]:
+    """In what two sweeps with the same definition differ, by what their sweep.json says."""
+    if "code_hash" not in other:
+        return ["other code or data"]  # of an older lab, which has not recorded which
+    names = {"code_hash": "other code", "data_sha256": "other data"}
+    return [words for key, words in names.items() if other[key] != record[key]]

@@ -10,17 +10,20 @@ from typing import Any
 
 from ..config.compose import Composition, compose
 from ..config.overrides import parse_overrides
-from ..errors import LabError, nearest
+from ..config.packages import check_packages
+from ..config.resolve import plain_values
+from ..config.setting import read_section
+from ..errors import LabError
 from ..machine.counted import counted
 from ..project import Project
-from ..record.frozen_files import is_readme
-from ..record.git import Git
-from ..record.ranking import lower_is_better
-from ..record.schema import Code
+from ..record.files.schema import Code
+from ..record.freeze.frozen_files import is_readme
+from ..record.freeze.git import Git
+from ..record.list.ranking import DEFAULT_METRIC, require_mode, split_mode
+from .sections import SweepSettings
 from .space import SYNTAX, Setting, parse_setting
 
-SAMPLERS = ("grid", "random", "tpe", "gp", "cmaes", "nsga2", "neldermead")
-PRUNERS = ("median", "asha", "hyperband")
+DIRECTIONS = {"min": "minimize", "max": "maximize"}
 NUMBERS_ONLY = ("cmaes", "neldermead")  # samplers that move in a space of numbers
 # Sections that say where and how long a sweep runs, not what it searches
 PLACE = ("sweep", "job", "site", "paths")
@@ -28,7 +31,7 @@ MAX_CHECKED = 20  # values of a list that are composed before the start
 
 
 @dataclass(frozen=True)
-class Definition:
+class SweepDefinition:
     """What makes two sweeps the same.
 
     Attributes:
@@ -36,7 +39,7 @@ class Definition:
         space: the settings that differ, each as KEY=VALUES in Hydra's sweep syntax.
         metrics: one, or two for nsga2.
         directions: of each metric, minimize or maximize.
-        pruner: one of PRUNERS, or None.
+        sampler, pruner: as in SweepSettings.
     """
 
     trial: str
@@ -47,16 +50,22 @@ class Definition:
     sampler: str
     pruner: str | None
 
+    @property
+    def searches_data(self) -> bool:
+        """Whether its points read other data by their settings."""
+        return any(setting.name.partition(".")[0] == "data" for setting in self.settings)
+
     @cached_property
     def settings(self) -> list[Setting]:
         return [parse_setting(line) for line in self.space]
 
-    def sweep_id(self, code_hash: str) -> str:
-        """TRIAL-HASH: the same for the same search with the same code."""
+    def sweep_id(self, code_hash: str, data_sha256: str | None = None) -> str:
+        """TRIAL-HASH: the same for the same search with the same code and data."""
         identity = asdict(self)
         identity["overrides"] = sorted(line for line in self.overrides if not is_place(line))
         identity["space"] = sorted(self.space)
-        text = json.dumps([identity, code_hash], sort_keys=True)
+        of_data = [data_sha256] if data_sha256 else []
+        text = json.dumps([identity, code_hash, *of_data], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()
         return f"{self.trial.replace('/', '+')}-{digest[:8]}"
 
@@ -66,26 +75,30 @@ def is_place(line: str) -> bool:
     return line.lstrip("+~").replace("=", ".").partition(".")[0] in PLACE
 
 
-def define_sweep(project: Project, arguments: list[str]) -> tuple[Definition, Composition]:
+def define_sweep(project: Project, arguments: list[str]) -> tuple[SweepDefinition, Composition]:
     """The sweep of a command line, and the composed configuration that its points share.
 
     Raises:
-        LabError: a mistake in any setting, also in one that only some points have.
+        LabError: a mistake in any setting, also in one that only some points have; or the package
+            of a logger is missing.
     """
     typed = parse_overrides(arguments, one_run=False)
     searched, fixed = [], []
     for line, override in zip(arguments, typed, strict=True):
         (searched if override.is_sweep_override() else fixed).append(line)
     base = compose(project, fixed)
-    section = base.config.sweep
+    check_packages(base.config)
+    section = read_section(SweepSettings, plain_values(base.config.sweep), "sweep.")
     settings = space_of(section.space, searched, fixed)
-    metrics = as_list(section.metric) or [base.config.checkpoint.monitor or "val/loss"]
-    definition = Definition(
+    monitor = base.config.checkpoint.monitor or DEFAULT_METRIC
+    typed = [split_mode(text) for text in as_list(section.metric) or [monitor]]
+    metrics = [metric for metric, _ in typed]
+    definition = SweepDefinition(
         trial=base.trial,
         overrides=[line for line in fixed if not line.lstrip("+").startswith("sweep.")],
         space=[f"{setting.key}={setting.text}" for setting in settings],
         metrics=metrics,
-        directions=directions_of(metrics, as_list(section.direction), base),
+        directions=directions_of(typed, as_list(section.direction), base),
         sampler=section.sampler or usual_sampler(settings, metrics),
         pruner=section.pruner,
     )
@@ -126,23 +139,33 @@ def as_list(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def directions_of(metrics: list[str], written: list[str], base: Composition) -> list[str]:
-    """Whether each metric is minimized or maximized: as written, else by its name.
+def directions_of(
+    typed: list[tuple[str, str | None]], written: list[str], base: Composition
+) -> list[str]:
+    """Whether each metric is minimized or maximized: as written, else as `known_mode` says.
+
+    Args:
+        typed: `sweep.metric`, of which `val/fid:min` says it too.
+        written: `sweep.direction`.
 
     Raises:
-        LabError: another number of directions than of metrics, or another word.
+        LabError: another number of directions than of metrics, both say it, or nothing does.
     """
-    checkpoint = base.config.checkpoint
     directions = written
     if not written:
-        low_is_good = [
-            checkpoint.mode == "min" if metric == checkpoint.monitor else lower_is_better(metric)
-            for metric in metrics
+        settings = [plain_values(base.config)]
+        modes = [
+            mode or require_mode(metric, settings, f"sweep.metric={metric}:max")
+            for metric, mode in typed
         ]
-        directions = ["minimize" if low else "maximize" for low in low_is_good]
-    if len(directions) != len(metrics) or set(directions) - {"minimize", "maximize"}:
+        directions = [DIRECTIONS[mode] for mode in modes]
+    elif any(mode for _, mode in typed):
         raise LabError(
-            f"sweep.direction={written} for {counted(len(metrics), 'metric')}; "
+            "sweep.metric says which values are better, and so does sweep.direction; write one"
+        )
+    if len(directions) != len(typed) or set(directions) - {"minimize", "maximize"}:
+        raise LabError(
+            f"sweep.direction={written} for {counted(len(typed), 'metric')}; "
             "write minimize or maximize for each"
         )
     return directions
@@ -155,19 +178,13 @@ def usual_sampler(settings: list[Setting], metrics: list[str]) -> str:
     return "grid" if all(setting.is_discrete for setting in settings) else "tpe"
 
 
-def check_definition(definition: Definition) -> None:
+def check_definition(definition: SweepDefinition) -> None:
     """Makes sure that the sampler and the pruner fit the space and the metrics.
 
     Raises:
         LabError: they do not; the message says what does.
     """
     sampler, n_metrics = definition.sampler, len(definition.metrics)
-    if sampler not in SAMPLERS:
-        raise LabError(
-            f"sweep.sampler={sampler}{nearest(sampler, SAMPLERS)}. Samplers: {', '.join(SAMPLERS)}"
-        )
-    if definition.pruner not in (None, *PRUNERS):
-        raise LabError(f"sweep.pruner={definition.pruner}: it is one of null, {', '.join(PRUNERS)}")
     if n_metrics > 1 and sampler in ("cmaes", "neldermead"):
         raise LabError(f"sweep.sampler={sampler} takes one metric. For two: sweep.sampler=nsga2")
     if n_metrics > 1 and definition.pruner:

@@ -17,9 +17,10 @@ from ..config.recorded import read_recorded, run_identity
 from ..config.resolve import resolve
 from ..machine.counted import counted
 from ..project import Project
-from ..record.index import read_rows
-from ..record.outcome import COUNT_FIRST
-from ..record.roots import run_roots
+from ..record.list.rows import read_rows
+from ..record.read.roots import run_roots
+from ..record.read.status import COUNT_FIRST
+from .data import recorded_hash
 from .folder import find_sweep
 from .points import ORIGIN, RUN, Points, values_of
 from .pruning import CALLBACK
@@ -50,7 +51,8 @@ def add_earlier_points(
 ) -> None:
     """Adds the points of these sweeps, and with RUNS those of the earlier runs of the trial.
 
-    A run counts when it differs from the sweep's own points in nothing but the searched settings.
+    A run counts when it differs from the sweep's own points in nothing but the searched settings, and
+    has read the same data.
     """
     if not origins:
         return
@@ -79,7 +81,9 @@ def add_earlier_points(
             points.study.add_trial(trial)
     print(f"added {counted(n_added, 'point')} of earlier runs")
     if n_others:
-        print(f"{n_others} others have no such metric, or differ also in settings not searched")
+        print(
+            f"{n_others} others have no such metric, or differ also in data or settings not searched"
+        )
 
 
 def earlier_runs(roots: list[Path], points: Points, origins: list[str]) -> Iterator[EarlierRun]:
@@ -114,7 +118,10 @@ def params_of(run_dir: Path, settings: list[Setting], base: Composition) -> dict
 
 
 def is_same(project: Project, points: Points, run: EarlierRun, params: dict[str, Any]) -> bool:
-    """Whether a run has the settings that a point with these values would have."""
+    """Whether a run has the data and the settings that a point with these values would have."""
+    data = points.sweep.record.get("data_sha256")
+    if data and recorded_hash(run.run_dir) not in (None, data):
+        return False
     definition = points.sweep.definition
     of_point = [setting.override(params[setting.name]) for setting in definition.settings]
     expected = compose(project, [*points.sweep.overrides, *of_point]).yaml

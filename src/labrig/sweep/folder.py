@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LabError, nearest
-from ..record.atomic import read_json, write_json
-from ..record.initial_weights import override_for
-from ..record.process import user
-from ..record.schema import Code
-from ..record.seal import seal
-from .definition import Definition
+from ..record.files.atomic import read_json, write_json
+from ..record.files.process import user
+from ..record.files.schema import Code
+from ..record.files.seal import seal
+from ..record.write.initial_weights import override_for
+from .definition import SweepDefinition
 
 SWEEPS = "sweeps"  # below the root of all runs
 SCHEMA = 1
@@ -26,7 +26,7 @@ class Sweep:
     """One search. `record` is what sweep.json says."""
 
     dir: Path
-    definition: Definition
+    definition: SweepDefinition
     record: dict[str, Any]
 
     @classmethod
@@ -44,8 +44,8 @@ class Sweep:
                 f"{directory} has schema {record['schema']}, but this lab reads up to {SCHEMA}. "
                 "Type: copier update"
             )
-        names = {field.name for field in fields(Definition)}
-        definition = Definition(**{key: record[key] for key in names})
+        names = {field.name for field in fields(SweepDefinition)}
+        definition = SweepDefinition(**{key: record[key] for key in names})
         return cls(directory, definition, record)
 
     @property
@@ -75,22 +75,24 @@ class Sweep:
 
 def make_sweep(
     runs: Path,
-    definition: Definition,
+    definition: SweepDefinition,
     code_hash: str,
     code: Code,
     why: str | None = None,
     allow: bool = False,
     init_from: str | None = None,
+    data_sha256: str | None = None,
 ) -> Sweep:
     """The sweep of a definition below `runs`: made now, or found as somebody made it before.
 
     Args:
         init_from: the weights that its points start from, as `with_fixed_weights` names them.
+        data_sha256: of the content of the data file; None where it is not known.
 
     Raises:
         OSError: the disk is full or read-only.
     """
-    directory = runs / SWEEPS / definition.sweep_id(code_hash)
+    directory = runs / SWEEPS / definition.sweep_id(code_hash, data_sha256)
     (directory / "workers").mkdir(parents=True, exist_ok=True)
     path = directory / "sweep.json"
     if not path.exists():
@@ -99,6 +101,8 @@ def make_sweep(
             "sweep_id": directory.name,
             **asdict(definition),
             "code": {key: code.get(key) for key in ("commit", "tree", "branch", "dirty")},
+            "code_hash": code_hash,
+            "data_sha256": data_sha256,
             "why": why,
             "allow": allow,
             "init_from": init_from,

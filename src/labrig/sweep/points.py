@@ -25,14 +25,15 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from ..record.atomic import number, read_json
-from ..record.attempt_files import last_attempt
-from ..record.process import process_facts
-from ..record.recording import HEARTBEAT_S
-from ..record.status import SILENT_S, alive, silence_s, status_of
+from ..record.files.atomic import number, read_json
+from ..record.files.process import process_facts
+from ..record.files.schema import SummaryRecord
+from ..record.read.attempt_files import last_attempt
+from ..record.read.status import SILENT_S, alive, silence_s, status_of
+from ..record.write.recording import HEARTBEAT_S
+from .data import HASH_CHARACTERS, recorded_hash
 from .folder import Sweep
-from .journal import open_study
-from .lock import JournalLock
+from .journal import JournalLock, open_study
 
 RUN = "run"  # user attributes of a point: its run's directory below the root of all runs
 WORKER = "worker"  # the process that works on it; None when it waits to be resumed
@@ -182,11 +183,25 @@ class Points:
             self.ask_again(trial)
 
     def tell(self, number: int, run_dir: Path) -> None:
-        """Tells the values of a point; as failed when one of them is missing or NaN."""
+        """Tells the values of a point; as failed when one of them is missing or NaN, or when its run
+        has read other data than the points before it.
+        """
+        before, now = self.data_sha256(), recorded_hash(run_dir)
+        if before and now and before != now:
+            print(
+                f"lab: {run_dir.name} has read other data than the points before it (sha256 "
+                f"{now[:HASH_CHARACTERS]}…, not {before[:HASH_CHARACTERS]}…), so its values do not "
+                "compare: the point counts as failed",
+                file=sys.stderr,
+            )
+            self.study.tell(number, state=TrialState.FAIL)
+            return
         metrics = self.sweep.definition.metrics
         values = values_of(run_dir, metrics)
         if values is None or any(math.isnan(value) for value in values):
-            names = ", ".join((read_json(run_dir / "summary.json") or {}).get("metrics", {}))
+            names = ", ".join(
+                (read_json(run_dir / "summary.json", SummaryRecord) or {}).get("metrics", {})
+            )
             print(
                 f"lab: {run_dir.name} has no number as {' and '.join(metrics)}. It has: {names}",
                 file=sys.stderr,
@@ -194,6 +209,17 @@ class Points:
             self.study.tell(number, state=TrialState.FAIL)
         else:
             self.study.tell(number, values)
+
+    def data_sha256(self) -> str | None:
+        """The content hash of the data that the points read; None while it is not known.
+
+        Where the file was not found when the sweep began, the first point that was told says it.
+        """
+        recorded = self.sweep.record.get("data_sha256")
+        if recorded or self.sweep.definition.searches_data:
+            return recorded
+        runs = [self.run_dir(trial) for trial in self.own(TrialState.COMPLETE)]
+        return next((recorded_hash(run_dir) for run_dir in runs if run_dir), None)
 
     def ask_again(self, trial: FrozenTrial) -> None:
         """Fails a point that is lost, and has another one get its values, unless that was tried often.
@@ -233,7 +259,7 @@ def has_checkpoint(run_dir: Path) -> bool:
 
 def values_of(run_dir: Path, metrics: list[str]) -> list[float] | None:
     """The last values of metrics in an ended run; None when it lacks one."""
-    summary = read_json(run_dir / "summary.json") or {}
+    summary = read_json(run_dir / "summary.json", SummaryRecord) or {}
     values = [number(summary.get("metrics", {}).get(metric)) for metric in metrics]
     if not all(isinstance(value, int | float) for value in values):
         return None

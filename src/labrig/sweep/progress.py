@@ -10,7 +10,7 @@ ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 WORDS = {TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 
 
-class Progress:
+class SweepProgress:
     """Prints the points that end from now on."""
 
     def __init__(self, points: Points) -> None:
@@ -68,5 +68,5 @@ def format_best(points: Points, n: int) -> list[str]:
     for trial in best:
         origin = trial.user_attrs.get(ORIGIN)
         of_whom = f"  (from {origin})" if origin else ""
-        lines.append(f"best: {format_point(points, trial)}{of_whom}")
+        lines.append(f"{format_point(points, trial)}{of_whom}")
     return lines

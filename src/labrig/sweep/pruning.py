@@ -46,7 +46,8 @@ class Pruning(L.Callback):
             self.trial = open_trial(os.environ[env.SWEEP_POINT])
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if env.SWEEP_POINT not in os.environ or trainer.state.fn != "fit":
+        is_of_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
+        if env.SWEEP_POINT not in os.environ or not is_of_fit:
             return
         should_stop = False
         if self.trial is not None:

@@ -14,8 +14,10 @@ from optuna.distributions import (
 )
 from optuna.trial import Trial
 
+from ..config.check_typed import plain_value
 from ..config.overrides import parse_overrides
 from ..errors import LabError
+from ..record.read.settings import as_text
 
 SYNTAX = (
     "Write a,b,c or choice(a,b,c), range(1,10), interval(0,1), int(interval(1,9)),\n"
@@ -125,12 +127,18 @@ def parse_setting(argument: str) -> Setting:
 
 
 def list_of(override: Override, key: str, text: str) -> Setting:
-    """A setting with a list of values."""
-    texts = list(override.sweep_string_iterator())
-    parsed = parse_overrides([f"{key}={word}" for word in texts])
-    return Setting(
-        key, text, CategoricalDistribution(texts), tuple(each.value() for each in parsed)
-    )
+    """A setting with a list of values. Of equal ones, such as 1e-3 and 0.001, the first counts."""
+    words = list(override.sweep_string_iterator())
+    parsed = parse_overrides([f"{key}={word}" for word in words])
+    values: dict[str, Any] = {}  # by what equal ones share
+    texts: dict[str, str] = {}
+    for word, each in zip(words, parsed, strict=True):
+        value = plain_value(each.value())
+        values.setdefault(as_text(value), value)
+        texts.setdefault(as_text(value), word)
+    if len(texts) < len(words):
+        text = f"choice({','.join(texts.values())})"
+    return Setting(key, text, CategoricalDistribution(list(texts.values())), tuple(values.values()))
 
 
 def interval(sweep: IntervalSweep, log: bool) -> BaseDistribution:

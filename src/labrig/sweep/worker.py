@@ -7,6 +7,7 @@ a point starts at once and as fresh as after `lab train`, and one that crashes h
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -18,12 +19,43 @@ from pathlib import Path
 from optuna.trial import Trial
 
 from .. import env
+from ..config.compose import compose
 from ..errors import LabError
+from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
 from ..project import Project, this_project
+from ..record.keep.annotate import annotate
+from ..record.read.run import Run
+from ..record.write.create import RunRequest, create_run
+from ..training.exact.stopped import Stopped
+from ..training.start.command import train_attempt
+from .data import refuse_other_data
 from .folder import Sweep
-from .points import Ended, Points
-from .process_alone import leave_the_others
+from .points import PRUNED, RUN, Ended, Points, overrides_of
+from .pruning import CALLBACK, Pruned
+
+# Each task of a job that runs several workers works alone, with a GPU of its own.
+
+# What launchers tell their tasks about each other
+OF_A_LAUNCHER = re.compile(
+    r"SLURM_|PBS_|PE_|PJM_|PMI|PMIX|OMPI_|PALS_|TORCHELASTIC_|MPI_"
+    r"|(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE)$"
+    r"|(MASTER_ADDR|MASTER_PORT)$"
+)
+
+
+def leave_the_others() -> None:
+    """Has this process look like one that was started alone, if it is one task of several."""
+    ranks = discover()
+    if ranks.world_size == 1:
+        return
+    for name in list(os.environ):
+        if OF_A_LAUNCHER.match(name):
+            del os.environ[name]
+    visible = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
+    if len(visible) >= ranks.local_size:
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible[ranks.local_rank]
+
 
 POLL_S = 0.1
 AWAIT_S = 20  # until one looks again whether a silent worker counts as dead
@@ -36,7 +68,7 @@ Objective = Callable[[Sweep, Points, Trial], Ended]
 
 def run_worker(project: Project, args: list[str]) -> int:
     if env.ATTEMPT in os.environ:  # another rank of a point that trains on several devices
-        from ..training.start import join_attempt
+        from ..training.start.command import join_attempt
 
         return join_attempt()
     if len(args) != 1:
@@ -44,16 +76,18 @@ def run_worker(project: Project, args: list[str]) -> int:
     leave_the_others()
     sweep = Sweep.open(Path(args[0]))
     import_module(f"{this_project().package}.train")  # imports torch, once for all points
-    from .training import train_point
 
     def objective(sweep: Sweep, points: Points, trial: Trial) -> Ended:
         return train_point(project, sweep, points, trial)
 
-    return work(sweep, objective)
+    return work(sweep, objective, lambda: refuse_other_data(project, sweep))
 
 
-def work(sweep: Sweep, objective: Objective) -> int:
+def work(sweep: Sweep, objective: Objective, check: Callable[[], None] | None = None) -> int:
     """Works on points until none is left, or a signal asks to stop.
+
+    Args:
+        check: is called before each point, and raises LabError when no further one makes sense.
 
     Returns:
         An exit code: that of this process, or of one that it has forked.
@@ -62,6 +96,8 @@ def work(sweep: Sweep, objective: Objective) -> int:
     points = Points(sweep)
     n_failures = 0
     while not STOP.signum:
+        if check:
+            check()
         points.trials()  # what others told, so that no fork has to read it
         sys.stdout.flush()
         pid = os.fork()
@@ -125,3 +161,50 @@ def end_early(code: int) -> int:
     if job_dir and code == Ended.STOPPED and was_asked:
         (Path(job_dir) / "requeue").write_text("a worker of a sweep\n", encoding="utf-8")
     return code
+
+
+# Trains one point of a sweep as a normal run of the record, whose parent is the sweep.
+
+
+def train_point(project: Project, sweep: Sweep, points: Points, trial: Trial) -> Ended:
+    """Trains the run of a point: from its last checkpoint, or from the start."""
+    run_dir = points.run_dir(trial)
+    run = Run.open(run_dir) if run_dir else create_point_run(project, sweep, trial)
+    if run_dir is None:
+        trial.set_user_attr(RUN, str(run.dir.relative_to(sweep.runs)))
+    os.environ[env.SWEEP_POINT] = f"{sweep.dir}:{trial.number}"
+    print(f"point {trial.number}: {' '.join(overrides_of(sweep, trial))}", flush=True)
+    try:
+        train_attempt(project, run, overrides=[])
+    except Stopped as stop:
+        print(f"lab: {stop}", file=sys.stderr)
+        return Ended.STOPPED
+    except Pruned as pruned:
+        trial.set_user_attr(PRUNED, pruned.step)
+        annotate(run, note=f"{pruned} in sweep {sweep.id}")
+        print(f"point {trial.number}: {pruned}")
+    except LabError as error:
+        print(f"lab: point {trial.number}: {error}", file=sys.stderr)
+    return Ended.DONE
+
+
+def create_point_run(project: Project, sweep: Sweep, trial: Trial) -> Run:
+    """Makes the run of a point.
+
+    Raises:
+        LabError: its settings are wrong, or its code cannot be recorded.
+    """
+    overrides = overrides_of(sweep, trial)
+    if sweep.definition.pruner:
+        (metric,) = sweep.definition.metrics
+        target = "labrig.callbacks.Pruning"
+        overrides += [f"+callbacks.{CALLBACK}={{_target_:{target},metric:'{metric}'}}"]
+    composition = compose(project, overrides)
+    request = RunRequest.of(
+        composition,
+        argv=["lab", "sweep", *sweep.definition.overrides, *sweep.definition.space],
+        why=sweep.record["why"] or f"point {trial.number} of sweep {sweep.id}",
+        parent=sweep.id,
+        allow=sweep.record["allow"],
+    )
+    return create_run(project, sweep.runs, request)

@@ -20,8 +20,7 @@ from lightning.pytorch.callbacks import GradientAccumulationScheduler, Stochasti
 from lightning.pytorch.utilities import CombinedLoader
 from omegaconf import DictConfig
 
-from .lightning_internals_torch import compile_errors_ignored
-from .replaced import replaced
+from .lightning_internals_torch import compile_errors_ignored, replaced
 
 TESTED = ("2.6",)  # releases of Lightning whose source was read for this file
 
@@ -36,7 +35,9 @@ def print_untested() -> None:
     print(
         f"Lightning {lightning.__version__} was not tested with this template, {' and '.join(TESTED)} was. "
         "Training works. Steps take a little longer, speed/data_wait is missing, and a stop waits for the end of "
-        f"a validation. To install a tested release: pip install 'lightning=={TESTED[-1]}.*'",
+        "a validation. An epoch that resumes in its middle begins the sums of self.log again. On several processes "
+        "some samples of a DataLoader of your own count twice in a validation or test. "
+        f"To install a tested release: pip install 'lightning=={TESTED[-1]}.*'",
         flush=True,
     )
 
@@ -61,8 +62,13 @@ class Internals(L.Callback):
         if not is_tested():
             if trainer.is_global_zero:
                 print_untested()
-        elif self.skip_unused_hooks:
-            # Its file imports private names, which another release may lack.
+            return
+        # Their files import private names, which another release may lack.
+        if trainer.world_size > 1 or stage == "predict":
+            from .lightning_internals_evaluation import each_sample_counted_once
+
+            self.replacements.enter_context(each_sample_counted_once(trainer))
+        if self.skip_unused_hooks:
             from .lightning_internals_hooks import unused_hooks_skipped
 
             self.replacements.enter_context(unused_hooks_skipped(trainer))
@@ -142,6 +148,37 @@ def called_before_validation(trainer: L.Trainer, function: Callable[[], None]) -
         yield
 
 
+def finish_batch(trainer: L.Trainer, outputs: Any, batch: Any, batch_idx: int) -> bool:
+    """What Lightning does with a batch after the callbacks' `on_train_batch_end`, of which one stops
+    the training: the hook of the module, the row of `self.log`, schedules by a metric.
+
+    `_TrainingEpochLoop.advance` and `on_advance_end` do it. Otherwise: it is not done, and this is
+    False.
+    """
+    if not is_tested():
+        return False
+    # A private name, which another release may lack.
+    from lightning.pytorch.trainer.call import _call_lightning_module_hook
+
+    _call_lightning_module_hook(trainer, "on_train_batch_end", outputs, batch, batch_idx)
+    trainer._logger_connector.on_batch_end()
+    trainer._logger_connector.update_train_step_metrics()
+    trainer.fit_loop.epoch_loop.update_lr_schedulers("step", update_plateau_schedulers=True)
+    return True
+
+
+def names_of_own_rows(trainer: L.Trainer) -> set[str]:
+    """The names under which `self.log` gives the loggers values in this stage.
+
+    `_ResultCollection` knows them from the first call on. Otherwise: those that were logged before.
+    """
+    if not is_tested():
+        return set(trainer.logged_metrics)
+    results: Any = trainer._results
+    options = [result.meta for result in results.values() if result.meta.logger]
+    return {meta.forked_name(on_step) for meta in options for on_step in (True, False)}
+
+
 def can_restart_validation() -> bool:
     """Whether `restart_validation` works. Where it does not, a stop waits for the end of the
     validation."""
@@ -179,6 +216,22 @@ def begin_after_finished_epoch(trainer: L.Trainer) -> None:
     loop.epoch_loop.reset_restart_stage()
     loop.epoch_progress.total.completed = loop.epoch_progress.total.processed
     loop.epoch_progress.current.completed = loop.epoch_progress.current.processed
+
+
+def forget_skipped_batch(trainer: L.Trainer) -> None:
+    """Takes a batch out of the counts for which `on_train_batch_start` returned -1.
+
+    `_TrainingEpochLoop.advance` counts it as ready and processed, but never as started. From then on
+    `update_restart_stage` does not know where a checkpoint was saved, and a resume in a later epoch
+    trains one batch twice. Otherwise: it is so.
+
+    To be called at the end of each epoch.
+    """
+    if not is_tested():
+        return
+    progress = trainer.fit_loop.epoch_loop.batch_progress
+    for counts in (progress.current, progress.total):
+        counts.ready = counts.processed = counts.started
 
 
 def resume_epoch(trainer: L.Trainer) -> None:

@@ -23,7 +23,7 @@ from lightning.pytorch.trainer import call
 from lightning.pytorch.trainer.states import RunningStage
 from torch import Tensor
 
-from .replaced import replaced
+from .lightning_internals_torch import replaced
 
 # Hooks of the module that do nothing unless the user writes them.
 EMPTY_HOOKS = (

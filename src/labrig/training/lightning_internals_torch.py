@@ -22,12 +22,30 @@ from torch.utils.data import DataLoader
 
 from ..machine.parent import end_with_parent
 from ..machine.stop import PREEMPTION_SIGNALS
-from .batch_seeds import SeededBatch
-from .random_state import seed_generators
-from .replaced import replaced
+from .exact.batch_seeds import SeededBatch
+from .exact.random_state import seed_generators
 
 if TYPE_CHECKING:
     from line_profiler import LineProfiler
+
+
+# Replaces an attribute of somebody else's object, and puts it back.
+
+
+@contextmanager
+def replaced(owner: object, name: str, new: object) -> Iterator[None]:
+    """`owner.name` is `new` within the block. Afterwards it is what it was, its own or
+    inherited."""
+    is_own = name in vars(owner)
+    before = vars(owner).get(name)
+    setattr(owner, name, new)
+    try:
+        yield
+    finally:
+        if is_own:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)
 
 
 @contextmanager

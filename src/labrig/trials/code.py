@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
+import yaml
+
 from ..project import Project
-from ..record.git import Git, GitFailed, NoRepository, locate
-from ..record.trial_code import is_result
+from ..record.compare.code_meaning import (
+    contents_of_blobs,
+    meaning_of_source,
+    meanings_of_blobs,
+)
+from ..record.compare.trial_code import (
+    SETTINGS,
+    TRIALS,
+    files_of_rows,
+    files_of_trees,
+    is_result,
+)
+from ..record.files.schema import Row
+from ..record.freeze.frozen_files import git_hash
+from ..record.freeze.git import Git, GitFailed
 
 CACHES = ("__pycache__", ".ipynb_checkpoints")
 
@@ -35,17 +49,63 @@ def code_files(directory: Path) -> list[str]:
     return sorted({name for name in names if (directory / name).is_file() and not is_result(name)})
 
 
-def tree_today(project: Project, name: str) -> str | None:
-    """Git's hash of a trial's directory as it is now; None without git.
+def has_code_of_today(project: Project, name: str, row: Row) -> bool:
+    """Whether the code that a run of a trial used, and the trial's settings files, mean what they do now.
 
-    The index of the user stays as it is.
+    Args:
+        name: of the trial.
+        row: of a run whose code was recorded; of others nobody can tell.
     """
-    path = trial_path(project, name)
-    with tempfile.TemporaryDirectory(prefix="lab-trial-") as temporary:
-        git = Git(project.root, {"GIT_INDEX_FILE": f"{temporary}/index"})
-        try:
-            prefix = locate(project.root).prefix
-            git("add", "-A", "--", path)
-            return git("write-tree", f"--prefix={prefix}{path}/")
-        except (GitFailed, NoRepository):
-            return None
+    then = files_of_rows(project.root, [row])[row["run_dir"]]
+    tree = row["trial_tree"]
+    in_trial = files_of_trees(project.root, [tree])[tree] if tree else {}
+    settings = {path: in_trial[path] for path in in_trial if path.endswith(SETTINGS)}
+    if not then:
+        return False
+    return all(
+        has_content(project, path_today(project, name, path), hashes)
+        for path, hashes in (
+            then | {f"{TRIALS}{path}": settings[path] for path in settings}
+        ).items()
+    )
+
+
+def path_today(project: Project, name: str, path: str) -> Path:
+    """Where a file of recorded code lies now.
+
+    Args:
+        path: as `files_of_rows` gives it: relative to the package, or to the repository.
+    """
+    if path.startswith(TRIALS):
+        return trial_directory(project, name) / path.removeprefix(TRIALS)
+    places = [
+        project.source / path,
+        *(place / path for place in (project.root, *project.root.parents)),
+    ]
+    return next((place for place in places if place.is_file()), places[0])
+
+
+def has_content(project: Project, path: Path, hashes: str) -> bool:
+    """Whether a file means what the blobs with these hashes do, which stand with spaces between them."""
+    if not path.is_file():
+        return False
+    content = path.read_bytes()
+    others = [blob for blob in hashes.split() if git_hash(content, blob) != blob]
+    if not others:
+        return True
+    if path.suffix in SETTINGS:
+        before = contents_of_blobs(project.root, others)
+        return len(before) == len(others) and all(
+            same_settings(content, each) for each in before.values()
+        )
+    meaning = meaning_of_source(content) if path.suffix == ".py" else None
+    meanings = meanings_of_blobs(project.root, others)
+    return meaning is not None and all(meanings.get(blob) == meaning for blob in others)
+
+
+def same_settings(one: bytes, other: bytes) -> bool:
+    """Whether two YAML files hold the same; comments and white space are no settings."""
+    try:
+        return yaml.safe_load(one) == yaml.safe_load(other)
+    except yaml.YAMLError:
+        return False

@@ -6,7 +6,7 @@ import os
 
 from ..errors import Failed, Refused
 from ..project import Project
-from ..record.git import Git, GitFailed
+from ..record.freeze.git import Git, GitFailed
 from .code import CACHES
 
 IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")  # the beginnings of variables that say who commits

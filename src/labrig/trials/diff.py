@@ -1,22 +1,21 @@
-"""`lab trials diff`: code and settings of two trials side by side."""
+"""`lab trials diff`: the settings of two trials side by side, and their code as git compares it."""
 
 from __future__ import annotations
 
 import argparse
-import shutil
 from typing import Any
 
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
+from ..machine.git import Git
 from ..machine.terminal import printable
+from ..machine.text_table import TextColumn, text_table
 from ..project import Project
-from ..record.differences import ABSENT, flatten, format_both
+from ..record.read.settings import ABSENT, flatten, format_both
 from .code import code_files, trial_directory
 from .readme import read_readme
-from .side_by_side import EQUAL, LEFT, OTHER, RIGHT, side_by_side, wrap_pair
 
 SETTINGS = "config.yaml"  # compared as composed settings, with all that it inherits
-MIN_WIDTH = 80
 
 
 def diff_command(project: Project, args: list[str]) -> int:
@@ -29,8 +28,8 @@ def diff_command(project: Project, args: list[str]) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="lab trials diff",
-        description="Composed settings and code of two trials side by side; of one: next to its "
-        "parent. Exit code 1 when they differ.",
+        description="Composed settings of two trials side by side, and their code as git compares it; of "
+        "one: with its parent. Exit code 1 when they differ.",
     )
     parser.add_argument("a", metavar="A")
     parser.add_argument("b", metavar="B", nargs="?")
@@ -40,12 +39,11 @@ def diff_command(project: Project, args: list[str]) -> int:
         require_trials(project, a)
         a, b = parent_of(project, a), a
     require_trials(project, a, b)
-    width = max(MIN_WIDTH, shutil.get_terminal_size((MIN_WIDTH, 24)).columns)
-    lines = [*settings_lines(project, a, b, width), *code_lines(project, a, b, width)]
+    lines = [*settings_lines(project, a, b), *code_lines(project, a, b)]
     if not lines:
         print(f"{a} and {b}: no difference in code and settings")
         return 0
-    print("\n".join([*wrap_pair(a, b, EQUAL, (width - 3) // 2), *lines]))
+    print("\n".join(lines))
     return 1
 
 
@@ -81,23 +79,25 @@ def parent_of(project: Project, name: str) -> str:
     return parent
 
 
-def settings_lines(project: Project, a: str, b: str, width: int) -> list[str]:
-    """The composed settings that differ; the files as text, when one does not compose."""
+def settings_lines(project: Project, a: str, b: str) -> list[str]:
+    """A table of the composed settings that differ; the files, when one does not compose."""
     try:
         left = composed_settings(project, a)
         right = composed_settings(project, b)
     except LabError as error:
         return [
-            f"== {SETTINGS} (cannot compose: {printable(error)})",
-            *file_lines(project, a, b, SETTINGS, width),
+            f"{SETTINGS} cannot compose: {printable(error)}",
+            *file_lines(project, a, b, SETTINGS),
         ]
-    lines = []
-    for key in {**left, **right}:
-        before = left.get(key, ABSENT)
-        after = right.get(key, ABSENT)
-        if before != after:
-            lines += setting_lines(key, before, after, width)
-    return ["== settings", *lines] if lines else []
+    keys = [key for key in {**left, **right} if left.get(key, ABSENT) != right.get(key, ABSENT)]
+    if not keys:
+        return []
+    pairs = [format_both(left.get(key, ABSENT), right.get(key, ABSENT)) for key in keys]
+    before, after = zip(*pairs, strict=True)
+    columns = {"setting": keys, a: before, b: after}
+    return text_table(
+        [TextColumn(title, map(printable, texts)) for title, texts in columns.items()]
+    )
 
 
 def composed_settings(project: Project, name: str) -> dict[str, object]:
@@ -126,41 +126,20 @@ def shorten(value: object, directory: str) -> object:
     return value
 
 
-def setting_lines(key: str, before: object, after: object, width: int) -> list[str]:
-    """The key on both sides, with its two values."""
-    left, right = (f"{key}: {printable(text)}" for text in format_both(before, after))
-    column = (width - 3) // 2
-    if before is ABSENT:
-        return list(wrap_pair("", right, RIGHT, column))
-    if after is ABSENT:
-        return list(wrap_pair(left, "", LEFT, column))
-    return list(wrap_pair(left, right, OTHER, column))
-
-
-def code_lines(project: Project, a: str, b: str, width: int) -> list[str]:
-    """The files that differ, each below its name."""
-    names = set(code_files(trial_directory(project, a))) | set(
-        code_files(trial_directory(project, b))
-    )
+def code_lines(project: Project, a: str, b: str) -> list[str]:
+    """What git says of each file that differs."""
+    names = {name for trial in (a, b) for name in code_files(trial_directory(project, trial))}
     lines = []
     for name in sorted(names - {SETTINGS}):
-        differing = file_lines(project, a, b, name, width)
-        if differing:
-            lines += [f"== {printable(name)}", *differing]
+        lines += file_lines(project, a, b, name)
     return lines
 
 
-def file_lines(project: Project, a: str, b: str, name: str, width: int) -> list[str]:
-    """One file of two trials side by side, where it differs; one that is missing is empty."""
-    contents = []
-    for trial in (a, b):
-        path = trial_directory(project, trial) / name
-        contents.append(path.read_bytes() if path.is_file() else b"")
-    if contents[0] == contents[1]:
-        return []
-    if any(b"\0" in content for content in contents):
-        left, right = (f"{len(content)} bytes" for content in contents)
-        return list(wrap_pair(left, right, OTHER, (width - 3) // 2))
-    texts = [content.decode("utf-8", errors="replace").expandtabs(4) for content in contents]
-    left, right = ([printable(line) for line in text.splitlines()] for text in texts)
-    return side_by_side(left, right, width)
+def file_lines(project: Project, a: str, b: str, name: str) -> list[str]:
+    """One file of two trials as git compares it; nothing when it is the same in both."""
+    paths = [trial_directory(project, trial) / name for trial in (a, b)]
+    shown = [
+        str(path.relative_to(project.root)) if path.is_file() else "/dev/null" for path in paths
+    ]
+    words = ("diff", "--no-index", "--no-color", "--no-ext-diff", "--no-prefix", "--", *shown)
+    return [printable(line) for line in Git(project.root).run(*words).stdout.splitlines()]

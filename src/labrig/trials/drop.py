@@ -11,11 +11,10 @@ from ..config.gone_trials import PAGE
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..machine.counted import counted
-from ..machine.known_secrets import known_secrets
-from ..machine.secrets import find_tokens, refuse_tokens
+from ..machine.secrets import refuse_tokens_in
 from ..project import Project
-from ..record.index import read_rows
-from ..record.roots import run_roots
+from ..record.list.rows import read_rows
+from ..record.read.roots import run_roots
 from .code import trial_directory, trial_path
 from .commit import commit_alone, has_in_head, last_commit_with, refuse_to_lose, users_git
 from .numbers import number_trials
@@ -56,8 +55,7 @@ def drop_trial(project: Project, name: str, why: str) -> str:
     if not why.strip():
         raise LabError('say why: lab trials drop NAME --why "no better than the baseline"')
     # The hooks do not see this commit.
-    tokens = find_tokens(why.encode(errors="replace"), "--why", known_secrets())
-    refuse_tokens(tokens, advice="Give the reason without it.")
+    refuse_tokens_in({"--why": why}, "Give the reason without it.")
     git = users_git(project)
     directory = trial_directory(project, name)
     if name in read_gone(project) and not directory.exists():
@@ -96,6 +94,8 @@ def best_number(project: Project, name: str) -> str:
     if numbers.n_runs == 0:
         return "no runs"
     runs = counted(numbers.n_runs, "run")
+    if numbers.mode is None:
+        return runs  # nothing says which of them is the best
     if numbers.best is None:
         return f"no number in {runs}"
     return f"{numbers.metric} {numbers.best:.4g} in {runs}"

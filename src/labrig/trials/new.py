@@ -130,6 +130,6 @@ def open_in_editor(path: Path) -> None:
 
 def check_trial(project: Project, name: str) -> bool:
     """Whether a trial composes and trains one batch; prints what it is that fails."""
-    from ..training.check import check_and_print  # it imports Hydra and torch
+    from ..training.check.command import check_and_print  # it imports Hydra and torch
 
     return check_and_print(project, [f"trial={name}"], batch=True) == 0

@@ -6,29 +6,50 @@ import statistics
 import time
 from dataclasses import dataclass, replace
 
+from ..errors import LabError
+from ..machine.text_formats import HOUR_S
 from ..project import Project
-from ..record.cost import HOUR_S, sum_of
-from ..record.filters import is_number
-from ..record.index import recorded_id
-from ..record.moments import recorded_moment
-from ..record.outcome import COUNT_FIRST
-from ..record.ranking import lower_is_better
-from ..record.repetitions import RepetitionKeys
-from ..record.schema import Row
-from ..record.trial_code import code_id, code_of_trees
-
-DEFAULT_METRIC = "val/loss"
+from ..record.compare.experiments import group_experiments
+from ..record.compare.repetitions import RepetitionKeys
+from ..record.files.schema import Row
+from ..record.list.alike import Alike, EvaluatedOn, alike, sets_in_order
+from ..record.list.cost import sum_of
+from ..record.list.filters import is_number, recorded_moment
+from ..record.list.ranking import (
+    known_mode,
+    monitor_of,
+    question,
+    rank_by_metric,
+    settings_of,
+    split_mode,
+)
+from ..record.list.rows import recorded_id
+from ..record.read.order import order_of
+from ..record.read.status import COUNT_FIRST
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a trial is judged by."""
+    """What a trial is judged by.
+
+    Args:
+        mode: min or max; None: nothing says which values are better.
+    """
 
     name: str
-    lower_is_better: bool
+    mode: str | None
 
     def value_of(self, row: Row) -> float:
         return float(row["metrics"][self.name])
+
+    def require_mode(self) -> None:
+        """Makes sure that it is known which values are better.
+
+        Raises:
+            LabError: it is not; with what to type.
+        """
+        if self.mode is None:
+            raise LabError(question(self.name, f"--metric {self.name}:max"))
 
 
 @dataclass(frozen=True)
@@ -37,16 +58,20 @@ class TrialNumbers:
 
     Args:
         status: running or queued where a run is; else the status of the newest run; "" without.
-        best: the best last value in the finished runs; None without one.
-        mean, sd: over the seeds of the best run's settings, with the same code of the trial; the
-            sample deviation, None for one seed.
+        mode: min or max, which values of the metric are better; None: nothing says it.
+        best: the best last value in the finished runs; None without one, and without a mode.
+        mean, sd: over the seeds of the best run's experiment; the sample deviation, None for one
+            seed.
         init_from: whose weights the best run started from: a run with its trial, or a file.
+        data_from: the run that made the data of the best run, with its trial.
         age_s: seconds since the newest run was created; None without runs.
+        aside: in words, what was evaluated on other samples; "" for nothing.
     """
 
     status: str
     n_runs: int
     metric: str
+    mode: str | None
     best: float | None
     best_run: str | None
     mean: float | None
@@ -55,6 +80,8 @@ class TrialNumbers:
     gpu_hours: float
     init_from: str | None
     age_s: float | None
+    aside: str = ""
+    data_from: str | None = None
 
 
 def rows_by_trial(rows: list[Row]) -> dict[str, list[Row]]:
@@ -65,33 +92,55 @@ def rows_by_trial(rows: list[Row]) -> dict[str, list[Row]]:
     return of_trial
 
 
-def metric_of(rows: list[Row], name: str | None = None) -> Metric:
-    """The metric `name`; by default the one that chose best.ckpt in the newest of `rows`."""
-    chosen = next((row["settings"].get("checkpoint") for row in rows if row["settings"]), None)
-    chosen = chosen if isinstance(chosen, dict) else {}
-    monitor = chosen.get("monitor")
-    name = name or monitor or DEFAULT_METRIC
-    if name == monitor and chosen.get("mode") in ("min", "max"):
-        return Metric(name, chosen["mode"] == "min")
-    return Metric(name, lower_is_better(name))
+def metric_of(rows: list[Row], typed: str | None = None) -> Metric:
+    """The metric that was typed, such as `val/loss` or `val/fid:min`; by default the one that chose
+    best.ckpt in the newest of `rows`.
+    """
+    name, mode = split_mode(typed or monitor_of(rows))
+    return Metric(name, mode or known_mode(name, settings_of(rows)))
 
 
 def measured_rows(rows: list[Row], metric: Metric) -> list[Row]:
-    """The finished runs that have the metric as a number, best first; of equal ones the newer."""
-    measured = [
+    """The finished runs that have the metric as a number."""
+    return [
         row
         for row in rows
         if row["status"] in COUNT_FIRST and is_number(row["metrics"].get(metric.name))
     ]
-    return sorted(measured, key=metric.value_of, reverse=not metric.lower_is_better)
 
 
-def newest_of_each_seed(rows: list[Row]) -> list[Row]:
-    """Of runs that differ in their seed only, the newest of each seed. `rows` come newest first."""
-    newest: dict[object, Row] = {}
-    for row in rows:
-        newest.setdefault(row["seed"], row)
-    return list(newest.values())
+def compared_rows(rows: list[Row], metric: Metric, on: EvaluatedOn | None = None) -> Alike:
+    """The measured runs, as far as they were evaluated on the same samples.
+
+    Args:
+        rows: newest first.
+        on: the samples, if a run has these.
+    """
+    return alike(measured_rows(rows, metric), metric.name, on)
+
+
+def common_samples(
+    of_trial: dict[str, list[Row]], metrics: dict[str, Metric]
+) -> dict[str, EvaluatedOn]:
+    """By metric, the samples on which trials are compared, so that a column of the tree shows like."""
+    measured: dict[str, list[Row]] = {}
+    for name, metric in metrics.items():
+        measured.setdefault(metric.name, []).extend(measured_rows(of_trial.get(name, []), metric))
+    return {
+        metric: sets_in_order(sorted(rows, key=order_of, reverse=True), metric)[0]
+        for metric, rows in measured.items()
+        if rows
+    }
+
+
+def remark_on(compared: Alike, common: EvaluatedOn | None) -> str:
+    """What the numbers of a trial leave out, and whether they are of other samples than those of others."""
+    parts = []
+    if compared.on and compared.on != common:
+        parts.append("on other data or samples than other trials")
+    if compared.remark:
+        parts.append(f"left aside: {compared.remark}")
+    return ", ".join(parts)
 
 
 def number_trials(
@@ -102,29 +151,62 @@ def number_trials(
     Args:
         rows: all runs, newest first.
         metric_name: for all trials; by default each has its own, see `metric_of`.
+
+    Raises:
+        LabError: nothing says which values of `metric_name` are better.
     """
     of_trial = rows_by_trial(rows)
     metrics = {name: metric_of(of_trial.get(name, []), metric_name) for name in names}
-    keys = RepetitionKeys()
-    repetitions = {
-        name: repetitions_of_best(of_trial.get(name, []), metrics[name], keys) for name in names
-    }
-    trees = [
-        row["trial_tree"]
-        for group in repetitions.values()
-        if len({row["trial_tree"] for row in group}) > 1
-        for row in group
-        if row["trial_tree"]
-    ]
-    code = code_of_trees(project.root, trees)
-    numbers = {
-        name: numbers_of(of_trial.get(name, []), metrics[name], repetitions[name], code)
+    for name in names:
+        if metric_name and name in of_trial:
+            metrics[name].require_mode()
+    common = common_samples(of_trial, metrics)
+    compared = {
+        name: compared_rows(of_trial.get(name, []), metrics[name], common.get(metrics[name].name))
         for name in names
     }
-    for name, group in repetitions.items():
-        if group and group[0]["init_from"]:
-            numbers[name] = replace(numbers[name], init_from=weights_of(group[0], rows))
+    bests = {name: best_of(compared[name].rows, metrics[name]) for name in names}
+    repeated = {
+        row["run_dir"]
+        for name, best in bests.items()
+        if best
+        for row in rows_like(best, compared[name].rows)
+    }
+    experiments = group_experiments(
+        project.root, [row for row in rows if row["run_dir"] in repeated]
+    )
+    experiment_of = {
+        row["run_dir"]: experiment
+        for experiment in experiments
+        for row in (*experiment.rows, *experiment.older)
+    }
+    numbers = {}
+    for name in names:
+        best = bests[name]
+        repetitions = experiment_of[best["run_dir"]].rows if best else []
+        numbers[name] = replace(
+            numbers_of(of_trial.get(name, []), metrics[name], best, repetitions),
+            aside=remark_on(compared[name], common.get(metrics[name].name)),
+        )
+        if best and best["init_from"]:
+            numbers[name] = replace(numbers[name], init_from=weights_of(best, rows))
+        if best and best["data"] and "run" in best["data"]:
+            made_by = with_trial(best["data"]["run"], rows)
+            numbers[name] = replace(numbers[name], data_from=made_by)
     return numbers
+
+
+def best_of(measured: list[Row], metric: Metric) -> Row | None:
+    """The best of these runs, of equal ones the newest; None where nothing says which is better."""
+    ranked = rank_by_metric(measured, metric.name, metric.mode) if metric.mode else []
+    return ranked[0] if ranked else None
+
+
+def rows_like(best: Row, rows: list[Row]) -> list[Row]:
+    """The rows with the settings of the best, seeds aside: of thousands, only they may repeat it."""
+    keys = RepetitionKeys()
+    wanted = keys.split(best["settings"])[0]
+    return [row for row in rows if keys.split(row["settings"])[0] == wanted]
 
 
 def weights_of(row: Row, rows: list[Row]) -> str:
@@ -134,50 +216,33 @@ def weights_of(row: Row, rows: list[Row]) -> str:
         rows: all runs.
     """
     weights = row["init_from"] or {}
-    trials = [each["trial"] for each in rows if recorded_id(each) == weights.get("run")]
-    if trials:
-        return f"{weights['run']} ({trials[0]})"
+    if any(recorded_id(each) == weights.get("run") for each in rows):
+        return with_trial(weights["run"], rows)
     return str(weights.get("source"))
 
 
-def repetitions_of_best(rows: list[Row], metric: Metric, keys: RepetitionKeys) -> list[Row]:
-    """The best run, then all measured runs that differ from it in their seed only, newest first.
-
-    A record without settings repeats none.
-    """
-    measured = measured_rows(rows, metric)
-    if not measured:
-        return []
-    best = measured[0]
-    if not best["settings"]:
-        return [best]
-    key = keys.key_of(best["settings"])
-    directories = {row["run_dir"] for row in measured[1:]}
-    repeated = [
-        row for row in rows if row["run_dir"] in directories and keys.key_of(row["settings"]) == key
-    ]
-    return [best, *repeated]
+def with_trial(run_id: str, rows: list[Row]) -> str:
+    """`20261122-101530-1a2b3c (wide)`; the id alone of a run that is not among `rows`."""
+    trials = [each["trial"] for each in rows if recorded_id(each) == run_id]
+    return f"{run_id} ({trials[0]})" if trials else run_id
 
 
 def numbers_of(
-    rows: list[Row], metric: Metric, repetitions: list[Row], code: dict[str, str]
+    rows: list[Row], metric: Metric, best: Row | None, repetitions: list[Row]
 ) -> TrialNumbers:
     """The numbers of one trial.
 
     Args:
         rows: its runs, newest first.
-        repetitions: see `repetitions_of_best`.
-        code: see `code_of_trees`; trees that are not in it count as different code.
+        best: its best run.
+        repetitions: the runs of the experiment of `best`, one of each seed.
     """
-    best = repetitions[0] if repetitions else None
-    code_of_best = code_id(best, code) if best else None
-    same_code = {row["run_dir"] for row in repetitions if code_id(row, code) == code_of_best}
-    in_order = [row for row in rows if row["run_dir"] in same_code]
-    values = [metric.value_of(row) for row in newest_of_each_seed(in_order)]
+    values = [metric.value_of(row) for row in repetitions]
     return TrialNumbers(
         status=status_of_trial(rows),
         n_runs=len(rows),
         metric=metric.name,
+        mode=metric.mode,
         best=metric.value_of(best) if best else None,
         best_run=best["run_id"] if best else None,
         mean=statistics.fmean(values) if values else None,

@@ -8,7 +8,7 @@ from datetime import date
 from ..config.gone_trials import PAGE, GoneTrial, gone_trials
 from ..machine.terminal import printable
 from ..project import Project
-from ..record.atomic import write_file
+from ..record.files.atomic import write_file
 
 HEAD = """# Trials that are gone
 

@@ -11,8 +11,8 @@ from ..config.gone_trials import PAGE, current_names
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..project import Project
-from ..record.atomic import write_file
-from ..record.git import Git
+from ..record.files.atomic import write_file
+from ..record.freeze.git import Git
 from .code import trial_directory
 from .new import require_new_name
 from .page import add_renamed, read_gone, remove_lines

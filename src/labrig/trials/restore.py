@@ -8,7 +8,7 @@ import os
 from ..config.gone_trials import PAGE
 from ..errors import Failed, LabError, nearest
 from ..project import Project
-from ..record.git import GitFailed
+from ..record.freeze.git import GitFailed
 from .code import trial_directory, trial_path
 from .commit import commit_alone, has_in_head, last_commit_with, users_git
 from .page import read_gone, remove_lines

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
+
+from ..machine.git import Git
 
 ANSWERS = ".copier-answers.yml"
 END = "so `copier update` cannot work"
@@ -58,6 +59,9 @@ def is_address(source: str) -> bool:
 
 
 def has_commit(repository: str, commit: str) -> bool:
-    command = ["git", "-C", repository, "cat-file", "-e", commit + "^{commit}"]
-    null = subprocess.DEVNULL
-    return subprocess.call(command, stdout=null, stderr=null) == 0
+    return (
+        Git(Path(repository))
+        .run("cat-file", "-e", "--end-of-options", commit + "^{commit}")
+        .returncode
+        == 0
+    )

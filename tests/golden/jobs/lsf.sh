@@ -6,11 +6,12 @@
 #BSUB -W 120
 #BSUB -r
 #BSUB -Q 99
+#BSUB -Jd "20261120-190000-abcdef"
 #BSUB -o /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
 # Run 20261120-190000-abcdef of wide
 # Site lsf: experimental (lsf was never run), not verified; a job of one minute does it: lab site verify site=lsf
 # To resume the same run by hand: bsub </home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-# Filled in by `lab submit`; the script is the library's lsf.sh, to be edited there: lab docs cluster
+# Filled in by `lab submit`; the script is the library's lsf.sh; to edit it, copy it to jobs/: lab docs cluster
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
 RUNS=(/home/ann/myproj/runs/wide/20261120-190000-abcdef)
@@ -105,7 +106,7 @@ forward() {
 }
 signal_children() { # signal_children NAME PROCESS; small machines have no pkill
   # shellcheck disable=SC2046 # each word is a process
-  kill "-$1" $(cat "/proc/$2/task/"*/children) 2>/dev/null || true
+  kill "-$1" $(cat "/proc/$2/task/"*/children 2>/dev/null) 2>/dev/null || true
 }
 stop_helper() {
   [ -n "$1" ] || return 0
@@ -126,16 +127,18 @@ RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
-rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" "$RUN_DIR/job.over" # how the job before this one ended
 
 # ---- MPI starts the processes, torch connects them
 rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
+echo "${JOB%%_*}" >"$RUN_DIR/job.id" # for a sender that got no answer
 HOST_FILE=${LSB_DJOB_HOSTFILE:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${LSB_DJOB_HOSTFILE:-}" ] || hostname >"$HOST_FILE"
 HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
 MASTER_ADDR=${HOSTS%% *}
-# below the ephemeral ports, different for jobs that share a node
-MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000))
+# below the ephemeral ports, different for jobs that share a node: for all tasks of an array, and for jobs and
+# tasks whose numbers differ by less than 99
+MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX * 693) % 10000))
 export MASTER_ADDR MASTER_PORT
 
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in
@@ -144,7 +147,7 @@ launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it
     -x MASTER_ADDR -x MASTER_PORT bash "$SCRIPT" "$2"
 }
 watch_time() { # the scheduler does not warn before the time limit
-  "${PYTHON[@]}" -m labrig.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
+  "${PYTHON[@]}" -m labrig.cluster.job.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
   sleep 7080 && kill -USR2 $$
 }
 start_again() {
@@ -179,6 +182,7 @@ if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
     start_again
   fi
 fi
+"${PYTHON[@]}" -m labrig.cluster.job.used 2>/dev/null || echo "what it used: lab runs show $(basename "$RUN_DIR")"
 
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

@@ -3,14 +3,14 @@
 #PJM --mpi proc=16
 #PJM -g abc
 #PJM -L rscgrp=short-a
-#PJM -N wide
 #PJM -L elapse=02:00:00
 #PJM -j
+#PJM -N wide.20261120-190000-abcdef
 #PJM -o /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
 # Run 20261120-190000-abcdef of wide
 # Site wisteria_a: experimental (pjm was never run), not verified; a job of one minute does it: lab site verify site=wisteria_a
 # To resume the same run by hand: pjsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-# Filled in by `lab submit`; the script is the library's pjm.sh, to be edited there: lab docs cluster
+# Filled in by `lab submit`; the script is the library's pjm.sh; to edit it, copy it to jobs/: lab docs cluster
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
 RUNS=(/home/ann/myproj/runs/wide/20261120-190000-abcdef)
@@ -22,7 +22,7 @@ SCRIPT=/home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 NODES=2
 TASKS_PER_NODE=8
 CPUS_PER_TASK=9
-MAX_REQUEUES=50
+MAX_REQUEUES=0
 JOB=${LAB_JOB:-${PJM_JOBID:+${PJM_JOBID}_$LAB_INDEX}}
 if [ -z "$JOB" ]; then
   echo "this script runs inside a job only; type: pjsub /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2
@@ -36,6 +36,9 @@ COMMAND=("${PYTHON[@]}" "${PROGRAM[@]}")
 # ---- the environment; processes that the launcher starts have it already
 if [ -z "${LAB_ENVIRONMENT_READY:-}" ]; then
   export LAB_ENVIRONMENT_READY=1
+  # shellcheck source=/dev/null
+  command -v module >/dev/null || source /etc/profile.d/modules.sh # not a login shell
+  module load gcc ompi
   export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 WANDB_MODE=offline UV_OFFLINE=1 PIP_NO_INDEX=1 # compute nodes have no internet
   export HOME=/home/ann/myproj/.home # the real one cannot be written in jobs
   mkdir -p "$HOME"
@@ -107,7 +110,7 @@ forward() {
 }
 signal_children() { # signal_children NAME PROCESS; small machines have no pkill
   # shellcheck disable=SC2046 # each word is a process
-  kill "-$1" $(cat "/proc/$2/task/"*/children) 2>/dev/null || true
+  kill "-$1" $(cat "/proc/$2/task/"*/children 2>/dev/null) 2>/dev/null || true
 }
 stop_helper() {
   [ -n "$1" ] || return 0
@@ -128,16 +131,18 @@ RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
-rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" "$RUN_DIR/job.over" # how the job before this one ended
 
 # ---- MPI starts the processes, torch connects them
 rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
+echo "${JOB%%_*}" >"$RUN_DIR/job.id" # for a sender that got no answer
 HOST_FILE=${PJM_O_NODEINF:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${PJM_O_NODEINF:-}" ] || hostname >"$HOST_FILE"
 HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
 MASTER_ADDR=${HOSTS%% *}
-# below the ephemeral ports, different for jobs that share a node
-MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX) % 10000))
+# below the ephemeral ports, different for jobs that share a node: for all tasks of an array, and for jobs and
+# tasks whose numbers differ by less than 99
+MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX * 693) % 10000))
 export MASTER_ADDR MASTER_PORT
 
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in
@@ -146,7 +151,7 @@ launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it
     -x MASTER_ADDR -x MASTER_PORT -machinefile "$PJM_O_NODEINF" bash "$SCRIPT" "$2"
 }
 watch_time() { # the scheduler does not warn before the time limit
-  "${PYTHON[@]}" -m labrig.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
+  "${PYTHON[@]}" -m labrig.cluster.job.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
   sleep 7080 && kill -USR2 $$
 }
 start_again() {
@@ -158,7 +163,7 @@ start_again() {
   fi
   echo "$count" >"$RUN_DIR/requeues"
   echo "saved; resuming after requeue $count, $(date '+%F %T')"
-  pjsub "$SCRIPT" >"$RUN_DIR/resubmitted" && exit 0
+  :
 }
 
 # ---- the job: prepare every node, one process per GPU, clean up however it ends
@@ -181,6 +186,7 @@ if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
     start_again
   fi
 fi
+"${PYTHON[@]}" -m labrig.cluster.job.used 2>/dev/null || echo "what it used: lab runs show $(basename "$RUN_DIR")"
 
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

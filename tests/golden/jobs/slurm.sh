@@ -8,11 +8,12 @@
 #SBATCH --signal=B:USR2@120
 #SBATCH --requeue
 #SBATCH --open-mode=append
+#SBATCH --comment=20261120-190000-abcdef
 #SBATCH --output=/home/ann/myproj/runs/wide/20261120-190000-abcdef/job.log
 # Run 20261120-190000-abcdef of wide
 # Site slurm: verified: Slurm 22.05, test cluster without GPUs, 2026-11
 # To resume the same run by hand: sbatch /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
-# Filled in by `lab submit`; the script is the library's slurm.sh, to be edited there: lab docs cluster
+# Filled in by `lab submit`; the script is the library's slurm.sh; to edit it, copy it to jobs/: lab docs cluster
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
 RUNS=(/home/ann/myproj/runs/wide/20261120-190000-abcdef)
@@ -107,7 +108,7 @@ forward() {
 }
 signal_children() { # signal_children NAME PROCESS; small machines have no pkill
   # shellcheck disable=SC2046 # each word is a process
-  kill "-$1" $(cat "/proc/$2/task/"*/children) 2>/dev/null || true
+  kill "-$1" $(cat "/proc/$2/task/"*/children 2>/dev/null) 2>/dev/null || true
 }
 stop_helper() {
   [ -n "$1" ] || return 0
@@ -128,7 +129,7 @@ RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
-rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" "$RUN_DIR/job.over" # how the job before this one ended
 
 # ---- Slurm
 RESTART=${SLURM_RESTART_COUNT:-0} # unset on the first start
@@ -137,6 +138,7 @@ if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then
   exit 1
 fi
 rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
+echo "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" >"$RUN_DIR/job.id" # for a sender that got no answer
 HOSTS=$SLURM_JOB_NODELIST
 # where the ranks meet: the first node; a port below the ephemeral ones, different for jobs that share a node
 MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)
@@ -156,7 +158,7 @@ launch() { # launch TASKS_PER_NODE prepare|rank|clean; replaces the shell it run
   exec "${step[@]}" bash "$SCRIPT" "$2"
 }
 watch_time() { # Slurm itself warns this shell before the time limit: --signal
-  "${PYTHON[@]}" -m labrig.cluster.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
+  "${PYTHON[@]}" -m labrig.cluster.job.gpu_guard $$ 30 & # stops a job whose GPUs do nothing
   wait
 }
 start_again() {
@@ -190,6 +192,7 @@ if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
     start_again
   fi
 fi
+"${PYTHON[@]}" -m labrig.cluster.job.used 2>/dev/null || echo "what it used: lab runs show $(basename "$RUN_DIR")"
 
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

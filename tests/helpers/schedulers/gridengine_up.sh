@@ -5,10 +5,8 @@
 set -euo pipefail
 DIR=$1
 fail() { echo "gridengine_up: $*" >&2 && cat "$DIR"/*.out >&2; exit 1; }
-within() { # within SECONDS COMMAND...: repeats it until it succeeds
-  local end=$((SECONDS + $1))
-  until "${@:2}" &>/dev/null; do [ $SECONDS -lt $end ] || return 1; sleep 0.3; done
-}
+# shellcheck source=tests/helpers/schedulers/daemons.sh
+. "$(dirname "$0")/daemons.sh"
 [ "$(id -u)" = 0 ] || fail "needs root, for namespaces and daemons"
 if ! command -v sge_qmaster >/dev/null; then
   "$(dirname "$0")/install.sh" gridengine-master gridengine-exec gridengine-client || fail "apt-get install gridengine-master"

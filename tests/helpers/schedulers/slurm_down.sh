@@ -19,6 +19,8 @@ for node in c1 c2; do
   ip link del "lt-$node" 2>/dev/null
 done
 stop slurmctld slurmctld TERM
+stop slurmdbd slurmdbd TERM
+stop mariadbd mariadbd TERM
 stop munged munged TERM
 ip link del br-labtest 2>/dev/null
 if [ "$(readlink /etc/slurm/slurm.conf)" = "$DIR/slurm.conf" ]; then rm -f /etc/slurm/slurm.conf; fi

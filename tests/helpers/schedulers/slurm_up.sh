@@ -9,14 +9,8 @@ BRIDGE=br-labtest
 NODES=(c1 c2)
 export PATH=$PATH:/usr/sbin:/sbin
 fail() { echo "slurm_up: $*" >&2 && tail -n 20 "$DIR"/log/* >&2 2>/dev/null; exit 1; }
-within() { # within SECONDS COMMAND...: repeats it until it succeeds
-  local end=$((SECONDS + $1))
-  until "${@:2}" &>/dev/null; do [ $SECONDS -lt $end ] || return 1; sleep 0.2; done
-}
-daemon() { # daemon NAME COMMAND...: in the background, its pid remembered
-  setsid "${@:2}" </dev/null >>"$DIR/log/$1.out" 2>&1 &
-  echo $! >"$DIR/pid/$1"
-}
+# shellcheck source=tests/helpers/schedulers/daemons.sh
+. "$(dirname "$0")/daemons.sh"
 both_idle() { [ "$(sinfo -h -N -p debug -t idle -o %N | wc -l)" = ${#NODES[@]} ]; }
 [ "$(id -u)" = 0 ] || fail "needs root, for namespaces and daemons"
 
@@ -62,6 +56,8 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 JobCompType=jobcomp/none
 AccountingStorageType=accounting_storage/none
+AccountingStoragePort=27819
+AccountingStoragePass=$DIR/munge/socket
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SlurmdParameters=config_overrides
@@ -84,6 +80,7 @@ NodeName=c2 NodeAddr=$NET.12 CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=8 
 PartitionName=debug Nodes=c[1-2] Default=YES DefaultTime=10 MaxTime=60 PriorityTier=10
 PartitionName=low Nodes=c[1-2] DefaultTime=10 MaxTime=60 PriorityTier=1 PreemptMode=REQUEUE GraceTime=30
 CONF
+[ ! -e "$DIR/more.conf" ] || cat "$DIR/more.conf" >>"$DIR/slurm.conf" # of one test
 echo "NodeName=c[1-2] Name=gpu Type=fake File=$DIR/gpu[0-3]" >"$DIR/gres.conf"
 printf '127.0.0.1 localhost\n%s.1 %s\n%s.11 c1\n%s.12 c2\n' $NET "$HOST" $NET $NET >"$DIR/hosts"
 mkdir -p /etc/slurm /local # clients look for their settings in /etc/slurm, also in jobs with --export=NONE
@@ -93,6 +90,7 @@ if [ ! -e /etc/slurm/slurm.conf ] || [ -L /etc/slurm/slurm.conf ]; then ln -sfn 
 daemon munged munged --foreground --key-file="$DIR/munge/key" --socket="$DIR/munge/socket" --pid-file="$DIR/munge/pid" \
   --log-file="$DIR/log/munged.log" --seed-file="$DIR/munge/seed"
 within 10 munge -n --socket="$DIR/munge/socket" || fail "munged does not answer"
+if grep -q accounting_storage/slurmdbd "$DIR/slurm.conf"; then "$(dirname "$0")/slurm_accounts.sh" "$DIR"; fi
 ip link show $BRIDGE &>/dev/null || ip link add $BRIDGE type bridge
 ip addr replace $NET.1/24 dev $BRIDGE
 ip link set $BRIDGE up

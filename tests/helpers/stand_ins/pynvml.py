@@ -1,6 +1,7 @@
 """Stands in for nvidia-ml-py where there is no GPU: the GPUs are those of the variable STAND_IN_GPUS.
 
 Its value is JSON, a list of `{"name", "total_MB", "used_MB", …}`; a key that is missing is not supported by that GPU.
+Or the path of a file with this JSON, which may change while processes look.
 """
 
 import json
@@ -28,12 +29,23 @@ def nvmlSystemGetCudaDriverVersion():
     return int(os.environ["STAND_IN_CUDA"])
 
 
+def _devices():
+    value = os.environ["STAND_IN_GPUS"]
+    if value.startswith("/"):
+        with open(value, encoding="utf-8") as file:
+            value = file.read()
+    return json.loads(value)
+
+
 def nvmlDeviceGetCount():
-    return len(json.loads(os.environ["STAND_IN_GPUS"]))
+    return len(_devices())
 
 
 def nvmlDeviceGetHandleByIndex(index):
-    return json.loads(os.environ["STAND_IN_GPUS"])[index] | {"index": index}
+    gpu = _devices()[index]
+    if gpu.get("is_lost"):  # Xid 79
+        raise NVMLError("GPU is lost")
+    return gpu | {"index": index}
 
 
 def nvmlDeviceGetHandleByUUID(uuid):

@@ -3,7 +3,7 @@
 # @@{title}
 # @@{site}
 # To resume the same run by hand: @@{by_hand}
-# Filled in by `lab submit`; the script is @@{origin}, to be edited there: lab docs cluster
+# Filled in by `lab submit`; the script is @@{origin}: lab docs cluster
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
 RUNS=(@@{runs})
@@ -97,7 +97,7 @@ forward() {
 }
 signal_children() { # signal_children NAME PROCESS; small machines have no pkill
   # shellcheck disable=SC2046 # each word is a process
-  kill "-$1" $(cat "/proc/$2/task/"*/children) 2>/dev/null || true
+  kill "-$1" $(cat "/proc/$2/task/"*/children 2>/dev/null) 2>/dev/null || true
 }
 stop_helper() {
   [ -n "$1" ] || return 0
@@ -119,13 +119,19 @@ RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
-rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" "$RUN_DIR/job.over" # how the job before this one ended
 
 # ---- this machine, without a scheduler
 if [ -n "${RUNS[1]:-}" ] && [ -z "${CUDA_VISIBLE_DEVICES:-}" ]; then
   # the runs of an array wait for each other; those with GPUs have waited for free ones
   exec 9>"$SCRIPT.lock"
-  flock 9
+  flock 9 &
+  WAITER=$!
+  while kill -0 "$WAITER" 2>/dev/null; do # a signal ends the waiting at once
+    wait "$WAITER" || true
+    [ ! -e "$RUN_DIR/cancelled" ] || kill "$WAITER" 2>/dev/null || true
+  done
+  LAB_JOB_STARTED=$(date +%s) # waiting is no work
 fi
 if [ -e "$RUN_DIR/cancelled" ]; then
   echo "this run was cancelled; resume it with: lab resume $(basename "$RUN_DIR")" >&2
@@ -139,6 +145,8 @@ if [ "$TASKS_PER_NODE" -gt 1 ]; then
   signal_ranks() { signal_children USR2 "$STEP"; } # torchrun itself would end at once
   COMMAND=("${PYTHON[@]}" -m torch.distributed.run --standalone --nproc-per-node="$TASKS_PER_NODE" "${PROGRAM[@]}")
 fi
+# A job script that is killed must not leave processes that hold its GPUs.
+if command -v setpriv >/dev/null; then COMMAND=(setpriv --pdeathsig TERM "${COMMAND[@]}"); fi
 launch() { rank; }
 watch_time() { # the time limit, which nobody else enforces
   @@{idle_guard}
@@ -168,6 +176,7 @@ if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
     start_again
   fi
 fi
+"${PYTHON[@]}" -m labrig.cluster.job.used 2>/dev/null || echo "what it used: lab runs show $(basename "$RUN_DIR")"
 @@{end_of_chain}
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

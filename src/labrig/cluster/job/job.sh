@@ -3,7 +3,7 @@
 # @@{title}
 # @@{site}
 # To resume the same run by hand: @@{by_hand}
-# Filled in by `lab submit`; the script is @@{origin}, to be edited there: lab docs cluster
+# Filled in by `lab submit`; the script is @@{origin}: lab docs cluster
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
 RUNS=(@@{runs})
@@ -97,7 +97,7 @@ forward() {
 }
 signal_children() { # signal_children NAME PROCESS; small machines have no pkill
   # shellcheck disable=SC2046 # each word is a process
-  kill "-$1" $(cat "/proc/$2/task/"*/children) 2>/dev/null || true
+  kill "-$1" $(cat "/proc/$2/task/"*/children 2>/dev/null) 2>/dev/null || true
 }
 stop_helper() {
   [ -n "$1" ] || return 0
@@ -119,7 +119,7 @@ RESUMED_BY="resume with: lab resume $(basename "$RUN_DIR")"
 LAB_NEXT_ATTEMPT=$(shopt -s nullglob && set -- "$RUN_DIR"/attempts/[0-9]* && echo $(($# + 1)))
 export LAB_NEXT_ATTEMPT
 rm -f "$RUN_DIR/requeue" # the ranks write it when they have saved and want to be started again
-rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" # how the job before this one ended
+rm -f "$RUN_DIR/job.code" "$RUN_DIR/job.end" "$RUN_DIR/job.over" # how the job before this one ended
 
 @@{scheduler}
 
@@ -143,6 +143,7 @@ if [ -e "$RUN_DIR/requeue" ] && [ ! -e "$RUN_DIR/cancelled" ]; then
     start_again
   fi
 fi
+"${PYTHON[@]}" -m labrig.cluster.job.used 2>/dev/null || echo "what it used: lab runs show $(basename "$RUN_DIR")"
 @@{end_of_chain}
 echo "ended with code $code, $(date '+%F %T')"
 exit "$code"

@@ -5,6 +5,7 @@ if [ "$RESTART" -gt "$MAX_REQUEUES" ]; then
   exit 1
 fi
 rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
+echo "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" >"$RUN_DIR/job.id" # for a sender that got no answer
 HOSTS=$SLURM_JOB_NODELIST
 # where the ranks meet: the first node; a port below the ephemeral ones, different for jobs that share a node
 MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from ..scheduler_command import output_of, run_scheduler_command
+from .command import answer_of, run_scheduler_command
+from .request import JobRequest
 from .scheduler import EndedJob, ListedJob, Scheduler
 from .site_draft import WITHOUT_GPUS, SiteDraft, queue_entry
 
@@ -31,8 +34,9 @@ class GridEngine(Scheduler):
     variables = r"PE_|SGE_TASK|JOB_ID|JOB_NAME|RESTARTED|NSLOTS"
 
     submit_command = ("qsub", "-terse")
+    run_id_option = "-N {name}.{run_id}"
+    sent_command = ("qstat", "-u", "{user}", "-xml")
     options = (
-        "-N {name}",
         "-S /bin/bash",
         "-cwd",
         "-j y",
@@ -47,15 +51,19 @@ class GridEngine(Scheduler):
         "after": ("-hold_jid {after}",),
         "reservation": ("-ar {reservation}",),
     }
+    gpu_type_example = "-l gpu_type={gpu_type}"
     log = "-o {run_dir}/job.log"
     shell_command = ("qrsh",)
     shell_without = ("-S", "-cwd", "-j", "-r", "-N", "-notify")
 
     array = ("-t 1-{n}", "-tc {throttle}")
+    piece = ("-t", "{first}-{last}", "-tc", "{throttle}")
     array_log = "-o {run_dir}/array/$TASK_ID.log"
     array_id = "{number}.{index}"
     first_index = 1
     chain = ("-hold_jid", "{job}")
+    after = ("-hold_jid", "{jobs}")
+    waits_for_arrays = True
     requeue_methods = ("exit99", "resubmit", "none")
     resubmit_array = 'qsub -t "$((LAB_INDEX + 1))"'
 
@@ -76,6 +84,13 @@ class GridEngine(Scheduler):
         "100": "killed from outside, by qdel or for more memory than it asked for (job.mem)",
     }
 
+    def directives(
+        self, request: JobRequest, run_dir: Path, n_runs: int, throttle: int
+    ) -> list[str]:
+        """As for every scheduler, but with a name that Grid Engine takes."""
+        named = replace(request, name=valid_name(request.name))
+        return super().directives(named, run_dir, n_runs, throttle)
+
     def read_jobs(self, answer: str) -> Iterator[ListedJob]:
         """XML of qstat; it says neither why a job waits nor how long it has run."""
         for job in ElementTree.fromstring(answer).iter("job_list"):
@@ -89,6 +104,10 @@ class GridEngine(Scheduler):
                 elapsed="",
             )
 
+    def read_sent(self, answer: str) -> Iterator[tuple[str, str]]:
+        for job in ElementTree.fromstring(answer).iter("job_list"):
+            yield job.findtext("JB_job_number", ""), job.findtext("JB_name", "")
+
     def draft_site(self) -> SiteDraft:
         names = run_scheduler_command("qconf", "-sql").split()
         profile: dict[str, Any] = {
@@ -96,19 +115,25 @@ class GridEngine(Scheduler):
             "resources": [WITHOUT_GPUS],
             "requeue": {"method": "exit99", "lead_s": 120, "max": 50},
         }
-        gpu_resources = GPU_RESOURCE.findall(output_of("qconf", "-sc"))
+        gpu_resources = GPU_RESOURCE.findall(answer_of("qconf", "-sc"))
         notes = [f"resource {name}: qconf -sc" for name in gpu_resources]
         if gpu_resources:
             profile["resources"].append(
                 {"gpus": "any", "options": [f"-l {gpu_resources[0]}={{gpus}}"]}
             )
-        environments = output_of("qconf", "-spl").split()
+        environments = answer_of("qconf", "-spl").split()
         notes += [f"parallel environment {name}" for name in environments]
         notes.append(
             "Several nodes, or several cores, need a parallel environment or a resource type of the"
             ' site: add it to resources, as options: ["-pe NAME {n_tasks}"]'
         )
         return SiteDraft(profile, notes)
+
+
+def valid_name(name: str) -> str:
+    """The name of a job without what Grid Engine refuses: a digit in front, and some signs."""
+    name = re.sub(r"[\s/:@\\*?,]", "_", name)
+    return f"job-{name}" if name[:1].isdigit() else name
 
 
 def queue_of(name: str) -> dict[str, Any]:

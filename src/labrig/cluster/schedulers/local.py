@@ -11,14 +11,27 @@ from pathlib import Path
 
 from ... import env
 from ...machine.gpu import require_gpus
-from ...record.process import pid_started
-from ..gpu_lease import lease_directory
-from ..job_state import JobState
-from ..job_variables import clean_environment
-from ..request import Request
+from ...record.files.process import pid_started
+from .gpu_lease import lease_directory
+from .job_state import JobState
+from .job_variables import clean_environment
+from .request import JobRequest
 from .scheduler import Scheduler
 
-LEASE = "labrig.cluster.gpu_lease"
+LEASE = "labrig.cluster.schedulers.gpu_lease"
+AFTER = "lab-after"  # the name of a process that waits for others, given as PID-START, then becomes another
+WAIT_FOR_OTHERS = r"""
+runs() { # a process that has ended and that nobody has asked about is a Z
+  set -- "$1" $(sed 's/.*) //' "/proc/${1%-*}/stat" 2>/dev/null)
+  [ "${2:-Z}" != Z ] && [ "${21:-}" = "${1#*-}" ]
+}
+while [ "$1" != -- ]; do
+  while runs "$1"; do sleep 1; done
+  shift
+done
+shift
+exec "$@"
+"""
 
 
 class Local(Scheduler):
@@ -36,8 +49,10 @@ class Local(Scheduler):
     template = "local.sh"
     prefix = "# "
     job_id = "$$"
+    after = ("{jobs}",)
+    after_joint = " "
 
-    def send(self, request: Request, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
+    def send(self, request: JobRequest, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
         """Starts a process for each run.
 
         Those with GPUs wait in line for them, of an array `throttle` at a time; the runs of an
@@ -53,10 +68,14 @@ class Local(Scheduler):
             lease_directory()
             need_MB = "" if request.memory_MB is None else str(request.memory_MB)
             turns = str(max(1, throttle)) if n_runs > 1 else ""
-            lease = [sys.executable, "-m", LEASE, str(request.gpus), need_MB, turns]
+            limit_s = str(request.time_s)
+            lease = [sys.executable, "-m", LEASE, str(request.gpus), need_MB, limit_s, turns]
             command = [*lease, str(script)]
             # What waits imports what this process imports; the job script sets its own.
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        if request.submit_options:  # of `after`
+            others = request.submit_options[0].split()
+            command = ["bash", "-c", WAIT_FOR_OTHERS, AFTER, *others, "--", *command]
         return [_start(command, environment | {env.INDEX: str(index)}) for index in range(n_runs)]
 
     def jobs(self) -> dict[str, JobState]:
@@ -86,7 +105,8 @@ class Local(Scheduler):
 def waiting_processes() -> dict[int, str]:
     """The processes that wait to run a job script, each with its reason.
 
-    One of an array without GPUs has a child `flock`, one that wants GPUs is `gpu_lease` itself.
+    One of an array without GPUs has a child `flock`, one that wants GPUs is `gpu_lease` itself, one that
+    waits for other jobs is AFTER.
     """
     waiting = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -96,7 +116,11 @@ def waiting_processes() -> dict[int, str]:
             if command == "flock":
                 parent = int(fields.split()[1])
                 waiting[parent] = "another run of its array is running"
-            elif LEASE.encode() in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                continue
+            words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            if AFTER.encode() in words:  # before the line for GPUs
+                waiting[int(name)] = "it waits for other jobs to end"
+            elif LEASE.encode() in words:
                 waiting[int(name)] = "it waits in line for GPUs: lab top"
     return waiting
 

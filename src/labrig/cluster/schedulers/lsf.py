@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..request import Request
-from ..scheduler_command import output_of, run_scheduler_command
+from .command import answer_of, run_scheduler_command
+from .job_state import OUT_OF_MEMORY, OUT_OF_TIME
+from .request import JobRequest
 from .scheduler import EndedJob, ListedJob, Scheduler
 from .site_draft import WITHOUT_GPUS, SiteDraft
 
@@ -52,8 +53,10 @@ class LSF(Scheduler):
     kept_variables = ("LSF_ENVDIR", "LSF_BINDIR", "LSF_LIBDIR", "LSF_SERVERDIR")
 
     submit_command = ("bsub",)
+    run_id_option = '-Jd "{run_id}"'
+    sent_command = ("bjobs", "-a", "-json", "-o", "jobid job_description")
     reads_standard_input = True  # of a script that is an argument bsub reads no directives
-    answer = r"Job <(\d+)>"  # Job <12345> is submitted to queue <normal>.
+    answer = r"Job <(\d+)> is submitted"  # Job <12345> is submitted to queue <normal>.
     options = (
         '-J "{name}"',
         "-n {n_tasks}",
@@ -70,16 +73,23 @@ class LSF(Scheduler):
         "after": ('-w "done({after})"', "-ti"),
         "reservation": ("-U {reservation}",),
     }
+    gpu_type_options = {'-gpu "num={gpus}': '-gpu "num={gpus}:gmodel={gpu_type}'}
+    gpu_type_example = "-R select[gpu_model0=={gpu_type}]"
     log = "-o {run_dir}/job.log"
     shell_command = ("bsub", "-Is")
     shell_without = ("-J", "-r", "-Q", "-o")
     shell_end = ("bash", "-l")
 
     array = ('-J "{name}[1-{n}]%{throttle}"',)
+    piece = ("-J", "{name}[{first}-{last}]%{throttle}")
     array_log = "-o {run_dir}/array/%I.log"
     array_id = "{number}[{index}]"
     first_index = 1
     chain = ("-w", "ended({job})")
+    after = ("-w", "{jobs}", "-ti")
+    after_ok = "done({job})"
+    after_end = "ended({job})"
+    after_joint = " && "
     requeue_methods = ("exit99", "none")
 
     prefix = "#BSUB "
@@ -92,8 +102,8 @@ class LSF(Scheduler):
     cancel_command = ("bkill", "{id}")
     end_questions = ((("bjobs", "-a", "-json", "-o", FIELDS, "{id}"), read_end),)
     ends = {
-        "TERM_RUNLIMIT": "killed at its time limit (job.time), before it had saved",
-        "TERM_MEMLIMIT": "out of memory; ask for more with job.mem, or load less at a time",
+        "TERM_RUNLIMIT": OUT_OF_TIME,
+        "TERM_MEMLIMIT": OUT_OF_MEMORY,
         "TERM_PREEMPT": "a job with a higher priority took its nodes",
         "TERM_OWNER": "cancelled with bkill",
         "TERM_ADMIN": "cancelled by the administrators",
@@ -101,7 +111,9 @@ class LSF(Scheduler):
         "TERM_FORCE_ADMIN": "cancelled by the administrators",
     }
 
-    def directives(self, request: Request, run_dir: Path, n_runs: int, throttle: int) -> list[str]:
+    def directives(
+        self, request: JobRequest, run_dir: Path, n_runs: int, throttle: int
+    ) -> list[str]:
         """As for every scheduler, but the name and the size of an array are one option."""
         lines = super().directives(request, run_dir, n_runs, throttle)
         if n_runs == 1:
@@ -118,6 +130,10 @@ class LSF(Scheduler):
                 elapsed=record.get("RUN_TIME", "").partition(" ")[0],
             )
 
+    def read_sent(self, answer: str) -> Iterator[tuple[str, str]]:
+        for record in read_records(answer):
+            yield record["JOBID"], record.get("JOB_DESCRIPTION", "")
+
     def draft_site(self) -> SiteDraft:
         """What LSF says of its queues; it does not say what a node has."""
         queues = []
@@ -132,5 +148,5 @@ class LSF(Scheduler):
             "resources": [WITHOUT_GPUS, {"gpus": "any", "options": ['-gpu "num={gpus}"']}],
             "requeue": {"method": "exit99", "lead_s": 120, "max": 50},
         }
-        hosts = output_of("bhosts", "-gpu", "-w").splitlines()[:10]
+        hosts = answer_of("bhosts", "-gpu", "-w").splitlines()[:10]
         return SiteDraft(profile, [f"bhosts -gpu: {line}" for line in hosts])

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..scheduler_command import output_of
+from .command import answer_of
 from .scheduler import ListedJob, Scheduler
 from .site_draft import WITHOUT_GPUS, SiteDraft, queue_entry, unread_notes
 
@@ -23,7 +23,8 @@ class PBS(Scheduler):
     kept_variables = ("PBS_CONF_FILE", "PBS_EXEC", "PBS_HOME", "PBS_SERVER")
 
     submit_command = ("qsub",)
-    options = ("-N {name:.15}", "-l walltime={time}", "-j oe", "-k oed", "-r y")
+    sent_command = ("qstat", "-f", "-F", "json")  # the path of the log has the id of the run
+    options = ("-S /bin/bash", "-N {name:.15}", "-l walltime={time}", "-j oe", "-k oed", "-r y")
     optional = {
         "account": ("-P {account}",),
         "queue": ("-q {queue}",),
@@ -32,16 +33,23 @@ class PBS(Scheduler):
         "reservation": ("-q {reservation}",),
     }
     reservation_is_queue = True
+    gpu_type_example = "-l gpu_model={gpu_type}"
     log = "-o {run_dir}/job.log"
     shell_command = ("qsub", "-I")
-    shell_without = ("-j", "-k", "-r", "-N")
+    shell_without = ("-S", "-j", "-k", "-r", "-N")
 
     array = ("-J 0-{last}%{throttle}",)
+    piece = ("-J", "{first}-{last}%{throttle}")
+    piece_of_one = ("-J", "{first}-{next}:2")  # PBS refuses arrays of one
     array_log = "-o {run_dir}/array/^array_index^.log"
     array_id = "{number}[{index}]"
     chain = ("-W", "depend=afterany:{job}")
     whole_array = "{number}[]"
-    # this index alone: PBS refuses arrays of one
+    after = ("-W", "depend={jobs}")
+    after_ok = "afterok:{job}"
+    after_end = "afterany:{job}"
+    waits_for_arrays = True
+    # this index alone
     resubmit_array = 'qsub -J "$LAB_INDEX-$((LAB_INDEX + 1)):2"'
 
     prefix = "#PBS "
@@ -65,6 +73,10 @@ class PBS(Scheduler):
                 reason=job.get("comment", ""),
                 elapsed=job.get("resources_used", {}).get("walltime", ""),
             )
+
+    def read_sent(self, answer: str) -> Iterator[tuple[str, str]]:
+        for job_id, job in json.loads(answer or "{}").get("Jobs", {}).items():
+            yield job_id, job.get("Output_Path", "")
 
     def draft_site(self) -> SiteDraft:
         """What PBS answers; what is no JSON becomes a note."""
@@ -92,7 +104,7 @@ class PBS(Scheduler):
 
 def ask(command: tuple[str, ...], section: str, notes: list[str]) -> dict[str, Any]:
     """A section of what a command answers in JSON; an answer of another kind is added to `notes`."""
-    answer = output_of(*command)
+    answer = answer_of(*command)
     try:
         return json.loads(answer)[section]
     except (ValueError, KeyError, TypeError):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..scheduler_command import output_of
+from .command import answer_of
 from .scheduler import ListedJob, Scheduler
 from .site_draft import WITHOUT_GPUS, SiteDraft, unread_notes
 
@@ -22,20 +22,28 @@ class PJM(Scheduler):
     variables = r"PJM_"
 
     submit_command = ("pjsub",)
-    answer = r"Job (\d+)"  # [INFO] PJM 0000 pjsub Job 12345 submitted.
-    options = ("-N {name}", "-L elapse={time}", "-j")
+    # [INFO] PJM 0000 pjsub Job 12345 submitted.  Of a step job 12345_0, 12345_1 and so on.
+    answer = r"pjsub Job (\d+(?:_\d+)?) submitted"
+    run_id_option = "-N {name:.40}.{run_id}"  # PJM takes 63 characters
+    sent_command = ("pjstat", "-E", "--data", "--choose", "jid,jnam")
+    options = ("-L elapse={time}", "-j")
     optional = {
         "account": ("-g {account}",),
         "queue": ("-L rscgrp={queue}",),
         "mail": ("-m e --mail-list {mail}",),
     }
+    gpu_type_example = "-L rscgrp={gpu_type}"
     log = "-o {run_dir}/job.log"
     shell_command = ("pjsub", "--interact")
     shell_without = ("-j",)
 
     array = ("--bulk --sparam 0-{last}",)
+    piece = ("--bulk", "--sparam", "{first}-{last}")
     array_log = "-o {run_dir}/array/%b.log"
     array_id = "{number}[{index}]"
+    chain = ("--step", "--sparam", "jid={job}")  # its steps run one after the other
+    first_of_chain = ("--step",)
+    whole_array = ""  # no --step with --bulk
     resubmit_array = 'pjsub --bulk --sparam "$LAB_INDEX-$LAB_INDEX"'
 
     prefix = "#PJM "
@@ -57,7 +65,7 @@ class PJM(Scheduler):
 
     def draft_site(self) -> SiteDraft:
         """What PJM answers; what is otherwise than expected becomes a note."""
-        answer = output_of("pjstat", "--rsc")
+        answer = answer_of("pjstat", "--rsc")
         names = list(dict.fromkeys(GROUP.findall(answer)))
         profile: dict[str, Any] = {
             "queues": [{"name": name, "option": "-L rscgrp={queue}"} for name in names],
@@ -67,9 +75,9 @@ class PJM(Scheduler):
             ],
             "launcher": "mpiexec",
             "launcher_options": ['-machinefile "$PJM_O_NODEINF"'],
-            "requeue": {"method": "resubmit", "lead_s": 120, "max": 50},
+            "requeue": {"method": "none", "lead_s": 120, "max": 0},
         }
         notes = [] if names else unread_notes("pjstat --rsc", answer)
-        notes += [f"limit {line}" for line in output_of("pjstat", "--limit").splitlines()]
+        notes += [f"limit {line}" for line in answer_of("pjstat", "--limit").splitlines()]
         notes.append("PJM does not say how long a job may be: add max_h to each of queues")
         return SiteDraft(profile, notes)

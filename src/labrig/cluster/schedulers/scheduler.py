@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import Failed
-from ..job_state import JobState
-from ..request import Request
-from ..scheduler_command import run_scheduler_command
+from .command import Unanswered, run_scheduler_command
+from .job_state import JobState
+from .limits import Limits
+from .request import JobRequest
 from .site_draft import SiteDraft
 
-Command = tuple[str, ...]
+Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -64,31 +65,53 @@ class Scheduler:
     found_by = ""  # a command that this scheduler alone has: lab site init
     launcher = "mpirun"  # that starts the processes of a job, in a draft
     variables = ""  # regular expression of the variables that it sets in a job
-    kept_variables: Command = ()  # those of them that say where the scheduler is
+    kept_variables: Words = ()  # those of them that say where the scheduler is
 
     # ---- sending
-    submit_command: Command = ()  # queues a job script
+    submit_command: Words = ()  # queues a job script
     reads_standard_input = False  # the job script is given to submit_command as its standard input
     # regular expression of the job's number in a line of its answer; the last such line counts
-    answer = r"^(\d+)(?:\[\])?(?:[.;].*)?$"
-    options: Command = ()  # of every job
+    answer = r"^(\d+)(?:\[\])?(?:[.;]\S*)?$"
+    # regular expression of failures after which a job may be queued all the same
+    unanswered = (
+        r"(?i)timed?[ -]?out|unable to contact|(?:cannot|can't|unable to|failed to|error) connect|"
+        r"connection|communication|transmitted|socket|reset by peer|not respond|no response|"
+        r"temporarily unavailable|try again"
+    )
+    run_id_option = ""  # by which a job carries the {run_id} of its first run; it may hold {name}
+    sent_command: Words = ()  # prints the jobs of {user} with it, those that ended lately too
+    options: Words = ()  # of every job
     # job key -> the options that are added when it is set; a key that is missing here cannot be set
-    optional: Mapping[str, Command] = {}
+    optional: Mapping[str, Words] = {}
+    # begins of resource options -> the same with a type of GPU: options_with_gpu_type
+    gpu_type_options: Mapping[str, str] = {}
+    gpu_type_example = ""  # what a site's own option for {gpu_type} may look like
     reservation_is_queue = False  # job.reservation takes the place of the queue
     log = ""  # option for the file that a job prints into
-    shell_command: Command = ()  # opens an interactive shell: this, options of the request,
-    shell_without: Command = ()  # except those that begin with one of these,
-    shell_end: Command = ()  # and this
+    shell_command: Words = ()  # opens an interactive shell: this, options of the request,
+    shell_without: Words = ()  # except those that begin with one of these,
+    shell_end: Words = ()  # and this
 
     # ---- arrays and chains
-    array: Command = ()  # options that make a job an array
+    array: Words = ()  # options that make a job an array
+    # options on the command line that send only the runs {first} to {last} of an array, and those for
+    # a single run where they differ; without them all runs of an array are sent at once
+    piece: Words = ()
+    piece_of_one: Words = ()
     array_log = ""  # option for the file that one run of an array prints into
     array_id = ""  # id of one run: {number} of the array and {index}
     first_index = 0  # of an array
-    chain: Command = ()  # options of a job that waits for the end of {job}, however it ends
-    whole_array = "{number}"  # all runs of an array, as {job} of `chain`
+    chain: Words = ()  # options of a job that waits for the end of {job}, however it ends
+    first_of_chain: Words = ()  # options of the job for which the others wait
+    whole_array = "{number}"  # all runs of an array, as {job} of `chain`; "": it has no chain
+    # options on the command line of a job that waits for several others: {jobs} are those below
+    after: Words = ()
+    after_ok = ""  # for {job}, which must end well; "": the scheduler cannot ask for that
+    after_end = "{job}"  # for {job}, however it ends
+    after_joint = ","  # between two of them
+    waits_for_arrays = False  # it waits for the whole array of a job, not for one run of it
     # ways to start a job again; which of them a site allows is said in its profile
-    requeue_methods: Command = ("resubmit", "none")
+    requeue_methods: Words = ("resubmit", "none")
     resubmit_array = ""  # shell command that sends one run of an array again
 
     # ---- the job script
@@ -99,18 +122,18 @@ class Scheduler:
     host_variable = ""  # variable that names the file with the job's hosts
 
     # ---- asking
-    list_command: Command = ()  # prints the jobs of {user}
+    list_command: Words = ()  # prints the jobs of {user}
     waiting = ""  # regular expression of the states of jobs that do not run yet
     reasons: Mapping[str, str] = {}  # why a job waits: the scheduler's word -> a sentence
-    start_command: Command = ()  # prints when job {id} is expected to start
-    cancel_command: Command = ()  # ends job {id}
+    start_command: Words = ()  # prints when job {id} is expected to start
+    cancel_command: Words = ()  # ends job {id}
     # commands that print how job {id}, of which {number} is the array, ended, each with the function that
     # reads its answer; the first that knows the job counts
-    end_questions: tuple[tuple[Command, Callable[[str, str], EndedJob | None]], ...] = ()
+    end_questions: tuple[tuple[Words, Callable[[str, str], EndedJob | None]], ...] = ()
     # how a job ended: the scheduler's word -> a sentence, with {nodes}
     ends: Mapping[str, str] = {}
-    number_command: Command = ()  # prints the {number} of job {id} that in_job_command needs
-    in_job_command: Command = ()  # begins a command that runs on all {nodes} of a running job
+    number_command: Words = ()  # prints the {number} of job {id} that in_job_command needs
+    in_job_command: Words = ()  # begins a command that runs on all {nodes} of a running job
 
     def read_jobs(self, answer: str) -> Iterable[ListedJob]:
         """The jobs in the answer of list_command."""
@@ -124,40 +147,124 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    def send_line(self, request: Request, script: str) -> str:
+    def limits(self, request: JobRequest) -> Limits:
+        """What it says of how many jobs like this one a user may queue; nothing where it is silent."""
+        return Limits()
+
+    def cpus_per_gpu(self, queue: str, gpu_type: str | None) -> tuple[int, str] | None:
+        """Cores of each GPU of a queue's nodes, "" for the default one, and who says so.
+
+        None where it does not say.
+
+        Raises:
+            Failed: it does not answer.
+        """
+        return None
+
+    def options_with_gpu_type(self, options: list[str]) -> list[str] | None:
+        """Options of a resource type that ask for {gpu_type} too; None where there is no way."""
+        typed = []
+        for option in options:
+            for begin, with_type in self.gpu_type_options.items():
+                if option.startswith(begin):
+                    option = with_type + option.removeprefix(begin)
+                    break
+            typed.append(option)
+        return None if typed == options else typed
+
+    def n_jobs(self, counted: str) -> int:
+        """The user's jobs that are queued or running; `counted` as in `Limit`.
+
+        Raises:
+            Failed: the scheduler does not answer.
+        """
+        return len(self.jobs())
+
+    def send_line(self, request: JobRequest, script: str) -> str:
         """The line for the shell that queues a script again; `script` is quoted already."""
         words = shlex.join([self.submit_command[0], *request.submit_options])
         return f"{words} {'<' if self.reads_standard_input else ''}{script}"
 
-    def send(self, request: Request, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
+    def send(self, request: JobRequest, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
         """Queues a script with `n_runs` runs; returns the job id of each.
 
         Args:
             throttle: how many of them may run at once. A scheduler reads it in the script.
 
         Raises:
+            Unanswered: nobody knows yet whether the scheduler has the job.
             Failed: the scheduler accepted nothing; with its own words.
         """
         words = [*self.submit_command, *request.submit_options]
-        if self.reads_standard_input:
-            answer = run_scheduler_command(*words, cwd=script.parent, script=script)
-        else:
-            answer = run_scheduler_command(*words, str(script), cwd=script.parent)
-        numbers = re.findall(self.answer, answer, re.MULTILINE)
-        if not numbers:
+        try:
+            if self.reads_standard_input:
+                answer = run_scheduler_command(*words, cwd=script.parent, script=script)
+            else:
+                answer = run_scheduler_command(*words, str(script), cwd=script.parent)
+        except Failed as error:
+            if re.search(self.unanswered, str(error).partition(" failed: ")[2]):
+                raise Unanswered(str(error)) from error
+            raise
+        number = self.number_in(answer)
+        if number is None:
             # where a site limits jobs, sbatch --parsable can succeed without a job
             said = f"it answered: {answer.strip()}" if answer.strip() else "it gave no reason"
             raise Failed(
                 f"{self.submit_command[0]} queued nothing; {said}.\n"
                 "Usually too many of your jobs are queued: lab queue"
             )
-        number = numbers[-1]
         if n_runs == 1:
             return [number]
-        indices = range(self.first_index, self.first_index + n_runs)
-        return [self.array_id.format(number=number, index=index) for index in indices]
+        return [self.id_in_array(number, index) for index in range(n_runs)]
 
-    def directives(self, request: Request, run_dir: Path, n_runs: int, throttle: int) -> list[str]:
+    def piece_options(self, name: str, first: int, last: int, throttle: int) -> list[str]:
+        """The options that send only some runs of an array; `first` and `last` count from 0."""
+        words = self.piece_of_one if first == last and self.piece_of_one else self.piece
+        values = {
+            "name": name,
+            "first": str(self.first_index + first),
+            "last": str(self.first_index + last),
+            "next": str(self.first_index + first + 1),
+            "throttle": str(throttle),
+        }
+        return fill_in(words, **values)
+
+    def number_in(self, answer: str) -> str | None:
+        """The number of a job in what `submit_command` printed; None when it has none."""
+        numbers = re.findall(self.answer, answer, re.MULTILINE)
+        return numbers[-1] if numbers else None
+
+    def id_in_array(self, number: str, index: int) -> str:
+        """The job id of one run of an array; `index` counts from 0."""
+        return self.array_id.format(number=number, index=self.first_index + index)
+
+    def numbers_sent_for(self, run_id: str) -> list[str]:
+        """The numbers of this user's jobs that carry the id of a run, the newest last.
+
+        Raises:
+            Failed: the scheduler does not answer, or its jobs carry no id.
+        """
+        if not self.sent_command:
+            raise Failed(
+                f"{self.name} cannot be asked for the job of a run. Look yourself: lab queue"
+            )
+        command = fill_in(self.sent_command, user=getpass.getuser())
+        answer = run_scheduler_command(*command, timeout_s=20)
+        numbers = {
+            re.sub(r"\D.*", "", job_id) for job_id, text in self.read_sent(answer) if run_id in text
+        }
+        return sorted(numbers, key=int)
+
+    def read_sent(self, answer: str) -> Iterable[tuple[str, str]]:
+        """Of each job in the answer of sent_command its id, and the text that may hold a run's id."""
+        for line in answer.splitlines():
+            number = re.search(r"\d+", line)
+            if number:
+                yield number[0], line
+
+    def directives(
+        self, request: JobRequest, run_dir: Path, n_runs: int, throttle: int
+    ) -> list[str]:
         """The options in the job script: of the request, for the log, for an array."""
         further = [self.log] if n_runs == 1 else [self.array_log, *self.array]
         values = {
@@ -167,6 +274,10 @@ class Scheduler:
             "last": n_runs - 1,
             "throttle": throttle,
         }
+        carrying = self.run_id_option.format(name=request.name, run_id=run_dir.name)
+        flag = re.match(r"-+[\w-]*", carrying)
+        if flag and not any(option.startswith(flag[0]) for option in request.options):
+            further.insert(0, carrying)
         return [*request.options, *(option.format(**values) for option in further if option)]
 
     def jobs(self) -> dict[str, JobState]:
@@ -236,7 +347,7 @@ class Scheduler:
         first_line = answer.strip().partition("\n")[0]
         return None if first_line in ("", "N/A") else first_line
 
-    def shell_words(self, request: Request) -> list[str]:
+    def shell_words(self, request: JobRequest) -> list[str]:
         """The command that opens an interactive shell with the resources of `request`."""
         words = []
         for option in request.options:
@@ -250,8 +361,26 @@ class Scheduler:
         job = number if n_runs == 1 else self.whole_array.format(number=number)
         return fill_in(self.chain, job=job)
 
+    def after_options(self, must_be_ok: list[str], must_end: list[str]) -> list[str] | None:
+        """The options of a job that waits for others; None where the scheduler has no such thing.
 
-def fill_in(command: Command, **values: str) -> list[str]:
+        Args:
+            must_be_ok: ids of jobs that must end well; where the scheduler cannot tell, they must end.
+            must_end: ids of jobs that must end.
+        """
+        if not self.after:
+            return None
+        jobs = []
+        for job_id in [*must_be_ok, *must_end]:
+            number = re.split(r"[_\[.]", job_id)[0]
+            is_whole = self.waits_for_arrays and number != job_id
+            job = self.whole_array.format(number=number) if is_whole else job_id
+            is_ok = job_id in must_be_ok and self.after_ok and not is_whole
+            jobs.append((self.after_ok if is_ok else self.after_end).format(job=job))
+        return fill_in(self.after, jobs=self.after_joint.join(dict.fromkeys(jobs)))
+
+
+def fill_in(command: Words, **values: str) -> list[str]:
     return [word.format(**values) for word in command]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..job_size import CLOCK, parse_seconds
+from .formats import CLOCK, parse_seconds
 
 WITHOUT_GPUS = {"gpus": 0, "options": []}
 MAX_LINES = 20  # of an answer that could not be read

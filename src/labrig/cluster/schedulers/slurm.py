@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..scheduler_command import output_of, run_scheduler_command
+from ...errors import Failed
+from .command import answer_of, run_scheduler_command
+from .job_state import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME
+from .limits import Limit, Limits, lowest
+from .request import JobRequest
 from .scheduler import EndedJob, ListedJob, Scheduler
 from .site_draft import WITHOUT_GPUS, SiteDraft, queue_entry
 
@@ -47,6 +52,9 @@ class Slurm(Scheduler):
     kept_variables = ("SLURM_CONF",)
 
     submit_command = ("sbatch", "--parsable")
+    # a comment of the user's own replaces it; the path of the job script has the id too: %o
+    run_id_option = "--comment={run_id}"
+    sent_command = ("squeue", "--me", "--noheader", "--states=all", "--format=%F|%k|%o")
     options = (
         "--job-name={name}",
         "--nodes={nodes}",
@@ -68,15 +76,24 @@ class Slurm(Scheduler):
         "after": ("--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"),
         "reservation": ("--reservation={reservation}",),
     }
+    gpu_type_options = {
+        f"--{flag}={{gpus}}": f"--{flag}={{gpu_type}}:{{gpus}}"
+        for flag in ("gpus-per-node", "gpus-per-task", "gpus")
+    } | {"--gres=gpu:{gpus}": "--gres=gpu:{gpu_type}:{gpus}"}
+    gpu_type_example = "--constraint={gpu_type}"
     log = "--output={run_dir}/job.log"
     shell_command = ("srun", "--job-name=lab-shell")
     shell_without = ("--signal", "--requeue", "--open-mode", "--job-name")
     shell_end = ("--pty", "bash", "-l")
 
     array = ("--array=0-{last}%{throttle}",)
+    piece = ("--array={first}-{last}%{throttle}",)
     array_log = "--output={run_dir}/array/%a.log"
     array_id = "{number}_{index}"
     chain = ("--dependency=afterany:{job}",)
+    after = ("--dependency={jobs}", "--kill-on-invalid-dep=yes")
+    after_ok = "afterok:{job}"
+    after_end = "afterany:{job}"
     requeue_methods = ("scontrol", "none")
 
     template = "slurm.sh"
@@ -116,9 +133,9 @@ class Slurm(Scheduler):
         ),
     )
     ends = {
-        "TIMEOUT": "killed at its time limit (job.time), before it had saved",
-        "OUT_OF_MEMORY": "out of memory; ask for more with job.mem, or load less at a time",
-        "NODE_FAIL": "its node failed ({nodes}); what was saved can be resumed",
+        "TIMEOUT": OUT_OF_TIME,
+        "OUT_OF_MEMORY": OUT_OF_MEMORY,
+        "NODE_FAIL": NODE_FAILED,
         "BOOT_FAIL": "its node did not start ({nodes}); submit it again",
         "DEADLINE": "its deadline passed",
         "PREEMPTED": "a job with a higher priority took its nodes",
@@ -144,6 +161,45 @@ class Slurm(Scheduler):
             is_estimate = reason in ("Resources", "Priority") and start != "N/A"
             start_minute = start[:16].replace("T", " ") if is_estimate else ""
             yield ListedJob(job_id, state, reason, elapsed, start_minute)
+
+    def limits(self, request: JobRequest) -> Limits:
+        """MaxArraySize; MaxSubmitJobs of the user's association and of the job's QoS."""
+        try:
+            config = run_scheduler_command("scontrol", "show", "config", timeout_s=10)
+        except Failed:
+            return Limits()
+        settings = dict(re.findall(r"^(\w+) *= *(.*?) *$", config, re.M))
+        array = None
+        if settings.get("MaxArraySize", "").isdigit():
+            array = Limit(int(settings["MaxArraySize"]), "MaxArraySize of Slurm")
+        enforced = re.split(r"\W+", settings.get("AccountingStorageEnforce", ""))
+        if not {"limits", "safe", "all"} & set(enforced):
+            return Limits(array)
+        return Limits(array, max_submit_jobs([*request.options, *request.submit_options]))
+
+    def n_jobs(self, counted: str) -> int:
+        options = [counted] if counted else []
+        answer = run_scheduler_command(*self.list_command, *options)
+        return len(list(self.read_jobs(answer)))
+
+    def cpus_per_gpu(self, queue: str, gpu_type: str | None) -> tuple[int, str] | None:
+        """The least of the nodes with such GPUs, of the partition, or else of the cluster."""
+        partitions = [each for each in read_partitions() if each.gpus]
+        of_queue = [
+            each for each in partitions if (each.name == queue if queue else each.is_default)
+        ]
+        if queue and not of_queue:
+            return None
+        shares = [
+            (each.cpus // n_gpus, each.name, each.cpus, n_gpus)
+            for each in of_queue or partitions
+            for kind, n_gpus in each.gpus
+            if n_gpus and gpu_type in (None, kind)
+        ]
+        if not shares:
+            return None
+        cores, name, cpus, n_gpus = min(shares)
+        return max(1, cores), f"as a node of {name} has {cpus} cores and {n_gpus} GPUs (sinfo)"
 
     def draft_site(self) -> SiteDraft:
         partitions = read_partitions()
@@ -218,8 +274,54 @@ def gpus_of(partitions: list[Partition]) -> dict[str, Any]:
     }
 
 
+def max_submit_jobs(options: list[str]) -> Limit | None:
+    """The lowest MaxSubmitJobs that counts for a job with these options; None where none is set."""
+    chosen = dict(option.split("=", 1) for option in options if "=" in option)
+    try:
+        associations = rows_of(
+            *("user", getpass.getuser(), "withassoc"),
+            "format=DefaultAccount,Account,Partition,MaxSubmitJobs,DefaultQOS",
+        )
+        qos_limits = {
+            name: number for name, number in rows_of("qos", "format=Name,MaxSubmitJobsPerUser")
+        }
+    except Failed:
+        return None
+    limits = []
+    for default_account, account, partition, number, default_qos in associations:
+        if account != chosen.get("--account", default_account):
+            continue
+        if partition not in ("", chosen.get("--partition", "")):
+            continue
+        qos = chosen.get("--qos", default_qos or "normal")
+        limits += [
+            submit_limit(
+                number, f"MaxSubmitJobs of your account {account}", f"--account={account}"
+            ),
+            submit_limit(
+                qos_limits.get(qos, ""), f"MaxSubmitJobsPerUser of QoS {qos}", f"--qos={qos}"
+            ),
+        ]
+    return lowest(*limits)
+
+
+def submit_limit(number: str, said_by: str, counted: str) -> Limit | None:
+    return Limit(int(number), said_by, counted) if number.isdigit() else None
+
+
+def rows_of(*question: str) -> list[list[str]]:
+    """The rows of `sacctmgr show`; each has as many columns as the last word of the question names.
+
+    Raises:
+        Failed: there is no accounting.
+    """
+    answer = run_scheduler_command("sacctmgr", "-nP", "show", *question, timeout_s=10)
+    rows = [line.split("|") for line in answer.splitlines()]
+    return [row for row in rows if len(row) == question[-1].count(",") + 1]
+
+
 def account_notes() -> list[str]:
     """The user's accounts with their QoS; or why Slurm does not say."""
     user = f"user={os.environ.get('USER', '')}"
-    answer = output_of("sacctmgr", "-nP", "show", "assoc", user, "format=account,qos")
+    answer = answer_of("sacctmgr", "-nP", "show", "assoc", user, "format=account,qos")
     return [f"account|QoS {line}" for line in answer.splitlines()]

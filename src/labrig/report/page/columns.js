@@ -1,33 +1,17 @@
 // The columns that a run has: facts, last values of metrics, and settings.
 
-const HOUR_S = 3600;
-const KWH_J = 3.6e6;
-const FACTS = {
-  run: { title: "run", of: "run_id" },
-  status: { title: "status", of: "status" },
-  trial: { title: "trial", of: "trial" },
-  project: { title: "project", of: "project" },
-  who: { title: "who", of: "who" },
-  created: { title: "created", of: "created", show: (value) => value?.slice(0, 16).replace("T", " ") },
-  hours: { title: "hours", of: "seconds", scale: HOUR_S },
-  gpu_hours: { title: "GPU-hours", of: "gpu_seconds", scale: HOUR_S },
-  kwh: { title: "kWh", of: "energy_j", scale: KWH_J },
-  tags: { title: "tags", of: "tags" },
-  why: { title: "why", of: "why" },
-  device: { title: "device", of: "device" },
-  host: { title: "host", of: "host" },
-  attempts: { title: "attempts", of: "n_attempts" },
-  commit: { title: "commit", of: "commit", show: (value) => value?.slice(0, 10) },
-  parent: { title: "repeats", of: "parent" },
-  error: { title: "error", of: "exception" },
+// How a fact is written where it is no plain text or number.
+const TEXTS = {
+  created: (value) => value?.slice(0, 16).replace("T", " "),
+  commit: (value) => value?.slice(0, 10),
 };
 
 const columns = new Map(); // by key: {key, title, kind, value(run), text(run), isLowerBetter}
 
 function makeColumns() {
-  for (const [key, fact] of Object.entries(FACTS)) columns.set(key, factColumn(key, fact));
+  for (const fact of report.facts) columns.set(fact.key, factColumn(fact));
   for (const metric of report.metrics) {
-    columns.set(metric.name, makeColumn(metric.name, metric.name, "metric", (run) => metric.values[run], metric.lower));
+    columns.set(metric.name, makeColumn(metric.name, metric.name, "metric", (run) => metric.values[run], metric.mode !== "max"));
   }
   for (const [key, setting] of Object.entries(report.settings)) {
     if (columns.has(key)) continue;
@@ -36,12 +20,13 @@ function makeColumns() {
   }
 }
 
-function factColumn(key, fact) {
+function factColumn(fact) {
   const values = report.rows[fact.of];
-  const value = (run) => (values[run] !== null && fact.scale ? Math.max(0, values[run]) / fact.scale : values[run]);
-  const column = makeColumn(key, fact.title, "fact", value, key !== "created");
-  if (fact.scale) column.text = (run) => (value(run) === null ? "" : value(run).toFixed(3));
-  if (fact.show) column.text = (run) => fact.show(values[run]) ?? "";
+  const value = (run) => (values[run] !== null && fact.per ? Math.max(0, values[run]) / fact.per : values[run]);
+  const column = makeColumn(fact.key, fact.title, "fact", value, fact.key !== "created");
+  const asText = TEXTS[fact.key];
+  if (fact.per) column.text = (run) => (value(run) === null ? "" : value(run).toFixed(3));
+  if (asText) column.text = (run) => asText(values[run]) ?? "";
   return column;
 }
 

@@ -1,5 +1,7 @@
 // What the runs that are shown took: failed ones count, too.
 
+const HOUR_S = 3600;
+const KWH_J = 3.6e6;
 const GROUPINGS = {
   trial: (run) => report.rows.trial[run],
   person: (run) => report.rows.who[run] ?? "?",

@@ -5,13 +5,13 @@ const AXES = [["step", "step"], ["epoch", "epoch"], ["hours", "hours of training
 const DASHES = [undefined, [6, 4], [2, 3], [10, 3, 2, 3]]; // of the metrics in one chart
 
 async function drawCurves(panel) {
+  const runs = chosenRuns(MOST_CURVES);
   const names = report.curves.map((each) => each.metric);
   if (!names.length) {
     panel.replaceChildren(element("p", {}, "No run has logged a metric yet."));
     return;
   }
-  const metrics = (state.metrics ?? firstMetrics(names)).filter((name) => names.includes(name));
-  const runs = chosenRuns(MOST_CURVES);
+  const metrics = (state.metrics ?? firstMetrics(runs)).filter((name) => names.includes(name));
   const curves = new Map();
   for (const metric of metrics) curves.set(metric, await linesOf(metric, runs));
   const charts = state.isTogether ? [metrics] : metrics.map((metric) => [metric]);
@@ -34,10 +34,12 @@ function drawLines(box, metrics, curves) {
   else box.append(element("p", { class: "note" }, "None of these runs has it."));
 }
 
-function firstMetrics(names) {
-  const ordered = report.metrics.map((metric) => metric.name).filter((name) => names.includes(name));
-  const main = ordered.filter((name) => /^(val|train)\//.test(name));
-  return (main.length ? main : ordered).slice(0, 2);
+/** The two metrics that are drawn at first, of those that one of the runs has: checkpoint.monitor, then the loss of the training. */
+function firstMetrics(runs) {
+  const names = report.curves.filter((each) => runs.some((run) => each.runs.includes(run))).map((each) => each.metric);
+  const [first, ...others] = report.metrics.map((metric) => metric.name).filter((name) => names.includes(name));
+  const second = others.find((name) => /^(val|train)\//.test(name)) ?? others[0];
+  return [first, second].filter((name) => name !== undefined);
 }
 
 function curvesNote(runs) {

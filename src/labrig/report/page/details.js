@@ -1,9 +1,11 @@
 // One run: its facts, numbers and settings, and where its code and files are.
 
+const IN_HEAD = ["run", "commit"]; // what stands above the other facts
+
 function showDetails(run) {
   const dialog = document.getElementById("details");
   const rows = report.rows;
-  const facts = ["status", "trial", "project", "who", "created", "hours", "gpu_hours", "kwh", "device", "host", "attempts", "parent", "tags", "why", "error"];
+  const facts = keysOfKind("fact").filter((key) => !IN_HEAD.includes(key));
   const lines = facts.map((key) => [columns.get(key).title, columns.get(key).text(run)]);
   lines.push(["typed", rows.overrides[run]], ["changed", rows.changes[run]], ...rows.notes[run].map((note) => ["note", note]));
   const metrics = keysOfKind("metric").map((key) => [key, columns.get(key).text(run)]);

@@ -3,13 +3,13 @@
 function drawLeaderboard(panel) {
   const metric = bestMetric();
   if (!metric) {
-    panel.replaceChildren(element("p", { class: "note" }, "No run has a metric yet."));
+    panel.replaceChildren(element("p", { class: "note" }, notRanked() || "No run has a metric yet."));
     return;
   }
   const finished = shownRuns.filter((run) => COUNT.includes(report.rows.status[run]));
   const people = [...Map.groupBy(finished, (run) => report.rows.who[run] ?? "?")];
   const lines = people.map(([who, runs]) => ({ who, n: runs.length, best: bestOf(runs, metric), total: totalOf(runs) })).filter(({ best }) => best !== null);
-  const sign = metric.lower ? 1 : -1;
+  const sign = metric.mode === "min" ? 1 : -1;
   lines.sort((one, other) => sign * (metric.values[one.best] - metric.values[other.best]));
   const head = ["", "who", metric.name, "run", "trial", "project", "created", "finished runs", "GPU-hours"];
   panel.replaceChildren(bestControls(metric), element("div", { class: "table-box" }, element("table", { class: "leaderboard" },

@@ -5,10 +5,12 @@ const MOST_WITH_PICTURES = 12; // runs
 function drawPictures(panel) {
   const runs = chosenRuns(MOST_WITH_PICTURES);
   const numbered = report.pictures.map((picture, place) => ({ ...picture, place })).filter((picture) => runs.includes(picture.run));
-  const figures = numbered.filter((picture) => picture.is_inside).map(pictureFigure);
+  const inside = numbered.filter((picture) => picture.is_inside);
+  const names = [...new Set(inside.map((picture) => picture.name))]; // of one name those of all runs stand side by side
+  const rows = names.map((name) => element("div", { class: "pictures" }, inside.filter((picture) => picture.name === name).map(pictureFigure)));
   const others = numbered.filter((picture) => !picture.is_inside);
   const note = report.pictures.length ? "None of the chosen runs saved a picture or a table." : "No run saved a picture or a table in its folder pictures/.";
-  panel.replaceChildren(numbered.length ? element("div", { class: "pictures" }, figures) : element("p", { class: "note" }, note));
+  panel.replaceChildren(...(numbered.length ? rows : [element("p", { class: "note" }, note)]));
   if (others.length) panel.append(element("p", { class: "note" }, "not inside this page: ", others.flatMap((picture) => [pictureLink(picture, `${picture.name} of ${nameOf(picture.run)}`), " "])));
 }
 

@@ -41,18 +41,45 @@ function trialLine(trial, metric) {
 
 /** The metric by which trials and people are compared. */
 function bestMetric() {
-  const measured = report.metrics.filter((metric) => metric.values.some(isNumber));
-  return measured.find((metric) => metric.name === state.best) ?? measured[0];
+  return rankedMetrics().find((metric) => metric.name === state.best) ?? rankedMetrics()[0];
+}
+
+/** A sentence about runs that are not compared; "" without any. */
+function asideNote(metric) {
+  const { n_aside } = alikeRuns(metric);
+  return n_aside ? `Left aside: ${n_aside} runs that were evaluated on other data or samples.` : "";
+}
+
+/** The metrics of which it is known whether lower or higher values are better. */
+function rankedMetrics() {
+  return report.metrics.filter((metric) => metric.mode && metric.values.some(isNumber));
+}
+
+/** A sentence about the metrics by which no run is called the best; "" without any. */
+function notRanked() {
+  const names = report.metrics.filter((metric) => !metric.mode && metric.values.some(isNumber)).map((metric) => metric.name);
+  return names.length ? `Is higher better? Not known of ${names.join(", ")}. Write metrics: {${names[0]}: max} (or min) in conf/config.yaml.` : "";
 }
 
 function bestControls(metric) {
-  const names = report.metrics.filter((each) => each.values.some(isNumber)).map((each) => each.name);
-  return element("div", { class: "controls" }, chooser("best by", names, metric?.name, (best) => choose({ best })));
+  const names = rankedMetrics().map((each) => each.name);
+  return element("div", { class: "controls" },
+    chooser("best by", names, metric?.name, (best) => choose({ best })),
+    element("span", { class: "note" }, [asideNote(metric), notRanked()].filter(Boolean).join(" ")));
 }
 
-/** The run with the best last value; null when none has one. */
+/** The finished runs with a number that compare: those that were evaluated on the same samples. */
+function alikeRuns(metric) {
+  const measured = metric ? shownRuns.filter((run) => COUNT.includes(report.rows.status[run]) && isNumber(metric.values[run])) : [];
+  const sets = report.sets[/^test[^a-z]/i.test(metric?.name ?? "") ? "test" : "val"];
+  const first = Math.min(...measured.map((run) => sets[run]));
+  return { runs: measured.filter((run) => sets[run] === first), n_aside: measured.filter((run) => sets[run] !== first).length };
+}
+
+/** The run with the best last value, of those that compare; null when none has one. */
 function bestOf(runs, metric) {
-  const measured = metric ? runs.filter((run) => isNumber(metric.values[run])) : [];
-  const isBetter = (one, other) => (metric.lower ? metric.values[one] < metric.values[other] : metric.values[one] > metric.values[other]);
+  const alike = new Set(alikeRuns(metric).runs);
+  const measured = runs.filter((run) => alike.has(run));
+  const isBetter = (one, other) => (metric.mode === "min" ? metric.values[one] < metric.values[other] : metric.values[one] > metric.values[other]);
   return measured.reduce((best, run) => (best === null || isBetter(run, best) ? run : best), null);
 }

@@ -65,5 +65,5 @@ def train(config: DictConfig, run: Run, recording: Recording) -> None:
 
     # 4. Result: the test split, once, with the final weights
     if config.trainer.test_after_fit:
-        run_final_test(trainer, task, data)
+        recording.tested = run_final_test(trainer, task, data)
     recording.metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}

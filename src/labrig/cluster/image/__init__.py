@@ -1,0 +1,1 @@
+"""The image of a job: all packages in one file, built once."""

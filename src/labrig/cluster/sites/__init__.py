@@ -1,0 +1,1 @@
+"""Sites: the profile of a cluster, its rules, and what a job may ask there."""

@@ -1,0 +1,1 @@
+"""Submits: from the command line to the job script and the scheduler's answer."""

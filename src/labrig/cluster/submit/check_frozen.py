@@ -1,0 +1,133 @@
+"""Checks a point in its frozen code before anything is sent to the scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from ... import env
+from ...config.compose import Composition
+from ...errors import Failed, LabError, Refused
+from ...project import Project, say_once
+from ...record.files.schema import Code
+from ...record.freeze.frozen_files import left_out_reason, way_to_record
+from ..schedulers.job_variables import clean_environment
+from .check_program import FrozenCheck
+
+# names that are not code, and are never frozen
+NOT_CODE = re.compile(
+    r"(data|runs|\.venv|\.git|\.env)(/|$)|.*(__pycache__|\.egg-info|\.dist-info)/"
+)
+# weights and two moments of the optimizer, 4 bytes each
+CHECKPOINT_BYTES_PER_PARAMETER = 12
+
+
+def check_frozen(project: Project, code: Code, frozen: Path, point: Composition) -> int:
+    """Trains one batch of `point` in `frozen`, the unpacked snapshot.
+
+    Returns:
+        How many files of the environment it opened.
+
+    Raises:
+        Refused: it wanted a file of the project that the snapshot lacks, or two checkpoints do not
+            fit on the disk.
+        LabError: what the check found.
+    """
+    result = run_check(project, code, frozen, point.overrides)
+    # a missing file first: it may be the reason of the error
+    refuse_missing_files(project, code, frozen, result.wanted_files)
+    if result.error:
+        raise LabError(
+            f"the frozen code fails its check: {result.error.replace(str(frozen), '<snapshot>')}\n"
+            "Correct it, then type the same again. Without a job: lab check"
+        )
+    paths = point.config.paths
+    check_room(Path(paths.checkpoints or paths.runs), result.n_parameters)
+    return result.n_opened
+
+
+def run_check(project: Project, code: Code, frozen: Path, overrides: list[str]) -> FrozenCheck:
+    """Runs check_program.py of the frozen code.
+
+    Raises:
+        Failed: it ended without a result.
+    """
+    frozen_variables = env.frozen_environment(frozen, code["prefix"], project.root, code["commit"])
+    done = subprocess.run(
+        [sys.executable, "-m", "labrig.cluster.submit.check_program", *overrides],
+        env=clean_environment() | frozen_variables,
+        cwd=frozen / code["prefix"],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise Failed(
+            f"the check of the frozen code ended with code {done.returncode}:\n"
+            f"{done.stderr.strip()[-2000:]}\n"
+            "To see it without a job: lab check"
+        )
+    return FrozenCheck(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def check_room(checkpoints: Path, n_parameters: int) -> None:
+    """Checks that two checkpoints fit on the disk of `checkpoints`, which need not exist yet.
+
+    Raises:
+        Refused: they do not.
+    """
+    place = checkpoints
+    while not place.exists():
+        place = place.parent
+    need_MB = 2 * CHECKPOINT_BYTES_PER_PARAMETER * n_parameters / 1e6
+    free_MB = shutil.disk_usage(place).free / 1e6
+    if free_MB < need_MB:
+        raise Refused(
+            f"two checkpoints need {need_MB:,.0f} MB,"
+            f" but the disk of {place} has {free_MB:,.0f} MB free.\n"
+            "Make room (lab runs prune), or set paths.checkpoints to a larger disk."
+        )
+
+
+def name_unseen_words(project: Project, code: Code, frozen: Path, command: list[str]) -> None:
+    """Says which words of a command name files of the project that the command will not see."""
+    for word in command:
+        if Path(word).is_absolute() or NOT_CODE.match(word):
+            continue
+        is_seen = os.path.exists(frozen / code["prefix"] / word)
+        if os.path.exists(project.root / word) and not is_seen:
+            reason = left_out_reason(project.root, code, word.rstrip("/")) or "not frozen"
+            say_once(
+                f"the command does not see {word}: {reason}.\nIt sees the frozen code, data/ and "
+                f"runs/. For other files type the whole path: {shlex.quote(str(project.root / word))}"
+            )
+
+
+def refuse_missing_files(project: Project, code: Code, frozen: Path, names: Iterable[str]) -> None:
+    """Checks that the snapshot in `frozen` has the files that a run needs.
+
+    Args:
+        names: paths relative to the project; only code that the project has counts.
+
+    Raises:
+        Refused: it lacks some; the message names the rule that left each out.
+    """
+    missing = []
+    for name in sorted(set(names)):
+        is_code = not NOT_CODE.match(name) and (project.root / name).is_file()
+        if is_code and not (frozen / code["prefix"] / name).exists():
+            missing.append(name)
+    if missing:
+        unknown = "it lies outside what the snapshot holds"
+        reasons = [left_out_reason(project.root, code, name) or unknown for name in missing]
+        lines = [f"  {name}: {reason}\n" for name, reason in zip(missing, reasons, strict=True)]
+        raise Refused(
+            "the snapshot lacks files that the job needs. Nothing was submitted.\n"
+            f"{''.join(lines)}To record such a file: {way_to_record(missing[0], reasons[0])}"
+        )

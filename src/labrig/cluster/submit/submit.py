@@ -1,0 +1,347 @@
+"""Submits runs: freezes the code, checks it, records the runs, and sends one job for all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...config.compose import Composition
+from ...config.packages import check_packages
+from ...errors import Failed, Refused
+from ...project import Project, say_once
+from ...record.files.code_section import library_of, same_code
+from ...record.files.schema import Code
+from ...record.freeze.bundle import STORE, flush_to_disk
+from ...record.freeze.frozen import freeze_code, unpack_code
+from ...record.freeze.packages import installed_packages
+from ...record.list.each import Inputs
+from ...record.read.run import Run
+from ...record.read.stretches import Stretch
+from ...record.write.create import RunRequest, create_run, ids_from
+from ...record.write.data_of_run import is_to_come
+from .arrays import JobArray, arrays_of
+from .budget import check_budget
+from .check_frozen import check_frozen, name_unseen_words, refuse_missing_files
+from .existing_runs import points_to_submit, refuse_unknown_command, without_unchanged
+from .over_files import OverFiles, plan_over_files
+from .plan import Plan, plan_submission
+from .script import CodeArchive, render_script, script_path, script_template
+from .send import Submitted, send_arrays, send_runs, sent_record
+from .start_cost import cost_of_start
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """How to submit.
+
+    Args:
+        why: kept in the record.
+        batch: train one batch of the frozen code before sending; False: check keys, targets and
+            files only.
+        allow: record also what looks like a secret.
+        yes: send also what takes more than its budget.
+        if_changed: leave out points that a run of the same code, settings and inputs stands for.
+    """
+
+    why: str | None = None
+    batch: bool = True
+    allow: bool = False
+    yes: bool = False
+    if_changed: bool = False
+
+
+def submit(
+    *overrides: str,
+    project: Project | None = None,
+    command: list[str] | None = None,
+    each: str | None = None,
+    per_task: int = 1,
+    why: str | None = None,
+    batch: bool = True,
+    allow: bool = False,
+    yes: bool = False,
+) -> list[Submitted]:
+    """Freezes and sends a run of these settings, or one for each point of a list; returns at once.
+
+    Args:
+        overrides: as on the command line, such as "trial=wide", "seed=0,1,2".
+        command: any command to run instead of a training.
+        each: a pattern of files. The command runs for each of them that it has not run for, with the
+            path in place of {}.
+        per_task: files of one task of the array.
+        why: kept in the record.
+        batch: train one batch of the frozen code before sending.
+        allow: record also what looks like a secret.
+        yes: send also what takes more than its budget.
+
+    Raises:
+        LabError: the settings, the frozen code, the budget or the site forbid it; nothing was sent.
+    """
+    project = project or Project.of_notebook()
+    options = SubmitOptions(why=why, batch=batch, allow=allow, yes=yes)
+    if each is None:
+        return submit_plan(plan_submission(project, list(overrides), command), options)
+    plan = plan_over_files(project, list(overrides), command, OverFiles([each], per_task))
+    return submit_plan(plan, options) if plan else []
+
+
+def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
+    """Freezes, checks, records and sends the points of a plan, in this order.
+
+    Raises:
+        LabError: as `submit`.
+    """
+    codes = freeze_points(plan.project, plan.runs, plan.points, options.allow)
+    standing: list[Submitted] = []
+    if options.if_changed:
+        plan, standing = without_unchanged(plan, codes)
+    if not plan.points:
+        return standing
+    return [*standing, *submit_frozen(plan, options, codes, plan.runs / STORE)]
+
+
+def submit_frozen(
+    plan: Plan,
+    options: SubmitOptions,
+    codes: dict[str, Code],
+    bundles: Path,
+    first_id: str | None = None,
+) -> list[Submitted]:
+    """Checks, records and sends the points of a plan, with code that was frozen before.
+
+    Args:
+        codes: the code of each trial.
+        bundles: the directory with its bundles.
+        first_id: of the first run, chosen by who sends it; see `ids_from`.
+
+    Raises:
+        LabError: as `submit`.
+    """
+    code = codes[plan.points[0].trial]
+    if plan.trains:
+        plan = replace(plan, points=points_to_submit(plan, code["tree"]))
+        if not plan.points:
+            return []
+    elif plan.inputs is None:
+        refuse_unknown_command(plan, code["tree"])
+    check_budget(plan, code["tree"], options.yes)
+    arrays = arrays_of(plan)
+    with unpacked(plan, code, bundles) as frozen:
+        n_opened = check_points(plan, code, frozen, options.batch)
+        archive = pack_code(plan, code, frozen)
+    if cost := cost_of_start(plan, n_opened):
+        say_once("\n".join(cost))
+    render_script(plan, [plan.runs / str(i) for i in range(len(plan.points))], archive)  # or refuse
+    begun_unix_s = round(time.time(), 3)
+    runs = record_runs(plan, codes, options, arrays, first_id, begun_unix_s)
+    return send_arrays(plan, runs, archive, arrays, begun_unix_s)
+
+
+def record_runs(
+    plan: Plan,
+    codes: dict[str, Code],
+    options: SubmitOptions,
+    arrays: list[JobArray],
+    first_id: str | None,
+    begun_unix_s: float,
+) -> list[Run]:
+    """Makes the run of each point; its record says already how it is sent, where that is known."""
+    n_runs = len(plan.points)
+    inputs = plan.inputs or [None] * n_runs
+    ids = ids_from(first_id, n_runs) if first_id else [None] * n_runs
+    rules = plan.points[0].config.record
+    packages = installed_packages(plan.project.root, rules.package_files)
+    runs: list[Run] = []
+    for array in arrays:
+        begin = len(runs)
+        for index in range(array.n_runs):
+            job = {"site": plan.site.name}
+            if 0 < index < array.n_runs - array.n_waiting:
+                script = script_path([runs[begin].dir], plan.script)
+                job = sent_record(plan, script, begun_unix_s) | {"index": index}
+            point = plan.points[begin + index]
+            run = record_run(
+                plan,
+                point,
+                codes[point.trial],
+                options,
+                inputs=inputs[begin + index],
+                run_id=ids[begin + index],
+                packages=packages,
+                job=job | {"sending": True},
+            )
+            runs.append(run)
+    return runs
+
+
+def submit_repetition(
+    plan: Plan, options: SubmitOptions, original: Run, stretch: Stretch
+) -> list[Submitted]:
+    """Sends the only point of a plan with the recorded code of `original`, unchecked.
+
+    Args:
+        stretch: what of `original` is repeated.
+
+    Raises:
+        LabError: the code is gone, or the scheduler refuses.
+    """
+    code = stretch.code
+    check_budget(plan, code["tree"], yes=True)  # the original says what it takes
+    with unpacked(plan, code, stretch.bundles) as frozen:
+        archive = pack_code(plan, code, frozen)
+    run = record_run(plan, plan.points[0], code, options, parent=original.id)
+    return send_runs(plan, [run], archive)
+
+
+@contextmanager
+def unpacked(plan: Plan, code: Code, bundles: Path) -> Iterator[Path]:
+    """A temporary directory with the files of recorded code; `bundles` is where its bundles lie."""
+    with tempfile.TemporaryDirectory(prefix="lab-submit-") as temporary:
+        frozen = Path(temporary).resolve() / "code"
+        unpack_code(code, plan.project.root, bundles, frozen)
+        yield frozen
+
+
+def freeze_points(
+    project: Project, runs: Path, points: list[Composition], allow: bool
+) -> dict[str, Code]:
+    """Freezes the working tree; the `code` section of the record for each trial.
+
+    Raises:
+        Refused: git cannot record the code, or it changed meanwhile.
+    """
+    codes: dict[str, Code] = {}
+    for point in points:
+        if point.trial not in codes:
+            codes[point.trial] = _freeze(project, runs, point, allow)
+    first = next(iter(codes.values()))
+    if not all(same_code(first, code) for code in codes.values()):
+        raise Refused(
+            "the code changed while it was being recorded."
+            " Nothing was submitted; run the same command again."
+        )
+    return codes
+
+
+def _freeze(project: Project, runs: Path, point: Composition, allow: bool) -> Code:
+    rules = point.config.record
+    code = freeze_code(
+        project,
+        runs,
+        point.trial,
+        dirty=rules.dirty,
+        max_file_mb=rules.max_file_mb,
+        allow=allow,
+    )
+    if not code["commit"]:
+        raise Refused(f"the code cannot be recorded: {code['reason']}. Nothing was submitted.")
+    return code
+
+
+def check_points(plan: Plan, code: Code, frozen: Path, batch: bool) -> int:
+    """Checks that the unpacked code in `frozen` has what the jobs need.
+
+    Args:
+        batch: train also one batch of each trial.
+
+    Returns:
+        How many files of the environment a batch opened, the most of all trials; 0 without one.
+
+    Raises:
+        LabError: a file or package is missing, a batch fails, or two checkpoints do not fit on the
+            disk.
+    """
+    to_come = [point for point in plan.points if plan.after and is_to_come(point.settings)]
+    if to_come:
+        say_once("one batch is not tried: its data come from a run before")
+        batch = False
+    settings_files = {name for point in plan.points for name in point.origin.values()}
+    refuse_missing_files(plan.project, code, frozen, settings_files)
+    if not plan.trains:
+        name_unseen_words(plan.project, code, frozen, plan.command)
+    if not (batch and plan.trains):
+        return 0
+    for point in plan.points:
+        check_packages(point.config)
+    one_point_per_trial = {point.trial: point for point in plan.points}
+    return max(
+        check_frozen(plan.project, code, frozen, point) for point in one_point_per_trial.values()
+    )
+
+
+def pack_code(plan: Plan, code: Code, frozen: Path) -> CodeArchive:
+    """Packs the frozen tree as <runs>/.code/<commit>.tar, which nodes unpack without git.
+
+    Raises:
+        LabError: the project's job script cannot be filled in.
+        Failed: the archive cannot be written.
+    """
+    library = library_of(code)
+    name = f"{code['commit']}.{library['commit'][:12]}" if library else code["commit"]
+    path = plan.runs / STORE / f"{name}.tar"
+    template = script_template(frozen / code["prefix"], plan.site.scheduler)
+    archive = CodeArchive(path, code["commit"], code["prefix"], template)
+    if path.exists():
+        return archive
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    command = ["tar", "-cf", str(temporary), "-C", str(frozen), "."]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+        flush_to_disk(temporary)
+        os.replace(temporary, path)
+    except (subprocess.CalledProcessError, OSError) as error:
+        raise Failed(
+            f"the frozen code cannot be written to {path}: {error}. Is the disk full?"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return archive
+
+
+def record_run(
+    plan: Plan,
+    point: Composition,
+    code: Code,
+    options: SubmitOptions,
+    parent: str | None = None,
+    inputs: Inputs | None = None,
+    run_id: str | None = None,
+    packages: list[str] | None = None,
+    job: dict[str, Any] | None = None,
+) -> Run:
+    """Makes the run directory with its record; from now on the run has its id.
+
+    Args:
+        run_id: chosen before; a directory with this id, of a first try, is taken as it is.
+        packages: what is installed, when it was listed for other points before.
+        job: what is known of its job.
+    """
+    if run_id:
+        directory = plan.runs / plan.trial_of(point).replace("/", "+") / run_id
+        if (directory / "run.json").exists():
+            return Run.open(directory)
+    request = RunRequest.of(
+        point,
+        trial=plan.trial_of(point),
+        argv=sys.argv,
+        why=options.why,
+        parent=parent,
+        run_id=run_id,
+        inputs=inputs,
+        allow=options.allow,
+        code=code,
+        packages=packages,
+        job=job or {"site": plan.site.name, "sending": True},
+        after=plan.after,
+        image=plan.image.facts() if plan.image else None,
+    )
+    return create_run(plan.project, plan.runs, request)

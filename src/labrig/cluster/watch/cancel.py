@@ -1,0 +1,84 @@
+"""`lab cancel`: ends the jobs of runs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ...errors import Failed, LabError
+from ...project import Project
+from ...record.list.find import find_runs
+from ...record.read.roots import run_roots
+from ...record.read.run import Run
+from ...record.read.status import CANCELLED
+from ..schedulers import scheduler_of
+from ..schedulers.job_state import JobState
+from .job_states import JobStates, require_job
+from .members import job_of, with_waiting
+from .unanswered import waits_here
+from .waiting_here import cancel_waiting
+
+
+def runs_to_cancel(args: list[str]) -> list[str]:
+    """What was typed after `lab cancel`."""
+    parser = argparse.ArgumentParser(
+        prog="lab cancel", description="Ends the jobs of runs; those that run save first."
+    )
+    parser.add_argument(
+        "run", nargs="+", help="an id or its beginning, a tag, @last, the id of a job or an array"
+    )
+    return parser.parse_args(args).run
+
+
+def cancel_command(project: Project, args: list[str]) -> None:
+    names = runs_to_cancel(args)
+    states = JobStates()
+    for name in names:
+        runs = with_waiting(find_runs(run_roots(project), name), name)
+        for run in runs:
+            if len(runs) == 1 or states.of(run.record):  # not what is over of an array
+                cancel(run, states)
+
+
+def cancel(run: Run, states: JobStates) -> None:
+    """Ends the job of a run.
+
+    Raises:
+        LabError: the run has no job, the job is over, or it cannot be reached from here.
+        Failed: the scheduler refuses.
+    """
+    state = states.of(run.record)
+    if waits_here(job_of(run)):
+        if cancel_waiting(run):
+            return
+        run = Run.open(run.dir)
+        state = states.of(run.record)
+    job = require_job(run)
+    if state is None:
+        raise LabError(f"{run.id}: job {job['id']} is over already. See: lab runs show {run.id}")
+    if state.state == "unknown":
+        raise LabError(
+            f"job {job['id']} of {run.id} cannot be cancelled from here: {state.reason}. "
+            "Type the same again on the machine that sent it"
+        )
+    marker = run.dir / CANCELLED  # the job saves, but does not ask to be started again
+    marker.touch()
+    try:
+        cancel_jobs(job, state)
+    except Failed:
+        # the job keeps running, and must resume after a preemption as before
+        marker.unlink()
+        raise
+    print(f"cancelled job {state.job_id or job['id']} of run {run.id}")
+
+
+def cancel_jobs(job: dict[str, Any], state: JobState) -> None:
+    """Ends a job; of a chain the later chunks first, so that none starts.
+
+    Raises:
+        Failed: the scheduler refuses.
+    """
+    chain = job.get("chain", [job["id"]])
+    alive = chain[chain.index(state.job_id) :] if state.job_id else chain
+    for job_id in reversed(alive):
+        scheduler_of(job["scheduler"]).cancel(job_id)

@@ -1,0 +1,147 @@
+"""`lab logs`: what a run's job printed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from pathlib import Path
+
+from ...errors import LabError
+from ...project import Project
+from ...record.list.find import find_run
+from ...record.read.roots import run_roots
+from ...record.read.run import Run
+from ...record.read.status import UNENDED, status_of
+from .job_end import how_job_ended
+from .job_states import job_state_of, require_job
+from .queue import poll_interval_s
+
+READ_EVERY_S = 0.5
+
+
+def logs(
+    run: str | Path = "@last", rank: int | None = None, *, project: Project | None = None
+) -> str:
+    """What a run's job has printed so far.
+
+    Args:
+        run: an id or its beginning, a tag, a directory, @last.
+        rank: only what this rank and the job script printed.
+
+    Raises:
+        LabError: no such run, it has no job, or its job has printed nothing yet.
+    """
+    project = project or Project.of_notebook()
+    of_run = find_run(run_roots(project), str(run))
+    require_job(of_run)
+    path = of_run.dir / "job.log"
+    if not path.exists():
+        raise no_log(of_run)
+    lines = path.read_text(errors="replace").splitlines(keepends=True)
+    return "".join(line for line in lines if is_of_rank(line, rank))
+
+
+def logs_options(args: list[str]) -> argparse.Namespace:
+    """What was typed after `lab logs`."""
+    parser = argparse.ArgumentParser(prog="lab logs", description="What a run's job printed.")
+    parser.add_argument("run", help="an id or its beginning, a tag, @last")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="keep printing until the run's job has ended"
+    )
+    parser.add_argument(
+        "--rank",
+        type=int,
+        metavar="N",
+        help="only what rank N and the job script print",
+    )
+    return parser.parse_args(args)
+
+
+def logs_command(project: Project, args: list[str]) -> int:
+    """Prints what a run's job printed.
+
+    Raises:
+        LabError: no such run, or no log of it.
+    """
+    options = logs_options(args)
+    run = find_run(run_roots(project), options.run)
+    job = require_job(run)
+    log = LogReader(run.dir / "job.log", options.rank)
+    if options.follow:
+        follow(run, log, poll_interval_s(project, job["site"]))
+    elif not log.path.exists():
+        raise no_log(run)
+    log.print_new_lines()
+    log.print_rest()
+    return 0
+
+
+class LogReader:
+    """Prints a growing file, line by line.
+
+    With `rank`, prints only the lines of that rank and of the job script.
+    """
+
+    def __init__(self, path: Path, rank: int | None) -> None:
+        self.path = path
+        self.rank = rank
+        self._position = 0
+        self._rest = ""  # the beginning of a line whose end is not written yet
+
+    def print_new_lines(self) -> None:
+        """Prints the lines that were completed since the last call."""
+        if not self.path.exists():
+            return
+        with open(self.path, errors="replace") as file:
+            file.seek(self._position)
+            *lines, self._rest = (self._rest + file.read()).split("\n")
+            self._position = file.tell()
+        for line in lines:
+            if is_of_rank(line, self.rank):
+                print(line)
+        print(end="", flush=True)
+
+    def print_rest(self) -> None:
+        """Prints the last line, when it has no end."""
+        print(self._rest, end="")
+
+
+def follow(run: Run, log: LogReader, poll_s: float) -> None:
+    """Prints new lines until the run's job has ended; asks the scheduler every `poll_s` seconds.
+
+    Raises:
+        LabError: the job has ended, and there is no log.
+    """
+    goes_on = job_goes_on(run)
+    if not goes_on and not log.path.exists():
+        raise no_log(run)
+    asked_s = time.monotonic()
+    while goes_on:
+        log.print_new_lines()
+        time.sleep(READ_EVERY_S)
+        if time.monotonic() - asked_s > poll_s:
+            goes_on = job_goes_on(run)
+            asked_s = time.monotonic()
+
+
+def job_goes_on(run: Run) -> bool:
+    """Whether a run waits or runs, or has ended and its job script still prints its last lines."""
+    state_of = job_state_of()  # asks the scheduler once
+    return status_of(run.dir, state_of) in UNENDED or state_of(run.record) in UNENDED
+
+
+def no_log(run: Run) -> LabError:
+    status = status_of(run.dir, job_state_of())
+    if status in UNENDED:
+        return LabError(f"{run.id} has no log yet; it is {status}. To see why it waits: lab queue")
+    ended = how_job_ended(run.dir, run.record) or status
+    return LabError(
+        f"{run.id} has no log, and its job is over: {ended}. See: lab runs show {run.id}"
+    )
+
+
+def is_of_rank(line: str, rank: int | None) -> bool:
+    """Whether rank `rank` or the job script printed a line: srun labels lines of ranks "3: …"."""
+    label = re.match(r"\s*(\d+): ", line)
+    return rank is None or label is None or int(label[1]) == rank

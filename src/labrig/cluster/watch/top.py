@@ -1,0 +1,133 @@
+"""Who uses which GPU of this machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import env
+from ...machine.gpu import Gpu, gpus, processes_on
+from ...machine.terminal import printable
+from ...machine.text_formats import format_clock
+from ...machine.text_table import TextColumn, text_table
+from ..schedulers.gpu_lease import DEFAULT_DIRECTORY, is_locked, numbers, read_lease, user_name
+
+# Widths in characters by title
+COLUMNS = {"GPU": 3, "use": 4, "memory of MB": 14, "W": 4, "who": 10, "run": 22, "for": 9}
+WORDS = ("who", "run")  # on the left of their width
+
+
+@dataclass(frozen=True)
+class Use:
+    """One process on a GPU, or a lease whose job does not compute yet; None: not known."""
+
+    who: str
+    run_id: str | None
+    memory_MB: int | None
+    seconds: float | None
+
+
+def top_here(watch: bool) -> int:
+    """The GPUs of this machine; 1 where there is none."""
+    while True:
+        all_gpus = gpus()
+        if not all_gpus:
+            print("no NVIDIA GPU here. For the node of a job, name its run: lab top RUN")
+            return 1
+        print("\n".join(format_gpus(all_gpus)), flush=True)
+        if not watch:
+            return 0
+        time.sleep(2)
+        print()
+
+
+def format_gpus(all_gpus: list[Gpu]) -> list[str]:
+    """A line for each GPU and each further process on it, then how many jobs wait."""
+    rows = []
+    for gpu in all_gpus:
+        uses = uses_of(gpu)
+        rows.append([*cells_of_gpu(gpu), *cells_of_use(uses[0] if uses else None)])
+        for use in uses[1:]:
+            memory = "" if use.memory_MB is None else str(use.memory_MB)
+            rows.append(["", "", memory, "", *cells_of_use(use)])
+    columns = [
+        TextColumn(title, cells, width, on_right=title not in WORDS)
+        for (title, width), cells in zip(COLUMNS.items(), zip(*rows, strict=True), strict=True)
+    ]
+    lines = text_table(columns)
+    n = n_waiting()
+    if n:
+        lines.append(f"{n} {'job waits' if n == 1 else 'jobs wait'} in line for GPUs: lab queue")
+    return lines
+
+
+def uses_of(gpu: Gpu) -> list[Use]:
+    """The processes on a GPU, the largest first; else who has leased it."""
+    lease = read_lease(gpu)
+    processes = sorted(processes_on(gpu).items(), key=lambda item: -(item[1] or 0))
+    uses = []
+    for pid, memory_MB in processes:
+        who = user_of(pid)
+        run_id = run_of(pid)
+        if run_id is None and lease and lease.user == who:
+            run_id = lease.run_id
+        uses.append(Use(who, run_id, memory_MB, age_s(pid)))
+    if lease and not any(use.run_id == lease.run_id for use in uses):
+        uses.append(Use(lease.user, lease.run_id, None, time.time() - lease.since_unix_s))
+    return uses
+
+
+def user_of(pid: int) -> str:
+    """Who started a process; "?" when it belongs to another container, or has just ended."""
+    try:
+        return user_name(os.stat(f"/proc/{pid}").st_uid)
+    except OSError:
+        return "?"
+
+
+def run_of(pid: int) -> str | None:
+    """The run that a process of one's own works on."""
+    with suppress(OSError):
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            if name.decode(errors="replace") == env.RUN_DIR:
+                return Path(os.fsdecode(value)).name
+    return None
+
+
+def age_s(pid: int) -> float | None:
+    """How long a process has run."""
+    with suppress(OSError, ValueError, IndexError):
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        started_ticks = int(stat.rpartition(")")[2].split()[19])
+        up_s = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
+        return up_s - started_ticks / os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def n_waiting() -> int:
+    """How many jobs of all users wait in line for GPUs."""
+    line = Path(os.environ.get(env.GPU_LEASES, DEFAULT_DIRECTORY)) / "line"
+    try:
+        return sum(is_locked(line / f"{number:012}") for number in numbers(line))
+    except OSError:
+        return 0
+
+
+def cells_of_gpu(gpu: Gpu) -> list[str]:
+    share = "-" if gpu.utilization_percent is None else f"{gpu.utilization_percent} %"
+    power_W = "-" if gpu.power_W is None else str(gpu.power_W)
+    return [str(gpu.index), share, f"{gpu.used_MB} / {gpu.memory_MB}", power_W]
+
+
+def cells_of_use(use: Use | None) -> list[str]:
+    """Who uses a GPU, for which run, and for how long."""
+    if use is None:
+        return ["free", "", ""]
+    age = "" if use.seconds is None else format_clock(int(use.seconds))
+    who = use.who[: COLUMNS["who"]]
+    run_id = (use.run_id or "")[: COLUMNS["run"]]
+    return [printable(who), printable(run_id), age]

@@ -1,0 +1,1 @@
+"""The data file: its layout, reading and writing it whole, its hashes."""

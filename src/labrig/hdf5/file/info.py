@@ -1,0 +1,165 @@
+"""`lab data info`: what a data file holds, and where it fits."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ...machine.disk import filesystem_type, free_bytes, lustre_stripes
+from ...machine.gpu import gpus
+from ...machine.memory import memory_limit_bytes, memory_used_bytes
+from ...machine.terminal import printable
+from ...project import Project
+from .checksum import sha256_of_hashes
+from .errors import DataFileError
+from .find import parser_for_one_file
+from .joined import read_data_set
+from .layout import Layout
+
+MAX_CLASSES_SHOWN = 20
+USABLE_SHARE = 0.8  # of the free memory, that a file may take
+LISTED_BELOW = ("classes", "categories")
+ATTRS_SHOWN_ELSEWHERE = ("format", "n", "complete", "made_by")
+
+
+def info_command(project: Project, args: list[str]) -> None:
+    """Prints fields, bytes, splits, classes, provenance, striping, and where the file fits."""
+    parser = parser_for_one_file("info", "what a data file holds, and where it fits")
+    parser.add_argument(
+        "--made-by", action="store_true", help="the texts of the programs that made the raw data"
+    )
+    options = parser.parse_args(args)
+    layout = read_data_set(project, options.name)
+    if options.made_by:
+        print_program_texts(layout)
+        return
+    print_content(layout)
+    print_classes(layout)
+    print_categories(layout)
+    print_programs(layout)
+    print_origin(layout)
+    stripes = lustre_stripes(layout.path)
+    if stripes:
+        print(f"  lustre stripes: {stripes}")
+    print_places(layout.size_bytes)
+
+
+def print_origin(layout: Layout) -> None:
+    """Prints where the data are from; of several files a line for each."""
+    if len(layout.parts) > 1:
+        for part in layout.parts:
+            command = printable(part.attrs.get("command", ""))
+            print(
+                f"  file {part.path.name}: {part.n_samples} samples, sha256 "
+                f"{sha256_of_hashes(part)[:12]}, {command}"
+            )
+        return
+    for key, value in layout.attrs.items():
+        if key not in ATTRS_SHOWN_ELSEWHERE:
+            print(f"  {printable(key)}: {printable(value)}")
+
+
+def print_content(layout: Layout) -> None:
+    """Prints samples, bytes, fields and splits."""
+    size_MB = layout.size_bytes / 1e6
+    disk = filesystem_type(layout.path)
+    print(f"{layout.path}: {layout.n_samples} samples, {size_MB:.1f} MB on {disk}")
+    for name, array in layout.fields.items():
+        shape = "x".join(map(str, array.shape[1:])) or "one number"
+        if layout.is_ragged(name):
+            shape = "ragged"
+        attrs = [
+            f", {printable(key)} {printable(value)}"
+            for key, value in array.attrs.items()
+            if key not in LISTED_BELOW
+        ]
+        array_MB = array.n_bytes / 1e6
+        print(
+            f"  field {printable(name):<10} {array.dtype!s:<8} {shape:<13} {array_MB:9.1f} MB{''.join(attrs)}"
+        )
+    splits = [f"{printable(name)} {split.n_rows}" for name, split in layout.splits.items()]
+    print(f"  splits {', '.join(splits) or 'none'}")
+
+
+def print_classes(layout: Layout) -> None:
+    """Prints how many samples each class has, when the field y is one whole number per sample."""
+    label = layout.fields.get("y")
+    if label is None or label.dtype.kind not in "iu" or len(label.shape) != 1:
+        return
+    names = json.loads(label.attrs.get("classes", "[]"))
+    numbers, counts = np.unique(layout.map(label), return_counts=True)
+    classes = []
+    for number, count in zip(numbers, counts, strict=True):
+        name = names[number] if 0 <= number < len(names) else number
+        classes.append(f"{printable(name)} {count}")
+    shown = classes[:MAX_CLASSES_SHOWN]
+    if len(classes) > len(shown):
+        shown.append("…")
+    print(f"  {len(classes)} classes: {', '.join(shown)}")
+
+
+def print_categories(layout: Layout) -> None:
+    """Prints the numbers that stand for the texts of a table."""
+    x = layout.fields.get("x")
+    categories = json.loads(x.attrs.get("categories", "{}")) if x else {}
+    for column, texts in categories.items():
+        shown = [
+            f"{code} {printable(text or '(gap)')}"
+            for code, text in enumerate(texts[:MAX_CLASSES_SHOWN])
+        ]
+        more = ", …" if len(texts) > len(shown) else ""
+        print(
+            f"  column {printable(column)} of x, {len(texts)} categories: {', '.join(shown)}{more}"
+        )
+
+
+def print_programs(layout: Layout) -> None:
+    """Prints which programs lay with the raw data, or were named as those that made them."""
+    for program in programs_of(layout):
+        print(f"  program of the raw data: {program['path']}, sha256 {program['sha256'][:12]}")
+
+
+def print_program_texts(layout: Layout) -> None:
+    """Prints the programs that made the raw data.
+
+    Raises:
+        DataFileError: the file knows of none.
+    """
+    programs = programs_of(layout)
+    if not programs:
+        raise DataFileError(
+            f"{layout.path} names no program that made its raw data. Pack it with --made-by PROGRAM"
+        )
+    for program in programs:
+        print(f"# {program['path']}, sha256 {program['sha256']}")
+        print(program["text"] if program["text"] is not None else "# (its text was not kept)")
+
+
+def programs_of(layout: Layout) -> list[dict[str, Any]]:
+    """Each program once, though several files may name it."""
+    named = [json.loads(part.attrs.get("made_by", "[]")) for part in layout.parts]
+    by_hash = {program["sha256"]: program for programs in named for program in programs}
+    return [*by_hash.values()]
+
+
+def print_places(size_bytes: int) -> None:
+    """Prints whether a file of this size fits into memory, /dev/shm and the GPU."""
+    free_bytes_of = {
+        "memory": memory_limit_bytes() - memory_used_bytes(),
+        "/dev/shm": free_bytes("/dev/shm"),
+    }
+    gpu_bytes = free_gpu_bytes()
+    if gpu_bytes is not None:
+        free_bytes_of["GPU"] = gpu_bytes
+    answers = []
+    for place, n_bytes in free_bytes_of.items():
+        answer = "yes" if size_bytes < USABLE_SHARE * n_bytes else "no"
+        answers.append(f"{place} {answer} ({n_bytes / 1e9:.1f} GB)")
+    no_gpu = "; no GPU here" if gpu_bytes is None else ""
+    print(f"  fits into: {', '.join(answers)}{no_gpu}")
+
+
+def free_gpu_bytes() -> int | None:
+    """Free memory of the first GPU; None without one."""
+    first = gpus()[:1]
+    return first[0].free_MB << 20 if first else None

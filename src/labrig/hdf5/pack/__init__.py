@@ -1,0 +1,1 @@
+"""`lab data pack`: raw data into one data file."""

@@ -1,0 +1,265 @@
+"""`lab data append`: raw data become one more file of a data set; its other files stay as they are."""
+
+import fcntl
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import Failed, LabError
+from ...project import Project
+from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
+from ..file.checksum import fingerprint, sha256_of_arrays, sha256_of_hashes
+from ..file.errors import DataFileError
+from ..file.find import (
+    config_file_of,
+    data_files_in,
+    find_data_file,
+    find_data_files,
+    names_one_file,
+    read_data_config,
+    writable_directory,
+)
+from ..file.info import print_content
+from ..file.joined import FOLLOWS, join_layouts, read_layouts
+from ..file.layout import GROUP, Layout, read_layout
+from .command import config_of, end_cleanly, pack, print_reasons
+from .data_yaml import config_directory, pack_command_line
+from .options import KnownNames, PackOptions, name_to_append_to, parse_options
+from .raw_programs import code_version
+from .samples import DamagedSamples
+
+NUMBER = re.compile(r".*-(\d{4,})")  # the stem of a file
+PACK = ["lab", "data", "pack"]
+
+
+def append_command(project: Project, args: list[str]) -> None:
+    """Packs raw data into one more file of a data set.
+
+    Raises:
+        LabError: no such data set, or one to which nothing can be added.
+        DataFileError: what was packed does not fit to the other files, or is in one of them already.
+    """
+    options = parse_options(args, first_command(project, name_to_append_to(args)))
+    if not options.sources:
+        raise LabError(f"name the raw data to add: lab data append {options.name} SOURCE")
+    if options.directory:
+        raise LabError(f"the new file of {options.name} lies next to the others. Leave --to out")
+    folder = folder_of(project, options.name)
+    end_cleanly()
+    damaged = DamagedSamples(options.skip_damaged)
+    with only_one_in(folder):
+        made = add_file(project, options, args, folder, damaged)
+    layout = read_layouts(data_files_in(folder), is_whole=True)
+    fingerprint(layout)
+    print_content(layout)
+    print(f"  added {made.name}: {read_layout(made).n_samples} samples")
+    print_reasons(damaged)
+
+
+def folder_of(project: Project, name: str) -> Path:
+    """The folder with the files of a data set; one file becomes the first in a folder of its own.
+
+    Raises:
+        LabError: its YAML names something else than a folder or a file, or must be changed by hand.
+    """
+    path = read_data_config(project, name).path
+    if not isinstance(path, str) or any(letter in path for letter in "*?["):
+        raise LabError(
+            f"path: {path} of {name} is no folder, so that a new file may not be among its files. "
+            f"Write a folder that holds them all, such as path: {name}/"
+        )
+    if not names_one_file(path):
+        with suppress(DataFileError):
+            return find_data_file(path, project.paths.data)
+        return writable_directory(project) / path
+    return folder_for_file(project, name, path)
+
+
+def folder_for_file(project: Project, name: str, path: str) -> Path:
+    """A folder with the file at `path` as its first, under a second name, so that its runs find it;
+    the YAML names the folder from now on.
+
+    Raises:
+        DataFileError: the file is missing or damaged, or cannot be linked to.
+        LabError: the line of the YAML must be changed by hand.
+    """
+    file = find_data_file(path, project.paths.data, read_data_config(project, name).pack)
+    folder = file.with_suffix("")
+    first = folder / f"{folder.name}-0001.h5"
+    content = sha256_of_hashes(read_layout(file))
+    there = data_files_in(folder)
+    if there and (there[0] != first or sha256_of_hashes(read_layout(first)) != content):
+        raise LabError(
+            f"{folder} holds other data files than {file}, which would be the first there. Move it "
+            f"away; or write path: {Path(path).with_suffix('')}/ to read these instead"
+        )
+    if not there:
+        with temporary_directory_next_to(first) as directory, explain_write_errors(first):
+            link_or_copy(file, directory / first.name)
+            publish(directory / first.name, first)
+    name_folder(project, name, path, f"{Path(path).with_suffix('')}/")
+    return folder
+
+
+def link_or_copy(file: Path, link: Path) -> None:
+    try:
+        os.link(file.resolve(), link)
+    except OSError:  # a disk without hard links
+        shutil.copyfile(file, link)
+
+
+def name_folder(project: Project, name: str, path: str, folder: str) -> None:
+    """Has the YAML of a data set name its folder.
+
+    Raises:
+        LabError: its line is not where `lab data pack` writes it.
+    """
+    file = config_directory(project) / f"{name}.yaml"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    line = re.compile(rf"^path: (['\"]?){re.escape(path)}\1(?=\s|$)", re.MULTILINE)
+    if len(line.findall(text)) != 1:
+        raise LabError(
+            f"{path} becomes the first file of a folder. Write path: {folder} into "
+            f"{config_file_of(project, name)}, then type the same again"
+        )
+    with temporary_directory_next_to(file) as directory, explain_write_errors(file):
+        (directory / file.name).write_text(line.sub(lambda _: f"path: {folder}", text), "utf-8")
+        publish(directory / file.name, file)
+    print(f"  {os.path.relpath(file)}: path: {folder}")
+
+
+def first_command(project: Project, name: str) -> list[str]:
+    """The words behind `lab data pack` of the command that made the first file; none of others."""
+    path = read_data_config(project, name).path
+    with suppress(DataFileError, ValueError):  # no file yet; a quote without its end
+        first = find_data_files(path, project.paths.data)[0]
+        words = shlex.split(str(read_layout(first).attrs.get("command", "")))
+        if words[: len(PACK)] == PACK:
+            return words[len(PACK) :]
+    return []
+
+
+@contextmanager
+def only_one_in(folder: Path) -> Iterator[None]:
+    """Waits until no other process adds a file to `folder`, which is made."""
+    with explain_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        wait_for_others(handle, folder)
+        yield
+    finally:
+        os.close(handle)
+
+
+def wait_for_others(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"lab: another process adds a file to {folder}; this one waits", file=sys.stderr)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:  # a disk without locks: `give_name` refuses
+        return
+
+
+def add_file(
+    project: Project, options: PackOptions, args: list[str], folder: Path, damaged: DamagedSamples
+) -> Path:
+    """The new file, which takes its name when all of it is on the disk and fits to the others.
+
+    Raises:
+        DataFileError: it does not fit, its samples are there already, or what `pack` raises.
+        Failed: another process added a file meanwhile.
+    """
+    files = data_files_in(folder)
+    old = read_layouts(files, is_whole=True) if files else None
+    if old and GROUP in old.fields:
+        raise LabError(
+            f"{options.name} keeps groups together, and its files hold their numbers alone: a group of "
+            f"the new data may be in another split. Pack all of it again: lab data pack NEW_NAME …"
+        )
+    target = folder / next_name(folder, files)
+    command = pack_command_line(args, options, project.root, "append")
+    origin = {"command": command} | code_version(project.root)
+    if old:
+        origin[FOLLOWS] = sha256_of_hashes(old)
+    with temporary_directory_next_to(target) as directory:
+        made = directory / target.name
+        config = config_of(project, options)
+        pack(config, made, with_known_names(options, old), damaged, origin)
+        if old:
+            check_fits(old, read_layout(made), target)
+        give_name(made, target, files)
+    return target
+
+
+def next_name(folder: Path, files: list[Path]) -> str:
+    """A name behind those that are there, such as climate-0002.h5.
+
+    Raises:
+        DataFileError: the last file would come behind it, so that rows would change their numbers.
+    """
+    numbers = [int(match[1]) for file in files if (match := NUMBER.fullmatch(file.stem))]
+    stem = NUMBER.sub(lambda match: match[0][: -len(match[1]) - 1], files[-1].stem) if files else ""
+    name = f"{stem or folder.name}-{max([len(files), *numbers]) + 1:04d}.h5"
+    if files and name <= files[-1].name:
+        raise DataFileError(
+            f"{folder} holds {files[-1].name}, behind which a new file {name} would not come in the "
+            "order of names. Rename the files: NAME-0001.h5, NAME-0002.h5 …"
+        )
+    return name
+
+
+def with_known_names(options: PackOptions, old: Layout | None) -> PackOptions:
+    """The options, with what numbers mean in the files that are there."""
+    if old is None:
+        return options
+    label = old.fields.get("y")
+    x = old.fields.get("x")
+    known = KnownNames(
+        classes=json.loads(label.attrs.get("classes", "[]")) if label else (),
+        categories=json.loads(x.attrs.get("categories", "{}")) if x else {},
+        ragged=[name for name in old.fields if old.is_ragged(name)],
+    )
+    columns = json.loads(x.attrs.get("columns", "[]")) if x and options.kind == "table" else []
+    return replace(options, known=known, columns=options.columns or columns)
+
+
+def check_fits(old: Layout, new: Layout, target: Path) -> None:
+    """Makes sure that a new file can be read with the others, and is none of them.
+
+    Raises:
+        DataFileError: it cannot, or is.
+    """
+    try:
+        join_layouts([*old.parts, new])
+    except DataFileError as error:
+        message = str(error).replace(str(new.path), str(target.name))
+        raise DataFileError(f"nothing was added. {message}") from error
+    content = sha256_of_arrays(new)
+    same = [part.path for part in old.parts if sha256_of_arrays(part) == content]
+    if same:
+        raise DataFileError(
+            f"nothing was added: {same[0]} holds these samples already. Name other raw data"
+        )
+
+
+def give_name(made: Path, target: Path, files: list[Path]) -> None:
+    """Gives the new file its name, unless the folder has changed since it was begun.
+
+    Raises:
+        Failed: it has, on a disk without locks.
+    """
+    if data_files_in(target.parent) != files:
+        raise Failed(
+            f"nothing was added: another process changed {target.parent} meanwhile. Type the same again"
+        )
+    with explain_write_errors(target):
+        publish(made, target)

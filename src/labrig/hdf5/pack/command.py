@@ -1,0 +1,480 @@
+"""`lab data pack`: raw data into one .h5 file."""
+
+import ast
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import numpy as np
+
+from ...config.definitions import binding_statements
+from ...config.signature import signature_of
+from ...errors import LabError
+from ...machine.counted import counted
+from ...plugins import load_plugin, origin_of
+from ...project import LIBRARY, Project, read_yaml
+from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
+from ..file.checksum import fingerprint
+from ..file.errors import DataFileError
+from ..file.find import (
+    DataConfig,
+    config_file_of,
+    names_one_file,
+    read_data_config,
+    read_data_section,
+    section_of_trial,
+    writable_directory,
+)
+from ..file.info import print_categories, print_content, print_programs
+from ..file.keep import refuse_foreign
+from ..file.layout import GROUP, Layout, read_layout
+from ..file.progress import sample_progress
+from .arrays import Parts, join_parts, open_arrays
+from .audio import read_audio
+from .collect import collect_fields
+from .columns import Field, count_samples
+from .data_yaml import (
+    MODULE,
+    MODULE_OF_PAIRS,
+    config_directory,
+    inline,
+    mask_values,
+    pack_command_line,
+    pack_text,
+    scale_meaning,
+    scale_of,
+    yaml_of,
+)
+from .fetch import fetch_raw
+from .findings import Findings
+from .images import read_encoded_images, read_images
+from .options import PackOptions, parse_options
+from .own_samples import OwnSamples
+from .pair_files import looks_like_pairs, other_meaning
+from .pairs import read_pairs
+from .parts import (
+    join_made_parts,
+    make_part,
+    make_parts,
+    remove_parts,
+    report_file,
+    samples_for_splits,
+)
+from .raw_programs import code_version, find_programs, programs_attr, read_programs
+from .samples import DamagedSamples, RawSamples, UnchangedFiles
+from .sources import KINDS, Source, kind_of, packers
+from .split import Splitter, read_split_file
+from .tables import read_table
+from .writer import write_fields
+
+EXIT_TERMINATED = 143
+MAX_REASONS = 5  # of samples that are left out, shown
+
+
+def pack_command(project: Project, args: list[str]) -> None:
+    options = with_fetched_source(project, parse_options(args))
+    config = config_of(project, options)
+    end_cleanly()
+    started_s = time.monotonic()
+    directory = options.directory or writable_directory(project)
+    target = directory / _file_name(config, options)
+    command = pack_command_line(args, options, project.root)
+    damaged = DamagedSamples(options.skip_damaged)
+    if options.part:
+        pack_part(config, target, options, damaged)
+        return
+    pack(config, target, options, damaged, {"command": command} | code_version(project.root))
+    layout = read_layout(target)
+    fingerprint(layout, verified=True)  # its bytes were hashed while they were written
+    print_content(layout)
+    print_categories(layout)
+    print_programs(layout)
+    left_out = counted(len(damaged.skipped_keys), "sample")
+    print(f"  packed in {time.monotonic() - started_s:.1f} s, {left_out} left out")
+    print_reasons(damaged)
+    own_class = config.target if config and not options.kind else None
+    if options.class_name:
+        own_class = class_target(project, options.class_name)
+    write_config(project, layout, options, command, own_class)
+
+
+def pack_part(
+    config: DataConfig | None, target: Path, options: PackOptions, damaged: DamagedSamples
+) -> None:
+    """Packs one part of the sources, and says where it lies."""
+    part = options.part
+    assert part is not None
+    refuse_foreign(target)
+    raw = open_samples(config, options, damaged)
+    n_samples = make_part(raw, options, target, damaged)
+    print(f"{report_file(target, part)}: {counted(n_samples, 'sample')}")
+    print(f"  when all parts are there: the same with --jobs {part.n_parts} in place of --part")
+    print_reasons(damaged)
+
+
+def _file_name(config: DataConfig | None, options: PackOptions) -> str:
+    """The name of the file in its directory.
+
+    Raises:
+        LabError: the data set has several files.
+    """
+    if config is None:
+        return f"{options.name}.h5"
+    if not isinstance(config.path, str) or not names_one_file(config.path):
+        raise LabError(
+            f"{options.name} is a data set of several files, path: {config.path}. To add one: "
+            f"lab data append {options.name} SOURCE"
+        )
+    return config.path
+
+
+def with_fetched_source(project: Project, options: PackOptions) -> PackOptions:
+    """The options; where no source was typed, with the file of the address in the YAML.
+
+    Raises:
+        LabError: --as has neither a source nor an address.
+        Failed: it cannot be downloaded.
+    """
+    if options.sources:
+        return options
+    raw = None
+    if config_file_of(project, options.name).exists():
+        raw = fetch_raw(read_data_section(project, options.name))
+    if raw is not None:
+        return replace(options, sources=[Source(raw)])
+    if options.kind and not options.class_name:
+        raise LabError(
+            f"--as {options.kind} needs a source: lab data pack NAME SOURCE --as {options.kind}"
+        )
+    return options
+
+
+def print_reasons(damaged: DamagedSamples) -> None:
+    """Prints why the first samples were left out."""
+    for reason in sorted(damaged.reasons.values())[:MAX_REASONS]:
+        print(f"    {' '.join(reason.split())}")
+    n_more = len(damaged.reasons) - MAX_REASONS
+    if n_more > 0:
+        print(f"    … and {n_more} more")
+
+
+def write_config(
+    project: Project, layout: Layout, options: PackOptions, command: str, own_class: str | None
+) -> None:
+    """Writes conf/data/NAME.yaml unless it is there, and says which.
+
+    Raises:
+        DataFileError: it cannot be written; the data file is complete all the same.
+    """
+    path = config_directory(project) / f"{options.name}.yaml"
+    of_trial = config_file_of(project, options.name)
+    if of_trial.exists() and not path.exists():
+        path = of_trial
+    if path.exists():
+        print(f"  {_shown(path)} stays as it is")
+        _tell_lacking_lines(project, layout, options, command)
+        return
+    text = yaml_of(project, layout, options, command, own_class)
+    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
+        (directory / path.name).write_text(text, encoding="utf-8")
+        publish(directory / path.name, path)
+    print(f"  wrote {_shown(path)}: look at it. Its scale:")
+    print(f"  {scale_meaning(layout, scale_of(layout, options, own_class))}")
+    if options.kind == "pairs":
+        print(
+            "  next: a trial that gives a class to each pixel, such as examples/segmentation of the"
+        )
+        print(f"  template (lab docs data): lab check trial=segmentation data={options.name}")
+    else:
+        print(f"  next: lab check trial=baseline data={options.name}")
+
+
+def _tell_lacking_lines(
+    project: Project, layout: Layout, options: PackOptions, command: str
+) -> None:
+    """Says which lines the YAML of a data set, which was there already, should have."""
+    file = config_file_of(project, options.name)
+    of_trial = file.parent.name == options.name
+    settings = section_of_trial(file) if of_trial else read_yaml(file)
+    target = read_data_config(project, options.name).target
+    if "seed" not in settings and "seed" in signature_of(target).names:
+        print("  It has no line `seed: ${seed}`: order and augmentation of the data would be the")
+        print("  same with every seed. Add it.")
+    if settings.get("pack") and settings["pack"] != pack_text(command):
+        print("  Its line `pack` makes another file. Write:")
+        print(f"  pack: {json.dumps(pack_text(command), ensure_ascii=False)}")
+    values = mask_values(layout)
+    if values and target == MODULE:
+        print(f"  It reads no masks. Write: _target_: {MODULE_OF_PAIRS}")
+        print(f"  classes: {inline(values)}")
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+def config_of(project: Project, options: PackOptions) -> DataConfig | None:
+    """conf/data/NAME.yaml; None without one, when --as says how to read the sources.
+
+    Raises:
+        LabError: neither is there, or the file was made by --as.
+    """
+    exists = config_file_of(project, options.name).exists()
+    if options.sources and not options.kind and not exists:
+        raise LabError(_which_kind(project, options))
+    target = class_target(project, options.class_name) if options.class_name else None
+    if options.kind and not exists:
+        return DataConfig(target, f"{options.name}.h5", None) if target else None
+    config = read_data_config(project, options.name)
+    if target and target != config.target:
+        file = _shown(config_file_of(project, options.name))
+        raise LabError(
+            f"--as {options.kind} is {target}, but {file} names {config.target}. "
+            "Change _target_ there, or choose another NAME for the data."
+        )
+    if not options.kind and config.pack and not _says_all(config, options):
+        raise LabError(
+            f"{options.name} is packed from raw data. Type the whole command, with the place where "
+            f"they lie here:\n{config.pack}"
+        )
+    return config
+
+
+def _says_all(config: DataConfig, options: PackOptions) -> bool:
+    """Whether a command without --as says how to make the file: its class has samples(), and the
+    sources are named, or the file was made without any.
+    """
+    if config.target.startswith(f"{LIBRARY.name}."):
+        return False
+    return bool(options.sources) or shlex.split(config.pack or "")[3:] == [options.name]
+
+
+def class_target(project: Project, name: str) -> str:
+    """The `_target_` of a class: of data.py, unless its name has a module in front."""
+    return name if "." in name else f"{project.package}.data.{name}"
+
+
+def classes_with_samples(project: Project) -> list[str]:
+    """The classes of data.py that have samples() of their own; read, not imported."""
+    file = project.source / "data.py"
+    try:
+        statements = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    classes = [statement for statement in statements if isinstance(statement, ast.ClassDef)]
+    return [node.name for node in classes if binding_statements(node.body, "samples")]
+
+
+def _which_kind(project: Project, options: PackOptions) -> str:
+    """The message when --as is missing."""
+    words = " ".join(str(source.path) for source in options.sources)
+    source = options.sources[0].path
+    likely = "pairs" if looks_like_pairs(source) else kind_of(source)
+    looks = f" {source} looks like {likely}." if likely else ""
+    return (
+        f"conf/data has no {options.name}.yaml, so say what the source holds: --as "
+        f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.{looks} Or name a class of data.py with samples(): "
+        f"{', '.join(classes_with_samples(project)) or 'there is none yet'}\n"
+        f"Type: lab data pack {options.name} {words} --as {likely or KINDS[0]}"
+    )
+
+
+def end_cleanly() -> None:
+    """From now on a SIGTERM removes temporary files."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+
+
+def pack(
+    config: DataConfig | None,
+    target: Path,
+    options: PackOptions,
+    damaged: DamagedSamples,
+    origin: Mapping[str, str],
+) -> None:
+    """Packs the sources into `target`.
+
+    Args:
+        config: of the data set; may be None when `options.kind` says how to read the sources.
+        damaged: notes what is left out.
+        origin: attributes of the file that say which command and code packed it.
+
+    Raises:
+        DataFileError: damaged or changing sources, samples that do not fit together, no space.
+    """
+    refuse_foreign(target)
+    splitter = _build_splitter(options)
+    paths = [source.path for source in options.sources]
+    source_files = UnchangedFiles([path for path in paths if path.is_file()])
+    with temporary_directory_next_to(target) as directory:
+        collected = _collect(config, target, options, damaged, splitter, directory)
+        fields, places = collected.fields, collected.places
+        groups = splitter.group_numbers()
+        if groups is not None and GROUP not in fields:
+            fields[GROUP] = groups[places.argsort()]  # k folds keep groups together, too
+        arrangement = splitter.arrange(count_samples(target, fields))
+        order = places[arrangement.order]
+        write_fields(
+            target,
+            fields,
+            arrangement.splits,
+            order=order,
+            provenance={**_provenance(config, options, damaged), **origin},
+            field_attrs=collected.field_attrs,
+            last_check=source_files.check,
+            findings=Findings(fields, order),
+        )
+    if options.jobs:
+        remove_parts(target)
+    splitter.tell_of_groups()
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What the sources hold.
+
+    Args:
+        places: (N,) where each sample lies in `fields`, in the order of the sources.
+    """
+
+    fields: dict[str, Field]
+    places: np.ndarray
+    field_attrs: Mapping[str, Mapping[str, Any]]
+
+
+def _collect(
+    config: DataConfig | None,
+    target: Path,
+    options: PackOptions,
+    damaged: DamagedSamples,
+    splitter: Splitter,
+    directory: Path,
+) -> Collected:
+    """Reads the sources, and gives each sample to `splitter`."""
+    if options.kind in ("arrays", "hdf5"):
+        parts = open_arrays(options.sources, options.kind, directory)
+        fields: dict[str, Field] = dict(join_parts(target, parts, directory))
+        n_samples = count_samples(target, fields)
+        _add_rows(splitter, parts, options)
+        return Collected(fields, np.arange(n_samples), {})
+    raw = open_samples(config, options, damaged)
+    if options.jobs:
+        make_parts(options, target, options.jobs)
+        joined = join_made_parts(raw, options, target, options.jobs, damaged)
+        for sample in samples_for_splits(joined.files):
+            splitter.add(sample)
+        return Collected(joined.fields, joined.places, raw.field_attrs)
+    is_ragged = [name for name, attrs in raw.field_attrs.items() if "ragged" in attrs]
+    fields = collect_fields(
+        target,
+        directory,
+        sample_progress(f"reading {options.name}", raw.samples),
+        on_sample=splitter.add,
+        ragged=[*is_ragged, *options.known.ragged],
+        last_file=raw.last_file,
+    )
+    return Collected(fields, np.arange(splitter.n_samples), raw.field_attrs)
+
+
+def _build_splitter(options: PackOptions) -> Splitter:
+    split_of_key = read_split_file(options.split_file) if options.split_file else None
+    # in a table --group is a column, and in arrays one of them
+    group_pattern = None if options.kind in ("table", "arrays", "hdf5") else options.group
+    return Splitter(options.shares, options.seed, split_of_key, group_pattern)
+
+
+def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:
+    """Gives the splitter each row of arrays, when it needs more of them than their number."""
+    is_split = None not in parts
+    if not (is_split or options.group or options.split_file):
+        return
+    for split, arrays in parts.items():
+        if options.group and options.group not in arrays:
+            listed = ", ".join(arrays)
+            raise LabError(f"--group {options.group}: no such array. There are: {listed}")
+        n_rows = len(next(iter(arrays.values())))
+        for row in range(n_rows):
+            sample: dict[str, Any] = {"key": row}
+            if is_split:
+                sample["split"] = split
+            elif options.group:
+                sample["group"] = arrays[options.group][row].item()
+            splitter.add(sample)
+
+
+def open_samples(
+    config: DataConfig | None, options: PackOptions, damaged: DamagedSamples
+) -> RawSamples:
+    if options.kind in ("images", "encoded", "audio"):
+        _refuse_other_meaning(options)
+    if options.kind == "pairs":
+        return read_pairs(options.sources, options.size, options.group, damaged)
+    if options.kind == "images":
+        return read_images(options, damaged)
+    if options.kind == "encoded":
+        return read_encoded_images(options, damaged)
+    if options.kind == "audio":
+        return read_audio(options, damaged)
+    if options.kind == "table":
+        return read_table(options, damaged)
+    if options.kind in packers():
+        read = load_plugin(packers()[options.kind])
+    else:
+        assert config is not None  # of a class, or without a kind
+        read = load_data_class(config.target).samples
+    samples = OwnSamples(read, options.sources, damaged)
+    return RawSamples(samples, last_file=samples.last_file)
+
+
+def _refuse_other_meaning(options: PackOptions) -> None:
+    """Raises DataFileError when the sub-directories of a source are no classes: images and masks, or
+    splits.
+    """
+    for source in options.sources:
+        meaning = other_meaning(source.path, options.kind or "") if source.path.is_dir() else None
+        if meaning:
+            names = sorted(path.name for path in source.path.iterdir() if path.is_dir())
+            raise DataFileError(
+                f"{source.path} has no sub-directory for each class, but {', '.join(names)}.\n"
+                f"Type: lab data pack {options.name} {meaning}\n"
+                f"If these are classes, rename {source.path / names[0]}."
+            )
+
+
+def _provenance(
+    config: DataConfig | None, options: PackOptions, damaged: DamagedSamples
+) -> dict[str, Any]:
+    """The attributes that say where the data come from."""
+    source = ", ".join(str(source.path) for source in options.sources)
+    provenance: dict[str, Any] = {"seed": options.seed, "source": source}
+    if config and not source:
+        provenance["source"] = config.target
+    if packer := packers().get(options.kind or ""):
+        provenance["packer"] = f"{packer.value} of {origin_of(packer)}"
+    programs = find_programs(options.sources) + options.programs
+    provenance |= programs_attr(read_programs(programs))
+    if damaged.skipped_keys:
+        provenance["skipped"] = json.dumps(sorted(damaged.skipped_keys), ensure_ascii=False)
+    return provenance
+
+
+def load_data_class(target: str) -> Any:
+    """The class that `_target_` names.
+
+    Raises:
+        LabError: it cannot be imported.
+    """
+    module, _, name = target.rpartition(".")
+    try:
+        return resolve_name(f"{module}:{name}")
+    except (ImportError, AttributeError) as error:
+        raise LabError(
+            f"_target_: {target} cannot be loaded: {error}. Write the name of a class of data.py."
+        ) from error

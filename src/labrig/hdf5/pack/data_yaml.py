@@ -1,0 +1,214 @@
+"""Writes conf/data/NAME.yaml for a file that was just packed, so that trainings find it."""
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...config.definitions import binding_statements, definition_of
+from ...config.signature import signature_of
+from ...machine.counted import counted
+from ...project import Project
+from ..file.images import Size
+from ..file.layout import GROUP, Layout
+from ..read.field_readers import is_encoded
+from .options import PackOptions
+
+LABEL = "y"
+MAX_CLASSES_SHOWN = 5
+DEFAULT_SIZE = (224, 224)
+LARGEST = {"uint8": 255, "int16": 32768, "uint16": 65535}  # of what images and recordings hold
+RANGES = {"uint8": "0..1", "int16": "-1..1", "uint16": "0..1"}  # after the division
+MODULE = "labrig.data.H5DataModule"
+MODULE_OF_PAIRS = "labrig.data.PairDataModule"
+
+TEMPLATE = """\
+# {content}. Written by `lab data pack`, which never changes it: it is yours to edit.
+_target_: {target}{other_target}
+path: {path}  # looked up along `search`
+search: ${{paths.data}}
+pack: {command}  # makes the file; printed when it is missing
+batch_size: 64  # samples per step and process
+seed: ${{seed}}  # of the order and of random augmentation
+fields: [{fields}]  # in this order in a batch. {shapes_in_file}
+scale: {scale}  # {scale_meaning}
+shapes: {shapes}  # of fields that vary: {{wav: 16000}} crops or pads, {{x: [224, 224]}} decodes to that size
+num_workers: auto  # 0: one thread, fastest unless samples need much work; auto: 0, or cores for encoded images
+stage: null  # shm | tmpdir | a directory: read from a copy there, made once per node
+drop_last: false  # true: leave out the last, smaller step of an epoch
+"""
+OTHER_TARGET = "  # or your own subclass in data.py, such as ${{package}}.data.{}"
+OF_PAIRS = """\
+classes: {classes}  # of masks: the values that are the classes 0, 1, 2 …; another one is ignored by the loss
+crop: null  # [64, 64]: training sees a random part of that size, the same of image and mask
+flip: null  # horizontal | both: half of the training samples are mirrored, image and mask alike
+"""
+
+
+def config_directory(project: Project) -> Path:
+    """conf/data of the project as it lies there, also when a job runs frozen code."""
+    return project.root / "src" / project.package / "conf" / "data"
+
+
+def pack_command_line(
+    args: list[str], options: PackOptions, root: Path, command: str = "pack"
+) -> str:
+    """The command that was typed, as it works in the project's root; without the number of processes,
+    which changes nothing.
+    """
+    words = []
+    paths = {str(source.path) for source in options.sources}
+    paths |= {str(path) for path in (options.split_file, options.directory) if path}
+    paths |= {str(path) for path in options.programs}
+    if options.jobs is not None:
+        args = without_option(args, "--jobs")
+    for word in args:
+        option, equals, path = word.rpartition("=")
+        if path in paths and not os.path.isabs(path):
+            word = f"{option}{equals}{os.path.relpath(path, root)}"
+        words.append(word)
+    return shlex.join(["lab", "data", command, *words])
+
+
+def without_option(args: list[str], name: str) -> list[str]:
+    """The words of a command without an option and its value."""
+    kept = [word for word in args if not word.startswith(f"{name}=")]
+    while name in kept:
+        place = kept.index(name)
+        kept = kept[:place] + kept[place + 2 :]
+    return kept
+
+
+def pack_text(command: str) -> str:
+    """The value of `pack`: the command, in which OmegaConf finds no interpolation."""
+    return command.replace("${", "\\${")
+
+
+def yaml_of(
+    project: Project, layout: Layout, options: PackOptions, command: str, own_class: str | None
+) -> str:
+    """The text of conf/data/NAME.yaml.
+
+    Args:
+        own_class: the `_target_` whose samples were packed; None: a class of labrig reads them.
+    """
+    stored = [name for name in layout.fields if name != GROUP]
+    fields = sorted(stored, key=lambda name: (name == LABEL, name != "x"))
+    is_pairs = options.kind == "pairs"
+    if {"x", LABEL} <= layout.fields.keys() and not is_pairs:
+        fields = ["x", LABEL]
+    scale = scale_of(layout, options, own_class)
+    shapes = _shapes(layout, options.size)
+    target = own_class or (MODULE_OF_PAIRS if is_pairs else MODULE)
+    if target.startswith(f"{project.package}."):
+        target = "${package}." + target.removeprefix(f"{project.package}.")
+    own_name = "".join(part.capitalize() for part in options.name.replace("-", "_").split("_"))
+    template = TEMPLATE + OF_PAIRS if is_pairs else TEMPLATE
+    text = template.format(
+        content=f"{layout.n_samples} samples{_classes(layout)}",
+        target=target,
+        other_target="" if own_class else OTHER_TARGET.format(own_name),
+        classes=inline(mask_values(layout)),
+        path=_path(project, layout.path.resolve()),
+        command=json.dumps(pack_text(command), ensure_ascii=False),
+        fields=", ".join(fields),
+        shapes_in_file="; ".join(f"{name}: {_shape(layout, name)}" for name in layout.fields),
+        scale=inline(scale),
+        scale_meaning=scale_meaning(layout, scale),
+        shapes=inline(shapes),
+    )
+    return _lines_for(own_class, text) if own_class else text
+
+
+def _lines_for(own_class: str, text: str) -> str:
+    """The lines of the settings that a class takes, and one for each further one that it needs."""
+    parameters = signature_of(own_class)
+    if parameters.takes_any:
+        return text
+    first, *lines = text.splitlines()
+    keys = {line.partition(":")[0]: line for line in lines}
+    kept = [line for key, line in keys.items() if key in ("_target_", *parameters.names)]
+    kept += [
+        f"{name}: ???  # it has no default" for name in parameters.required if name not in keys
+    ]
+    others = [name for name in parameters.names if name not in (*keys, *parameters.required)]
+    if others:
+        kept.append(f"# It also takes: {', '.join(others)}")
+    return "\n".join([first, *kept]) + "\n"
+
+
+def mask_values(layout: Layout) -> dict[str, list[int]]:
+    """The different values of each field of masks of classes."""
+    return {
+        name: json.loads(array.attrs["values"])
+        for name, array in layout.fields.items()
+        if "values" in array.attrs
+    }
+
+
+def _path(project: Project, path: Path) -> str:
+    """The file's name where it is found along paths.data, else its whole path."""
+    if path.parent in [directory.resolve() for directory in project.paths.data]:
+        return path.name
+    return json.dumps(str(path), ensure_ascii=False)
+
+
+def _classes(layout: Layout) -> str:
+    label = layout.fields.get(LABEL)
+    values = mask_values(layout).get(LABEL)
+    if values:
+        return f", {counted(len(values), 'class')} of pixels"
+    names = json.loads(label.attrs.get("classes", "[]")) if label else []
+    if not names:
+        return ""
+    more = ", …" if len(names) > MAX_CLASSES_SHOWN else ""
+    text = f", {len(names)} classes: {', '.join(names[:MAX_CLASSES_SHOWN])}{more}"
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _shape(layout: Layout, name: str) -> str:
+    array = layout.fields[name]
+    if is_encoded(array):
+        return "encoded images"
+    if layout.is_ragged(name):
+        return f"{array.dtype}, of varying length"
+    return f"{array.dtype} {'x'.join(map(str, array.shape[1:]))}".strip()
+
+
+def scale_of(layout: Layout, options: PackOptions, own_class: str | None) -> dict[str, int]:
+    """What images and recordings are divided by: the largest number of their type.
+
+    Nothing, where a class of the user's says itself what is done to a batch.
+    """
+    definition = definition_of(own_class) if own_class else None
+    if definition and binding_statements(definition.node.body, "on_after_batch_transfer"):
+        return {}
+    scale = {}
+    for name, array in layout.fields.items():
+        types = ("uint8", "uint16") if options.kind == "pairs" else ("uint8",)
+        is_image = is_encoded(array) or (array.dtype.name in types and len(array.shape) == 4)
+        if is_image or (options.kind == "audio" and name not in (LABEL, GROUP)):
+            scale[name] = LARGEST[array.dtype.name]
+    return scale
+
+
+def scale_meaning(layout: Layout, scale: dict[str, int]) -> str:
+    """Such as: on the device x / 255: float32 in 0..1."""
+    if not scale:
+        return "nothing is divided; {x: 255} makes float32 in 0..1 of uint8"
+    parts = []
+    for name, number in scale.items():
+        parts.append(f"{name} / {number}: float32 in {RANGES[layout.fields[name].dtype.name]}")
+    return f"on the device {', '.join(parts)}"
+
+
+def _shapes(layout: Layout, size: Size | None) -> dict[str, list[int]]:
+    encoded = [name for name, array in layout.fields.items() if is_encoded(array)]
+    return {name: [*(size or DEFAULT_SIZE)] for name in encoded}
+
+
+def inline(values: Mapping[str, object]) -> str:
+    """A mapping on one line, or null."""
+    items = ", ".join(f"{name}: {value}" for name, value in values.items())
+    return f"{{{items}}}" if items else "null"

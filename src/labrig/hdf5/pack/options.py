@@ -1,0 +1,261 @@
+"""The command line of `lab data pack`."""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from ...errors import LabError, nearest
+from ..file.images import Size
+from ..file.names import check_is_text
+from .sources import KINDS, Source, packers, parse_source
+from .split import parse_shares
+
+DESCRIPTION = """Packs raw data into one .h5 file in the first writable directory of paths.data, and
+writes conf/data/NAME.yaml, unless it is there.
+
+Without --as, the samples come from the class that conf/data/NAME.yaml names: its samples(source).
+A data set that has no such file yet: --as CLASS, the name of a class in data.py.
+"""
+DESCRIPTION_OF_APPEND = """Packs raw data into one more file of a data set, whose other files stay as
+they are. How the raw data are read is as in its first file, unless options say otherwise.
+"""
+# What belongs to the sources of a command line, with the value that it has without it.
+OF_SOURCES = {"sources": [], "split_file": None, "programs": [], "directory": None}
+# What each option needs. Without --as, samples() decides.
+KINDS_OF_OPTION = {
+    "size": ("images", "encoded", "pairs"),
+    "rate": ("audio",),
+    "jobs": ("images", "encoded", "audio"),
+    "part": ("images", "encoded", "audio"),
+    "label": ("table",),
+    "columns": ("table",),
+    "drop_rows": ("table",),
+    "fill": ("table",),
+}
+Thing = TypeVar("Thing")
+CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True)
+class KnownNames:
+    """What numbers mean already, in the files to which one is added."""
+
+    classes: Sequence[str] = ()  # of the numbers 0, 1, 2 … of y
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of columns of a table
+    ragged: Sequence[str] = ()  # fields that vary in length
+
+
+@dataclass(frozen=True)
+class PartOfFiles:
+    """Every `n_parts`-th of some things, from the one with this number on, which counts from 1."""
+
+    number: int
+    n_parts: int
+
+    def of(self, things: Sequence[Thing]) -> Sequence[Thing]:
+        return things[self.number - 1 :: self.n_parts]
+
+
+@dataclass(frozen=True)
+class PackOptions:
+    """The command line of `lab data pack`."""
+
+    name: str
+    sources: list[Source]
+    # one of KINDS or packers(), or the name of a class; None: the class that conf/data names
+    kind: str | None
+    size: Size | None
+    rate: int | None  # Hz
+    label: str | None
+    columns: list[str]
+    drop_rows: bool
+    fill: float | None
+    shares: dict[str, float]
+    split_file: Path | None
+    group: str | None
+    seed: int
+    skip_damaged: bool
+    programs: list[Path]
+    directory: Path | None
+    jobs: int | None  # processes, each of which packs a part
+    part: PartOfFiles | None  # the one to pack
+    known: KnownNames = KnownNames()
+
+    @property
+    def class_name(self) -> str | None:
+        """The class whose samples() are packed, when --as names one."""
+        return self.kind if self.kind and CLASS.fullmatch(self.kind) else None
+
+
+def parse_options(args: list[str], earlier: list[str] | None = None) -> PackOptions:
+    """The command line as an object.
+
+    Args:
+        earlier: another one, whose options hold where `args` has none; its sources do not, nor what
+            belongs to them.
+
+    Raises:
+        LabError: a name that is a path, --split is not a list of shares, an option of another kind
+            of source, or a source that is not there.
+    """
+    parser = _parser("append" if earlier is not None else "pack")
+    before = None
+    if earlier:
+        before = parser.parse_args(earlier)
+        for name, value in OF_SOURCES.items():
+            setattr(before, name, value)
+    values = vars(parser.parse_args(args, before))
+    values["sources"] = [parse_source(word) for word in values["sources"]]
+    values["shares"] = parse_shares(values.pop("split"))
+    values["size"] = tuple(values["size"]) if values["size"] else None
+    options = PackOptions(**values)
+    _check_name(options.name)
+    _check_sources(options)
+    _check_kind(options)
+    return options
+
+
+def name_to_append_to(args: list[str]) -> str:
+    """The data set that `lab data append` names."""
+    return _parser("append").parse_args(args).name
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    description = DESCRIPTION if command == "pack" else DESCRIPTION_OF_APPEND
+    parser = argparse.ArgumentParser(f"lab data {command}", description=description)
+    add = parser.add_argument
+    add("name", help="a file of conf/data, without .yaml; with --as also a new name")
+    add(
+        "sources",
+        nargs="*",
+        metavar="source",
+        help="raw data: a directory, or files; train=PATH val=PATH when they are split already",
+    )
+    add(
+        "--as",
+        dest="kind",
+        type=_kind,
+        metavar="KIND",
+        help=f"what the source holds: {', '.join([*KINDS, *packers()])}; or the name of a class in "
+        "data.py, of which samples() are packed. encoded: images as the bytes of their files; "
+        "pairs: images and masks",
+    )
+    add(
+        "--size",
+        nargs=2,
+        type=int,
+        metavar=("H", "W"),
+        help="of images and pairs: scaled to cover it, then cropped; encoded: when they are read",
+    )
+    add("--rate", type=int, metavar="HZ", help="of audio: resampled to it")
+    add("--label", help="column of a table that becomes y")
+    add(
+        "--columns",
+        type=lambda text: text.split(","),
+        default=[],
+        help="columns of a table that become x, with commas (default: all others)",
+    )
+    add("--drop-rows", action="store_true", help="leave out the rows of a table that have gaps")
+    add("--fill", type=float, metavar="NUMBER", help="put it into the gaps of a table's x")
+    add("--split", default="train=0.8,val=0.1,test=0.1", help="shares (default: %(default)s)")
+    add(
+        "--split-file",
+        type=Path,
+        help="lines `sample,split`; sample: path below the source, or row number, from 0",
+    )
+    add(
+        "--group",
+        help="keeps a group in one split: column of a table, name of an array, "
+        "or a regular expression that finds the group in each path",
+    )
+    add("--seed", type=int, default=0, help="of the random order and the splits (default: 0)")
+    add(
+        "--made-by",
+        dest="programs",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="PROGRAM",
+        help="program that made the raw data, to be kept in the file; those that lie in the source "
+        "are found",
+    )
+    add("--skip-damaged", action="store_true", help="leave out what cannot be read, and record it")
+    add(
+        "--to",
+        dest="directory",
+        type=Path,
+        help="directory of the file (default: the first writable one of paths.data)",
+    )
+    if command == "append":
+        parser.set_defaults(jobs=None, part=None)
+        return parser
+    add("--jobs", type=int, metavar="N", help="processes that read images or recordings")
+    add("--part", type=_part, metavar="K/N", help="pack this part only, in a job of its own")
+    return parser
+
+
+def _part(word: str) -> PartOfFiles:
+    number, slash, n_parts = word.partition("/")
+    if not slash or not (number.isdecimal() and n_parts.isdecimal()):
+        raise argparse.ArgumentTypeError(f"found {word!r}, expected such as 3/16")
+    if not 1 <= int(number) <= int(n_parts):
+        raise argparse.ArgumentTypeError(
+            f"found {word!r}, expected 1/{n_parts} to {n_parts}/{n_parts}"
+        )
+    return PartOfFiles(int(number), int(n_parts))
+
+
+def _kind(word: str) -> str:
+    kinds = [*KINDS, *packers()]
+    if word not in kinds and not CLASS.fullmatch(word):
+        raise argparse.ArgumentTypeError(
+            f"found {word!r}{nearest(word, kinds)}. Expected {', '.join(kinds)}, or the name of a "
+            "class in data.py, such as Spectra"
+        )
+    return word
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise LabError(
+            f"{name!r} cannot name a data set: use letters, digits, _ and - only, such as "
+            "lab data pack cats. The directory of the file: --to DIRECTORY"
+        )
+    check_is_text("lab data pack", name, "data")
+
+
+def _check_sources(options: PackOptions) -> None:
+    paths = [source.path for source in options.sources] + options.programs
+    if options.split_file:
+        paths.append(options.split_file)
+    for path in paths:
+        if not path.exists():
+            raise LabError(f"there is no {path}. Name the directory or files of the raw data.")
+    n_with_split = sum(source.split is not None for source in options.sources)
+    if n_with_split not in (0, len(options.sources)):
+        raise LabError(
+            "some sources are SPLIT=PATH, others are not. Write all of them so, or none."
+        )
+    if n_with_split and (options.split_file or options.group):
+        raise LabError(
+            "sources as SPLIT=PATH are split already: leave out --split-file and --group."
+        )
+
+
+def _check_kind(options: PackOptions) -> None:
+    if min(options.size or (1,)) < 1 or (options.rate is not None and options.rate < 1):
+        raise LabError("--size and --rate are not above 0; write such as --size 64 64.")
+    if options.jobs is not None and (options.jobs < 1 or options.part):
+        raise LabError("--jobs N needs a number above 0, and no --part; write such as --jobs 16.")
+    for name, kinds in KINDS_OF_OPTION.items():
+        value = getattr(options, name)
+        if value in (None, False, []) or options.kind in kinds:
+            continue
+        raise LabError(
+            f"--{name.replace('_', '-')} goes with --as {' or --as '.join(kinds)}, "
+            f"found {'--as ' + options.kind if options.kind else 'no --as'}. Leave one of them out."
+        )

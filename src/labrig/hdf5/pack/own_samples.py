@@ -1,0 +1,168 @@
+"""Takes samples of a class of the user's: a damaged file is named, and left out where that is asked."""
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from ...errors import LabError
+from ...failure import debugging, describe
+from ..file.errors import DataFileError
+from .samples import DamagedSamples
+from .sources import Source
+
+LONGEST_PATH = 4096  # letters; a longer text is no path on Linux
+MISTAKES = (NameError, ImportError)  # of the code: no file is to blame
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Around what `samples()` does for one file: damage is told with its name, and left out with
+    `lab data pack --skip-damaged`.
+
+    for path in sorted(source.glob("*.dat")):
+        with reading(path):
+            yield {"x": np.fromfile(path)}
+
+    Raises:
+        DataFileError: the file cannot be read, and is not to be left out.
+    """
+    try:
+        yield
+    except Exception as error:
+        packing = OwnSamples.current
+        file = packing.opened.file_of(error) if packing else None
+        if packing and packing.damaged.skip and not isinstance(error, MISTAKES):
+            packing.damaged.leave_out(packing.key_of(Path(path)), f"{shown(file or path)}: {error}")
+            return
+        if debugging():
+            raise
+        raise DataFileError(
+            f"{shown(file or path)} cannot be read:\n{describe(error)}\n"
+            "Repair it, or use --skip-damaged."
+        ) from error
+
+
+def shown(path: str | Path) -> str:
+    return os.path.relpath(path)
+
+
+class OpenedFiles:
+    """The last file below some directories, or of some files, that this thread opened."""
+
+    def __init__(self, sources: Iterable[Path]) -> None:
+        places = [os.path.realpath(source) for source in sources]
+        self.files = {place for place in places if os.path.isfile(place)}
+        self.folders = tuple(os.path.join(place, "") for place in places)
+        self.thread = threading.get_ident()
+        self.last: str | None = None
+        self.is_watching = True
+        sys.addaudithook(self._note)
+
+    def stop(self) -> None:
+        """From now on nothing is noted: Python never forgets the hook itself."""
+        self.is_watching = False
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not self.is_watching or threading.get_ident() != self.thread:
+            return
+        path = arguments[0]
+        if isinstance(path, str | os.PathLike) and self.covers(os.fspath(path)):
+            self.last = os.fsdecode(path)
+
+    def covers(self, path: str | bytes) -> bool:
+        place = os.path.realpath(os.fsdecode(path))
+        return place in self.files or place.startswith(self.folders)
+
+    def file_of(self, error: BaseException) -> str | None:
+        """The file that an error is about; None when nothing says it.
+
+        It is the last one that was opened; unless a function that failed holds the path of
+        another one, as when a thread of `map_in_order` read it.
+        """
+        for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+            held = [str(value) for value in frame.f_locals.values() if self._is_file(value)]
+            if held:
+                return self.last if self.last in held else held[0]
+        return self.last
+
+    def _is_file(self, value: Any) -> bool:
+        if not isinstance(value, str | Path) or not 0 < len(str(value)) <= LONGEST_PATH:
+            return False
+        return "\0" not in str(value) and self.covers(str(value)) and os.path.isfile(value)
+
+
+class OwnSamples:
+    """The samples that `read` yields of each source, in its split when it names one.
+
+    `current` are those that this process packs at the moment: it tells `reading` of them.
+
+    Args:
+        read: such as `samples` of a data module's class.
+        sources: none: `read(None)`.
+    """
+
+    current: ClassVar[Self | None] = None
+
+    def __init__(
+        self,
+        read: Callable[[Path | None], Iterable[Any]],
+        sources: Sequence[Source],
+        damaged: DamagedSamples,
+    ) -> None:
+        self.read = read
+        self.sources = sources
+        self.damaged = damaged
+        self.opened = OpenedFiles(source.path for source in sources)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Raises DataFileError with the file, when `read` fails at one or yields something else."""
+        OwnSamples.current = self
+        try:
+            for source in self.sources or [Source(Path())]:
+                path = source.path if self.sources else None
+                for sample in self.read(path):
+                    self._check(sample)
+                    yield sample if source.split is None else sample | {"split": source.split}
+        except LabError:
+            raise
+        except Exception as error:
+            file = self.opened.file_of(error)
+            if file is None or debugging():
+                raise
+            advice = "Repair it, or remove it."
+            if self.damaged.skip:
+                advice = (
+                    "A generator that failed is over, so --skip-damaged cannot go on behind it."
+                )
+            raise DataFileError(
+                f"samples() failed at {shown(file)}:\n{describe(error)}\n{advice} So that "
+                "--skip-damaged leaves such files out, read each in `with reading(path):`, which is "
+                "in labrig.data. Its page: lab docs data"
+            ) from error
+        finally:
+            self.opened.stop()
+            OwnSamples.current = None
+
+    def key_of(self, path: Path) -> str:
+        """The path below its source, else all of it."""
+        for source in self.sources:
+            if path.is_relative_to(source.path):
+                return path.relative_to(source.path).as_posix()
+        return str(path)
+
+    def _check(self, sample: Any) -> None:
+        if not isinstance(sample, Mapping):
+            raise DataFileError(
+                f"samples() yielded {type(sample).__name__}{self.last_file()}, expected a dict of "
+                'fields such as {"x": array, "y": number}.'
+            )
+
+    def last_file(self) -> str:
+        """Such as " (the last file that was opened: raw/a.png)"."""
+        last = self.opened.last
+        return f" (the last file that was opened: {shown(last)})" if last else ""

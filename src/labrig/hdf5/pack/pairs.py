@@ -1,0 +1,228 @@
+"""Reads pairs, such as images and masks; the values of a mask stay exactly as they are."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import require_package
+from ..file.errors import DataFileError
+from ..file.images import Size, has_wide_pixels
+from ..file.parallel import map_in_order
+from .pair_files import Pair, Pairs, describe_missing, find_pairs
+from .samples import DamagedSamples, RawSamples, UnchangedFiles
+from .sources import Source
+
+MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
+ORIENTATION = 274  # the EXIF tag that says how an image is turned when it is shown
+UPRIGHT = 1
+Sample = dict[str, np.ndarray]  # by the names of its fields
+
+
+def read_pairs(
+    sources: Sequence[Source], size: Size | None, group: str | None, damaged: DamagedSamples
+) -> RawSamples:
+    """Samples {"x": image (channels, height, width), "y": mask (height, width)}.
+
+    Images are RGB uint8, those of more bits have one channel of their own type. Both are scaled and
+    cropped to `size` alike; a mask takes the nearest pixel. The attribute `values` of a mask lists
+    the different values, once all samples were taken.
+
+    Raises:
+        DataFileError: a partner is missing, and damaged samples are not skipped.
+    """
+    require_package("PIL", "reading images", "pillow")
+    pairs = find_pairs(sources, group)
+    complete = [pair for pair in pairs.samples if not pair.missing]
+    incomplete = [pair for pair in pairs.samples if pair.missing]
+    if incomplete and not damaged.skip:
+        raise DataFileError(
+            f"{len(incomplete)} of {len(pairs.samples)} samples are not complete:\n"
+            f"{describe_missing(incomplete)}\nAdd what is missing, or use --skip-damaged."
+        )
+    for pair in incomplete:
+        damaged.leave_out(pair.key, pair.missing)
+    attrs: dict[str, dict[str, Any]] = {}
+    return RawSamples(_samples(pairs, complete, size, damaged, attrs), attrs)
+
+
+def _samples(
+    pairs: Pairs,
+    complete: Sequence[Pair],
+    size: Size | None,
+    damaged: DamagedSamples,
+    attrs: dict[str, dict[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    """The samples, read ahead in threads; at the end `attrs` gets the values of the masks."""
+    values = {name: MaskValues() for name in pairs.fields if name not in pairs.images}
+    first: tuple[Pair, Sample] | None = None
+
+    def read(pair: Pair) -> Sample | None:
+        return _read_pair(pair, pairs.images, size, damaged)
+
+    for pair, sample in zip(complete, map_in_order(read, complete), strict=True):
+        if sample is None:
+            continue
+        first = first or (pair, sample)
+        for name, array in sample.items():
+            _check_form(pair.files[name], array, first[0].files[name], first[1][name])
+        for name, seen in values.items():
+            seen.add(sample[name])
+        yield {"key": pair.key, **pair.placement, **sample}
+    for name, seen in values.items():
+        if seen.classes is not None:
+            attrs[name] = {"values": json.dumps(seen.classes)}
+
+
+class MaskValues:
+    """The different values of the masks of one field."""
+
+    def __init__(self) -> None:
+        self.different: set[int] | None = set()  # None: they are no classes
+
+    def add(self, mask: np.ndarray) -> None:
+        if self.different is None or mask.dtype.kind == "f":
+            self.different = None
+            return
+        self.different.update(np.unique(mask).tolist())
+        if len(self.different) > MAX_CLASSES:
+            self.different = None
+
+    @property
+    def classes(self) -> list[int] | None:
+        """The values in their order; None when they are not whole numbers, or too many."""
+        return None if self.different is None else sorted(self.different)
+
+
+def _read_pair(
+    pair: Pair, images: Sequence[str], size: Size | None, damaged: DamagedSamples
+) -> Sample | None:
+    """The fields of a sample; None when one is damaged and is to be left out.
+
+    Raises:
+        DataFileError: one is damaged, and is not to be left out, or changes meanwhile.
+    """
+    files = UnchangedFiles(list(pair.files.values()))
+    sample: Sample = {}
+    sides: dict[Path, Size] = {}
+    for name, path in pair.files.items():
+        with damaged.handle(path, pair.key):
+            read = read_image if name in images else read_mask
+            array, sides[path] = read(path, size)
+            _check_sides(path, sides)
+            sample[name] = array
+        if name not in sample:
+            return None
+    files.check()
+    return sample
+
+
+def _check_sides(path: Path, sides: Mapping[Path, Size]) -> None:
+    """Raises DataFileError unless the file `path` has as many pixels as its partners."""
+    other = next(iter(sides))
+    if sides[path] != sides[other]:
+        raise DataFileError(
+            f"it has {_pixels(sides[path])}, its partner {other} {_pixels(sides[other])}. "
+            "Give both one size"
+        )
+
+
+def _pixels(side: Size) -> str:
+    height, width = side
+    return f"{width}x{height} pixels"
+
+
+def _check_form(path: Path, array: np.ndarray, first_path: Path, first: np.ndarray) -> None:
+    """Raises DataFileError unless a file gives what that of the first sample gave."""
+    if array.dtype != first.dtype:
+        raise DataFileError(
+            f"{path} gives {array.dtype}, but {first_path} {first.dtype}. Save all in one type."
+        )
+    if array.shape != first.shape:
+        raise DataFileError(
+            f"{path} has {_pixels(array.shape[-2:])}, but {first_path} "
+            f"{_pixels(first.shape[-2:])}. Give all one size: --size HEIGHT WIDTH"
+        )
+
+
+def read_image(path: Path, size: Size | None) -> tuple[np.ndarray, Size]:
+    """An image as (channels, height, width), and its height and width in the file.
+
+    It is RGB uint8; of one channel, and as it is, when its pixels have more than 8 bits.
+
+    Raises:
+        DataFileError: it is several images, or turned when it is shown.
+        Exception: of Pillow's choice, when it is no image or cut short.
+    """
+    from PIL import Image, ImageOps  # only data sets of images need it
+
+    with Image.open(path) as image:
+        _check_single(image)
+        orientation = image.getexif().get(ORIENTATION, UPRIGHT)
+        if orientation != UPRIGHT:
+            raise DataFileError(
+                f"its pixels are stored turned (EXIF orientation {orientation}), so they may not "
+                "fit those of its mask. Save it upright"
+            )
+        side = (image.height, image.width)
+        pixels = image if has_wide_pixels(image) else image.convert("RGB")
+        pixels.load()
+        if size:
+            pixels = ImageOps.fit(pixels, (size[1], size[0]), Image.Resampling.BILINEAR)
+        values = _native(np.asarray(pixels))
+        return values[None] if values.ndim == 2 else values.transpose(2, 0, 1), side
+
+
+def read_mask(path: Path, size: Size | None) -> tuple[np.ndarray, Size]:
+    """A mask (height, width) of the values in its file, and its height and width there.
+
+    Of a palette these are the numbers of the colours. Black and white are 0 and 1 where a pixel has
+    one bit.
+
+    Raises:
+        DataFileError: it has colours, was compressed as JPEG, or is several images.
+        Exception: of Pillow's choice, when it is no image or cut short.
+    """
+    from PIL import Image, ImageOps  # only data sets of images need it
+
+    with Image.open(path) as image:
+        _check_single(image)
+        if image.format == "JPEG":
+            raise DataFileError(
+                "it is a JPEG, which changes the values of a mask. Save masks as PNG"
+            )
+        side = (image.height, image.width)
+        image.load()
+        pixels = (
+            ImageOps.fit(image, (size[1], size[0]), Image.Resampling.NEAREST) if size else image
+        )
+        values = np.asarray(pixels)
+        if values.ndim == 3:
+            values = _one_channel(values, image.mode)
+        return _native(values.astype(np.uint8) if values.dtype == bool else values), side
+
+
+def _one_channel(values_HWC: np.ndarray, mode: str) -> np.ndarray:
+    """The values of a mask that was saved with channels which are all the same."""
+    has_alpha = mode in ("LA", "PA", "RGBA")
+    colours = values_HWC[..., :-1] if has_alpha else values_HWC
+    if (colours != colours[..., :1]).any():
+        raise DataFileError(
+            f"it has colours ({mode}), a mask has one number for each pixel. Save the number of the "
+            "class in place of its colour, as PNG"
+        )
+    return colours[..., 0]
+
+
+def _native(values: np.ndarray) -> np.ndarray:
+    """The values in this machine's byte order."""
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+
+
+def _check_single(image: Any) -> None:
+    """Raises DataFileError when a file holds several images: Pillow would read the first only."""
+    n_images = getattr(image, "n_frames", 1)
+    if n_images > 1:
+        raise DataFileError(f"it holds {n_images} images, expected one. Save each in its own file")

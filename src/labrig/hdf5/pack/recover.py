@@ -1,0 +1,149 @@
+"""`lab data recover`: makes the data file of a run again, with the code that the run recorded."""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from ... import env
+from ...errors import Failed, LabError, NotComparable
+from ...project import Project
+from ...record.freeze.frozen import unpack_code
+from ...record.list.find import RUN_HELP, find_run
+from ...record.read.roots import run_roots
+from ...record.read.run import Run
+from ...record.reproduce.code import run_code
+from ...record.reproduce.command import link_shared
+from ...record.reproduce.recorded_data import find_recorded_data, is_same_data, kept_path
+from ..file.atomic_file import publish, temporary_directory_next_to
+from ..file.checksum import Fingerprint, fingerprint
+from ..file.errors import DataFileError
+from ..file.find import place_of, writable_directory
+from ..file.joined import read_layouts
+
+PACK = ["lab", "data", "pack"]
+
+
+def recover_command(project: Project, args: list[str]) -> None:
+    """Makes the data of a run again and compares them with the record, unless they are there.
+
+    Raises:
+        LabError: the run recorded no data file, or one that `lab data pack` did not make.
+        Failed: the recorded code cannot pack it any more.
+        NotComparable: what it packed is something else than the run read. Nothing is kept.
+    """
+    parser = argparse.ArgumentParser(
+        "lab data recover",
+        description="Makes the data file of RUN again, with the code that RUN recorded, from the raw "
+        "data as they are now; checks its hash.",
+    )
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    run = find_run(run_roots(project), parser.parse_args(args).run)
+    command = pack_command_of(run)
+    found = data_that_are_there(project, run)
+    if found:
+        print(f"{found} is what {run.id} read; there is nothing to recover")
+        return
+    if "files" in run.data:
+        find_recorded_data(project, run)  # says which file is missing, and what made it
+    target = free_path(project, run)
+    with temporary_directory_next_to(target) as directory:
+        made = pack_again(project, run, command, directory)
+        require_recorded(run, command, fingerprint(made))
+        publish(made, target)
+    print(f"{target}: what {run.id} read, made again\nnext: lab runs verify {run.id}")
+
+
+def pack_command_of(run: Run) -> list[str]:
+    """The words of the command that made the data of a run.
+
+    Raises:
+        LabError: the run recorded no data file, or one that `lab data pack` did not make.
+    """
+    if "size_bytes" not in run.data:
+        raise LabError(
+            f"{run.id} recorded no data file, so there is none to recover. See: lab runs show {run.id}"
+        )
+    section = run.config.get("data")
+    section = section if isinstance(section, dict) else {}
+    typed = run.data.get("pack", "")  # the YAML's may be that of an earlier file
+    if not typed.startswith(" ".join(PACK)):
+        typed = section.get("pack")
+    name = Path(str(section.get("path") or run.data["path"])).stem
+    try:
+        words = shlex.split(typed) if isinstance(typed, str) else [*PACK, name]
+    except ValueError:  # a quote without its end
+        words = []
+    if words[: len(PACK)] != PACK:
+        raise LabError(
+            f"the data of {run.id} were made by another command than lab data pack. Type it yourself: "
+            f"{typed}"
+        )
+    return words
+
+
+def data_that_are_there(project: Project, run: Run) -> Path | None:
+    """The data of a run, wherever they lie; None when they are gone or damaged."""
+    with suppress(NotComparable, DataFileError):
+        paths = find_recorded_data(project, run)
+        if paths and is_same_data(run.data, fingerprint(read_layouts(paths))):
+            return place_of(paths)
+    return None
+
+
+def free_path(project: Project, run: Run) -> Path:
+    """Where the file goes: under its name where no file has it, else with its hash."""
+    path = writable_directory(project) / Path(run.data["path"]).name
+    return kept_path(path, run.data["sha256"]) if path.exists() else path
+
+
+def pack_again(project: Project, run: Run, command: list[str], directory: Path) -> Path:
+    """The file that the recorded code packs into `directory`, from sources as seen from the project.
+
+    Raises:
+        Failed: it packs none.
+    """
+    frozen = run_code(run)
+    code = frozen.code
+    with tempfile.TemporaryDirectory(prefix="lab-recover-") as temporary:
+        unpacked = Path(temporary).resolve() / "code"
+        unpack_code(code, project.root, frozen.bundles, unpacked)
+        # The frozen tree is the project here: what packing writes next to the data goes away with it.
+        root = unpacked / code["prefix"]
+        link_shared(project, root)
+        paths = env.paths_outside(project.root)
+        variables = env.frozen_environment(unpacked, code["prefix"], root, code["commit"], paths)
+        subprocess.run(
+            [sys.executable, "-m", "labrig", *command[1:], "--to", str(directory)],
+            cwd=project.root,
+            env=os.environ | variables,
+            stdout=subprocess.DEVNULL,
+        )
+    made = sorted(directory.rglob("*.h5"))
+    if len(made) != 1:
+        raise Failed(
+            f"the code of {run.id} did not pack the data again, see above. It typed: "
+            f"{shlex.join(command)}"
+        )
+    return made[0]
+
+
+def require_recorded(run: Run, command: list[str], made: Fingerprint) -> None:
+    """Makes sure that what was packed is what the run read.
+
+    Raises:
+        NotComparable: it is not.
+    """
+    if is_same_data(run.data, made):
+        return
+    raise NotComparable(
+        f"{shlex.join(command)} with the code of {run.id} gives other data now: {made['n']} samples, "
+        f"sha256 {made['sha256'][:12]}; recorded were {run.data.get('n')} samples, "
+        f"{run.data['sha256'][:12]}. Nothing was kept.\n"
+        "The raw data are others than then, or the packages that read them: "
+        f"lab runs show {run.id}"
+    )

@@ -1,0 +1,105 @@
+"""What the readers of raw data share: their result, damaged samples, changed files."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..file.errors import DataFileError
+from ..file.version_cache import version_key
+
+
+@dataclass(frozen=True)
+class RawSamples:
+    """Samples of a source (see `H5DataModule.samples`), and the attributes of their fields.
+
+    `last_file` says where the last sample comes from, if that is not plain from its key.
+    """
+
+    samples: Iterable[dict[str, Any]]
+    field_attrs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    last_file: Callable[[], str] = str
+    files: "Sequence[RawFile] | None" = None  # all of the source, where each is a sample
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """One sample: a file, its `key` (the path below its source), class and split, if it has them.
+
+    Args:
+        path: in an archive also the path of the archive.
+        tar: the archive that holds it, with `n_bytes` from byte `offset` on; None: it is a file.
+    """
+
+    path: Path
+    key: str
+    label: str | None
+    split: str | None
+    tar: Path | None = None
+    offset: int = 0
+    n_bytes: int = 0
+
+    def content(self) -> bytes:
+        """Its bytes.
+
+        Raises:
+            OSError: it cannot be read.
+            EOFError: its archive ends before it.
+        """
+        if self.tar is None:
+            return self.path.read_bytes()
+        with open(self.tar, "rb", buffering=0) as archive:
+            archive.seek(self.offset)
+            content = archive.read(self.n_bytes)
+        if len(content) < self.n_bytes:
+            raise EOFError(f"{self.tar} was cut short")
+        return content
+
+
+class DamagedSamples:
+    """A sample that cannot be read ends the packing, or is left out when `skip` is set."""
+
+    def __init__(self, skip: bool = False) -> None:
+        self.skip = skip
+        self.skipped_keys: list[str] = []
+        self.reasons: dict[str, str] = {}  # of the keys of which it is known
+
+    def leave_out(self, key: str, reason: str) -> None:
+        self.skipped_keys.append(key)
+        self.reasons[key] = reason
+
+    @contextmanager
+    def handle(self, path: Path, key: str) -> Iterator[None]:
+        """Around the reading of the sample `key` from a file.
+
+        Raises:
+            DataFileError: it cannot be read, and is not to be skipped.
+        """
+        try:
+            yield
+        except Exception as error:  # whatever a decoder raises for a damaged file
+            if not self.skip:
+                raise DataFileError(
+                    f"{path} cannot be read: {error}. Repair it, or use --skip-damaged."
+                ) from error
+            self.leave_out(key, f"{path}: {error}")
+
+
+class UnchangedFiles:
+    """Notices when one of `files` changes after this object was made."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self.files = files
+        self.versions = self._read_versions()
+
+    def check(self) -> None:
+        """Raises DataFileError when one of the files has changed."""
+        if self._read_versions() != self.versions:
+            listed = ", ".join(map(str, self.files))
+            raise DataFileError(
+                f"{listed} changed while it was packed. Pack again when nothing writes to it."
+            )
+
+    def _read_versions(self) -> list[str]:
+        return [version_key(file) for file in self.files]

@@ -1,0 +1,86 @@
+"""What the sources of a packing look like, and which split each belongs to."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import LabError
+from ...plugins import origin_of, plugins
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+SUFFIXES_OF_KIND = {
+    "images": (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"),
+    "audio": (".wav", ".flac", ".ogg", ".aiff"),
+    "table": (".csv", ".tsv", ".parquet", ".pq"),
+    "arrays": (".npy", ".npz"),
+    "hdf5": (".h5", ".hdf5", ".hdf"),
+}
+# what a source may be: those that labrig reads; packers of plug-ins add theirs
+KINDS = ("images", "encoded", "pairs", "audio", "table", "arrays", "hdf5")
+SPLIT_AND_PATH = re.compile(r"([A-Za-z_]\w*)=(.+)")
+N_LOOKED_AT = 1000  # files of a directory
+
+
+def packers() -> dict[str, EntryPoint]:
+    """The packers of plug-ins by name.
+
+    Raises:
+        LabError: one has the name of a kind that labrig reads.
+    """
+    found = {}
+    for plugin in plugins("packers"):
+        if plugin.name in KINDS:
+            raise LabError(
+                f"{origin_of(plugin)} adds the packer {plugin.name}, which labrig has. Rename it"
+            )
+        found[plugin.name] = plugin
+    return found
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file or directory of raw data. With a `split`, all its samples belong to that one."""
+
+    path: Path
+    split: str | None = None
+
+
+def parse_source(word: str) -> Source:
+    """`train=raw/a.csv` as a source of the split train; any other path as it is."""
+    match = SPLIT_AND_PATH.fullmatch(word)
+    if match and not os.path.exists(word):
+        return Source(Path(match[2]), match[1])
+    return Source(Path(word))
+
+
+def kind_of(path: Path) -> str | None:
+    """The kind that most files of `path` are of; None when no suffix is known."""
+    counts = Counter()
+    for name in islice(_file_names(path), N_LOOKED_AT):
+        suffix = Path(name).suffix.lower()
+        counts.update(kind for kind, suffixes in SUFFIXES_OF_KIND.items() if suffix in suffixes)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def hint(path: Path, kind: str) -> str:
+    """The end of a message for a source that is not of `kind`: what it looks like instead."""
+    likely = kind_of(path)
+    if likely is None or likely == kind or (likely, kind) == ("images", "encoded"):
+        return ""
+    return f" {path} looks like {likely}: --as {likely}"
+
+
+def _file_names(path: Path) -> Iterator[str]:
+    if path.is_file():
+        yield path.name
+    for _, _, names in os.walk(path):
+        yield from names

@@ -1,0 +1,263 @@
+"""Splits samples into train, val and test, and puts them into a seeded random order."""
+
+import re
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..file.errors import DataFileError
+from ..file.names import check_split_name
+from ..read.order import permutation
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Where N samples go: their `order` (N,) in the file, and each split's sorted rows there."""
+
+    order: np.ndarray
+    splits: dict[str, np.ndarray]
+
+
+class Splitter:
+    """Takes each sample as it is packed; then `arrange` gives the order of all and their splits.
+
+    A sample's own "split" wins, then the line of the split file for its key, then its "group", or
+    what the pattern finds in its key: all samples of a group go to one split. Otherwise shares of
+    the samples.
+
+    Args:
+        shares: split -> share of the samples (or of the groups), which add up to 1.
+        split_of_key: the split of each sample by its key (path below the source, or row number).
+        group_pattern: regular expression for the group in a key: its last bracket, or all of it.
+    """
+
+    def __init__(
+        self,
+        shares: Mapping[str, float],
+        seed: int = 0,
+        split_of_key: Mapping[str, str] | None = None,
+        group_pattern: str | None = None,
+    ) -> None:
+        self.shares = shares
+        self.seed = seed
+        self.split_of_key = split_of_key
+        self.group_pattern = group_pattern
+        self.n_samples = 0
+        self.assigned_splits: list[str] = []
+        self.names: set[str] = set()  # that samples bring with them, checked
+        self.groups: list[Any] = []  # of samples whose split is not assigned
+        self.all_groups: list[Any] = []
+        self.splits_of_group: dict[Any, set[str]] = {}  # of samples whose split was assigned
+
+    def add(self, sample: Mapping[str, Any]) -> None:
+        """Takes the next sample.
+
+        Raises:
+            DataFileError: no line of the split file is for it, or its key has no group.
+        """
+        key = str(sample.get("key", self.n_samples))
+        self.n_samples += 1
+        split = self._assigned_split(key, sample)
+        groups = self._groups_of(key, sample, required=split is None)
+        self.all_groups += groups
+        if split is None:
+            self.groups += groups
+            return
+        self.assigned_splits.append(split)
+        for group in groups:
+            self.splits_of_group.setdefault(group, set()).add(split)
+
+    def _assigned_split(self, key: str, sample: Mapping[str, Any]) -> str | None:
+        if "split" in sample:
+            return self._checked_split(key, sample["split"])
+        if self.split_of_key is not None:
+            return self._split_in_file(key, self.split_of_key)
+        return None
+
+    def _checked_split(self, key: str, split: object) -> str:
+        if not isinstance(split, str) or split not in self.names:
+            check_split_name(f"sample {key}", split)
+        name = str(split)
+        self.names.add(name)
+        return name
+
+    def _split_in_file(self, key: str, split_of_key: Mapping[str, str]) -> str:
+        if key not in split_of_key:
+            raise DataFileError(
+                f"--split-file has no line for {key!r}; it needs one `sample,split` for each. "
+                "Rows of tables and arrays are counted from 0."
+            )
+        return split_of_key[key]
+
+    def _groups_of(self, key: str, sample: Mapping[str, Any], required: bool) -> list[Any]:
+        """The group of a sample; none where there are no groups."""
+        if "group" in sample:
+            group = sample["group"]
+            if isinstance(group, Hashable):
+                return [group]
+            raise DataFileError(f"sample {key}: group is {group!r}. Give a text or a number.")
+        match = re.search(self.group_pattern, key) if self.group_pattern else None
+        if match:
+            return [match[match.lastindex or 0]]
+        if self.group_pattern and required:
+            raise DataFileError(
+                f"--group {self.group_pattern!r} finds nothing in {key!r}. "
+                "Write a regular expression that each name matches."
+            )
+        return []
+
+    def group_numbers(self) -> np.ndarray | None:
+        """The group of each sample, (N,) int64, numbered as they came; None unless all have one."""
+        if not self.all_groups or len(self.all_groups) < self.n_samples:
+            return None
+        return _number_values(self.all_groups)[0]
+
+    def tell_of_groups(self) -> None:
+        """Prints a line when groups lie in several splits, as their samples or a file assigned them."""
+        divided = [group for group, splits in self.splits_of_group.items() if len(splits) > 1]
+        if divided:
+            splits = " and ".join(sorted(self.splits_of_group[divided[0]]))
+            print(
+                f"lab: {len(divided)} of {len(self.splits_of_group)} groups are in more than one split, "
+                f"such as {divided[0]} in {splits}",
+                file=sys.stderr,
+            )
+
+    def arrange(self, n_samples: int) -> Arrangement:
+        """The order of `n_samples` samples and their splits; the same for the same seed.
+
+        Raises:
+            DataFileError: some samples have a split or a group, and others have not.
+        """
+        order = permutation(n_samples, self.seed, 1, n_samples)
+        if self.assigned_splits:
+            _check_every(n_samples, self.assigned_splits, "split")
+            numbers, names = _number_values(self.assigned_splits)
+            numbers_of = {name: [number] for number, name in enumerate(names)}
+        elif self.groups:
+            _check_every(n_samples, self.groups, "group")
+            numbers, names = _number_values(self.groups)
+            numbers_of = self._divide(len(names))
+        else:
+            return Arrangement(order, self._divide(n_samples))
+        number_of_row = numbers[order]
+        splits = {
+            split: np.flatnonzero(np.isin(number_of_row, numbers_in_split))
+            for split, numbers_in_split in numbers_of.items()
+        }
+        return Arrangement(order, splits)
+
+    def _divide(self, n: int) -> dict[str, np.ndarray]:
+        """The numbers 0..n-1 at random by the shares. A split whose share rounds to nothing is left
+        out; of one number, the first split gets it.
+        """
+        ends = np.rint(np.cumsum(list(self.shares.values())) * n).astype(int)
+        ends[0] = max(ends[0], 1)
+        ends[-1] = n
+        parts = np.split(permutation(n, self.seed, n), ends[:-1])
+        return {
+            name: np.sort(part) for name, part in zip(self.shares, parts, strict=True) if len(part)
+        }
+
+
+def _check_every(n_samples: int, values: Sequence[Any], kind: str) -> None:
+    if len(values) != n_samples:
+        raise DataFileError(
+            f"only {len(values)} of {n_samples} samples have a {kind}. "
+            "Give all of them one, or none."
+        )
+
+
+def _number_values(values: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
+    """A number for each value, and the different values in the order in which they first appear."""
+    different = list(dict.fromkeys(values))
+    number_of = {value: number for number, value in enumerate(different)}
+    return np.array([number_of[value] for value in values]), different
+
+
+def parse_shares(text: str) -> dict[str, float]:
+    """`train=0.8,val=0.1,test=0.1` as a dict of shares that add up to one.
+
+    Raises:
+        DataFileError: not of that form, a split twice, or a word that names no split.
+    """
+    shares = {}
+    for part in text.split(","):
+        name, equals, share = map(str.strip, part.partition("="))
+        if not equals:
+            raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2")
+        check_split_name(f"--split {text!r}", name)
+        if name in shares:
+            raise DataFileError(f"--split {text!r} names {name} twice. Give each split one share.")
+        shares[name] = _share(text, share)
+    if abs(sum(shares.values()) - 1) >= 1e-6:
+        raise DataFileError(f"--split {text!r}: the shares must be above 0 and add up to 1.")
+    return shares
+
+
+def _share(text: str, share: str) -> float:
+    try:
+        number = float(share)
+    except ValueError as error:
+        raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2") from error
+    if not 0 < number <= 1:  # nor NaN
+        raise DataFileError(f"--split {text!r}: the shares must be above 0 and add up to 1.")
+    return number
+
+
+def read_split_file(path: Path) -> dict[str, str]:
+    """Lines `sample,split` (sample: path below the source, or row number) as a dict.
+
+    Raises:
+        DataFileError: a line of another form, a sample twice, or a word that names no split.
+    """
+    split_of_key: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        key, _, split = map(str.strip, line.rpartition(","))
+        if not key or not split or key in split_of_key:
+            raise DataFileError(
+                f"{path}:{number}: found {line!r}, "
+                "expected `sample,split` with a sample not listed above."
+            )
+        check_split_name(f"{path}:{number}", split)
+        split_of_key[key] = split
+    return split_of_key
+
+
+def check_splits(path: Path, splits: Mapping[str, Any], n_samples: int) -> dict[str, np.ndarray]:
+    """The rows of each split, sorted, as int64.
+
+    Raises:
+        DataFileError: a name that is none, not row numbers, outside 0..n_samples-1, or a row in two
+            splits.
+    """
+    rows_of = {}
+    for name, rows in splits.items():
+        check_split_name(f"{path}", name)
+        rows_of[name] = _check_split(f"{path}: split {name!r}", np.asarray(rows), n_samples)
+    rows = np.sort(np.concatenate([np.empty(0, np.int64), *rows_of.values()]))
+    repeated = rows[1:][rows[1:] == rows[:-1]]
+    if repeated.size:
+        names = " and ".join(repr(name) for name in rows_of if repeated[0] in rows_of[name])
+        raise DataFileError(
+            f"{path}: row {repeated[0]} is listed twice, in split {names}; expected no row twice."
+        )
+    return rows_of
+
+
+def _check_split(where: str, rows: np.ndarray, n_samples: int) -> np.ndarray:
+    integers = rows.dtype.kind in "iu" or rows.size == 0
+    if rows.ndim != 1 or not integers:
+        raise DataFileError(
+            f"{where} must list row numbers, found {rows.dtype} of shape {rows.shape}."
+        )
+    rows = np.sort(rows.astype(np.int64))
+    if rows.size and (rows[0] < 0 or rows[-1] >= n_samples):
+        raise DataFileError(
+            f"{where} has rows from {rows[0]} to {rows[-1]}; expected some of 0..{n_samples - 1}."
+        )
+    return rows

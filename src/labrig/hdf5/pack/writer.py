@@ -1,0 +1,208 @@
+"""Writes a data file in blocks, hashed on the way, under a temporary name until it is complete."""
+
+import hashlib
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from ...machine.disk import create_striped, require_free_space
+from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
+from ..file.attributes import COMPLETE, HASH, seal_of, storable
+from ..file.errors import DataFileError
+from ..file.keep import keep_if_used, refuse_foreign
+from ..file.layout import FORMAT, VERSION, Layout, read_layout
+from ..file.progress import byte_progress
+from .columns import Column, Field, RaggedField, columns_of, count_samples
+from .findings import Findings
+from .split import check_splits
+
+LIBVER = ("v110", "v110")  # checksums on metadata, read by HDF5 1.10 and newer
+ALIGNMENT_BYTES = 1 << 20  # arrays from this size on begin at a whole stripe
+LABEL = "data/y"
+NO_ATTRS: Mapping[str, Mapping[str, Any]] = {}
+
+
+def write_data_file(
+    path: str | Path, fields: Mapping[str, Any], splits: Mapping[str, Any], **provenance: Any
+) -> Path:
+    """Writes one data file; what was under that name is replaced only when all is on the disk, and
+    stays under another name when recorded runs of this project read it.
+
+    Args:
+        path: the file to make, usually ending in .h5.
+        fields: name -> array (N, ...) of numbers, or list of N one-dimensional arrays (a ragged
+            field).
+        splits: name -> row numbers in 0..N-1; no row twice, neither within nor across splits.
+        provenance: attributes of the file: where the data come from, seed, command ...
+
+    Raises:
+        DataFileError: nothing to write, unequal lengths, wrong types, splits that overlap or are
+            out of range, names that are none, NaN labels, a file of others under that name, no space,
+            no permission. Nothing is left on the disk.
+    """
+    path = Path(path)
+    checked = {name: _as_field(f"{path}: field {name!r}", value) for name, value in fields.items()}
+    count_samples(path, checked)
+    findings = Findings(checked, None)
+    return write_fields(path, checked, splits, provenance=provenance, findings=findings)
+
+
+def _as_field(where: str, value: Any) -> Field:
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    if not is_list or any(np.ndim(sample) != 1 for sample in value):
+        return np.asarray(value)
+    samples = [np.asarray(sample) for sample in value]
+    types = sorted({str(sample.dtype) for sample in samples})
+    if len(types) > 1:
+        raise DataFileError(f"{where} mixes types {types}; convert its samples to one.")
+    lengths = np.array([len(sample) for sample in samples])
+    return RaggedField(samples[0].dtype, lengths, samples.__getitem__)
+
+
+def write_fields(
+    path: Path,
+    fields: Mapping[str, Field],
+    splits: Mapping[str, Any],
+    *,
+    order: np.ndarray | None = None,
+    provenance: Mapping[str, Any],
+    field_attrs: Mapping[str, Mapping[str, Any]] = NO_ATTRS,
+    last_check: Callable[[], None] | None = None,
+    findings: Findings | None = None,
+) -> Path:
+    """`write_data_file`, for fields that may be memory maps.
+
+    Args:
+        splits: name -> row numbers in the file, that is after ordering.
+        order: (N,) the samples in the order of the file; None: as they come.
+        provenance: attributes of the file.
+        field_attrs: attributes of each field.
+        last_check: called when all is written and nothing has its final name; raises to discard it.
+        findings: of these fields in this order; looks at them and prints what is worth a word.
+
+    Raises:
+        DataFileError: as `write_data_file`.
+    """
+    import h5py  # here, so that a mistyped command is answered without it
+
+    refuse_foreign(path)
+    n_samples = count_samples(path, fields)
+    columns = _columns_of_file(path, fields, splits, order, n_samples)
+    attrs = storable(str(path), _origin(h5py.__version__) | dict(provenance))
+    attrs_of = {
+        name: storable(f"{path}: field {name!r}", field_attrs.get(name, {})) for name in fields
+    }
+    n_bytes = sum(column.n_bytes for column in columns.values())
+    with (
+        temporary_directory_next_to(path) as directory,
+        explain_write_errors(path),
+        byte_progress(f"writing {path.name}", n_bytes) as bar,
+    ):
+        require_free_space(path.parent, n_bytes)
+        temporary = directory / path.name
+        create_striped(temporary)
+        with h5py.File(
+            temporary,
+            "w",
+            libver=LIBVER,
+            locking=False,  # nobody else knows this name
+            alignment_threshold=ALIGNMENT_BYTES,
+            alignment_interval=ALIGNMENT_BYTES,
+        ) as file:
+            file.require_group("splits")
+            file.attrs.update({"format": FORMAT, "version": VERSION, "n": n_samples})
+            file.attrs.update(attrs)
+            for name, column in columns.items():
+                _write_array(path, file, name, column, bar, findings)
+            for name in fields:
+                file[f"data/{name}"].attrs.update(attrs_of[name])
+            if last_check:
+                last_check()
+            file.attrs[COMPLETE] = 1
+        layout = _sealed(temporary)
+        keep_if_used(path, layout, directory)
+        publish(temporary, path)
+        if findings:
+            findings.tell(layout)
+    return path
+
+
+def _columns_of_file(
+    path: Path,
+    fields: Mapping[str, Field],
+    splits: Mapping[str, Any],
+    order: np.ndarray | None,
+    n_samples: int,
+) -> dict[str, Column]:
+    columns = {}
+    for name, field in fields.items():
+        columns |= columns_of(f"data/{name}", field, order)
+    for name, rows in check_splits(path, splits, n_samples).items():
+        columns[f"splits/{name}"] = Column(rows.dtype, rows.shape, [rows])
+    return columns
+
+
+def _origin(h5py_version: str) -> dict[str, str]:
+    python_version = sys.version.split()[0]
+    return {
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": " ".join(sys.argv),
+        "host": socket.gethostname(),
+        "packages": f"python=={python_version} h5py=={h5py_version} numpy=={np.__version__}",
+    }
+
+
+def _sealed(path: Path) -> Layout:
+    """The layout of a complete file, to which the hash of all that it says is added.
+
+    It is read for that as by any reader: what cannot be read gets no name.
+    """
+    import h5py
+
+    layout = read_layout(path)
+    seal = seal_of(layout.attrs, layout.arrays_by_path)
+    with h5py.File(path, "r+", libver=LIBVER, locking=False) as file:
+        file.attrs[HASH] = seal
+    return read_layout(path)
+
+
+def _write_array(
+    path: Path, file: Any, name: str, column: Column, bar: tqdm, findings: Findings | None = None
+) -> None:
+    dtype = column.dtype.newbyteorder("=")
+    dataset = file.create_dataset(name, column.shape, dtype, track_times=False)
+    sha256 = hashlib.sha256()
+    n_rows = 0
+    for block in column.blocks:
+        block = np.ascontiguousarray(block, dtype)
+        if name == LABEL:
+            _check_labels(path, block, n_rows)
+        dataset[n_rows : n_rows + len(block)] = block
+        sha256.update(block.reshape(-1).view(np.uint8).data)
+        if findings:
+            findings.look_at(name.removeprefix("data/"), block)
+        n_rows += len(block)
+        bar.update(block.nbytes)
+    if n_rows != column.shape[0]:
+        raise DataFileError(
+            f"{path}: {n_rows} rows of {name} came, {column.shape[0]} were expected: "
+            "the source changed while it was packed. Pack again."
+        )
+    dataset.attrs[HASH] = sha256.hexdigest()
+
+
+def _check_labels(path: Path, labels: np.ndarray, first_row: int) -> None:
+    if labels.ndim != 1 or labels.dtype.kind != "f":
+        return
+    missing = np.isnan(labels)
+    if missing.any():
+        raise DataFileError(
+            f"{path}: label y of sample {first_row + missing.argmax()} is NaN. "
+            "Leave that sample out."
+        )

@@ -1,0 +1,379 @@
+"""Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import numpy as np
+import torch
+from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.utilities import rank_zero_only
+
+from ...errors import LabError
+from ...machine.counted import counted
+from ...machine.cpu import cores
+from ...machine.memory import memory_limit_bytes
+from ..file.checksum import Fingerprint, fingerprint, hash_of_rows
+from ..file.errors import DataFileError
+from ..file.find import find_data_files, place_of
+from ..file.joined import join_layouts, read_layouts
+from ..file.layout import OFFSETS, Layout, read_layout
+from ..pack.sources import KINDS
+from .dataset import H5Dataset, Transform
+from .field_readers import Shape, is_encoded
+from .folds import check_fold, rows_of_fold
+from .loader import Loader
+from .order import BLOCK_BYTES, Order
+from .stage import read_into_cache, stage
+
+ORDERS = ("auto", "random", "blocks")
+
+
+class H5DataModule(L.LightningDataModule):
+    """Train, val, test and predict loaders over one data file.
+
+    Subclass it in data.py: what a sample is (`samples`), how a batch is transformed in a worker
+    (`transform`) and on the device (`on_after_batch_transfer`).
+
+    Args:
+        path: the file, looked up along `search` unless absolute; or several with the same fields, read
+            as one: a folder, a pattern such as `climate-*.h5`, or a list.
+        search: directories, first wins.
+        batch_size: samples per step and rank.
+        seed: of the order and of all random augmentation.
+        fields: what to read; see `H5Dataset`.
+        shapes: of ragged fields; see `H5Dataset`. Longer samples are cropped at random in training,
+            else from the start.
+        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores
+            there are per rank.
+        stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null:
+            read it once.
+        drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
+        scale: field -> the number that it is divided by on the device, which gives float32: {x: 255}
+            makes 0..1 of uint8 images.
+        pack: the command that makes the file, for the message when it is missing.
+        url: of the raw data, which `lab data pack` and `lab prefetch` download once.
+        sha256: of these bytes.
+        stored: where `lab data push` has put the file, for that message and `lab data pull`.
+        folds: number of parts for cross-validation, of the file's train and val together; samples
+            of one group stay together. null: the splits of the file. Test is always the file's.
+        fold: the part that is held out as val, in 0..folds-1.
+        stratify: a field of classes, which each fold gets in equal parts; null: none.
+        order: how training reads: `random`, or `blocks`: whole blocks of the file, of which some are
+            mixed. `auto`: blocks when the fields are larger than the memory of the job.
+
+    Raises:
+        LabError: no samples per step, a scale of something that is not read, no such fold or order.
+    """
+
+    def __init__(
+        self,
+        path: str | Sequence[str],
+        search: str | Sequence[str] = ("data",),
+        batch_size: int = 64,
+        seed: int = 0,
+        fields: Sequence[str] = ("x", "y"),
+        shapes: Mapping[str, Shape] | None = None,
+        num_workers: int | str = "auto",
+        stage: str | None = None,
+        drop_last: bool = False,
+        scale: Mapping[str, float] | None = None,
+        pack: str | None = None,
+        folds: int | None = None,
+        fold: int | None = None,
+        stratify: str | None = None,
+        order: str = "auto",
+        url: str | None = None,
+        sha256: str | None = None,
+        stored: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        if batch_size < 1:
+            raise LabError(f"data.batch_size is {batch_size}, expected at least 1.")
+        self.path = path if isinstance(path, str) else list(path)
+        self.search = [search] if isinstance(search, str) else list(search)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.fields = tuple(fields)
+        self.shapes = dict(shapes or {})
+        self.num_workers = num_workers
+        self.stage = stage
+        self.drop_last = drop_last
+        self.scale = dict(scale or {})
+        self.pack = pack
+        self.url = url
+        self.sha256 = sha256
+        self.stored = stored
+        check_fold(folds, fold)
+        if folds is not None and type(self).rows is not H5DataModule.rows:
+            raise LabError(
+                f"{type(self).__name__}.rows() chooses the rows itself, so data.folds has no "
+                "effect. Delete one of the two."
+            )
+        self.folds = folds
+        self.fold = fold
+        self.stratify = stratify
+        if order not in ORDERS:
+            raise LabError(f"data.order is {order!r}, expected one of: {', '.join(ORDERS)}.")
+        self.order = order
+        unread = sorted(self.scale.keys() - set(self.fields))
+        if unread:
+            raise LabError(f"data.scale names {unread}, expected some of data.fields: {fields}.")
+        self.loaders: dict[str, Loader] = {}
+        self.predict_split = "test"  # what `predict_dataloader` gives; "all": every sample
+
+    @classmethod
+    def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
+        """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}.
+        Further keys are further fields; "split" puts a sample into that split, "group" keeps all
+        samples of one group in one split.
+
+        Raises:
+            LabError: the class has none of its own.
+        """
+        raise LabError(
+            f"{cls.__name__} has no samples(): write one in data.py, or say what the source holds: "
+            f"--as {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+        )
+
+    transform: Transform | None = None
+    """Called as transform(batch, rng) on whole training batches, in the reading thread or worker;
+    draw from `rng` only."""
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """On the device: divides the fields of `scale`. Override it to normalise or augment, and
+        call super() first to keep the division.
+        """
+        if not self.scale:
+            return batch
+        scaled = []
+        for name, tensor in zip(self.fields, batch, strict=True):
+            scaled.append(tensor.float() / self.scale[name] if name in self.scale else tensor)
+        return tuple(scaled)
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The data files, found along `search`; one that comes later is not read."""
+        return find_data_files(self.path, self.search, self.pack, self.stored)
+
+    @property
+    def file(self) -> Path:
+        """The data file; the first of several."""
+        return self.files[0]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Of what is read: the staged copies, if there are any."""
+        layout = self._read_files()
+        if not self.stage:
+            return layout
+        copies = [stage(part.path, self.stage, owner=self) for part in layout.parts]
+        return join_layouts([read_layout(copy) for copy in copies])
+
+    def _read_files(self) -> Layout:
+        return read_layouts(self.files, is_whole=isinstance(self.path, str))
+
+    @property
+    def n_classes(self) -> int | None:
+        """One more than the largest label y; None when y is no class, or not read."""
+        label = self.layout.fields.get("y")
+        is_class = label is not None and label.dtype.kind in "iu" and len(label.shape) == 1
+        if label is None or not is_class or "y" not in self.fields:
+            return None
+        return int(self.layout.map(label).max()) + 1
+
+    def prepare_data(self) -> None:
+        """Once per node: a missing or damaged file ends the job here; a cold one is read."""
+        self._read_files()
+        if not self.stage and self.order != "blocks":
+            read_into_cache(*self.files)
+
+    def train_dataloader(self) -> Loader:
+        overfits = bool(self.trainer and self.trainer.overfit_batches)
+        return self.loader("train", shuffle=not overfits)
+
+    def val_dataloader(self) -> Loader | list:
+        has_val = self.folds is not None or "val" in self.layout.splits
+        return self.loader("val") if has_val else []
+
+    def test_dataloader(self) -> Loader | list:
+        return self.loader("test") if "test" in self.layout.splits else []
+
+    def predict_dataloader(self) -> Loader:
+        return self.loader(self.predict_split)
+
+    def loader(self, split: str, shuffle: bool = False) -> Loader:
+        """This rank's part of `split`; a shuffled loader crops at random and applies `transform`.
+
+        Raises:
+            DataFileError: the split has fewer samples than there are ranks (or none).
+        """
+        self._agree_on_files()
+        dataset = H5Dataset(
+            self.layout,
+            split,
+            self.fields,
+            shapes=self.shapes,
+            crop="random" if shuffle else "start",
+            transform=self.transform if shuffle else None,
+            rows=self.rows(split),
+        )
+        rank, world_size = self.ranks()
+        if len(dataset) < world_size:
+            raise DataFileError(
+                f"{self.layout.path}: split {split!r} has {counted(len(dataset), 'sample')}, fewer "
+                f"than the {world_size} processes. Pack it with a larger share."
+            )
+        order = Order(
+            len(dataset),
+            self.batch_size,
+            self.seed,
+            shuffle=shuffle,
+            drop_last=self.drop_last and shuffle,
+            rank=rank,
+            world_size=world_size,
+            block=self._block() if shuffle else 0,
+        )
+        loader = Loader(
+            dataset,
+            order,
+            num_workers=self._number_of_workers(),
+            pin_memory=torch.cuda.is_available(),
+        )
+        trainer = self.trainer
+        if trainer and shuffle:
+            loader.current_epoch = lambda: trainer.current_epoch
+            loader.on_resume_with_other_steps = partial(set_steps_done, trainer)
+        self.loaders[split] = loader
+        return loader
+
+    def rows(self, split: str) -> np.ndarray | None:
+        """The rows of the file that make `split`, (n,) int64; None: those of the file's own split.
+        Override it for folds of your own, or for a part of the training data. The file's own rows
+        are `self.layout.map(self.layout.split(split))`.
+
+        Raises:
+            LabError: too few samples or groups for `folds`, or `stratify` names no classes.
+        """
+        if self.folds is None or self.fold is None:
+            return None
+        return rows_of_fold(self.layout, split, self.folds, self.fold, self.stratify)
+
+    def ranks(self) -> tuple[int, int]:
+        """This process's rank and the number of ranks; with speed.tensor_parallel, of its group and
+        of the groups.
+        """
+        if self.trainer and isinstance(self.trainer.strategy, ModelParallelStrategy):
+            return data_ranks(self.trainer)
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        if self.trainer:
+            return self.trainer.global_rank, self.trainer.world_size
+        return 0, 1
+
+    def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
+        """For random augmentation in `on_after_batch_transfer`: seeded by (seed, epoch, sample
+        count, rank), so that a resumed run draws for each batch what an uninterrupted one would
+        have drawn.
+        """
+        loader = self.loaders["train"]
+        entropy = (self.seed, loader.epoch, loader.position, loader.order.rank)
+        seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+        return torch.Generator(device).manual_seed(seed)
+
+    def fingerprint(self) -> Fingerprint | None:
+        """What the file that is read is by its content; None on all ranks but the first."""
+        if rank_zero_only.rank != 0:
+            return None
+        own = {split: self.rows(split) for split in self.layout.splits}
+        rows = {
+            split: hash_of_rows(of_split) for split, of_split in own.items() if of_split is not None
+        }
+        content: Any = {**fingerprint(self.layout), "path": str(place_of(self.files).resolve())}
+        for part, file in zip(content.get("files", []), self.files, strict=False):
+            part["path"] = str(file.resolve())  # not that of a staged copy
+        if self.block:
+            content["order"] = "blocks"
+        return content | {"rows": rows} if rows else content
+
+    def teardown(self, stage: str) -> None:
+        for loader in self.loaders.values():
+            loader.close()
+
+    def _agree_on_files(self) -> None:
+        """Leaves out files that were added after the first rank has looked.
+
+        Raises:
+            DataFileError: this node does not see all that the first rank sees.
+        """
+        decided = [len(self.files)]
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.broadcast_object_list(decided)
+        if decided[0] > len(self.files):
+            raise DataFileError(
+                f"{place_of(self.files)} has {len(self.files)} files here, and {decided[0]} for the "
+                "first process. Wait until this node sees them, then start again."
+            )
+        if decided[0] < len(self.files):
+            self.files = self.files[: decided[0]]
+            self.layout = join_layouts(self.layout.parts[: decided[0]])
+
+    def _block(self) -> int:
+        """Samples in a block, as the first rank decides; 0: training reads at random."""
+        decided = [self.block]
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.broadcast_object_list(decided)  # nodes may differ in their memory
+        return decided[0]
+
+    @cached_property
+    def block(self) -> int:
+        """Samples in a block, as this machine has memory; 0: training reads at random."""
+        n_bytes = sum(self.layout.arrays[name].n_bytes for name in self._arrays_read())
+        limit_bytes = memory_limit_bytes()
+        if self.order == "random" or (self.order == "auto" and n_bytes <= limit_bytes):
+            return 0
+        if self.order == "auto" and rank_zero_only.rank == 0:
+            print(
+                f"lab: {self.layout.path.name} ({n_bytes / 1e9:.1f} GB) does not fit into the memory "
+                f"of the job ({limit_bytes / 1e9:.1f} GB), so training reads it in whole blocks: "
+                "data.order=blocks. See: lab docs data",
+                file=sys.stderr,
+            )
+        return max(1, BLOCK_BYTES * self.layout.n_samples // max(1, n_bytes))
+
+    def _arrays_read(self) -> set[str]:
+        names = {name for name in self.fields if name in self.layout.arrays}
+        return names | {name + OFFSETS for name in names if self.layout.is_ragged(name)}
+
+    def _number_of_workers(self) -> int:
+        if self.num_workers != "auto":
+            return int(self.num_workers)
+        arrays = [array for name, array in self.layout.fields.items() if name in self.fields]
+        if not any(map(is_encoded, arrays)):
+            return 0
+        ranks_here = self.trainer.num_devices if self.trainer else 1
+        return max(1, cores() // ranks_here - 1)
+
+
+def data_ranks(trainer: L.Trainer) -> tuple[int, int]:
+    """Which part of the samples this process reads, and of how many.
+
+    Processes that share each layer (speed.tensor_parallel) read the same.
+    """
+    if not isinstance(trainer.strategy, ModelParallelStrategy):
+        return trainer.global_rank, trainer.world_size
+    groups = trainer.strategy.device_mesh["data_parallel"]
+    return groups.get_local_rank(), groups.size()
+
+
+def set_steps_done(trainer: L.Trainer, n_steps: int) -> None:
+    """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where
+    the data end.
+    """
+    progress = trainer.fit_loop.epoch_loop.batch_progress.current
+    shift = n_steps - progress.ready
+    for count in ("ready", "started", "processed", "completed"):
+        setattr(progress, count, getattr(progress, count) + shift)

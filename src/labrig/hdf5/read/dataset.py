@@ -1,0 +1,133 @@
+"""A split of a data file as a torch Dataset that reads a whole batch at a time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from ..file.checksum import verify_if_written_to
+from ..file.errors import DataFileError
+from ..file.find import data_files_in
+from ..file.joined import read_layouts
+from ..file.layout import Layout
+from .field_readers import PickledWithoutMaps, Shape, build_reader
+from .order import Batch
+
+Tensors = tuple[torch.Tensor, ...]
+ALL = "all"  # the name for every sample of a file, in its order, unless a split has it
+Transform = Callable[[Tensors, np.random.Generator], Tensors]
+
+
+def as_is(batch: Any) -> Any:
+    """The collate_fn for a DataLoader over an H5Dataset, which already gives whole batches."""
+    return batch
+
+
+class H5Dataset(PickledWithoutMaps, Dataset):
+    """The samples of one `split`: `dataset[i]` is a tuple of tensors in the order of `fields`.
+
+    Args:
+        path: a file that `write_data_file` or `lab data pack` made, a folder of such files, or the
+            `Layout` of what was opened already.
+        split: its name, or `all`.
+        fields: what to read. A ragged field `wav` also offers `wav_lengths` (int64): valid values
+            of each sample.
+        shapes: of ragged fields. An int crops or pads with zeros to that many values; (height,
+            width) is the size of encoded images, then decoded to uint8 (B, 3, height, width). A
+            ragged field without a shape is padded to the longest sample of the batch.
+        crop: which part of a longer sample is read, `random` or `start` (images: `random` or the
+            centre).
+        transform: called as transform(batch, rng) on a whole batch, in the worker or prefetch
+            thread. Draw from `rng` only: it gives the same numbers again after a resume.
+        rows: (n,) int64, rows of the file in place of those of `split`; None: those of `split`.
+
+    Raises:
+        DataFileError: the file is not right, or has no such split or field.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Layout,
+        split: str,
+        fields: Sequence[str] = ("x", "y"),
+        *,
+        shapes: Mapping[str, Shape] | None = None,
+        crop: str = "start",
+        transform: Transform | None = None,
+        rows: np.ndarray | None = None,
+    ) -> None:
+        if crop not in ("random", "start"):
+            raise DataFileError(f"crop is {crop!r}; expected 'random' or 'start'.")
+        shapes = shapes or {}
+        unused = sorted(set(shapes) - set(fields))
+        if unused:
+            raise DataFileError(
+                f"shapes name {unused}, which the file does not have. Its fields: {fields}."
+            )
+        if not isinstance(path, Layout):
+            path = read_layouts(data_files_in(Path(path)) or [Path(path)], is_whole=True)
+        self.layout = path
+        self.split = split
+        self.fields = tuple(fields)
+        self.transform = transform
+        self.is_whole = split == ALL and ALL not in self.layout.splits
+        self.chosen_rows = rows
+        self.n = self._length()
+        self.readers = [build_reader(self.layout, name, shapes, crop) for name in self.fields]
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """(n,) int64, where the samples of the split lie in the file; mapped once a process."""
+        if self.chosen_rows is not None:
+            return self.chosen_rows
+        if self.is_whole:
+            return np.arange(self.n)
+        return self.layout.map(self.layout.split(self.split))
+
+    @cached_property
+    def rows_in_order(self) -> np.ndarray:
+        """The same, as they lie in the file: those of a block next to each other."""
+        return self.rows if self.chosen_rows is None else np.sort(self.rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"chosen_rows": self.chosen_rows}
+
+    def _length(self) -> int:
+        if self.chosen_rows is not None:
+            return len(self.chosen_rows)
+        if self.is_whole:
+            return self.layout.n_samples
+        return self.layout.split(self.split).n_rows
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> Tensors:
+        if not -self.n <= index < self.n:
+            raise IndexError(f"sample {index} of split {self.split!r}, which has {self.n}")
+        return tuple(tensor[0] for tensor in self.__getitems__([index]))
+
+    def __getitems__(self, indices: Batch | Sequence[int] | np.ndarray) -> Tensors:
+        """One tensor (B, ...) per field. `indices` count within the split and may repeat."""
+        batch = indices if isinstance(indices, Batch) else Batch(np.asarray(indices, np.int64))
+        verify_if_written_to(self.layout)  # before: to read past the end would be SIGBUS
+        if batch.ahead is None:
+            rows = self.rows[batch.indices]
+        else:
+            self._tell_ahead(batch.ahead)
+            rows = self.rows_in_order[batch.indices]
+        tensors = tuple(torch.from_numpy(reader.read(rows, batch)) for reader in self.readers)
+        verify_if_written_to(self.layout)  # after: what was read is what the file held
+        return self.transform(tensors, batch.rng) if self.transform else tensors
+
+    def _tell_ahead(self, blocks: list[range]) -> None:
+        for reader in self.readers:
+            reader.is_told = True
+        for block in blocks:
+            first, last = self.rows_in_order[[block[0], block[-1]]].tolist()
+            for reader in self.readers:
+                reader.tell_ahead(first, last + 1)

@@ -1,0 +1,141 @@
+"""Which rows of a data file each of k folds holds out: the same for every seed and every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import LabError
+from ...machine.counted import counted
+from ..file.layout import GROUP, Layout
+
+DIVIDED = ("train", "val")  # the splits of a file that folds divide anew; test stays as it is
+
+
+def check_fold(folds: int | None, fold: int | None) -> None:
+    """Makes sure that both numbers fit together.
+
+    Raises:
+        LabError: with what to type.
+    """
+    if folds is None and fold is None:
+        return
+    if folds is None:
+        raise LabError(f"data.fold is {fold}, but data.folds is not set. Write: data.folds=5")
+    if folds < 2:
+        raise LabError(f"data.folds is {folds}, expected at least 2.")
+    if fold is None:
+        raise LabError(
+            f"data.folds is {folds}, and no fold is named. Write which one is held out, data.fold=0, "
+            f"or train all of them: 'data.fold=range({folds})' -m"
+        )
+    if not 0 <= fold < folds:
+        raise LabError(f"data.fold is {fold}, expected 0 to {folds - 1} with data.folds={folds}.")
+
+
+def rows_of_fold(
+    layout: Layout, split: str, folds: int, fold: int, stratify: str | None
+) -> np.ndarray | None:
+    """The rows of train and val: of val those that the fold holds out, (n,) int64, sorted.
+
+    The rows of the file's own train and val are divided; its test is no part of any fold. Samples of
+    one group stay together.
+
+    Args:
+        stratify: a field of classes, which each fold gets in equal parts as far as groups allow.
+
+    Returns:
+        None for other splits, which are those of the file.
+
+    Raises:
+        LabError: fewer groups or samples than folds, or no such field of classes.
+    """
+    if split not in DIVIDED:
+        return None
+    rows = divided_rows(layout)
+    classes = classes_of(layout, stratify, rows)
+    if GROUP in layout.fields and len(layout.parts) > 1:
+        raise LabError(
+            f"{layout.path} is {len(layout.parts)} files with groups, which each numbers by itself, so "
+            "that no fold could keep a group together. Pack all of it into one file."
+        )
+    if GROUP in layout.fields:
+        groups = layout.map(layout.field(GROUP))[rows]
+        fold_of = divide_groups(layout, groups, classes, folds)
+    else:
+        require_enough(layout, len(rows), "sample", folds)
+        fold_of = divide_samples(classes, folds)
+    is_held_out = fold_of == fold
+    return rows[is_held_out if split == "val" else ~is_held_out]
+
+
+def divided_rows(layout: Layout) -> np.ndarray:
+    """The rows that folds divide, sorted: those of train and val; all of a file without splits."""
+    if not layout.splits:
+        return np.arange(layout.n_samples)
+    parts = [layout.map(layout.split(name)) for name in DIVIDED if name in layout.splits]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
+
+
+def classes_of(layout: Layout, field: str | None, rows: np.ndarray) -> np.ndarray:
+    """The class of each row as a number from 0; one class for all without a field.
+
+    Raises:
+        LabError: the field is missing, or holds no classes.
+    """
+    if field is None:
+        return np.zeros(len(rows), np.int64)
+    array = layout.fields.get(field)
+    if array is None or array.dtype.kind not in "iub" or len(array.shape) != 1:
+        raise LabError(
+            f"data.stratify is {field!r}, expected a field of whole numbers, one for each sample. "
+            f"Fields: {', '.join(layout.fields)}"
+        )
+    _, classes = np.unique(layout.map(array)[rows], return_inverse=True)
+    return classes
+
+
+def divide_samples(classes: np.ndarray, folds: int) -> np.ndarray:
+    """The fold of each sample, (n,): those of a class take turns, in the order of the file.
+
+    `lab data pack` has put them into a random order already.
+    """
+    fold_of = np.empty(len(classes), np.int64)
+    fold_of[np.argsort(classes, kind="stable")] = np.arange(len(classes)) % folds
+    return fold_of
+
+
+def divide_groups(
+    layout: Layout, groups: np.ndarray, classes: np.ndarray, folds: int
+) -> np.ndarray:
+    """The fold of each sample, (n,): each group, the largest first, goes where its classes are rarest.
+
+    Of several such folds it goes to the smallest, so that none stays empty.
+    """
+    names, group_of = np.unique(groups, return_inverse=True)
+    require_enough(layout, len(names), "group", folds)
+    counts = np.zeros((len(names), classes.max(initial=0) + 1), np.int64)
+    np.add.at(counts, (group_of, classes), 1)
+    shares = counts / counts.sum(axis=0)
+    fold_of_group = np.empty(len(names), np.int64)
+    sizes = counts.sum(axis=1)
+    share_in_fold = np.zeros((folds, counts.shape[1]))
+    size_of_fold = np.zeros(folds, np.int64)
+    for group in np.argsort(-sizes, kind="stable"):
+        fold = np.lexsort((size_of_fold, share_in_fold @ shares[group]))[0]
+        fold_of_group[group] = fold
+        share_in_fold[fold] += shares[group]
+        size_of_fold[fold] += sizes[group]
+    return fold_of_group[group_of]
+
+
+def require_enough(layout: Layout, n: int, noun: str, folds: int) -> None:
+    """Makes sure that no fold is empty.
+
+    Raises:
+        LabError: there are fewer.
+    """
+    if n < folds:
+        raise LabError(
+            f"{layout.path} has {counted(n, noun)} in train and val, too few for "
+            f"data.folds={folds}. Write a smaller number."
+        )

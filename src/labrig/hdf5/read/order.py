@@ -1,0 +1,128 @@
+"""The order of samples in an epoch, the same on any number of ranks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+def permutation(n: int, *entropy: int) -> np.ndarray:
+    """(n,) int64, random. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in
+    every version of NumPy.
+    """
+    return np.random.PCG64(entropy).random_raw(n).argsort()
+
+
+BLOCK_BYTES = 4 << 20  # read at once
+IN_FLIGHT = 16  # blocks whose samples are mixed; as many again are read ahead
+
+
+def mix_blocks(n: int, block: int, seed: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+    """The order (n,) int64 of an epoch that reads whole blocks, and the block of each turn.
+
+    Blocks of `block` samples take turns at random. Groups of at most IN_FLIGHT turns follow one
+    another, and the samples of a group are mixed. Groups are as large as each other, so that no
+    epoch ends with a few blocks alone.
+    """
+    n_blocks = -(-n // block)
+    blocks = permutation(n_blocks, seed, epoch)
+    n_groups = -(-n_blocks // IN_FLIGHT)
+    group_of_block = np.empty(n_blocks, np.int64)
+    group_of_block[blocks] = np.arange(n_blocks) * n_groups // n_blocks
+    draws = np.random.PCG64((seed, epoch, n)).random_raw(n)
+    return np.lexsort((draws, group_of_block[np.arange(n) // block])), blocks
+
+
+@dataclass
+class Batch:
+    """What is read at once.
+
+    Args:
+        indices: of its samples within the split.
+        end: samples of all ranks since the epoch began, this step's included; 0 without a planned
+            order.
+        entropy: seeds whatever is random in this batch; None without a planned order.
+        ahead: blocks to be told to the disk before this batch is read, as indices within the split,
+            which then count in the order of the file; None where no blocks are read.
+    """
+
+    indices: np.ndarray
+    end: int = 0
+    entropy: tuple[int, ...] | None = None
+    ahead: list[range] | None = None
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """Draws the same numbers for this batch whenever, and in whichever process, it is made.
+        Without a planned order it follows torch.manual_seed and the seed of a DataLoader's worker.
+        """
+        if self.entropy:
+            return np.random.default_rng(self.entropy)
+        import torch  # here, so that packing, which orders samples too, does not import it
+
+        return np.random.default_rng(int(torch.randint(2**62, ()).item()))
+
+
+@dataclass(frozen=True)
+class Order:
+    """Cuts the samples 0..n-1 of an epoch into steps, and each step into ranks.
+
+    Every sample comes once per epoch. The last step is smaller and split evenly; when it would
+    leave a rank without a sample (fewer samples than ranks) they join the step before. `drop_last`
+    leaves out the incomplete step. A shuffled epoch reads whole blocks of `block` samples; 0: it
+    reads at random.
+    """
+
+    n: int
+    batch_size: int
+    seed: int = 0
+    shuffle: bool = False
+    drop_last: bool = False
+    rank: int = 0
+    world_size: int = 1
+    block: int = 0
+
+    @property
+    def step(self) -> int:
+        """Samples of all ranks per step."""
+        return self.world_size * self.batch_size
+
+    def starts(self, position: int = 0) -> range:
+        """Where the steps begin that follow after `position` samples of the epoch."""
+        smallest_step = self.step if self.drop_last else self.world_size
+        return range(position, self.n - smallest_step + 1, self.step)
+
+    def batches(self, epoch: int, position: int = 0) -> Iterator[Batch]:
+        """This rank's batches of `epoch` from the sample `position` on."""
+        blocks = None
+        if not self.shuffle:
+            order = np.arange(self.n)
+        elif self.block:
+            order, blocks = mix_blocks(self.n, self.block, self.seed, epoch)
+        else:
+            order = permutation(self.n, self.seed, epoch)
+        starts = self.starts(position)
+        n_told = self.n_due(position) - 2 * IN_FLIGHT
+        for start in starts:
+            end = start + self.step
+            if start == starts[-1] and not self.drop_last:
+                end = self.n
+            first = start + (end - start) * self.rank // self.world_size
+            stop = start + (end - start) * (self.rank + 1) // self.world_size
+            batch = Batch(order[first:stop], end, (self.seed, epoch, start, self.rank))
+            if blocks is not None:
+                batch.ahead = self.ranges(blocks[max(0, n_told) : self.n_due(end)])
+                n_told = self.n_due(end)
+            yield batch
+
+    def n_due(self, position: int) -> int:
+        """How many blocks are to be told before the sample at `position` is read: those of its group,
+        and the next ones, a block of them for each block that was read.
+        """
+        return position // self.block + IN_FLIGHT + 1 if self.block else 0
+
+    def ranges(self, blocks: np.ndarray) -> list[range]:
+        """The samples of each block."""
+        starts = (blocks * self.block).tolist()
+        return [range(start, min(start + self.block, self.n)) for start in starts]

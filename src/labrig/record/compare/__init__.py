@@ -1,0 +1,1 @@
+"""Compares runs: settings, code and results of two, and tables over many."""

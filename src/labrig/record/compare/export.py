@@ -1,0 +1,151 @@
+"""`lab runs export`: a table for a paper, as a file that names the runs behind each number."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import re
+import statistics
+from pathlib import Path
+
+from ...errors import LabError
+from ...machine.cells import comment_text, spreadsheet_cell
+from ...machine.counted import counted
+from ...machine.own_output import MARK, refuse_to_overwrite
+from ...machine.terminal import printable
+from ...project import Project
+from ..files.atomic import write_file
+from ..list.columns import short_titles
+from ..list.filters import FILTERS
+from ..list.rows import RUN_ID, read_rows
+from ..read.roots import run_roots
+from .experiments import Experiment
+from .formats import format_latex, format_markdown
+from .table import (
+    Table,
+    add_table_options,
+    best_cells,
+    build_table,
+    default_metrics,
+    note,
+    numbers_of,
+    paired_tests,
+    shown_value,
+)
+
+ENDINGS = (".csv", ".tex", ".md")
+WRITTEN = f"{MARK} runs export"
+LATEX_ENDS = ("\\endgroup\n", "\\end{tabular}\n")  # the second of an older lab
+# The last columns of a CSV file, of which an older lab wrote only the first.
+CSV_TITLES = re.compile(r",runs(,remarks)?\Z")
+CSV_IDS = re.compile(rf",{RUN_ID.pattern}( [^,\n]*)?(,|$)", re.M)
+DESCRIPTION = (
+    "Writes mean ± sample standard deviation over seeds; a line for each experiment, see lab runs "
+    "table. Where all lines have the metric from as many runs, at least three, the best is bold. "
+    "Comments, or columns, name the runs of each line and say what its reader must know."
+)
+
+
+def export_command(project: Project, args: list[str]) -> None:
+    """`lab runs export`.
+
+    Raises:
+        LabError: a filter, setting, metric or the kind of file is not understood, or no run has it.
+        Refused: the file is there, and is no such table.
+    """
+    options = export_parser().parse_intermixed_args(args)
+    if options.output.suffix not in ENDINGS:
+        raise LabError(f"-o {options.output}: expected a name that ends in {', '.join(ENDINGS)}")
+    all_rows = read_rows(run_roots(project))
+    table = build_table(project.root, all_rows, options, only_monitored=True)
+    if table is None:
+        print(f"none of {counted(len(all_rows), 'run')}, so {options.output} was not written")
+        return
+    for remark in table.remarks:
+        note(remark)
+    refuse_to_overwrite(options.output, is_table)
+    write_file(options.output, format_file(options.output.suffix, table))
+    n_runs = sum(len(experiment.rows) for experiment in table.experiments)
+    print(f"{options.output}: {counted(len(table.experiments), 'line')}, {counted(n_runs, 'run')}")
+    others = [] if options.metric else metrics_left_out(table)
+    if others:
+        print(f"not in it: {printable(','.join(others))}; --metric takes others")
+
+
+def export_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lab runs export", description=f"{DESCRIPTION} {FILTERS}")
+    parser.add_argument(
+        "where", nargs="*", metavar="FILTER", help="which runs, for example: tag=paper trial=wide"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="results.csv, results.tex or results.md",
+    )
+    add_table_options(parser, "what checkpoint.monitor measures, of the test")
+    return parser
+
+
+def metrics_left_out(table: Table) -> list[str]:
+    """The default metrics of `lab runs table` that this one does not have."""
+    rows = [row for experiment in table.experiments for row in experiment.rows]
+    return [metric for metric in default_metrics(rows) if metric not in table.metrics]
+
+
+def format_file(ending: str, table: Table) -> str:
+    """The text of the whole file."""
+    if ending == ".csv":
+        return format_csv(table)
+    n_words = len(table.names)
+    titles = short_titles(table.names)
+    header = [*(titles[name] for name in table.names), *table.header[n_words:]]
+    bold = best_cells(table)
+    said = [table.legend, *table.remarks, *paired_tests(table)]
+    said += [f"line {n}: {ids_of(each)}" for n, each in enumerate(table.experiments, start=1)]
+    said = [comment_text(line) for line in said]
+    if ending == ".tex":
+        comments = [f"% {line}" for line in [WRITTEN, *said]]
+        return "\n".join([*comments, format_latex(header, table.lines, bold, n_words), ""])
+    comment = "\n".join(["<!--", *said, WRITTEN, "-->"])
+    return f"{format_markdown(header, table.lines, bold)}\n\n{comment}\n"
+
+
+def is_table(content: bytes) -> bool:
+    """Whether a file is a table of this command, and not a text into which somebody copied one.
+
+    A CSV file has no comments: its last columns tell.
+    """
+    text = content.decode("utf-8", "replace")
+    is_latex = text.startswith(f"% {WRITTEN}\n") and text.endswith(LATEX_ENDS)
+    is_markdown = text.startswith("|") and text.endswith(f"{WRITTEN}\n-->\n")
+    is_csv = CSV_TITLES.search(text.partition("\n")[0]) and CSV_IDS.search(text)
+    return is_latex or is_markdown or bool(is_csv)
+
+
+def ids_of(experiment: Experiment) -> str:
+    """The runs of a line, by which everything behind it can be found."""
+    return " ".join(row["run_id"] for row in experiment.rows)
+
+
+def format_csv(table: Table) -> str:
+    """A line for each experiment, for programs: mean, deviation and number apart, not rounded."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    of_metrics = [f"{metric} {what}" for metric in table.metrics for what in ("mean", "sd", "n")]
+    writer.writerow(map(spreadsheet_cell, [*table.names, *of_metrics, "runs", "remarks"]))
+    remarks = "; ".join(table.remarks)
+    for experiment in table.experiments:
+        figures: list[float | str] = []
+        for metric in table.metrics:
+            numbers = numbers_of(experiment, metric)
+            mean = statistics.fmean(numbers) if numbers else ""
+            deviation = statistics.stdev(numbers) if len(numbers) > 1 else ""
+            figures += [mean, deviation, len(numbers)]
+        names = [shown_value(experiment, name) for name in table.names]
+        cells = [*names, *figures, ids_of(experiment), remarks]
+        writer.writerow(map(spreadsheet_cell, cells))
+    return file.getvalue()

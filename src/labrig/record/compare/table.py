@@ -1,0 +1,411 @@
+"""`lab runs table`: a line for each experiment, its mean and deviation over seeds, for a paper."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import LabError
+from ...machine.counted import counted
+from ...machine.terminal import printable
+from ...machine.text_formats import format_deviation, format_mean
+from ...project import Project
+from ..files.schema import Row
+from ..list.columns import varies_within
+from ..list.filters import FILTERS, filter_rows, is_number, parse_filter, require_keys, sortable
+from ..list.metric_names import SPLIT, main_first, split_of
+from ..list.ranking import known_mode, question, require_metric, settings_of
+from ..list.rows import read_rows
+from ..read.evaluations import metric_and_place
+from ..read.roots import run_roots
+from ..read.settings import differing_settings, format_setting, value_of
+from .experiments import CODE, Experiment, group_experiments, remarks_on, unit_of
+from .formats import Cell, format_latex, format_markdown, format_text
+from .repetitions import DATA_PLACES, without_seeds
+from .seed_statistics import (
+    CONFIDENCE,
+    FEWEST_TO_RANK,
+    OF_FOLDS,
+    PairedTest,
+    half_interval,
+    paired_t_test,
+)
+
+DESCRIPTION = (
+    "Mean ± sample standard deviation over the runs that differ in their seed only; a line for each "
+    "experiment. What tells the lines apart is a column: the settings in --by or those that differ, "
+    "the code of the trial, the data. A default counts: typed or not, it is the same. The last value "
+    "of each finished run is taken; of two runs with the same seed the newer one. Below two lines "
+    "with three seeds or more in common stands a paired t-test."
+)
+# Columns that come only where runs with the same settings were made by something else.
+MADE_BY = ("data", "samples", "started from", "tested weights", "attempts")
+LAST_RESORT = "run"  # the column that comes where nothing else tells lines apart
+UNFINISHED = ("status", LAST_RESORT)  # columns of runs that are comparable to none
+
+
+@dataclass(frozen=True)
+class Table:
+    """The lines of a table, and what is to be said of them.
+
+    Attributes:
+        names: what tells the lines apart: the trial, settings, or a title in `made_by`.
+        over: settings next to the seed over which the means are.
+        has_intervals: confidence intervals in place of deviations.
+        remarks: what its reader must know, a line each.
+    """
+
+    experiments: list[Experiment]
+    names: list[str]
+    metrics: list[str]
+    over: tuple[str, ...]
+    has_intervals: bool
+    remarks: list[str]
+
+    @property
+    def header(self) -> list[str]:
+        return [*self.names, *self.metrics, "n"]
+
+    @property
+    def lines(self) -> list[list[str]]:
+        return [
+            [
+                *(shown_value(experiment, name) for name in self.names),
+                *(format_cell(experiment, metric, self.has_intervals) for metric in self.metrics),
+                str(len(experiment.rows)),
+            ]
+            for experiment in self.experiments
+        ]
+
+    @property
+    def legend(self) -> str:
+        """What the numbers are, in a line."""
+        units = "seeds" if not self.over else f"seeds and {', '.join(self.over)}"
+        interval = f"half the {CONFIDENCE:.0%} interval (Student)"
+        spread = interval if self.has_intervals else "sample standard deviation (n - 1)"
+        return f"mean ± {spread} over n {units}"
+
+
+def table_command(project: Project, args: list[str]) -> None:
+    """`lab runs table`.
+
+    Raises:
+        LabError: a filter, setting or metric is not understood, or no run has it.
+    """
+    options = table_parser().parse_intermixed_args(args)
+    all_rows = read_rows(run_roots(project))
+    table = build_table(project.root, all_rows, options)
+    if table is None:
+        print(f"none of {counted(len(all_rows), 'run')}")
+        return
+    for remark in table.remarks:
+        note(remark)
+    tests = paired_tests(table)
+    n_words = len(table.names)
+    if options.latex:
+        comments = [f"% {printable(test)}" for test in tests]
+        print("\n".join([*comments, format_latex(table.header, table.lines, n_words=n_words)]))
+    elif options.md:
+        print("\n\n".join([format_markdown(table.header, table.lines), *tests]))
+    else:
+        print("\n".join([*format_by_data(table), *tests]))
+
+
+def format_by_data(table: Table) -> list[str]:
+    """The metrics on the data of the runs, then those on other data, a table of its own for each."""
+    blocks = []
+    for place in dict.fromkeys(metric_and_place(metric)[1] for metric in table.metrics):
+        metrics = [metric for metric in table.metrics if metric_and_place(metric)[1] == place]
+        measured = [
+            experiment
+            for experiment in table.experiments
+            if not place or any(numbers_of(experiment, metric) for metric in metrics)
+        ]
+        part = replace(table, experiments=measured, metrics=metrics)
+        title = [f"on {place}:"] if place else []
+        header = [*part.names, *(metric_and_place(metric)[0] for metric in metrics), "n"]
+        blocks += [*title, format_text(header, part.lines)]
+    return blocks
+
+
+def table_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lab runs table", description=f"{DESCRIPTION} {FILTERS}")
+    parser.add_argument(
+        "where", nargs="*", metavar="FILTER", help="which runs, for example: trial=wide since=7d"
+    )
+    add_table_options(parser, "all of test/, else of val/")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument(
+        "--latex", action="store_true", help="a tabular for the packages booktabs and siunitx"
+    )
+    output.add_argument("--md", action="store_true", help="Markdown")
+    return parser
+
+
+def add_table_options(parser: argparse.ArgumentParser, usual_metrics: str) -> None:
+    """The options of every command that makes a table."""
+    parser.add_argument(
+        "--by",
+        metavar="SETTINGS",
+        help="the first columns, separated by commas: optimizer.lr,model.width "
+        "(default: trial, and the settings that differ)",
+    )
+    parser.add_argument(
+        "--over",
+        metavar="SETTINGS",
+        help="take the mean over these, too, such as the folds of the data: data.fold",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAMES",
+        help=f"a column for each, separated by commas (default: {usual_metrics})",
+    )
+    parser.add_argument(
+        "--ci",
+        action="store_true",
+        help=f"{CONFIDENCE:.0%} confidence intervals (Student) in place of deviations".replace(
+            "%", "%%"
+        ),
+    )
+
+
+def build_table(
+    root: Path, all_rows: list[Row], options: argparse.Namespace, only_monitored: bool = False
+) -> Table | None:
+    """The table of the runs that the options choose; None when they choose none.
+
+    Args:
+        root: of the project.
+        all_rows: newest first.
+        options: of `add_table_options`, and the filters in `where`.
+        only_monitored: the default metrics are those that chose the best weights, if known.
+
+    Raises:
+        LabError: a filter, setting or metric is not understood, or no run has it.
+    """
+    by = options.by.split(",") if options.by else []
+    over = tuple(options.over.split(",")) if options.over else ()
+    require_keys(all_rows, [name for name in (*by, *over) if name != "trial"], ["trial"])
+    rows, remarks = choose_rows(all_rows, options.where)
+    if not rows:
+        return None
+    metrics = choose_metrics(rows, options.metric, only_monitored)
+    experiments = group_experiments(root, rows, over, tuple(by))
+    names = names_of_columns(experiments, by, over)
+    remarks += remarks_on_columns(names, by) + remarks_on(experiments)
+
+    def place(experiment: Experiment) -> tuple:
+        settings = [name for name in names if name not in experiment.made_by]
+        return tuple(sortable(value_in(experiment, name)) for name in settings)
+
+    in_order = sorted(experiments, key=place)
+    return Table(in_order, names, metrics, over, options.ci, remarks)
+
+
+def choose_rows(all_rows: list[Row], where: list[str]) -> tuple[list[Row], list[str]]:
+    """The runs that pass the filters, and what to say of them.
+
+    Without a filter of the status only finished ones.
+    """
+    filters = [parse_filter(text) for text in where]
+    rows = filter_rows(all_rows, filters)
+    if any(wanted.key == "status" for wanted in filters):
+        return rows, []
+    finished = [row for row in rows if row["status"] == "finished"]
+    if len(finished) == len(rows):
+        return rows, []
+    unfinished = counted(len(rows) - len(finished), "unfinished run")
+    return finished, [f"left out: {unfinished}; status=... takes others"]
+
+
+def choose_metrics(rows: list[Row], names: str | None, only_monitored: bool = False) -> list[str]:
+    """The metrics that were named, separated by commas, else the default ones.
+
+    Raises:
+        LabError: no run has one of them.
+    """
+    if names:
+        for metric in names.split(","):
+            require_metric(rows, metric)
+        return names.split(",")
+    metrics = default_metrics(rows)
+    first = monitored_metrics(rows, metrics)
+    if only_monitored and first:
+        return first
+    return [*first, *(metric for metric in metrics if metric not in first)]
+
+
+def default_metrics(rows: list[Row]) -> list[str]:
+    """The metrics of the test split; of validation where there are none, else all.
+
+    Raises:
+        LabError: no run has a metric.
+    """
+    names = main_first(name for row in rows for name in row["metrics"])
+    for split in ("test", "val"):
+        metrics = [name for name in names if split_of(name) == split]
+        if metrics:
+            return metrics
+    if names:
+        return names
+    raise LabError("these runs have no metric yet. Runs: lab runs list")
+
+
+def monitored_metrics(rows: list[Row], metrics: list[str]) -> list[str]:
+    """Those of `metrics` that measure what chose best.ckpt: test/iou, where that was val/iou."""
+    chosen = {str(value_of(row["settings"], "checkpoint.monitor")) for row in rows}
+    quantities = {SPLIT.sub("", name, count=1) for name in chosen}
+    return [metric for metric in metrics if SPLIT.sub("", metric, count=1) in quantities]
+
+
+def names_of_columns(
+    experiments: list[Experiment], by: list[str], over: tuple[str, ...]
+) -> list[str]:
+    """What tells the experiments apart: `by`, by default the trial; settings; what made the numbers.
+
+    Of the settings those count that differ within a trial.
+    """
+    names = by or ["trial"]
+    trials = [experiment.rows[0]["trial"] for experiment in experiments]
+    if "trial" not in names and len(set(trials)) > 1:
+        names = [*names, "trial"]
+    has_data_alike = len({experiment.made_by["data"] for experiment in experiments}) == 1
+    passed_over = DATA_PLACES if has_data_alike else DATA_PLACES[1:]
+    for key in differing_settings([without_seeds(each.settings) for each in experiments]):
+        texts = [shown_value(experiment, key) for experiment in experiments]
+        is_new = key != "trial" and key not in (*names, *over, *passed_over)
+        if is_new and varies_within(trials, texts):
+            names = [*names, key]
+    lines = [tuple(shown_value(each, name) for name in names) for each in experiments]
+    for title in dict.fromkeys(title for each in experiments for title in each.made_by):
+        if title == LAST_RESORT:
+            lines = [tuple(shown_value(each, name) for name in names) for each in experiments]
+        # Two commits may hold the same code.
+        values = [each.code if title == CODE else each.made_by.get(title) for each in experiments]
+        if title not in names and varies_within(lines, values):
+            names = [*names, title]
+    return names
+
+
+def remarks_on_columns(names: list[str], by: list[str]) -> list[str]:
+    """What columns there are that nobody asked for."""
+    made_by = [title for title in (CODE, *MADE_BY) if title in names]
+    remarks = [f"these runs differ in {title}: see its column" for title in made_by]
+    added = [name for name in names if name not in (*by, CODE, *MADE_BY, *UNFINISHED)]
+    if by and added:
+        remarks.append(f"the runs also differ in {', '.join(added)}: a column for each")
+    return remarks
+
+
+def value_in(experiment: Experiment, name: str) -> Any:
+    """What stands in a column of names: a setting, or what made the numbers."""
+    if name == "trial":
+        return experiment.rows[0]["trial"]
+    if name in experiment.made_by:
+        return experiment.made_by[name]
+    return value_of(experiment.settings, name)
+
+
+def shown_value(experiment: Experiment, name: str) -> str:
+    return format_setting(name, value_in(experiment, name))
+
+
+def note(text: str) -> None:
+    print(f"lab: {printable(text)}", file=sys.stderr)
+
+
+def numbers_of(experiment: Experiment, metric: str) -> list[float]:
+    """The values of a metric, of the runs that have it as a number."""
+    values = [row["metrics"].get(metric) for row in experiment.rows]
+    return [float(value) for value in values if is_number(value)]
+
+
+def format_cell(experiment: Experiment, metric: str, has_interval: bool = False) -> str:
+    """Mean ± standard deviation of a metric; the number of runs, when not all have it.
+
+    Args:
+        has_interval: half the confidence interval in place of the deviation.
+    """
+    numbers = numbers_of(experiment, metric)
+    if not numbers:
+        return "-"
+    if has_interval and len(numbers) > 1:
+        text = format_deviation(statistics.fmean(numbers), half_interval(numbers))
+    else:
+        text = format_mean(numbers)
+    if len(numbers) < len(experiment.rows):
+        text += f" ({counted(len(numbers), 'run')})"
+    return text
+
+
+def best_cells(table: Table) -> list[Cell]:
+    """The cells with the best mean of each metric, where means may be ranked.
+
+    That is where all lines have the metric from as many runs, at least FEWEST_TO_RANK, and it is
+    known whether higher is better. Where it is not, a line asks.
+    """
+    settings = [each for experiment in table.experiments for each in settings_of(experiment.rows)]
+    cells = []
+    for place, metric in enumerate(table.metrics):
+        numbers = [numbers_of(experiment, metric) for experiment in table.experiments]
+        n = {len(of_line) for of_line in numbers}
+        if len(numbers) < 2 or len(n) > 1 or min(n) < FEWEST_TO_RANK:
+            continue
+        mode = known_mode(metric, settings)
+        if mode is None:
+            note(f"not in bold: {question(metric)}")
+            continue
+        means = [statistics.fmean(of_line) for of_line in numbers]
+        best = min(means) if mode == "min" else max(means)
+        column = len(table.names) + place
+        cells += [(line, column) for line, mean in enumerate(means) if mean == best]
+    return cells
+
+
+def paired_tests(table: Table) -> list[str]:
+    """A sentence for each metric about the difference of the two lines of a table.
+
+    None for more lines, for other data in them, and for few seeds in common.
+    """
+    if len(table.experiments) != 2:
+        return []
+    first, second = table.experiments
+    if any(first.made_by[title] != second.made_by[title] for title in ("data", "samples")):
+        return []
+    sentences = []
+    for metric in table.metrics:
+        pairs = pairs_of(first, second, metric, table.over)
+        test = paired_t_test(pairs)
+        if test:
+            sentences.append(f"{metric}: {format_test(test, table.over)}")
+    if sentences and "data.fold" in table.over:
+        sentences.append(OF_FOLDS)
+    return sentences
+
+
+def pairs_of(
+    first: Experiment, second: Experiment, metric: str, over: tuple[str, ...]
+) -> list[tuple[float, float]]:
+    """The values of a metric in both experiments, of each seed that both have."""
+    values = [
+        {
+            unit_of(row, over): float(row["metrics"][metric])
+            for row in experiment.rows
+            if is_number(row["metrics"].get(metric))
+        }
+        for experiment in (first, second)
+    ]
+    return [(values[0][unit], values[1][unit]) for unit in values[0] if unit in values[1]]
+
+
+def format_test(test: PairedTest, over: tuple[str, ...] = ()) -> str:
+    p = "p < 0.001" if test.p < 0.001 else f"p = {test.p:.3f}"
+    difference = format_deviation(test.difference, test.half)
+    return (
+        f"second line - first line = {difference} ({CONFIDENCE:.0%} interval), "
+        f"t-test paired by {' and '.join(['seed', *over])}, n = {test.n}: {p}"
+    )

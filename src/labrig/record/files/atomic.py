@@ -1,0 +1,183 @@
+"""Files that are complete or not there: written under a temporary name, flushed, renamed.
+
+What is read may come from somebody else: no link is followed, and the size and the form are checked.
+"""
+
+import errno
+import json
+import math
+import os
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from functools import cache
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from ...machine.secrets import hide_secrets, secret_hider
+from .checkpoint_files import format_sums, sums_of
+from .forms import problem_in
+
+MAX_JSON_BYTES = 256_000_000
+OBJECT = dict[str, Any]
+
+
+def write_file(path: Path, text: str) -> None:
+    """Puts `text` at `path` in one step, without known secrets.
+
+    A crash at any moment leaves the old file or the new one.
+
+    Raises:
+        OSError: the disk is full or read-only; it names `path`.
+    """
+    text = hide_secrets(text)
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Puts `value` at `path` in one step.
+
+    A file name that is not UTF-8 holds halves of characters, which become \\udcff: valid JSON.
+    """
+    write_plain_json(path, plain_json(value))
+
+
+def write_plain_json(path: Path, value: Any) -> None:
+    """As `write_json`, for what `plain_json` gave."""
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    write_file(path, text.encode("utf-8", errors="backslashreplace").decode("utf-8"))
+
+
+def read_json(path: Path, form: Any = OBJECT) -> Any:
+    """The object in `path`; None when the file is missing, or `json_problem` finds something.
+
+    A network file system may show a stale or vanished file for a moment after a rename, so a bad read is
+    repeated once.
+
+    Args:
+        form: what the object must be, see forms.py.
+    """
+    for pause_s in (0.05, 0):
+        try:
+            value = json.loads(read_text(path))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError):
+            time.sleep(pause_s)
+        else:
+            return None if problem_in(value, form) else value
+    return None
+
+
+def json_problem(path: Path, form: Any = OBJECT) -> str | None:
+    """Why `path`, which exists, does not hold what it should, such as "seed is a list, expected an
+    integer"; None when it does. A key that an object has twice is a problem, too.
+    """
+    try:
+        value = json.loads(read_text(path), object_pairs_hook=object_of_pairs)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "a link is there in place of the file"
+        return f"the file cannot be read: {error.strerror}"
+    except json.JSONDecodeError:
+        return "there is no JSON any more"
+    except RecursionError:
+        return "something is nested too deep"
+    except ValueError as error:
+        return str(error)
+    return problem_in(value, form)
+
+
+def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `json.loads`: an object whose keys differ.
+
+    Raises:
+        ValueError: two are the same.
+    """
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return value
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        OSError: it is missing, a link, no file, or too large.
+    """
+    with open_file(path) as file:
+        if os.fstat(file.fileno()).st_size > MAX_JSON_BYTES:
+            raise OSError(errno.EFBIG, f"it has more than {MAX_JSON_BYTES:,} bytes", str(path))
+        # Older records hold bytes that are not UTF-8, from file names.
+        return file.read(MAX_JSON_BYTES).decode("utf-8", errors="surrogateescape")
+
+
+def open_file(path: Path, follow_links: bool = False) -> FileIO:
+    """Opens a file to read it: no link to a file of the reader's, and no pipe that never ends.
+
+    Raises:
+        OSError: it is missing, no file, or a link unless `follow_links`.
+    """
+    no_link = 0 if follow_links else os.O_NOFOLLOW
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | no_link)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file", str(path))
+    return FileIO(descriptor)
+
+
+def plain_json(value: Any) -> Any:
+    """`value` in JSON's own types, without known secrets.
+
+    Dataclasses become objects, scalars of NumPy and torch numbers; paths, NaN and infinities text.
+    """
+    # Only a text needs the secrets, and a row of metrics has none.
+    return _plain(value, cache(secret_hider))
+
+
+def _plain(value: Any, hider: Callable[[], Callable[[str], str]]) -> Any:
+    if isinstance(value, str):
+        return hider()(value)
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(entry, hider) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(entry, hider) for entry in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value), hider)
+    scalar: Any = value
+    return _plain(scalar.item(), hider) if hasattr(value, "item") else hider()(str(value))
+
+
+def number(value: Any) -> Any:
+    """NaN and infinities, which JSON cannot hold, back from their text."""
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def sha256(path: Path) -> str:
+    """The sha256 of a file; of a checkpoint that is a directory, that of the list of its files."""
+    import hashlib  # OpenSSL takes 5 ms, and lists hash nothing
+
+    if path.suffix == ".ckpt" and path.is_dir():
+        return hashlib.sha256(format_sums(sums_of(path, sha256)).encode()).hexdigest()
+    with open_file(path, follow_links=True) as file:  # of weights there may be links
+        return hashlib.file_digest(file, "sha256").hexdigest()

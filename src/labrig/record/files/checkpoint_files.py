@@ -1,0 +1,106 @@
+"""A checkpoint is one file, or a directory into which each process wrote its part.
+
+A directory lists its files as `sha256sum` does, and the sha256 of that list is that of the checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+SUMS = "sha256.txt"
+METADATA = ".metadata"  # torch's name: which tensor lies where
+# Directories in it, with weights that the training does not continue from; see tested_weights.py.
+TESTED = "tested"
+END_OF_FIT = "end_of_fit"
+OTHER_WEIGHTS = (TESTED, END_OF_FIT)  # the first that is there was tested
+OLD = ".old"
+
+
+def files_of(checkpoint: Path) -> list[Path]:
+    """The file, or those of the directory. A link is none: it could lead anywhere."""
+    if not checkpoint.is_dir():
+        return [checkpoint]
+    paths = sorted(checkpoint.rglob("*"))
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+
+def n_bytes_of(checkpoint: Path) -> int:
+    return sum(file.stat().st_size for file in files_of(checkpoint))
+
+
+def sums_of(directory: Path, hash_file: Callable[[Path], str]) -> dict[str, str]:
+    """The sha256 of each file by its path in the directory, without the list itself."""
+    files = {path.relative_to(directory).as_posix(): path for path in files_of(directory)}
+    files.pop(SUMS, None)
+    return {name: hash_file(file) for name, file in files.items()}
+
+
+def format_sums(sums: dict[str, str]) -> str:
+    """The text of SUMS."""
+    return "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+
+
+def read_sums(directory: Path) -> dict[str, str]:
+    """What the directory lists, as it was written; empty when another program wrote it."""
+    sums = {}
+    with suppress(OSError, UnicodeDecodeError):
+        for line in (directory / SUMS).read_text(encoding="utf-8").splitlines():
+            digest, _, name = line.partition("  ")
+            sums[name] = digest
+    return sums
+
+
+def take_place(temporary: Path, target: Path) -> None:
+    """`temporary` gets the name of a checkpoint, in place of an older one.
+
+    Nothing replaces a directory in one step. It is set aside before, and a crash in between leaves it
+    to `put_back`.
+    """
+    old = target.with_name(f".{target.name}{OLD}")
+    if target.exists() and (target.is_dir() or temporary.is_dir()):
+        remove(old)
+        os.replace(target, old)
+    os.replace(temporary, target)
+    remove(old)
+
+
+def put_back(directory: Path) -> None:
+    """Finishes or undoes what a crash has interrupted in a directory of checkpoints."""
+    for old in directory.glob(f".*.ckpt{OLD}"):
+        target = directory / old.name[1:].removesuffix(OLD)
+        if target.exists():
+            remove(old)
+        else:
+            os.replace(old, target)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """`target` gets the files of `source` as hard links, or as copies where there are none."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    remove(temporary)
+    if source.is_dir():
+        shutil.copytree(source, temporary, symlinks=True, copy_function=link)
+    else:
+        link(source, temporary)
+    take_place(temporary, target)
+
+
+def link(source: Any, target: Any) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copy2(source, target)
+
+
+def remove(checkpoint: Path) -> None:
+    """Removes a checkpoint, which may not be there, on a disk that may be read-only."""
+    with suppress(OSError):
+        if checkpoint.is_dir() and not checkpoint.is_symlink():
+            shutil.rmtree(checkpoint)
+        else:
+            checkpoint.unlink()

@@ -1,0 +1,105 @@
+"""Files of one JSON object a line, appended to by one process."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .atomic import OBJECT, open_file, plain_json
+from .forms import problem_in
+
+PART_BYTES = 2**20  # of a file that is read a part at a time
+
+
+class JsonLines:
+    """A file of JSON objects to append to.
+
+    Each line is one write, so that processes that write at the same time lose nothing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # A record that somebody sent may have a link here, to a file of this machine.
+        flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
+        self._file = os.open(path, flags, 0o666)
+        size = os.lseek(self._file, 0, os.SEEK_END)
+        # A killed process or a full disk left half a line: the next object begins on a line of its own.
+        self._line_is_cut = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Appends one line.
+
+        Raises:
+            OSError: the disk took none of it, or only a part, which readers pass over.
+        """
+        line = (json.dumps(plain_json(entry)) + "\n").encode()
+        if self._line_is_cut:
+            line = b"\n" + line
+        try:
+            n_written = os.write(self._file, line)
+            # A full disk takes a part without an error, and refuses the rest.
+            while n_written < len(line):
+                self._line_is_cut = True
+                n_written += os.write(self._file, line[n_written:])
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
+        self._line_is_cut = False
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def read_lines(path: Path, form: Any = OBJECT) -> list[Any]:
+    """The objects in a file of lines; a line that was cut, or is not of the form, is passed over."""
+    entries = [parse_line(line) for line in raw_lines(path)]
+    return [entry for entry in entries if entry is not None and not problem_in(entry, form)]
+
+
+def raw_lines(path: Path) -> list[bytes]:
+    """The lines of a file as they are; none when it is missing, a link or no file."""
+    try:
+        with open_file(path) as file:
+            return file.read().split(b"\n")
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL):
+            return []
+        raise
+
+
+def parts_of(path: Path) -> Iterator[bytes]:
+    """The file in parts of whole lines; none when it is missing."""
+    if not path.exists():
+        return
+    with open(path, "rb") as file:
+        while part := file.read(PART_BYTES):
+            yield part + file.readline()
+
+
+def lines_from_end(path: Path) -> Iterator[bytes]:
+    """The lines of a file, the last one first; none when it is missing."""
+    if not path.exists():
+        return
+    with open(path, "rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        begun = b""  # a line whose beginning lies before
+        while end > 0:
+            start = max(0, end - PART_BYTES)
+            file.seek(start)
+            begun, *lines = (file.read(end - start) + begun).split(b"\n")
+            yield from reversed(lines)
+            end = start
+        yield begun
+
+
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    """The object in a line; None when it holds none."""
+    with suppress(ValueError, RecursionError):
+        entry = json.loads(line)
+        return entry if isinstance(entry, dict) else None
+    return None

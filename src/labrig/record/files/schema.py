@@ -1,0 +1,462 @@
+"""What the JSON files of the record hold: their keys, units and meanings.
+
+A value is None when it is not known. Older records have fewer keys: readers take a missing key for
+None.
+
+These types are also the forms that `read_json` checks (forms.py): a colleague sends a record, a
+host answers with one, and an archive holds some.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
+
+from ...machine.counted import counted
+from .after import AfterRuns, Retry
+from .forms import (
+    GIT_HASH,
+    INSIDE,
+    RUN_ID,
+    Between,
+    FileName,
+    Formed,
+    Has,
+    Metric,
+    Pattern,
+    RelativePath,
+    UnixTime,
+)
+
+GitHash = Annotated[str, GIT_HASH]
+Prefix = Annotated[str, Pattern(rf"(?:{INSIDE}/)?", "'' or a relative path that ends in '/'")]
+# git would obey the settings in a directory .git.
+SUBMODULE = rf"(?!(?i:(?:[^/]*/)*\.git(?:/|\Z))){INSIDE}"
+SubmodulePath = Annotated[str, Pattern(SUBMODULE, "a relative path without '..' and '.git'")]
+AbsolutePath = Annotated[str, Pattern(r"/[^\0]*", "an absolute path")]
+# Of a package: its project is the directory two above.
+PackagePath = Annotated[str, Pattern(r"/[^/\0]+/[^\0]+", "the absolute path of a package")]
+Seconds = Annotated[float, Between(-3e10, 3e10)]  # up to 950 years
+# It becomes a word of the command that asks or cancels the job.
+JobId = Annotated[str, Pattern(r"\w[\w.:@\[\]-]*", "the id of a job")]
+
+
+class SkippedFile(TypedDict):
+    """A file that a snapshot leaves out."""
+
+    path: RelativePath
+    reason: str  # nested-repository, secret-name or size
+    bytes: NotRequired[int]  # when the reason is size
+
+
+class UnfrozenFile(TypedDict):
+    """An imported file that the frozen code does not hold as it ran."""
+
+    path: str  # relative to the project, or absolute
+    kind: str  # changed (since the freeze), left out (by git or a limit) or outside (of git)
+    reason: str
+    sha256: str | None  # of its content; None when it was gone
+
+
+class Code(TypedDict, total=False):
+    """The code of a run: `code` in run.json, or the label of an unpacked snapshot.
+
+    A submodule has the same keys and `path`. When it is not checked out, it has only `path, commit,
+    dirty, note`.
+    """
+
+    commit: Annotated[
+        Any, GIT_HASH
+    ]  # str, of the snapshot; None when the code was not recorded, for which readers look
+    tree: GitHash
+    ref: str  # refs/runs/<commit>
+    dirty: bool | None  # whether the snapshot differs from HEAD
+    head: GitHash | None  # None before the first commit
+    branch: str | None  # None when HEAD is detached
+    prefix: Prefix  # of the project in its repository: "" or with a slash at the end
+    remote: str | None  # URL without credentials
+    remote_name: str | None  # such as origin
+    n_changed: int  # files of HEAD that are changed or deleted
+    n_untracked: int  # files that HEAD has not
+    skipped: list[SkippedFile]
+    submodules: list[Annotated[Code, Has("path", "commit")]]
+    package_tree: GitHash | None  # git's hash of src/<package>
+    trial_tree: GitHash | None  # git's hash of the trial's directory
+    base: GitHash | None  # commit of the whole bundle that the other one needs
+    remote_base: Annotated[
+        Any, GIT_HASH
+    ]  # str, commit at the remote, which the bundles leave out; None without one
+    bundle: str  # thin, full or pushed; see write_bundles
+    complete: bool | None  # in start.json: whether it holds all that the attempt imported
+    not_frozen: list[UnfrozenFile]  # in start.json: the imported files that it does not hold
+    used: dict[str, str]  # in start.json: git's hash of each of its files that was imported or read
+    reason: str  # why the code was not recorded, or not compared with what was imported
+    same: bool  # in start.json: the code of this attempt is the run's
+    path: SubmodulePath  # of a submodule
+    note: str  # of a submodule
+    version: str  # of the library, which stands among the submodules
+
+
+class InitialWeights(TypedDict, total=False):
+    """The weights that a run starts from: `init_from` in run.json and in the start.json of an attempt
+    that loaded them, which alone has the last five keys.
+    """
+
+    source: str  # RUN_ID:CHECKPOINT, an absolute path, or hf:ORG/MODEL@COMMIT:FILE
+    path: str  # of the file
+    run: str | None  # id of the run that made them
+    checkpoint: str | None
+    size_bytes: int | None
+    sha256: str | None  # None: the run that makes them had not ended when this run was recorded
+    n_loaded: int
+    n_tensors: int  # of the task
+    missing: list[str]  # names of the task that the file lacks
+    unused: list[str]  # names of the file that the task lacks
+    skipped: list[str]  # names of both with another shape
+
+
+class DataOrigin(TypedDict):
+    """The run that made the data of a run, in run.json."""
+
+    run: str
+    file: str  # from its directory
+    sha256: str | None  # None: the file was not there yet when this run was recorded
+
+
+class ProcessFacts(TypedDict, total=False):
+    """What shows whether a process still lives.
+
+    A pid means something only in the boot and pid namespace that it is from.
+    """
+
+    host: str
+    cwd: str  # the directory in which it was started
+    pid: int
+    pid_space: str
+    pid_started: str | None  # clock ticks since boot, which differ when a pid is used again
+
+
+class ImageFacts(TypedDict):
+    """The one file that a job takes its packages from."""
+
+    file: str
+    sha256: str
+
+
+class Environment(TypedDict, total=False):
+    """`env` in run.json; the installed packages lie in env.txt."""
+
+    python: str
+    executable: str
+    platform: str
+    torch: str | None
+    lock: str | None  # name of the lock file
+    lock_sha256: str | None
+    n_packages: int
+    container: str | None  # file of the image, or of the packed environment
+    container_sha256: str | None
+    modules: list[str]
+    variables: dict[str, str]
+    env_vars: list[str]  # patterns of further names that are recorded: record.env_vars
+    checked_files: bool  # whether env.txt names packages whose files were edited
+
+
+class DataFingerprint(TypedDict, total=False):
+    """The data that an attempt read; a class of the user's adds keys."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    mtime_ns: int
+    n: int
+    pack: str  # the command that made the file
+    arrays_sha256: str  # of the arrays alone, which was the hash before 0.1
+    rows: Any  # of splits that are not the file's own, a hash each
+    files: list[
+        Annotated[DataFingerprint, Has("path", "sha256", "size_bytes")]
+    ]  # where there are several
+    not_recorded: str  # why
+
+
+class StartedCommand(TypedDict, total=False):
+    """What was typed."""
+
+    argv: list[str]
+    cwd: str
+    overrides: list[str]
+
+
+class Job(TypedDict, total=False):
+    """The job of a run, as its scheduler has it."""
+
+    scheduler: str
+    site: str
+    id: JobId
+    sending: bool  # it is about to be sent, and has no id yet
+    nodes: int
+    tasks_per_node: Annotated[int, Between(1, 1e6)]
+    cpus_per_task: int
+    memory_MB: int | None  # of each node; None: the scheduler's default
+    gpus: int
+    typed: list[str]  # keys of `job` that were set, not taken from the site
+    time_s: Seconds
+    limit_s: Seconds | None
+    lead_s: Seconds
+    memory_MB: int | None  # per node
+    goes_on: bool  # another job may continue the run by itself
+    retry: dict[str, Any]  # job.retry
+    retries: list[Retry]
+    changed: list[str]  # settings that were typed when the run was sent again
+    no_retry: str  # why it was not sent again by itself
+    queue: str | None
+    submitted_unix_s: UnixTime
+    script: AbsolutePath
+    chain: list[JobId]  # of all chunks
+    earlier_ids: list[JobId]
+
+
+class JobOfAttempt(TypedDict):
+    """The job that an attempt ran in."""
+
+    id: str
+    started_unix_s: UnixTime
+
+
+class Scrub(TypedDict):
+    """A leaked value that was taken out of a record: what no longer is as it was recorded."""
+
+    time: str
+    who: str | None
+    files: list[str]  # of the run's directory
+    code: dict[str, list[str]]  # changed files by the new commit
+
+
+class RunRecord(TypedDict, total=False):
+    """run.json, written once when a run is created; `job` changes when the scheduler answers."""
+
+    schema: int
+    run_id: Annotated[str, RUN_ID]
+    trial: RelativePath
+    parent: str | None  # id of the run that this one repeats, or of the sweep that it is a point of
+    why: str | None
+    who: str | None
+    order_unix_ms: int  # the place among all runs, see order.py
+    created: str | None  # ISO 8601 with time zone
+    host: str | None
+    project: str  # the root of the project that made it
+    process: ProcessFacts
+    template: str | None  # version of the template
+    seed: int | None
+    allow: bool | None
+    max_file_mb: float | None
+    code: Code
+    command: StartedCommand
+    config_sha256: str | None
+    settings: dict[str, Any]  # config.yaml as data, without the profile of the site
+    init_from: InitialWeights  # of a run that starts from other weights
+    data_from: DataOrigin  # of a run that reads a file of another run
+    env: Environment
+    files: dict[RelativePath, str]  # sha256 by file name
+    job: Annotated[Any, Formed(Job | None)]
+    after: AfterRuns  # of a run that was submitted to come after others
+    scrubbed: list[Scrub]  # when a leaked value was taken out of this record
+    sha256: str  # of all other entries; so in every JSON file of the record, see seal.py
+
+
+class MeasuredForecast(TypedDict):
+    """What `lab bench` of the same code and settings expected; bench adds keys."""
+
+    seconds: Seconds
+
+
+class TrainedWith(TypedDict):
+    """A part of a task."""
+
+    classes: list[str]  # of what was built
+    decided_by: str  # a section, such as optimizer or task.optimizer, or the task in words
+
+
+class StartRecord(ProcessFacts, total=False):
+    """attempts/<n>/start.json; a training adds further keys, such as `precision`, `forecast`."""
+
+    attempt: int
+    started_unix_s: UnixTime
+    job: JobOfAttempt
+    retry: Retry  # of an attempt whose job was sent again by itself
+    imported_from: PackagePath
+    variables: dict[str, str]
+    variables_read: list[str]  # names that own code read and whose values are not recorded
+    code: Code
+    environment_differences: list[str]
+    accelerator: str
+    device: str
+    world_size: int
+    data: DataFingerprint
+    threads: int
+    devices: int
+    forecast: MeasuredForecast | None  # of `lab bench`
+    init_from: InitialWeights  # the weights that this attempt loaded, when it began from others
+    trained_with: dict[str, TrainedWith]  # by part: model, optimizer, schedule
+    tested_weights: str  # last, best, or the name of another checkpoint
+    exact: bool  # of an attempt that resumes: whether it continues bit for bit
+    inexact_because: list[str]  # why not
+    overrides: list[str]  # settings of this attempt that differ from the run's
+    files: dict[
+        RelativePath, str
+    ]  # sha256 of this attempt's bundles, by the path from the run directory
+    save_s: float  # the longest that this attempt took to save a checkpoint
+    sha256: str
+
+
+class RaisedError(TypedDict):
+    """An exception without secrets."""
+
+    type: str
+    line: str
+    place: str | None  # file:line: code, of the project's own code
+
+
+class CheckpointFile(TypedDict):
+    """A checkpoint that an attempt left."""
+
+    bytes: int
+    sha256: str | None  # None when there was no time to read it
+
+
+class OutputFile(TypedDict):
+    """A file that a command wrote."""
+
+    bytes: int
+    sha256: str | None  # None of a large one, and of all when the job was stopped
+
+
+class Outputs(TypedDict):
+    """What lay in the directory of a command when an attempt ended."""
+
+    n: int  # files
+    bytes: int
+    files: dict[
+        RelativePath, OutputFile
+    ]  # by the path from the run directory; of many files the first ones
+
+
+# of a run: how it ended, or that it has not
+RunStatus = Literal[
+    "finished",
+    "trained",  # the fit finished, its test did not
+    "failed",
+    "interrupted",
+    "cancelled",
+    "refused",
+    "lost",
+    "damaged",
+    "running",
+    "queued",
+    "unknown",
+]
+EndStatus = Literal["finished", "trained", "failed", "interrupted"]
+
+
+class EndRecord(TypedDict, total=False):
+    """attempts/<n>/end.json."""
+
+    status: EndStatus
+    exit_code: int
+    signal: int | None  # number of the signal that ended it
+    exception: RaisedError | None
+    ended_unix_s: UnixTime
+    seconds: Seconds
+    gpu_seconds: Seconds  # wall time times devices
+    energy_j: float | None
+    peak_memory_bytes: int
+    peak_gpu_bytes: int | None
+    metrics: dict[str, Metric]
+    files: dict[RelativePath, str]  # sha256 by the path from the run directory
+    checkpoints: dict[FileName, CheckpointFile]
+    global_step: int
+    outputs: Outputs  # of a command
+    sha256: str
+
+
+class Beginning(TypedDict, total=False):
+    """attempts/<n>/beginning.json."""
+
+    step: int
+    sha256: str
+
+
+class Note(TypedDict, total=False):
+    """A line of notes.jsonl, with one of the next three."""
+
+    note: str
+    tag: str
+    untag: str
+    time: str
+    who: str | None
+    after: str | None  # the hash of the line before
+    sha256: str
+
+
+class Evaluation(TypedDict, total=False):
+    """A line of evaluations.jsonl."""
+
+    time_unix_s: UnixTime
+    checkpoint: str
+    overrides: list[str]
+    metrics: dict[str, Metric]
+    checkpoint_sha256: str
+    data_name: str | None  # of the data set, where it is not the test of the run's own
+    split: str
+    data: DataFingerprint
+    code: Code
+    after: str | None
+    sha256: str
+
+
+class Prediction(TypedDict, total=False):
+    """A line of predictions.jsonl."""
+
+    path: str  # below the run directory, or absolute
+    n: int
+    content_sha256: str
+    after: str | None
+    sha256: str
+
+
+class Archived(TypedDict, total=False):
+    """archived.json, in a run of an archive."""
+
+    archived: str  # when
+    who: str | None
+    left_out: list[FileName]
+    sha256: str
+
+
+class SummaryRecord(TypedDict, total=False):
+    """What summary.json says at least; fields.py has its other keys."""
+
+    status: Required[RunStatus]
+    attempt_status: str | None
+    n_attempts: int | None
+    exception: str | None
+    metrics: dict[str, Metric]
+    sha256: str
+
+
+# summary.json, what a listing needs of a run, and a run in a list of runs: fields.py has their keys.
+Summary = dict[str, Any]
+Row = dict[str, Any]
+
+
+# What a record says of values that were taken out of it.
+
+
+def format_scrubs(record: RunRecord) -> list[str]:
+    """A line for each time that a leaked value was taken out."""
+    lines = []
+    for scrub in record.get("scrubbed", []):
+        n_code = len({path for paths in scrub["code"].values() for path in paths})
+        what = f"{counted(len(scrub['files']), 'file')} of the record"
+        if scrub["code"]:
+            what += f", {counted(n_code, 'file')} of the code, whose history was left out"
+        lines.append(f"scrubbed {scrub['time']} by {scrub['who']}: {what}")
+    return lines

@@ -1,0 +1,89 @@
+"""`lab runs note` and `lab runs tag`."""
+
+import re
+import time
+from pathlib import Path
+
+from ...errors import LabError
+from ...machine.secrets import hide_secrets, refuse_tokens_in
+from ...project import Project
+from ..files.process import user
+from ..files.seal import append_sealed
+from ..list.find import find_run, run_parser
+from ..list.row_cache import outdate_row
+from ..list.rows import read_rows
+from ..list.versions import FOLDER, NOBODY, note_version, run_of_version
+from ..read.roots import run_roots
+from ..read.run import Run
+
+MAX_LENGTH = 100  # characters of a tag
+TAG = re.compile(rf"[A-Za-z][\w.-]{{0,{MAX_LENGTH - 1}}}")
+
+
+def note_command(project: Project, args: list[str]) -> None:
+    parser = run_parser("note", "Adds a note to a run.")
+    parser.add_argument("text", nargs="+")
+    options = parser.parse_args(args)
+    text = hide_secrets(" ".join(options.text))
+    refuse_tokens_in({"the note": text}, "Write the note without it.")
+    annotate(find_run(run_roots(project), options.run), note=text)
+
+
+def tag_command(project: Project, args: list[str]) -> None:
+    """`lab runs tag`.
+
+    Raises:
+        LabError: a tag has a character that tags cannot have, or several other runs have it.
+    """
+    parser = run_parser(
+        "tag",
+        "Names a version: the tag moves here from the run that has it. "
+        "`lab runs prune` never deletes a tagged run.",
+    )
+    parser.add_argument("tags", nargs="+", metavar="TAG")
+    parser.add_argument(
+        "--also", action="store_true", help="the tag stays with the runs that have it, too"
+    )
+    parser.add_argument("--remove", action="store_true", help="remove the tags")
+    options = parser.parse_args(args)
+    roots = run_roots(project)
+    run = find_run(roots, options.run)
+    for tag in options.tags:
+        if not TAG.fullmatch(tag):
+            raise LabError(
+                f"got the tag {tag!r}; a tag begins with a letter and has letters, digits, "
+                f"'.', '_' and '-', {MAX_LENGTH} at most"
+            )
+    if not options.remove:
+        refuse_tokens_in({"the tag": "\n".join(options.tags)}, "Choose another tag.")
+    for tag in options.tags:
+        others = [Run.open(Path(row["run_dir"])) for row in read_rows(roots) if tag in row["tags"]]
+        others = [other for other in others if other.id != run.id]
+        if options.remove:
+            annotate(run, untag=tag)
+            if run_of_version(roots, tag, [run.id]):
+                note_version(project.root, tag, NOBODY)
+        elif options.also:
+            annotate(run, tag=tag)
+            note_version(project.root, tag, NOBODY if others else run.id)
+        elif len(others) > 1:
+            raise LabError(
+                f"{tag!r} is the tag of {len(others)} other runs. To give it to this one too: "
+                f"lab runs tag {run.id} {tag} --also"
+            )
+        else:
+            annotate(run, tag=tag)
+            note_version(project.root, tag, run.id)
+            for other in others:
+                annotate(other, untag=tag)
+                print(
+                    f"{tag} moved from {other.id} to {run.id} (history: {FOLDER}/{tag}.txt). "
+                    f"For both: lab runs tag {other.id} {tag} --also"
+                )
+
+
+def annotate(run: Run, **entry: str) -> None:
+    """Adds a line to notes.jsonl: `note`, `tag` or `untag`, with the time and the user."""
+    line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry}
+    append_sealed(run.dir / "notes.jsonl", line)
+    outdate_row(run.dir)

@@ -1,0 +1,280 @@
+"""`lab runs archive`: runs as one file that another machine can verify and reproduce from."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import LabError
+from ...machine.counted import counted
+from ...machine.secrets import find_tokens, known_secrets, refuse_tokens
+from ...machine.terminal import printable
+from ...project import Project
+from ..files.atomic import sha256
+from ..files.checkpoint_files import files_of
+from ..files.code_section import checked_out_submodules, folder_name
+from ..files.process import user
+from ..files.schema import Code, Row
+from ..files.seal import write_sealed
+from ..freeze.bundle import BundleFile, write_bundle
+from ..freeze.frozen import repository_top, repository_with, submodule_top
+from ..freeze.git import Git
+from ..list.filters import FILTERS, filter_rows, parse_filter
+from ..list.rows import read_rows
+from ..read.attempt_files import read_attempts
+from ..read.roots import run_roots
+from ..read.run import Run
+from ..read.status import UNENDED, final_weights
+from ..verify.files import ARCHIVED
+from ..verify.results import BEST
+from ..write.weights_place import own_place
+from .archive_check import MANIFEST
+from .archive_crate import format_crate, format_readme
+from .contents import blocks_of, holds_any
+
+CRATE = "ro-crate-metadata.json"
+README = "README.md"
+CHECKPOINTS = "checkpoints"  # of a run
+STORED = (".bundle", ".ckpt", ".distcp", ".gz", ".jpg", ".png", ".zip")  # compressed already
+NEEDLESS = ("heartbeat", "lock")  # of a run that has ended
+LARGE_BYTES = 100_000_000  # searching it for secrets takes more than ten seconds
+MAX_NAMED = 5
+DESCRIPTION = (
+    "Writes runs into one zip file: record, code, best weights, the fingerprint of the data, hashes "
+    "of all files, and metadata as an RO-Crate. It holds the history of the repository up to the "
+    "code. `lab runs verify FILE` checks it anywhere; its README.md says how to reproduce."
+)
+
+
+@dataclass(frozen=True)
+class ArchivedFile:
+    """A file, and its path in the archive."""
+
+    source: Path
+    path: str
+
+
+def archive_command(project: Project, args: list[str]) -> None:
+    """`lab runs archive`.
+
+    Raises:
+        LabError: a filter is not understood, no run matches, or the file exists.
+        Refused: a record holds what looks like a secret.
+    """
+    options = archive_parser().parse_intermixed_args(args)
+    file = options.output.absolute()
+    if file.suffix != ".zip" or not file.parent.is_dir():
+        raise LabError(f"-o {options.output}: expected NAME.zip in a directory that exists")
+    if file.exists():
+        raise LabError(f"{options.output} exists already; name a new file")
+    filters = [parse_filter(text) for text in options.where]
+    all_rows = read_rows(run_roots(project))
+    rows = filter_rows(all_rows, filters)
+    ended = [row for row in rows if row["status"] not in (*UNENDED, "damaged")]
+    if len(ended) < len(rows):
+        runs = counted(len(rows) - len(ended), "run")
+        print(f"left out: {runs}, not ended or damaged")
+    if not ended:
+        raise LabError(
+            f"none of {counted(len(all_rows), 'run')} can be archived. Runs: lab runs list"
+        )
+    with tempfile.TemporaryDirectory(prefix="lab-archive-") as temporary:
+        files = gather_files(project, ended, Path(temporary))
+        if not options.allow:
+            refuse_secrets(files)
+        write_archive(file, files)
+    runs = counted(len(ended), "run")
+    print(f"{options.output}: {runs}, {counted(len(files), 'file')}, {format_size(file)}")
+    print(f"check it anywhere: lab runs verify {options.output}")
+
+
+def archive_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lab runs archive", description=f"{DESCRIPTION} {FILTERS}"
+    )
+    parser.add_argument(
+        "where", nargs="+", metavar="FILTER", help="which runs, for example: tag=paper"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("archive.zip"), metavar="FILE", help="archive.zip"
+    )
+    parser.add_argument(
+        "--allow", action="store_true", help="archive also what looks like a secret"
+    )
+    return parser
+
+
+def format_size(file: Path) -> str:
+    return f"{file.stat().st_size / 1e6:.1f} MB"
+
+
+def gather_files(project: Project, rows: list[Row], temporary: Path) -> list[ArchivedFile]:
+    """Every file of the archive but its manifest; those made for it lie in `temporary`."""
+    files = []
+    for row in rows:
+        run = Run.open(Path(row["run_dir"]))
+        place = temporary / run.dir.parent.name / run.dir.name
+        place.mkdir(parents=True)
+        files += [*files_of_record(run), *weights_of(run, place)]
+        files += whole_bundles(run, project.root, place)
+    crate = temporary / CRATE
+    crate.write_text(format_crate(project, rows, [file.path for file in files]), encoding="utf-8")
+    readme = temporary / README
+    readme.write_text(format_readme(project, rows), encoding="utf-8")
+    return [*files, ArchivedFile(crate, CRATE), ArchivedFile(readme, README)]
+
+
+def path_of(run: Run) -> str:
+    """The directory of a run in the archive."""
+    return f"runs/{run.dir.parent.name}/{run.dir.name}"
+
+
+def files_of_record(run: Run) -> list[ArchivedFile]:
+    """The files of a run but its checkpoints. What a link leads to outside of the run is not published."""
+    files = []
+    outside = []
+    top = run.dir.resolve()
+    for path in sorted(run.dir.rglob("*")):
+        inside = path.relative_to(run.dir)
+        is_hidden = any(part.startswith(".") for part in inside.parts)
+        is_needless = inside.parts[0] == "checkpoints" or path.name in NEEDLESS
+        if is_hidden or is_needless:
+            continue
+        if not path.resolve().is_relative_to(top):
+            outside.append(str(inside))
+        elif path.is_file():
+            files.append(ArchivedFile(path, f"{path_of(run)}/{inside.as_posix()}"))
+    say_left_out(run, outside, "behind a link that leads out of the run")
+    return files
+
+
+def say_left_out(run: Run, names: list[str], why: str) -> None:
+    """Says which files of a run an archive does not hold."""
+    if not names:
+        return
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    shown = ", ".join(map(printable, names[:MAX_NAMED]))
+    print(f"left out of {run.id}, {why}: {shown}{more}")
+
+
+def weights_of(run: Run, place: Path) -> list[ArchivedFile]:
+    """The best weights and those of the run's numbers; and archived.json, which names the others."""
+    checkpoints = sorted(run.checkpoints.glob("*.ckpt"))
+    chosen = {run.checkpoints / BEST, final_weights(run.checkpoints)} & set(checkpoints)
+    archived = {path for path in chosen if is_own_checkpoint(run, path)}
+    others = sorted(path.name for path in chosen - archived)
+    say_left_out(run, others, "which its record does not know")
+    left_out = [path.name for path in checkpoints if path not in archived]
+    note = {"archived": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), "left_out": left_out}
+    write_sealed(place / ARCHIVED, note)
+    files = [ArchivedFile(place / ARCHIVED, f"{path_of(run)}/{ARCHIVED}")]
+    folder = f"{path_of(run)}/{CHECKPOINTS}"
+    for file in (file for path in sorted(archived) for file in files_of(path)):
+        inside = file.relative_to(run.checkpoints).as_posix()
+        files.append(ArchivedFile(file, f"{folder}/{inside}"))
+    return files
+
+
+def is_own_checkpoint(run: Run, path: Path) -> bool:
+    """Whether a checkpoint was made by the run. A link of a run that was received may lead anywhere.
+
+    Behind a link it is when the place has the mark of the run, or the record has its hash.
+    """
+    if path.is_symlink():
+        return False
+    if not (run.dir / "checkpoints").is_symlink() or own_place(run.dir, run.dir.name):
+        return True
+    ends = [attempt.end.get("checkpoints", {}) for attempt in read_attempts(run.dir)]
+    hashes = {(checkpoints.get(path.name) or {}).get("sha256") for checkpoints in ends}
+    return sha256(path) in hashes
+
+
+def whole_bundles(run: Run, root: Path, place: Path) -> list[ArchivedFile]:
+    """Bundles of code whose own ones leave a part to the remote, which may vanish."""
+    codes = [(run.record["code"], run.dir, "")]
+    for attempt in read_attempts(run.dir):
+        folder = f"attempts/{attempt.n}/"
+        codes.append((attempt.start.get("code") or {}, run.dir / folder, folder))
+    files = []
+    for code, bundles, folder in codes:
+        if code.get("commit") and not code.get("same"):
+            top = repository_top(root, code)
+            made = whole_bundles_of(code, top, bundles, place / folder, "code")
+            files += [ArchivedFile(path, f"{path_of(run)}/{folder}{path.name}") for path in made]
+    return files
+
+
+def whole_bundles_of(
+    code: Code, top: Path | None, bundles: Path, place: Path, name: str
+) -> list[Path]:
+    """code.base.bundle with all of a commit, where the recorded bundles are thin or missing."""
+    made = []
+    if code.get("bundle") in ("thin", "pushed"):
+        place.mkdir(parents=True, exist_ok=True)
+        recorded_bundles = [bundles / f"{name}.base.bundle", bundles / f"{name}.bundle"]
+        git_dir = repository_with(code, top, recorded_bundles, place / f".{name}.git")
+        git = Git(git_dir, {"GIT_DIR": str(git_dir)})
+        path = place / f"{name}.base.bundle"
+        write_bundle(git, path, BundleFile(".base.bundle", path.name, code["commit"]))
+        made.append(path)
+    for inner in checked_out_submodules(code):
+        inner_name = f"{name}.{folder_name(inner)}"
+        made += whole_bundles_of(inner, submodule_top(top, inner), bundles, place, inner_name)
+    return made
+
+
+def refuse_secrets(files: list[ArchivedFile]) -> None:
+    """Searches records for what nobody should publish, also in what they have compressed.
+
+    Of weights only known secrets are searched, since all else in them looks like anything.
+
+    Raises:
+        Refused: with the places.
+    """
+    secrets = known_secrets()
+    values = [value.encode() for value in secrets]
+    places = []
+    for file in files:
+        size_bytes = file.source.stat().st_size
+        if size_bytes > LARGE_BYTES:
+            print(f"searching {file.path} for secrets ({size_bytes / 1e9:.1f} GB)", flush=True)
+        if f"{CHECKPOINTS}/" in file.path:
+            if values and holds_any(file.source, values):
+                places.append(f"{file.path} holds a known secret")
+        elif file.source.suffix != ".bundle":  # of code, which was searched when it was frozen
+            places += tokens_in(file, secrets)
+    refuse_tokens(places, "Take it out with: lab runs scrub RUN. If it is no secret: --allow")
+
+
+def tokens_in(file: ArchivedFile, secrets: dict[str, str]) -> list[str]:
+    """What `find_tokens` finds in a file of any size; the place is that in its block."""
+    places: list[str] = []
+    for n, block in enumerate(blocks_of(file.source)):
+        where = file.path if n == 0 else f"{file.path}, block {n + 1}"
+        places += find_tokens(block, where, secrets)
+    return places
+
+
+def write_archive(file: Path, files: list[ArchivedFile]) -> None:
+    """Writes the zip file under a temporary name, then renames it."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    top = file.stem
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            lines = []
+            for each in files:
+                is_stored = each.source.suffix in STORED
+                method = zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED
+                archive.write(each.source, f"{top}/{each.path}", compress_type=method)
+                lines.append(f"{sha256(each.source)}  {each.path}")
+            archive.writestr(f"{top}/{MANIFEST}", "\n".join([*lines, ""]))
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)

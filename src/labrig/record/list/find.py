@@ -1,0 +1,265 @@
+"""Finds a run by its id, a part of it, a tag, @last, @last~1 or @best."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import LabError, nearest
+from ...machine.counted import counted
+from ...machine.terminal import printable
+from ..read.order import newest_mark, order_of
+from ..read.run import Run, read_record
+from ..read.status import COUNT_FIRST
+from .alike import alike
+from .filters import is_number, is_of_trial
+from .ranking import (
+    MODES,
+    monitor_of,
+    rank_by_metric,
+    require_metric,
+    require_mode,
+    settings_of,
+)
+from .rows import RUN_ID, read_rows, run_directories
+from .versions import run_of_version
+
+# Finds runs by the id that their scheduler gave to their job.
+
+# 1234; of arrays 1234_0, 1234.1 and 1234[0]; without a scheduler 1234-56789
+JOB_ID = re.compile(r"(\d+)(?:_\d+|\.\d+|\[\d+\]|-\d+)?")
+
+
+def runs_of_job(directories: list[Path], word: str) -> list[Path]:
+    """The directories of the runs whose job, or one of whose chunks, has the id `word`.
+
+    The number of an array means all its runs. Nothing for a word that is no id of a scheduler.
+    """
+    if not JOB_ID.fullmatch(word):
+        return []
+    return [directory for directory in directories if has_job(directory, word)]
+
+
+def has_job(run_dir: Path, word: str) -> bool:
+    """Whether `word` is an id of the run's job, now or before it was sent again."""
+    job: dict[str, Any] = (read_record(run_dir) or {}).get("job") or {}
+    ids = [str(job.get("id", "")), *job.get("chain", []), *job.get("earlier_ids", [])]
+    return word in ids or word in map(number_of_array, ids)
+
+
+def number_of_array(job_id: str) -> str | None:
+    """1234 of 1234_0; None for the job of a single run."""
+    match = JOB_ID.fullmatch(job_id)
+    return match[1] if match and job_id[len(match[1]) :][:1] in ("_", ".", "[") else None
+
+
+BEST = "@best"
+LAST = re.compile(r"@last(?:~(\d+))?")
+RUN_HELP = (
+    "an id or its beginning, a tag, a job's id, @last, @last~1 (the one before), @best (by "
+    "checkpoint.monitor), @best:METRIC or @best:METRIC:TRIAL"
+)
+N_LATEST = 20  # runs among which @last is looked for first
+
+
+def find_run(roots: Sequence[Path], word: str) -> Run:
+    """The run that `word` means.
+
+    Args:
+        roots: directories that hold runs, from `run_roots`.
+        word: a directory, @last, @last~1 (the run before it), @best (see `Best`), an id or its
+            beginning, a tag, or the id of a job.
+
+    Raises:
+        LabError: none or several; the message names the nearest.
+    """
+    refuse_empty(word)
+    if "/" in word and not word.startswith("@") and Path(word).is_dir():
+        return Run.open(Path(word).resolve())
+    paths = [Path(directory) for directory in run_directories(*roots)]
+    directories = {path.name: path for path in paths}
+    if not directories:
+        raise LabError(
+            f"there are no runs in {roots[0]} yet. Make one with: lab train trial=baseline"
+        )
+    n_back = n_back_from_last(word)
+    if n_back == 0:
+        return Run.open(newest_directory(roots, directories))
+    if n_back is not None:
+        return Run.open(earlier_directory(roots, n_back))
+    best = parse_best(word)
+    if best:
+        return Run.open(best_directory(roots, best))
+    run_ids = matching_ids(roots, list(directories.values()), word)
+    if not run_ids:
+        raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
+    if len(run_ids) > 1:
+        listed = ", ".join(sorted(run_ids)[:5])
+        raise LabError(f"{word!r} means {len(run_ids)} runs: {listed}. Give more of the id.")
+    copies = [path for path in paths if path.name == run_ids[0]]
+    if len(copies) > 1:
+        raise LabError(
+            f"{run_ids[0]} lies in {len(copies)} directories, so one is a copy:\n"
+            + "".join(f"  {path}\n" for path in copies)
+            + "Move the copy elsewhere, or type the directory in place of the id."
+        )
+    return Run.open(directories[run_ids[0]])
+
+
+def refuse_empty(word: str) -> None:
+    """Makes sure that a word may name a run.
+
+    Raises:
+        LabError: it is empty, most often because a variable of the shell is not set.
+    """
+    if not word.strip():
+        raise LabError("'' names no run. Is a variable of the shell not set? Runs: lab runs list")
+
+
+def newest_directory(roots: Sequence[Path], directories: dict[str, Path]) -> Path:
+    """The directory of the newest run; `directories` holds all by their names."""
+    # The newest run has one of the latest ids, unless a clock was set back.
+    run_ids = sorted(filter(RUN_ID.fullmatch, directories))
+    latest = run_ids[-N_LATEST:] + sorted(directories.keys() - set(run_ids))
+    newest = max((directories[name] for name in latest), key=order_in_record)
+    marks = [newest_mark(root) for root in roots if any(run_directories(root))]
+    known_marks = [mark for mark in marks if mark is not None]
+    if len(known_marks) == len(marks) and order_in_record(newest) >= max(known_marks):
+        return newest
+    return Path(read_rows(roots)[0]["run_dir"])
+
+
+def n_back_from_last(word: str) -> int | None:
+    """0 of @last, 1 of @last~1; None of any other word."""
+    match = LAST.fullmatch(word)
+    return int(match[1] or 0) if match else None
+
+
+def earlier_directory(roots: Sequence[Path], n_back: int) -> Path:
+    """The directory of the run that came `n_back` runs before the newest.
+
+    Raises:
+        LabError: there are not so many.
+    """
+    rows = read_rows(roots)
+    if n_back >= len(rows):
+        raise LabError(
+            f"@last~{n_back} needs {n_back + 1} runs, but there are {len(rows)}. Runs: lab runs list"
+        )
+    return Path(rows[n_back]["run_dir"])
+
+
+def order_in_record(run_dir: Path) -> int:
+    """The place of a run in the order of all."""
+    return order_of(read_record(run_dir) or {"run_id": run_dir.name})
+
+
+@dataclass(frozen=True)
+class Best:
+    """What `@best[:METRIC[:max|:min][:TRIAL]]` asks for.
+
+    Args:
+        metric: "": checkpoint.monitor of the newest run.
+        mode: which values are better; None: as `known_mode` says.
+        trial: a name, or a pattern such as "*"; "": of any trial.
+    """
+
+    metric: str
+    mode: str | None
+    trial: str
+
+    def typed(self, metric: str, mode: str) -> str:
+        """How one types it."""
+        trial = f":{self.trial}" if self.trial else ""
+        return f"{BEST}:{metric}:{mode}{trial}"
+
+
+def parse_best(word: str) -> Best | None:
+    """What a word asks for; None for one that does not begin with @best."""
+    begin, _, rest = word.partition(":")
+    if begin != BEST:
+        return None
+    metric, _, rest = rest.partition(":")
+    first, _, others = rest.partition(":")
+    if first in MODES:
+        return Best(metric, first, others)
+    return Best(metric, None, rest)
+
+
+def best_directory(roots: Sequence[Path], best: Best) -> Path:
+    """The directory of the finished run whose last value of a metric is the best; says which.
+
+    Raises:
+        LabError: no finished run of the trial has the metric, or nothing says which values are better.
+    """
+    finished = [row for row in read_rows(roots) if row["status"] in COUNT_FIRST]
+    of_trial = [row for row in finished if is_of_trial(row, best.trial or "*")]
+    metric = best.metric or monitor_of(of_trial)
+    require_metric(finished, metric)
+    trials = {row["trial"] for row in finished}
+    if best.mode and best.mode in trials and not best.trial:
+        of_all = f"{best.typed(metric, best.mode)}:*"
+        raise LabError(
+            f"{best.mode!r} is the name of a trial too. Write {of_all!r} for the best of all trials, "
+            f"or put the name of the trial in place of the *"
+        )
+    mode = best.mode or require_mode(metric, settings_of(of_trial), best.typed(metric, "max"))
+    measured = [row for row in of_trial if is_number(row["metrics"].get(metric))]
+    compared = alike(measured, metric)
+    ranked = rank_by_metric(compared.rows, metric, mode)
+    if not ranked:
+        advice = "" if not best.trial else f" of trial {best.trial!r}{nearest(best.trial, trials)}"
+        raise LabError(f"no finished run has a number as {metric!r}{advice}. Runs: lab runs list")
+    first = ranked[0]
+    if compared.remark:
+        print(f"lab: left aside: {compared.remark}; all: lab runs list", file=sys.stderr)
+    print(
+        f"lab: best last value of {metric} in {counted(len(ranked), 'finished run')}: "
+        f"{first['metrics'][metric]:.6g}, {first['run_id']} ({printable(first['trial'])})",
+        file=sys.stderr,
+    )
+    return Path(first["run_dir"])
+
+
+def find_runs(roots: Sequence[Path], word: str) -> list[Run]:
+    """The run that `word` means; all runs of a job array for its number.
+
+    Raises:
+        LabError: none, or several that are not one array.
+    """
+    directories = [Path(directory) for directory in run_directories(*roots)]
+    of_job = runs_of_job(directories, word)
+    return [Run.open(directory) for directory in of_job] or [find_run(roots, word)]
+
+
+def matching_ids(roots: Sequence[Path], directories: list[Path], word: str) -> list[str]:
+    """The names of the directories that `word` is, or that its job has, or that it begins.
+
+    If there is none, the run of the version `word`, else those of the runs with that tag, or whose
+    directory was renamed from it.
+    """
+    run_ids = [directory.name for directory in directories]
+    if word in run_ids:
+        return [word]
+    if of_job := runs_of_job(directories, word):
+        return [directory.name for directory in of_job]
+    matches = [run_id for run_id in run_ids if run_id.startswith(word)]
+    if matches:
+        return matches
+    version = run_of_version(roots, word, run_ids)
+    if version:
+        return [version]
+    rows = read_rows(roots)
+    return [row["run_id"] for row in rows if word in row["tags"] or word == row["renamed_from"]]
+
+
+def run_parser(command: str, description: str) -> argparse.ArgumentParser:
+    """The parser of a command whose first word names a run; `find_run` takes it."""
+    parser = argparse.ArgumentParser(prog=f"lab runs {command}", description=description)
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    return parser

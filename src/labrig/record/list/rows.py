@@ -1,0 +1,205 @@
+"""All runs as rows of a table, read from their summary.json."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...config.gone_trials import current_names, gone_trials
+from ...project import this_project
+from ..files.atomic import json_problem, read_json
+from ..files.fields import FIELDS, SUMMARY, RecordedRun
+from ..files.json_lines import read_lines
+from ..files.schema import Note, Row, RunRecord, Summary
+from ..read.attempt_files import read_attempts
+from ..read.changes import list_changes
+from ..read.evaluations import EVALUATIONS, evaluated_metrics
+from ..read.order import order_of
+from ..read.run import read_record
+from ..read.status import JobStateOf, may_run_again, status_of
+from ..read.summary import summarise
+from .row_cache import read_through_cache
+
+OF_RESULT = (
+    "code_commit",
+    "code_files",
+    "data",
+    "tested_weights",
+)  # what made the numbers of a run
+UNLISTED = ("schema", "code", "config_sha256", "sha256")  # keys of a summary that a row leaves out
+RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+MANY = 300  # runs, from which on the cache saves more time than it costs
+
+
+def run_directories(*roots: Path) -> Iterator[str]:
+    """Every run directory: <root>/<trial>/<run_id>, also under the name that it was renamed to."""
+    for root in roots:
+        yield from directories_in(root)
+
+
+def directories_in(runs: Path) -> Iterator[str]:
+    """The run directories in one root."""
+    for trial in subdirectories(str(runs)):
+        for name in subdirectories(f"{runs}/{trial}"):
+            directory = f"{runs}/{trial}/{name}"
+            if RUN_ID.fullmatch(name) or os.path.exists(f"{directory}/run.json"):
+                yield directory
+
+
+def subdirectories(directory: str) -> list[str]:
+    """The names of the visible directories in `directory`."""
+    try:
+        with os.scandir(directory) as entries:
+            return [
+                entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()
+            ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def read_rows(roots: Sequence[Path], job_state_of: JobStateOf | None = None) -> list[Row]:
+    """A row per run in all roots, newest first."""
+
+    def read(directory: str) -> Row:
+        return read_row(directory, job_state_of)
+
+    rows = []
+    for root in roots:
+        directories = list(run_directories(root))
+        if len(directories) < MANY:
+            rows += [read(directory) for directory in directories]
+        else:
+            rows += read_through_cache(root, directories, read)
+    mark_copies(rows)
+    name_renamed_trials(rows)
+    return sorted(rows, key=order_of, reverse=True)
+
+
+def name_renamed_trials(rows: list[Row]) -> None:
+    """Gives the runs of a renamed trial its name of today; their records keep the old one."""
+    names = current_names(gone_trials(), this_project().source / "trials")
+    if not names:
+        return
+    for row in rows:
+        trial, slash, variant = row["trial"].partition("/")
+        row["trial"] = names.get(trial, trial) + slash + variant
+
+
+def mark_copies(rows: list[Row]) -> None:
+    """Sets `is_copied` where two directories have one recorded id."""
+    ids = [row["renamed_from"] or row["run_id"] for row in rows]
+    if len(set(ids)) == len(ids):
+        return
+    n_directories = Counter(ids)
+    for row, run_id in zip(rows, ids, strict=True):
+        row["is_copied"] = n_directories[run_id] > 1
+
+
+def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
+    """The row of one run.
+
+    One whose files cannot be read is "damaged", with the reason as its `exception`, so that it
+    hides no other run.
+    """
+    folder = Path(directory)
+    try:
+        summary = read_summary(folder, job_state_of)
+        row = build_row(folder, summary)
+        row["changes"] = read_changes(folder, summary)
+        row["metrics"] = row["metrics"] | read_evaluated(folder)
+        if not set(OF_RESULT) <= summary.keys():
+            row |= read_what_made_the_result(folder)
+    except (OSError, ValueError) as error:
+        reason = f"its record cannot be read: {error}"
+        return build_row(folder, {"status": "damaged", "exception": reason})
+    row["tags"] = read_tags(folder)
+    return row
+
+
+def read_summary(folder: Path, job_state_of: JobStateOf | None) -> Summary:
+    """summary.json when the run has ended, else the same from what there is.
+
+    Raises:
+        ValueError: a file of the record has not the form that it should have.
+    """
+    path = folder / "summary.json"
+    summary = read_json(path, SUMMARY)
+    if summary is None and os.path.lexists(path):
+        raise ValueError(f"in summary.json, {json_problem(path, SUMMARY)}")
+    if summary is not None and not may_run_again(folder, summary):
+        return summary
+    record = read_record(folder)
+    if record is None:
+        return summarise({}, folder) | {"status": "damaged", "exception": missing_record(folder)}
+    problems = [problem for attempt in read_attempts(folder) for problem in attempt.problems]
+    if problems:
+        raise ValueError(problems[0])
+    return summarise(record, folder) | {"status": status_of(folder, job_state_of, record)}
+
+
+def missing_record(folder: Path) -> str:
+    """Why run.json of a run cannot be used."""
+    path = folder / "run.json"
+    problem = json_problem(path, RunRecord) if path.exists() else None
+    return f"run.json is missing or damaged{f': {problem}' if problem else ''}"
+
+
+def build_row(folder: Path, summary: Summary) -> Row:
+    """A row with every field; None where the summary does not say."""
+    row: Row = dict.fromkeys(field.name for field in FIELDS)
+    row |= {key: value for key, value in summary.items() if key not in UNLISTED}
+    is_renamed = summary.get("run_id") not in (None, folder.name)
+    row["renamed_from"] = summary["run_id"] if is_renamed else None
+    code = summary.get("code") or {}
+    row["commit"] = code.get("commit")
+    row["package_tree"] = code.get("package_tree")
+    row["trial_tree"] = code.get("trial_tree")
+    row["run_id"] = folder.name
+    row["run_dir"] = str(folder)
+    row["is_copied"] = False  # until all runs are known
+    row["tags"] = []
+    row["changes"] = []
+    row["metrics"] = summary.get("metrics") or {}
+    row["settings"] = summary.get("settings") or {}
+    row["trial"] = summary.get("trial") or folder.parent.name.replace("+", "/")
+    return row
+
+
+def recorded_id(row: Row) -> str:
+    """The id of a run, also when its directory was renamed."""
+    return row["renamed_from"] or row["run_id"]
+
+
+def read_changes(folder: Path, summary: Summary) -> list[str]:
+    """What the attempts of a run had different; the summaries of an older lab do not say it."""
+    if "changes" in summary or (summary.get("n_attempts") or 0) < 2:
+        return summary.get("changes") or []
+    return list_changes(read_record(folder) or {}, read_attempts(folder))
+
+
+def read_evaluated(folder: Path) -> dict[str, float]:
+    """Metrics of `lab eval` on other data; empty for most runs, whose attempts are then not read."""
+    if not os.path.exists(folder / EVALUATIONS):
+        return {}
+    return evaluated_metrics(folder, read_attempts(folder))
+
+
+def read_what_made_the_result(folder: Path) -> dict[str, Any]:
+    """The fields of OF_RESULT, which the summaries of an older lab do not have."""
+    run = RecordedRun(read_record(folder) or {}, folder, read_attempts(folder))
+    fields = [field for field in FIELDS if field.name in OF_RESULT]
+    return {field.name: field.source(run, field.name) for field in fields if field.source}
+
+
+def read_tags(folder: Path) -> list[str]:
+    """The tags of a run in the order they were added, without those that were removed."""
+    tags: dict[str, None] = {}
+    for entry in read_lines(folder / "notes.jsonl", Note):
+        if "tag" in entry:
+            tags[str(entry["tag"])] = None
+        tags.pop(str(entry.get("untag", "")), None)
+    return list(tags)

@@ -1,0 +1,1 @@
+"""Reads a record: a run, its attempts, its status, its settings, its metrics."""

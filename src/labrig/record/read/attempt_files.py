@@ -1,0 +1,88 @@
+"""What the attempts of a run have left in attempts/<n>/."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..files.atomic import json_problem, read_json, read_text
+from ..files.schema import EndRecord, ProcessFacts, StartRecord
+
+
+@dataclass(frozen=True)
+class AttemptFiles:
+    """The files of one attempt; what is missing is empty."""
+
+    n: int
+    start: StartRecord
+    end: EndRecord
+    nodes: list[dict[str, Any]]
+    until_now: dict[str, float]  # seconds and gpu_seconds up to the last heartbeat, without an end
+    problems: tuple[str, ...] = ()  # files that are there and count as missing, and why
+
+
+def read_attempts(run_dir: Path) -> list[AttemptFiles]:
+    """Every attempt of a run, in order."""
+    return [read_attempt(run_dir, n) for n in attempt_numbers(run_dir)]
+
+
+def last_attempt(run_dir: Path) -> AttemptFiles | None:
+    """The newest attempt of a run; None when it never began."""
+    numbers = attempt_numbers(run_dir)
+    return read_attempt(run_dir, numbers[-1]) if numbers else None
+
+
+def attempt_numbers(run_dir: Path) -> list[int]:
+    """The numbers of the attempts that began; one that is only claimed has no start.json yet."""
+    names = [path.parent.name for path in (run_dir / "attempts").glob("*/start.json")]
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def read_attempt(run_dir: Path, n: int) -> AttemptFiles:
+    folder = run_dir / "attempts" / str(n)
+    start: StartRecord = read_json(folder / "start.json", StartRecord) or {}
+    end: EndRecord = read_json(folder / "end.json", EndRecord) or {}
+    nodes = [read_json(path, ProcessFacts) for path in sorted(folder.glob("node-*.json"))]
+    problems = []
+    if not start:
+        problems += file_problems(folder / "start.json", StartRecord)
+    if not end:
+        problems += file_problems(folder / "end.json", EndRecord)
+    until_now = {}
+    if start and not end and (folder / "heartbeat").exists():
+        seconds = seconds_until_now(folder, start)
+        until_now = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
+    return AttemptFiles(n, start, end, list(filter(None, nodes)), until_now, tuple(problems))
+
+
+def file_problems(path: Path, form: Any) -> list[str]:
+    """Why a file of an attempt counts as missing though it is there."""
+    problem = json_problem(path, form) if os.path.lexists(path) else None
+    return [f"{path} is damaged: {problem}"] if problem else []
+
+
+def seconds_until_now(folder: Path, start: StartRecord) -> float:
+    """How long an attempt without an end has run, up to its last heartbeat.
+
+    The heartbeat says it by a clock that never jumps; one without text (from an older version) only
+    by the time of the file.
+    """
+    heartbeat = folder / "heartbeat"
+    try:
+        text = read_text(heartbeat)
+        if text:
+            return min(max(0.0, float(text)), time.time())
+        return max(0.0, heartbeat.stat().st_mtime - start["started_unix_s"])
+    except (OSError, ValueError, KeyError):
+        return 0.0
+
+
+def n_gpus(start: Mapping[str, Any]) -> int:
+    """How many GPUs an attempt uses, over all its nodes."""
+    if start.get("accelerator") in ("gpu", "cuda"):
+        return start.get("world_size", 1)
+    return 0

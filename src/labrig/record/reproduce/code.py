@@ -1,0 +1,77 @@
+"""`lab runs code`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import LabError
+from ...project import Project
+from ..files.schema import Code
+from ..freeze.frozen import unpack_code
+from ..list.find import find_run, run_parser
+from ..read.attempt_files import AttemptFiles, read_attempts
+from ..read.changes import other_codes
+from ..read.roots import run_roots
+from ..read.run import Run
+
+
+def code_command(project: Project, args: list[str]) -> None:
+    """`lab runs code`.
+
+    Raises:
+        LabError: the directory exists, there is no such attempt, or its code was not recorded.
+    """
+    parser = run_parser("code", "Writes the frozen code of a run.")
+    parser.add_argument("directory", nargs="?", type=Path, help="a new directory (code-<run>)")
+    parser.add_argument(
+        "--attempt", type=int, metavar="N", help="the code of attempt N, when it ran other code"
+    )
+    options = parser.parse_args(args)
+    run = find_run(run_roots(project), options.run)
+    name = f"code-{run.id}"
+    if options.attempt:
+        name += f"-attempt-{options.attempt}"
+    directory = (options.directory or Path(name)).absolute()
+    if directory.exists():
+        raise LabError(f"{directory} exists already; name a new directory")
+    frozen = attempt_code(run, options.attempt) if options.attempt else run_code(run)
+    unpack_code(frozen.code, project.root, frozen.bundles, directory)
+    print(directory)
+
+
+@dataclass(frozen=True)
+class FrozenCode:
+    """A `code` section, and the directory with its bundles."""
+
+    code: Code
+    bundles: Path
+
+
+def run_code(run: Run) -> FrozenCode:
+    """The code that a run began with; prints the attempts that ran other code."""
+    for n in other_codes(run.record["code"], read_attempts(run.dir)):
+        print(f"lab: attempt {n} ran other code: add --attempt {n}", file=sys.stderr)
+    return FrozenCode(run.record["code"], run.dir)
+
+
+def attempt_code(run: Run, n: int) -> FrozenCode:
+    """The code that attempt `n` of a run ran.
+
+    Raises:
+        LabError: there is no such attempt.
+    """
+    attempts = {attempt.n: attempt for attempt in read_attempts(run.dir)}
+    if n not in attempts:
+        numbers = ", ".join(map(str, attempts)) or "none"
+        raise LabError(f"{run.id} has no attempt {n}. Attempts: {numbers}")
+    return code_of(run, attempts[n])
+
+
+def code_of(run: Run, attempt: AttemptFiles) -> FrozenCode:
+    """The code that an attempt ran: its own, or that of the run."""
+    code = attempt.start.get("code") or {"same": True}
+    if code.get("same"):
+        return FrozenCode(run.record["code"], run.dir)
+    return FrozenCode(code, run.dir / "attempts" / str(attempt.n))

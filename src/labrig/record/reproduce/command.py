@@ -1,0 +1,298 @@
+"""`lab runs reproduce`: runs the frozen code of a run again, as a new run; --today: today's code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ... import env
+from ...errors import Failed, LabError, NotComparable
+from ...machine.secrets import says_secret
+from ...machine.terminal import printable
+from ...project import Project, read_yaml
+from ..compare.results import TOLERANCE, compare_results
+from ..files.atomic import write_file
+from ..freeze.bundle import STORE, store_bundles
+from ..freeze.environment import CHANGE_NUMBERS, environment_differences
+from ..freeze.frozen import unpack_code
+from ..list.find import find_run, run_parser
+from ..list.rows import run_directories
+from ..read.attempt_files import last_attempt, read_attempts
+from ..read.roots import run_roots
+from ..read.run import Run
+from ..read.stretches import Stretch, is_finished, stretches_of
+from ..write.ran import USUAL
+from .recorded_data import is_same_data
+from .relocate import config_here
+
+MAX_NOTES = 10  # lines about the environment
+SHARED = ("data", "runs")  # of a project; git ignores them
+# Variables that are set again as they were, next to those of record.env_vars.
+REPEATED_VARIABLES = ("PYTHONHASHSEED", *CHANGE_NUMBERS)
+
+
+def reproduce_command(project: Project, args: list[str]) -> int:
+    """`lab runs reproduce`.
+
+    Raises:
+        NotComparable: the data is not as recorded, or the results cannot be compared.
+        Failed: the new run failed.
+    """
+    parser = run_parser("reproduce", "Runs the frozen code of a run again, as a new run.")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare the results: exit code 0, 1 differs, 3 not comparable",
+    )
+    parser.add_argument(
+        "--today",
+        action="store_true",
+        help="the recorded settings with the code of today: does moved code give the same?",
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
+    )
+    options = parser.parse_args(args)
+    original = find_run(run_roots(project), options.run)
+    print_environment_differences(original, project)
+    print_unrecorded_variables(original)
+    repeat = run_with_code_of_today if options.today else run_again
+    repeated = repeat(project, original)
+    print(f"{original.id} was run again as {repeated.id}")
+    return compare_results(original, repeated, options.tolerance) if options.check else 0
+
+
+def print_environment_differences(original: Run, project: Project) -> None:
+    """Prints how the environment differs from the one in which the run was recorded."""
+    differences = environment_differences(original.record["env"], original.packages, project.root)
+    for difference in differences[:MAX_NOTES]:
+        print(f"note: the environment differs from the record: {difference}", flush=True)
+
+
+def print_unrecorded_variables(original: Run) -> None:
+    """Prints which variables the code read then, and whose values the record does not hold."""
+    attempts = read_attempts(original.dir)
+    read = {name for each in attempts for name in each.start.get("variables_read") or []}
+    names = sorted(name for name in read - USUAL if not says_secret(name))
+    if names:
+        print(
+            f"note: the code read {', '.join(map(printable, names[:MAX_NOTES]))}, "
+            "which the record does not hold. Set it as it was then.",
+            flush=True,
+        )
+
+
+def run_again(project: Project, original: Run) -> Run:
+    """Trains as `original` did: stretch by stretch, each with its frozen code and its settings.
+
+    Returns:
+        The new run, whose parent is `original`.
+
+    Raises:
+        LabError: the run was a command.
+        Failed: the training failed.
+        NotComparable: the data is not as recorded.
+    """
+    stretches = trained_stretches(original)
+    repeated = None
+    for stretch in stretches:
+        if len(stretches) > 1:
+            line = f"attempt {stretch.attempt.n} of {original.id}: {where_it_ends(stretch)}"
+            print(line, flush=True)
+        repeated = run_stretch(project, original, stretch, repeated)
+        require_end(original, stretch, repeated)
+    assert repeated is not None  # a run has a stretch at least
+    refuse_other_data(original, repeated)
+    return repeated
+
+
+def run_with_code_of_today(project: Project, original: Run) -> Run:
+    """Trains in one go with the settings that made the result of `original`, and the live code.
+
+    Returns:
+        The new run, whose parent is `original`.
+
+    Raises:
+        LabError: the run was a command.
+        Failed: the training failed.
+        NotComparable: the data is not as recorded.
+    """
+    stretch = trained_stretches(original)[-1]
+    variables = variables_of_attempt(stretch)
+    variables["PYTHONPATH"] = os.pathsep.join(env.paths_outside(project.root))
+    with tempfile.TemporaryDirectory(prefix="lab-today-") as temporary:
+        config = Path(temporary) / "config.yaml"
+        write_file(config, config_here(project, original, stretch.config))
+        before = set(run_directories(project.paths.runs))
+        command = [sys.executable, "-m", "labrig", "train"]
+        command += ["--parent", original.id, "--config", str(config)]
+        subprocess.run(command, cwd=project.root, env=variables)
+    repeated = new_repetition(project, original, before)
+    require_end(original, stretch, repeated)
+    refuse_other_data(original, repeated)
+    return repeated
+
+
+def trained_stretches(original: Run) -> list[Stretch]:
+    """The stretches of a training.
+
+    Raises:
+        LabError: the run was a command.
+    """
+    stretches = stretches_of(original)
+    if "command" in stretches[0].attempt.start:
+        raise LabError(
+            f"{original.id} ran a command, not a training. "
+            "Submit the command again: lab submit … -- COMMAND"
+        )
+    return stretches
+
+
+def where_it_ends(stretch: Stretch) -> str:
+    """Up to where a stretch is repeated."""
+    if stretch.stop_step is None:
+        return "to its end"
+    return f"up to step {stretch.stop_step}, where the next attempt began"
+
+
+def run_stretch(project: Project, original: Run, stretch: Stretch, repeated: Run | None) -> Run:
+    """Repeats one stretch: as a new run, or as the next attempt of `repeated`.
+
+    Raises:
+        Failed: there is no new run.
+    """
+    with tempfile.TemporaryDirectory(prefix="lab-frozen-") as temporary:
+        folder = Path(temporary).resolve()
+        code = folder / "code"
+        unpack_code(stretch.code, project.root, stretch.bundles, code)
+        store_bundles(stretch.code, stretch.bundles, project.paths.runs / STORE)
+        link_shared(project, code / stretch.code["prefix"])
+        if repeated:
+            words = ["resume", str(repeated.dir), *stretch.overrides]
+            run_frozen(project, stretch, code, words)
+            return repeated
+        config = folder / "config.yaml"
+        write_file(config, config_here(project, original, stretch.config))
+        before = set(run_directories(project.paths.runs))
+        words = ["train", "--parent", original.id, "--config", str(config)]
+        run_frozen(project, stretch, code, words)
+    return new_repetition(project, original, before)
+
+
+def new_repetition(project: Project, original: Run, before: set[str]) -> Run:
+    """The run that repeats `original` and has no directory in `before`.
+
+    Raises:
+        Failed: there is none.
+    """
+    new = set(run_directories(project.paths.runs)) - before
+    runs = [Run.open(Path(directory)) for directory in new]
+    of_original = [run for run in runs if run.record["parent"] == original.id]
+    if not of_original:
+        raise Failed(f"the repetition of {original.id} failed, see above. Then the same again")
+    return of_original[0]
+
+
+def link_shared(project: Project, frozen_project: Path) -> None:
+    """Has relative paths to what is large and not frozen lead to this project, as in a job."""
+    for name in SHARED:
+        if not (frozen_project / name).exists():
+            (frozen_project / name).symlink_to(project.root / name)
+
+
+def run_frozen(project: Project, stretch: Stretch, code: Path, words: list[str]) -> None:
+    """`lab WORDS` with the frozen code, from where its attempt was started in it."""
+    command = [sys.executable, "-m", "labrig", *words]
+    variables = variables_of(project, stretch, code)
+    subprocess.run(command, cwd=working_directory(stretch, code), env=variables)
+
+
+def working_directory(stretch: Stretch, code: Path) -> Path:
+    """The directory in the frozen tree that is to it what the attempt's was to its project."""
+    start = stretch.attempt.start
+    frozen_project = code / stretch.code["prefix"]
+    if "cwd" not in start:
+        return frozen_project
+    project_then = Path(start["imported_from"]).parents[1]
+    inside = os.path.relpath(start["cwd"], project_then)
+    directory = Path(os.path.normpath(frozen_project / inside))
+    if not directory.is_relative_to(code):
+        return frozen_project
+    directory.mkdir(parents=True, exist_ok=True)  # git keeps no directory without files
+    return directory
+
+
+def variables_of(project: Project, stretch: Stretch, code: Path) -> dict[str, str]:
+    """The variables with which the frozen code in `code` repeats a stretch."""
+    variables = variables_of_attempt(stretch)
+    if stretch.stop_step is not None:
+        variables[env.STOP_STEP] = str(stretch.stop_step)
+    commit, prefix = stretch.code["commit"], stretch.code["prefix"]
+    outside = env.paths_outside(project.root)
+    return variables | env.frozen_environment(code, prefix, project.root, commit, outside)
+
+
+def variables_of_attempt(stretch: Stretch) -> dict[str, str]:
+    """This environment with the variables of the attempt that change numbers."""
+    patterns = repeated_patterns(stretch)
+    variables = {name: value for name, value in os.environ.items() if not matches(name, patterns)}
+    variables |= repeated_variables(stretch)
+    if "threads" in stretch.attempt.start:
+        # Other threads add numbers in another order.
+        variables["OMP_NUM_THREADS"] = str(stretch.attempt.start["threads"])
+    # The new run is not part of the run in which this command may have been started.
+    for name in (env.RUN_DIR, env.ATTEMPT, env.STOP_STEP):
+        variables.pop(name, None)
+    return variables
+
+
+def repeated_variables(stretch: Stretch) -> dict[str, str]:
+    """The variables of an attempt that change numbers, as they were then."""
+    patterns = repeated_patterns(stretch)
+    recorded = stretch.attempt.start.get("variables") or {}
+    return {name: value for name, value in recorded.items() if matches(name, patterns)}
+
+
+def repeated_patterns(stretch: Stretch) -> list[str]:
+    """The names of these variables, and the patterns that the user has set in record.env_vars."""
+    section = read_yaml(stretch.config).get("record") or {}
+    return [*REPEATED_VARIABLES, *(section.get("env_vars") or [])]
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def require_end(original: Run, stretch: Stretch, repeated: Run) -> None:
+    """Makes sure that a repeated stretch ended as that of the original did.
+
+    Raises:
+        Failed: it did not.
+    """
+    attempt = last_attempt(repeated.dir)
+    if stretch.stop_step is None:
+        ended_alike = attempt is not None and is_finished(attempt)
+    else:
+        ended_alike = attempt is not None and attempt.end.get("status") == "interrupted"
+    if not ended_alike:
+        raise Failed(f"the repetition of {original.id} failed. See: lab runs show {repeated.id}")
+
+
+def refuse_other_data(original: Run, repeated: Run) -> None:
+    """Makes sure that the repetition read the recorded data.
+
+    Raises:
+        NotComparable: it read others.
+    """
+    then, now = original.data, repeated.data
+    if not is_same_data(then, now):
+        raise NotComparable(
+            f"{repeated.id} read other data than {original.id}: {now.get('path')} has sha256 "
+            f"{str(now.get('sha256'))[:12]}, recorded was {str(then.get('sha256'))[:12]}. "
+            "Put the recorded file there"
+        )

@@ -1,0 +1,121 @@
+"""The code of today next to that of a run: does the project still have what the run ran?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ...config.gone_trials import name_of_today
+from ...errors import LabError
+from ...machine.counted import counted
+from ...project import Project, read_yaml
+from ...version import __version__
+from ..files.code_section import same_code
+from ..files.schema import Code
+from ..freeze.frozen import frozen_code, frozen_directory, repository_top
+from ..freeze.frozen_files import filtered_hashes, frozen_hashes, git_hash, is_readme
+from ..freeze.git import Git, GitFailed
+from ..freeze.imported import ImportedCode
+from ..freeze.library import is_this_library
+from ..read.run import Run
+
+
+def files_that_differ(code: Code, project: Project) -> list[str]:
+    """The files below src/ that are not as in `code`, relative to the project; and the library.
+
+    READMEs do not count: `lab trials result` writes them.
+
+    Raises:
+        GitFailed: git does not have the commit of `code`.
+    """
+    if frozen_directory():
+        same = same_code(frozen_code(), code)
+        return [] if same else [f"src/{project.package}"]
+    top = repository_top(project.root, code)
+    git = Git(top)
+    source = f"{code['prefix']}src"
+    listed = set(git.paths("ls-files", "-c", "-o", "--exclude-standard", "-z", "--", source))
+    listed |= set(
+        git.paths(
+            "ls-tree", "-r", "-z", "--name-only", "--end-of-options", code["commit"], "--", source
+        )
+    )
+    compared = sorted(name for name in listed if not is_readme(name))
+    recorded = frozen_hashes(code, top)
+    differing = [name for name in compared if not is_same(top / name, recorded.get(name))]
+    filtered = filtered_hashes(git, [name for name in differing if (top / name).is_file()])
+    names = [
+        name.removeprefix(code["prefix"])
+        for name in differing
+        if name not in filtered or filtered[name] != recorded.get(name)
+    ]
+    return names if is_this_library(code) else [*names, f"labrig {__version__}"]
+
+
+def is_same(path: Path, recorded: str | None) -> bool:
+    """Whether a file has the recorded content; links and what neither has are not compared."""
+    if path.is_symlink() or not path.is_file():
+        return recorded is None
+    return recorded is not None and git_hash(path.read_bytes(), recorded) == recorded
+
+
+def has_trial(project: Project, trial: str) -> bool:
+    """Whether the code that runs has a trial, given as NAME or NAME/VARIANT."""
+    return (project.source / "trials" / trial.partition("/")[0] / "config.yaml").is_file()
+
+
+def what_the_project_lacks(project: Project, run: Run) -> str | None:
+    """Why a run can continue with its own code only; None when that of today may do."""
+    if not has_trial(project, run.trial):
+        return f"this project has no trial {run.trial!r} any more"
+    package = read_yaml(run.dir / "config.yaml").get("package", project.package)
+    if package != project.package:
+        return f"the package was called {package} then"
+    return None
+
+
+def format_names(names: list[str]) -> str:
+    """`src/a.py differs` or `src/a.py and 3 more files differ`."""
+    if len(names) == 1:
+        return f"{names[0]} differs"
+    return f"{names[0]} and {counted(len(names) - 1, 'more file')} differ"
+
+
+def config_of_today(run: Run, project: Project) -> str:
+    """The recorded configuration of a run, whose classes are in its trial as it is called today."""
+    text = (run.dir / "config.yaml").read_text(encoding="utf-8")
+    old = f"{project.package}.trials.{run.trial.partition('/')[0]}."
+    new = f"{project.package}.trials.{name_of_today(run.trial).partition('/')[0]}."
+    return text.replace(old, new)
+
+
+def require_trial(run: Run, project: Project) -> None:
+    """Makes sure that the project still has the trial of a run, which may have been renamed.
+
+    Raises:
+        LabError: it does not; the message says how to get its code.
+    """
+    if not has_trial(project, name_of_today(run.trial)):
+        raise LabError(
+            f"this project has no trial {run.trial!r} any more. Get its code:\n"
+            f"  lab runs code {run.id} DIRECTORY\n"
+            f"and start Python there with PYTHONPATH=src: load({str(run.dir)!r})"
+        )
+
+
+def print_difference(run: Run, project: Project) -> None:
+    """One line when an imported file is not as it was in the code of a run."""
+    code = run.record["code"]
+    if not code.get("commit"):
+        return
+    try:
+        imported = ImportedCode(project, code).compare()
+    except GitFailed as error:
+        print(f"lab: cannot compare with the code of {run.id}: {error}", file=sys.stderr)
+        return
+    names = [file["path"] for file in imported if file["kind"] == "changed"]
+    if names:
+        print(
+            f"lab: {format_names(names)} from the code of {run.id}: lab runs code {run.id}",
+            file=sys.stderr,
+        )

@@ -1,0 +1,1 @@
+"""Writes a record: a run is created, an attempt begins, trains and ends."""

@@ -1,0 +1,107 @@
+"""Begins the next attempt of a run: claims it, freezes the code, and compares both with the record."""
+
+from __future__ import annotations
+
+import sys
+
+from ...errors import Refused
+from ...project import Project
+from ..files.code_section import library_difference, same_code
+from ..files.schema import Code
+from ..freeze.bundle import STORE, link_bundles
+from ..freeze.environment import environment_differences, recorded_variables
+from ..freeze.frozen import check_frozen_directory, freeze_code
+from ..read.run import Run
+from .attempt import Attempt
+from .claim import claim_attempt, withdraw_claim
+from .weights_place import require_own_place
+
+
+def begin_attempt(run: Run, project: Project, env_policy: str = "warn", **facts: object) -> Attempt:
+    """Starts the next attempt of `run`; the caller ends it with `Attempt.end`.
+
+    A training is begun and ended by `recording.record_attempt`.
+
+    Args:
+        env_policy: see `prepare_attempt`.
+        facts: for start.json, such as the overrides of this attempt.
+
+    Raises:
+        LabError: as `prepare_attempt`.
+    """
+    attempt = prepare_attempt(run, project, env_policy)
+    attempt.start(**facts)
+    return attempt
+
+
+def prepare_attempt(run: Run, project: Project, env_policy: str = "warn") -> Attempt:
+    """The next attempt of `run`, claimed for this process, with its code frozen.
+
+    `Attempt.start` makes it a part of the record, `withdraw_attempt` forgets it.
+
+    Args:
+        env_policy: what to do when the environment differs from the record, "warn" or "refuse".
+
+    Raises:
+        LabError: the run is running.
+        Refused: the environment differs and the policy is "refuse", the code cannot be recorded, or
+            the checkpoints behind the link of the run are another's.
+    """
+    check_frozen_directory()
+    require_own_place(run.dir)
+    differences = []
+    if not run.code_now:  # else this process has just recorded its own environment
+        differences = environment_differences(run.record["env"], run.packages, project.root)
+    report_environment(differences, env_policy)
+    attempt = Attempt(run.dir, claim_attempt(run.dir), environment_differences=differences)
+    try:
+        code = run.code_now or freeze_code(
+            project,
+            run.runs,
+            run.trial,
+            allow=run.record["allow"] or False,
+            max_file_mb=run.record["max_file_mb"] or 10,
+        )
+        attempt.facts["code"] = record_code(run, attempt, code)
+        env_vars = run.record["env"].get("env_vars") or ()
+        attempt.facts["variables"] = recorded_variables(project.root, env_vars)
+    except BaseException:
+        withdraw_attempt(attempt)
+        raise
+    return attempt
+
+
+def withdraw_attempt(attempt: Attempt) -> None:
+    """Forgets an attempt that has not started: its run is as it was before."""
+    withdraw_claim(attempt.run_dir, attempt.n)
+
+
+def report_environment(differences: list[str], policy: str) -> None:
+    """Prints how the environment differs from the record.
+
+    Raises:
+        Refused: it differs, and `policy` is "refuse".
+    """
+    if not differences:
+        return
+    if policy == "refuse":
+        raise Refused(
+            "record.env=refuse, and the environment differs from the record: "
+            + "; ".join(differences[:9])
+            + ".\nInstall what was recorded, or keep this environment: record.env=warn"
+        )
+    shown = "; ".join(differences[:3])
+    print(f"lab: the environment differs from the record: {shown}", file=sys.stderr)
+
+
+def record_code(run: Run, attempt: Attempt, code: Code) -> Code:
+    """The `code` of start.json.
+
+    Code that differs from the run's gets its bundles in the attempt's directory.
+    """
+    if same_code(code, run.record["code"]):
+        return {"commit": code["commit"], "same": True}
+    difference = library_difference(run.record["code"], code) or f"now {code['commit']}"
+    print(f"lab: the code differs from the recorded one; {difference}", file=sys.stderr)
+    link_bundles(code, run.runs / STORE, attempt.dir)
+    return code

@@ -1,0 +1,231 @@
+"""The weights that a run starts from (`init_from`): which file, which content, made by which run.
+
+What is typed may change its meaning later (@last). A new run gets the reference that never does: the
+id of the run with a checkpoint, an absolute path, or a model of the hub with its commit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import LabError
+from ...machine.hub import SCHEME, HubFile, find_cached
+from ...machine.weight_shards import INDEX, shards_of
+from ...project import Project
+from ..files.atomic import sha256
+from ..files.checkpoint_files import METADATA, files_of, format_sums
+from ..files.schema import InitialWeights
+from ..list.find import find_run
+from ..read.roots import run_roots
+from ..read.run import read_record
+from ..read.status import UNENDED, final_weights, status_of
+
+if TYPE_CHECKING:
+    from ...config.compose import Composition
+
+SUFFIXES = (".safetensors", INDEX, ".ckpt", ".pt", ".pth", ".bin")  # of files with weights
+CHECKPOINTS = ("best", "last", "previous", "finished")
+# The line of a recorded configuration that asks for weights.
+ASKS = re.compile(r"^init_from: (?!null$)", re.MULTILINE)
+
+
+def resolve_weights(
+    reference: str, project: Project, *, may_come: bool = False, is_hashed: bool = True
+) -> InitialWeights:
+    """What `init_from` means now.
+
+    Args:
+        reference: RUN, RUN:CHECKPOINT, a file, a folder of .safetensors files, or hf:ORG/MODEL.
+        project: a relative path is looked up in the current directory, then in its root.
+        may_come: accept a checkpoint that is not there yet, of a run that has not ended.
+        is_hashed: False reads no content; `sha256` is None then.
+
+    Raises:
+        LabError: there is no such run, checkpoint, file, or model in the cache.
+    """
+    if reference.startswith(SCHEME):
+        wanted, path = find_cached(HubFile.parse(reference))
+        return describe_file(path, str(wanted), is_hashed)
+    if reference.endswith(SUFFIXES):
+        path = existing_file(reference, project.root)
+        return describe_file(path, str(path), is_hashed)
+    for folder in places_of(reference, project.root):
+        if any(folder.glob("*.safetensors")):
+            path = weights_in(folder)
+            return describe_file(path, str(path), is_hashed)
+    return weights_of_run(reference, project, may_come, is_hashed)
+
+
+def places_of(text: str, root: Path) -> list[Path]:
+    """Where a typed path may lie: below the current directory, and below the project."""
+    typed = Path(os.path.expandvars(text)).expanduser()
+    return list(dict.fromkeys([Path.cwd() / typed, root / typed]))
+
+
+def weights_in(folder: Path) -> Path:
+    """The file of a folder that stands for its weights: the index of several .safetensors, or the only one.
+
+    Raises:
+        LabError: there are several, and no index says which belong together.
+    """
+    folder = Path(os.path.normpath(folder))
+    found = sorted(folder.glob(f"*{INDEX}")) or sorted(folder.glob("*.safetensors"))
+    if len(found) > 1:
+        raise LabError(
+            f"init_from={folder}: it has {', '.join(path.name for path in found[:3])}, and no "
+            f"model{INDEX} says which belong together. Name one file: init_from={found[0]}"
+        )
+    return found[0]
+
+
+def existing_file(text: str, root: Path) -> Path:
+    """The absolute path of a file.
+
+    Raises:
+        LabError: there is none.
+    """
+    places = places_of(text, root)
+    for place in places:
+        if place.is_file() or (place / METADATA).is_file():
+            return Path(os.path.normpath(place))
+    searched = " or ".join(map(str, places))
+    raise LabError(
+        f"init_from={text}: there is no such file: {searched}. "
+        "Write a file, a folder of .safetensors files, a run, or hf:ORG/MODEL"
+    )
+
+
+def describe_file(path: Path, source: str, is_hashed: bool = True) -> InitialWeights:
+    """The entry of a record for a file; a checkpoint in the directory of a run names that run."""
+    record = read_record(path.parent.parent) or {}
+    return {
+        "source": source,
+        "path": str(path),
+        "run": record.get("run_id"),
+        "checkpoint": path.stem if record else None,
+        "size_bytes": size_of(path),
+        "sha256": content_of(path) if is_hashed else None,
+    }
+
+
+def weights_of_run(
+    reference: str, project: Project, may_come: bool, is_hashed: bool
+) -> InitialWeights:
+    """The entry of a record for RUN or RUN:CHECKPOINT.
+
+    Raises:
+        LabError: there is no such run or checkpoint.
+    """
+    word, _, checkpoint = reference.rpartition(":")
+    if checkpoint not in CHECKPOINTS:
+        word, checkpoint = reference, None
+    run = find_run(run_roots(project), word)
+    checkpoint = checkpoint or final_weights(run.checkpoints).stem
+    path = run.checkpoints / f"{checkpoint}.ckpt"
+    source = f"{run.id}:{checkpoint}"
+    status = status_of(run.dir)
+    if may_come and status in UNENDED:
+        # Its last checkpoint will be another one.
+        return {
+            "source": source,
+            "path": str(path),
+            "run": run.id,
+            "checkpoint": checkpoint,
+            "size_bytes": None,
+            "sha256": None,
+        }
+    if not path.exists():
+        names = sorted(other.stem for other in run.checkpoints.glob("*.ckpt"))
+        raise LabError(
+            f"init_from={reference}: run {run.id} ({status}) has no checkpoint {checkpoint!r}. "
+            f"It has: {', '.join(names) or 'none'}"
+        )
+    return describe_file(path, source, is_hashed) | {"run": run.id, "checkpoint": checkpoint}
+
+
+def files_behind(path: Path) -> list[Path]:
+    """All files of weights: those of a directory; an index with the files that it names.
+
+    Raises:
+        LabError: one of these is missing.
+    """
+    if not path.name.endswith(INDEX):
+        return files_of(path)
+    shards = shards_of(path)
+    if missing := [shard for shard in shards if not shard.exists()]:
+        raise LabError(
+            f"init_from: {path} names {missing[0].name}, which is not there. Copy it again"
+        )
+    return [path, *shards]
+
+
+def size_of(path: Path) -> int:
+    """The bytes of all files of weights."""
+    return sum(file.stat().st_size for file in files_behind(path))
+
+
+def content_of(path: Path) -> str:
+    """The sha256 of weights, which are read once in a process; of several files that of their list."""
+    versions = [file.stat() for file in files_behind(path)]
+    return _content_of(path, tuple((v.st_mtime_ns, v.st_size, v.st_ino) for v in versions))
+
+
+@lru_cache
+def _content_of(path: Path, versions: tuple[tuple[int, ...], ...]) -> str:
+    if not path.name.endswith(INDEX):
+        return sha256(path)
+    import hashlib  # OpenSSL takes 5 ms
+
+    sums = {file.name: sha256(file) for file in files_behind(path)}
+    return hashlib.sha256(format_sums(sums).encode()).hexdigest()
+
+
+def with_fixed_weights(
+    composition: Composition, project: Project, *, may_come: bool = True
+) -> Composition:
+    """A composition whose `init_from` means the same for ever; see `resolve_weights`."""
+    typed = composition.settings.get("init_from")
+    if typed is None:
+        return composition
+    source = resolve_weights(str(typed), project, may_come=may_come)["source"]
+    if source == typed:
+        return composition
+    fixed = with_source(composition, source)
+    return replace(fixed, overrides=[*composition.overrides, override_for(source)])
+
+
+def without_weights(composition: Composition) -> Composition:
+    """A composition for something that trains nothing."""
+    if composition.settings.get("init_from") is None:
+        return composition
+    return with_source(composition, None)
+
+
+def with_source(composition: Composition, source: str | None) -> Composition:
+    """A composition with another `init_from`."""
+    change = {"init_from": source}
+    return replace(
+        composition,
+        settings=composition.settings | change,
+        recorded=composition.recorded | change,
+    )
+
+
+def yaml_with_source(config_yaml: str, source: str | None) -> str:
+    """A recorded configuration with another `init_from`."""
+    from omegaconf import OmegaConf
+
+    config = OmegaConf.create(config_yaml)
+    OmegaConf.update(config, "init_from", source)
+    return OmegaConf.to_yaml(config)
+
+
+def override_for(source: str) -> str:
+    """`init_from=...` in Hydra's grammar."""
+    quoted = source.replace("'", "\\'")
+    return f"init_from='{quoted}'"

@@ -1,0 +1,272 @@
+"""Records a training: begins an attempt, touches its heartbeat, and ends it in any case."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ... import env
+from ...config.schema import all_settings
+from ...errors import Failed, LabError
+from ...failure import debugging, describe, is_interruption
+from ...machine.disk_errors import explain_disk_error
+from ...project import Project
+from ..files.schema import StartRecord
+from ..freeze.imported import Policy
+from ..freeze.own_files import VariablesRead, variables_watched
+from ..read.attempt_files import read_attempts
+from ..read.run import Run
+from ..read.status import CANCELLED
+from .attempt import TRACEBACK, Attempt
+from .begin import prepare_attempt, withdraw_attempt
+from .claim import is_superseded
+from .ran import (
+    DEFAULT_POLICY,
+    RanCode,
+    code_of_attempt,
+    imported_code,
+    print_unrecorded,
+    unrecorded_names,
+)
+
+HEARTBEAT_S = 30
+
+
+class Recording:
+    """What a training adds to the record of its attempt; only the first rank writes it.
+
+    `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and
+    `measured` is written when the attempt ends. `ran` is the code that this process runs, and
+    `variables_read` what it reads of its environment.
+
+    `tested` says whether the test split was tested; None: the project's train.py has not said it.
+
+    The attempt of a resumed run begins when its parts are built: what cannot be built leaves the
+    run as it was.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt | None,
+        n: int,
+        earlier: StartRecord,
+        ran: RanCode | None = None,
+    ) -> None:
+        self.attempt = attempt
+        self.n = n
+        self.earlier = earlier
+        self.ran = ran or RanCode()
+        self.variables_read = VariablesRead()
+        self.metrics: dict[str, float] = {}
+        self.measured: dict[str, Any] = {}
+        self.tested: bool | None = None
+        self.has_started = False
+
+    def begin(self, **facts: Any) -> None:
+        """Makes the attempt a part of the record, if it is none yet, and adds facts to start.json."""
+        self.note(**facts)
+        if self.has_started:
+            return
+        self.has_started = True
+        if self.attempt:
+            self.attempt.start()
+
+    def note(self, **facts: Any) -> None:
+        """Adds to start.json, now or once the attempt has begun."""
+        if self.attempt and self.has_started:
+            self.attempt.note(**facts)
+        elif self.attempt:
+            self.attempt.facts |= facts
+
+    @property
+    def fit_finished(self) -> bool:
+        """Whether the fit is over and only the test of its weights can go wrong."""
+        return "global_step" in self.measured
+
+    def check_code(self) -> None:
+        """Makes sure that the code which runs is the code which was frozen, and records it.
+
+        To be called once all parts are built, before the training.
+
+        Raises:
+            Refused: a file was changed after the freeze, or the freeze left one out.
+        """
+        self.note_ran(self.ran.check())
+        if self.attempt:
+            print_unrecorded(self.attempt.facts["variables_read"])
+
+    def note_ran(self, code_facts: dict[str, Any]) -> None:
+        """Adds to start.json what was imported, and the variables that were read."""
+        if self.attempt:
+            facts = self.attempt.facts
+            names = unrecorded_names(self.variables_read, facts.get("variables", {}))
+            self.note(code=facts.get("code", {}) | code_facts, variables_read=names)
+
+
+@contextmanager
+def record_attempt(
+    run: Run,
+    project: Project,
+    env_policy: str,
+    policy: Policy = DEFAULT_POLICY,
+    *,
+    elsewhere: Sequence[Path] = (),
+    when_built: bool = False,
+    **facts: Any,
+) -> Iterator[Recording]:
+    """Records an attempt and ends it: finished, trained, interrupted or failed, with the reason.
+
+    Args:
+        env_policy: see `prepare_attempt`.
+        policy: what to do about files that the freeze left out.
+        elsewhere: directories of runs, data and caches, where files that are only read do not count.
+        when_built: start the attempt when the parts of the training are built; else at once.
+        facts: for start.json.
+
+    Raises:
+        Failed: the training failed, also through a mistake of the user; the record says why.
+        LabError: the user's mistake, before the attempt was in the record.
+        KeyboardInterrupt: the training was interrupted.
+    """
+    all_settings()["record.code"].check(policy.code, "record_attempt")
+    all_settings()["record.unfrozen"].check(policy.unfrozen, "record_attempt")
+    attempt = prepare_attempt(run, project, env_policy)
+    attempt.facts |= facts
+    retries = (run.record.get("job") or {}).get("retries")
+    if retries and retries[-1]["attempt"] == attempt.n:
+        attempt.facts["retry"] = retries[-1]
+    # True once it was compared with what runs: an attempt that is killed before never says so.
+    attempt.facts["code"] = attempt.facts["code"] | {"complete": False}
+    earlier = read_attempts(run.dir)
+    start: Any = attempt.facts
+    imported = imported_code(project, code_of_attempt(run, start))
+    ran = RanCode(imported, policy, elsewhere)
+    recording = Recording(attempt, attempt.n, earlier[0].start if earlier else {}, ran)
+    if not when_built:
+        recording.begin()
+    os.environ[env.RUN_DIR] = str(run.dir)
+    os.environ[env.ATTEMPT] = str(attempt.n)
+    stop = threading.Event()
+    threading.Thread(target=keep_heartbeat, args=(attempt, stop), daemon=True).start()
+    try:
+        with variables_watched() as recording.variables_read:
+            try:
+                yield recording
+            finally:
+                # On a full disk, the end of the attempt reports it.
+                with suppress(OSError):
+                    recording.note_ran(ran.check_late())
+    except BaseException as error:
+        end_badly(run, recording, attempt, error)
+        shown = error_to_show(error, run, recording, attempt)
+        if shown is error or debugging():
+            raise
+        raise shown from error
+    else:
+        recording.begin()
+        attempt.end("finished", recording.metrics, **recording.measured)
+    finally:
+        stop.set()
+        os.environ.pop(env.RUN_DIR, None)
+        os.environ.pop(env.ATTEMPT, None)
+
+
+def end_badly(run: Run, recording: Recording, attempt: Attempt, error: BaseException) -> None:
+    """Records how an attempt ended that `error` ended, and prints how the run continues."""
+    if not recording.has_started:
+        withdraw_attempt(attempt)
+        print(f"lab: {run.id} is as it was before", file=sys.stderr)
+        return
+    status = status_for(error)
+    exception = None if status == "interrupted" else error
+    if recording.fit_finished:
+        print(f"the training is finished, its test is not; to test: lab resume {run.id}")
+        status = "trained"
+    elif status == "interrupted":
+        print(f"interrupted; {how_it_continues(run)}")
+    try:
+        attempt.end(
+            status,
+            recording.metrics,
+            exception=exception,
+            signal=signal_of(error),
+            **recording.measured,
+        )
+    except OSError as obstacle:
+        reason = explain_disk_error(obstacle) or obstacle
+        print(f"lab: how it ended could not be recorded: {reason}", file=sys.stderr)
+
+
+def keep_heartbeat(attempt: Attempt, stop: threading.Event) -> None:
+    """Touches the heartbeat from a thread, so that a long step does not look dead.
+
+    A process that was stopped for so long that another one resumed the run ends here: two would
+    write the same files.
+    """
+    while not stop.wait(HEARTBEAT_S):
+        # On a full disk, the step that writes reports it.
+        with suppress(OSError):
+            attempt.touch_heartbeat()
+        if is_superseded(attempt.run_dir, attempt.n):
+            print(f"lab: another process has resumed {attempt.run_dir.name}", file=sys.stderr)
+            os._exit(1)
+
+
+def status_for(error: BaseException) -> str:
+    """The status of an attempt that `error` ended: interrupted or failed."""
+    if is_interruption(error):
+        return "interrupted"
+    if isinstance(error, LabError) and error.exit_code in (0, 130):
+        return "interrupted"
+    return "failed"
+
+
+def signal_of(error: BaseException) -> int | None:
+    """The number of the signal behind `error`; None when it was none."""
+    # Lightning ends the program after Ctrl-C; the interrupt is the context of that.
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+        return int(signal.SIGINT)
+    return getattr(error, "signum", None)
+
+
+def how_it_continues(run: Run) -> str:
+    """Who continues an interrupted run: its job when a scheduler starts it again, else the user."""
+    job = run.record.get("job") or {}
+    has_scheduler = env.JOB in os.environ and job.get("scheduler") != "local"
+    is_cancelled = (run.dir / CANCELLED).exists()
+    if has_scheduler and (run.dir / "requeue").exists() and not is_cancelled:
+        return "the job continues it"
+    return f"continue with: lab resume {run.id}"
+
+
+def error_to_show(
+    error: BaseException, run: Run, recording: Recording, attempt: Attempt
+) -> BaseException:
+    """The exception that the user sees in place of `error`.
+
+    Of an error that no message explains it is the last line of the project's own code, and the error.
+    """
+    if is_interruption(error):
+        return KeyboardInterrupt()
+    if isinstance(error, LabError):
+        # Exit code 2 promises that nothing was changed, but this attempt is in the record.
+        is_mistake = error.exit_code == LabError.exit_code
+        return Failed(str(error)) if is_mistake and recording.has_started else error
+    if isinstance(error, OSError) and explain_disk_error(error):
+        return Failed(
+            f"{explain_disk_error(error, run.dir)}. The record and the last checkpoint are kept. "
+            f"Then: lab resume {run.id}"
+        )
+    # Lightning's exception for a mistake of the user.
+    if type(error).__name__ == "MisconfigurationException":
+        return Failed(str(error)) if recording.has_started else LabError(str(error))
+    if not recording.has_started:
+        return Failed(f"LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}")
+    file = os.path.relpath(attempt.dir / TRACEBACK)
+    return Failed(f"the training failed. Its whole traceback:\n{file}\n{describe(error)}")

@@ -1,0 +1,26 @@
+"""Worker processes of a training load the project's modules as they were frozen.
+
+new_processes.py has them import this module first, and the loader the server that starts its workers.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ... import env
+from ...project import this_project
+from ..read.attempt_files import read_attempt
+from ..read.run import Run
+from .ran import code_of_process, imported_code
+
+
+def load_frozen_code() -> None:
+    """Loads modules from now on as the attempt that this process belongs to has frozen them."""
+    run = Run.open(Path(os.environ[env.RUN_DIR]))
+    start = read_attempt(run.dir, int(os.environ[env.ATTEMPT])).start
+    imported_code(this_project(), code_of_process(run, start))
+
+
+if env.RUN_DIR in os.environ and env.ATTEMPT in os.environ:
+    load_frozen_code()

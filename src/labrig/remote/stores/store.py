@@ -1,0 +1,87 @@
+"""What all places of shared data files have in common: names by content, and what lies there."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, TypedDict
+
+from ...record.files.forms import SHA256, Pattern
+
+NAME = re.compile(r"(?P<sha256>[0-9a-f]{64})-(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)\.h5")
+# A folder; or a host as after `ssh`, or a bucket, and a folder there. It becomes words of commands.
+PLACE = Pattern(
+    r"(?!-)(?:ssh://(?!-)[\w.:@%\[\]-]+/[^\x00-\x1f\x7f]+"
+    r"|s3://[A-Za-z0-9][\w.-]*(?:/[^\x00-\x1f\x7f]*)?"
+    r"|(?![A-Za-z][\w+.-]*://)[^\x00-\x1f\x7f]+)",
+    "a folder, ssh://HOST/FOLDER or s3://BUCKET/FOLDER",
+)
+
+
+class StoredData(TypedDict):
+    """The setting `stored` of a data set: where its file lies, and what it holds."""
+
+    name: Annotated[str, Pattern(r"[\w.-]+", "the name of a data set")]
+    place: Annotated[str, PLACE]
+    sha256: Annotated[str, SHA256]  # of the content, as records hold it
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A data file that lies in a place, complete.
+
+    Args:
+        file: its name there: the hash of its content, and the name of the data set.
+        changed_s: when it came, in seconds since 1970.
+    """
+
+    file: str
+    size_bytes: int
+    changed_s: float
+
+    @property
+    def sha256(self) -> str:
+        return self.file[:64]
+
+    @property
+    def name(self) -> str:
+        return self.file[65:].removesuffix(".h5")
+
+
+class Store(ABC):
+    """A place of data files. A file has its name there only when all of it is there."""
+
+    @abstractmethod
+    def files(self) -> list[StoredFile]:
+        """All data files; what has another form of name is left out."""
+
+    @abstractmethod
+    def push(self, source: Path, file: str, tell: Callable[[int], object]) -> None:
+        """Copies `source` there, from where an earlier push was cut.
+
+        Args:
+            file: its name there.
+            tell: called with each number of bytes that is there now, or was there before.
+
+        Raises:
+            LabError: it cannot, or the bytes there are not those of `source`.
+        """
+
+    @abstractmethod
+    def open(self, file: str, start: int) -> AbstractContextManager[IO[bytes]]:
+        """The bytes of a file from `start` on."""
+
+
+def stored_files(entries: Iterable[tuple[str, int, float]]) -> list[StoredFile]:
+    """The data files among (name, bytes, time of change), in the order of their names."""
+    files = [StoredFile(*entry) for entry in entries if NAME.fullmatch(entry[0])]
+    return sorted(files, key=lambda file: (file.name, file.changed_s))
+
+
+def find_stored(store: Store, sha256: str) -> StoredFile | None:
+    """The file with this content; None when it is not there."""
+    return next((file for file in store.files() if file.sha256 == sha256), None)

@@ -1,0 +1,1 @@
+"""`lab check`: what can be known to be wrong before a training."""

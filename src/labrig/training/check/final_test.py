@@ -1,0 +1,30 @@
+"""The test split, with the weights that the fit left."""
+
+from __future__ import annotations
+
+import lightning.pytorch as L
+
+
+def run_final_test(
+    trainer: L.Trainer, task: L.LightningModule, data: L.LightningDataModule
+) -> bool:
+    """Tests once, with the weights as they are after `fit`; prints one line if there is no test.
+
+    Returns:
+        Whether there was one.
+    """
+    reason = why_no_test(task, data)
+    if reason is None:
+        trainer.test(task, datamodule=data, verbose=False)
+    elif trainer.is_global_zero:
+        print(f"not tested: {reason}", flush=True)
+    return reason is None
+
+
+def why_no_test(task: L.LightningModule, data: L.LightningDataModule) -> str | None:
+    """Why a test is not possible; None when it is."""
+    if type(task).test_step is L.LightningModule.test_step:
+        return f"{type(task).__name__} has no test_step"
+    if type(data).test_dataloader is L.LightningDataModule.test_dataloader:
+        return f"{type(data).__name__} has no test_dataloader"
+    return None

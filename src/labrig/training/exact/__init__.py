@@ -1,0 +1,1 @@
+"""Resumes exactly: random states, orders of batches, stops at a batch boundary."""

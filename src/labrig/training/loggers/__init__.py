@@ -1,0 +1,1 @@
+"""Loggers: metrics.jsonl always; CSV, TensorBoard, W&B and MLflow when asked."""

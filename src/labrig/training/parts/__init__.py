@@ -1,0 +1,1 @@
+"""Builds the parts of a training: settings, task, data, weights, processes."""

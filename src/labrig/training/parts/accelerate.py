@@ -1,0 +1,258 @@
+"""What makes a step faster or smaller, each behind one setting of the sections `batch` and
+`speed`."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+from omegaconf import DictConfig
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, Replicate, distribute_module
+from torch.utils.checkpoint import checkpoint
+
+from ...errors import LabError, nearest
+from .lazy_layers import require_sizes
+from .settings import n_processes_of
+
+PLAN = """\
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    def parallelize(self, mesh):
+        plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+        for layer in self.layers:
+            parallelize_module(layer, mesh, plan)
+"""
+
+
+def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule:
+    """Applies the section `speed` to the networks of a task, in place.
+
+    The Trainer does the rest of the section: `strategy_for` chooses FSDP2, `Internals` ignores
+    errors of the compiler.
+
+    Args:
+        config: a configuration without `auto`.
+
+    Raises:
+        LabError: `speed` names a module that does not exist or cannot be divided, or the first batch
+            decides a size that is needed before.
+    """
+    require_sizes(task, config, n_processes_of(config))
+    speed = config.speed
+    networks = networks_of(task)
+    on_gpu = config.trainer.accelerator in ("gpu", "cuda")
+    is_distributed = n_processes_of(config) > 1
+    if speed.sync_batchnorm and not on_gpu:
+        print("speed.sync_batchnorm is off: torch has it for CUDA only")
+    elif speed.sync_batchnorm and is_distributed:
+        nn.SyncBatchNorm.convert_sync_batchnorm(task)
+    for module in matching_modules(task, speed.checkpoint_activations):
+        recompute_in_backward(module)
+    if speed.channels_last:
+        for network in networks:
+            use_channels_last(network)
+    tensor_parallel = speed.get("tensor_parallel", 1)
+    if tensor_parallel > 1:
+        require_plan(task, tensor_parallel)
+    if (speed.fsdp or tensor_parallel > 1) and is_distributed:
+        # Lightning's hook for it; it calls it when the processes are connected.
+        task.configure_model = partial(shard, task, task.configure_model)
+    if speed.compile:
+        compile_networks(networks, speed.compile, on_gpu)
+    return task
+
+
+def networks_of(task: L.LightningModule) -> list[nn.Module]:
+    """The modules of a task that have parameters."""
+    return [child for child in task.children() if list(child.parameters())]
+
+
+def use_channels_last(network: nn.Module) -> None:
+    """Images and filters of a network have their channels last in memory."""
+    every_tensor: Any = {"memory_format": torch.channels_last}
+    network.to(**every_tensor)
+    network.register_forward_pre_hook(lambda _, inputs: tuple(as_channels_last(x) for x in inputs))
+
+
+def as_channels_last(x: Any) -> Any:
+    """Images (B, C, H, W) with their channels last in memory; anything else as it is."""
+    if isinstance(x, Tensor) and x.ndim == 4:
+        return x.contiguous(memory_format=torch.channels_last)
+    return x
+
+
+def compile_networks(networks: list[nn.Module], mode: str, on_gpu: bool) -> None:
+    """torch.compile, in place, so that checkpoints keep their names. Without a compiler it prints a
+    line, and does nothing.
+    """
+    missing = missing_compiler(on_gpu)
+    if missing:
+        print(f"speed.compile is off: it needs {missing}", flush=True)
+        return
+    for network in networks:
+        network.forward = torch.compile(network.forward, mode=mode)
+
+
+def missing_compiler(on_gpu: bool) -> str | None:
+    """What torch.compile needs and this machine does not have, or None."""
+    compiler = os.environ.get("CXX", "g++")
+    if not shutil.which(compiler):
+        return f"the C++ compiler {compiler} (module load gcc?)"
+    if on_gpu and importlib.util.find_spec("triton") is None:
+        return "the package triton"
+    return None
+
+
+def matching_modules(task: L.LightningModule, patterns: list[str]) -> list[nn.Module]:
+    """The modules whose names match one of the patterns, without those inside another one that
+    does.
+
+    Raises:
+        LabError: a pattern matches no module.
+    """
+    names = [name for name, _ in task.named_modules() if name]
+    matching: set[str] = set()
+    for pattern in patterns:
+        matches = fnmatch.filter(names, pattern)
+        if not matches:
+            suggestion = nearest(pattern, names)
+            raise LabError(
+                f"speed.checkpoint_activations: the task has no module {pattern!r}{suggestion}. "
+                "Names may have *, as in model.blocks.*"
+            )
+        matching.update(matches)
+    outermost = [
+        name for name in matching if not any(name.startswith(f"{other}.") for other in matching)
+    ]
+    return [task.get_submodule(name) for name in outermost]
+
+
+def recompute_in_backward(module: nn.Module) -> None:
+    """The module keeps no activations: backward runs its forward again (checkpointing,
+    non-reentrant).
+
+    The second forward leaves the statistics of BatchNorm as they are, so that the training is the
+    same, bit for bit.
+    """
+    norms: list[Any] = [
+        part for part in module.modules() if getattr(part, "num_batches_tracked", None) is not None
+    ]
+
+    @contextmanager
+    def statistics_kept() -> Iterator[None]:
+        momenta = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.momentum = 0.0
+            norm.num_batches_tracked -= 1
+        try:
+            yield
+        # torch leaves by an exception as soon as it has all it needs.
+        finally:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum
+
+    def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
+        """Around the first forward, and around the second."""
+        return nullcontext(), statistics_kept()
+
+    module.forward = partial(checkpoint, module.forward, use_reentrant=False, context_fn=contexts)
+
+
+def require_plan(task: L.LightningModule, tensor_parallel: int) -> None:
+    """Looks for the method that says how the layers of a network are divided.
+
+    Raises:
+        LabError: no network has it; the message has the lines to write.
+    """
+    networks = networks_of(task)
+    if any(hasattr(network, "parallelize") for network in networks):
+        return
+    names = " or ".join(type(network).__name__ for network in networks)
+    raise LabError(
+        f"speed.tensor_parallel={tensor_parallel}: {names} has no parallelize(mesh), which says how its "
+        f"layers are divided. Write it there, with the names of your layers:\n{PLAN}"
+        "Of two matrices in a row the first is Colwise, the second Rowwise. An example: "
+        "examples/language/model.py, and lab docs parallelism"
+    )
+
+
+def divide(network: nn.Module, mesh: DeviceMesh) -> None:
+    """Tensor parallelism: divides the layers by the plan of a network, and copies the others.
+
+    Args:
+        mesh: the processes that share the network.
+    """
+    parallelize: Any = getattr(network, "parallelize", None)
+    if parallelize:
+        parallelize(mesh)
+    for module in network.modules():
+        own = list(module.parameters(recurse=False))
+        # Optimizers and clipping want all parameters on one mesh.
+        if own and not any(isinstance(tensor, DTensor) for tensor in own):
+            distribute_module(module, mesh, None, enter_mesh, leave_mesh)
+
+
+def enter_mesh(_: nn.Module, inputs: tuple[Any, ...], mesh: DeviceMesh) -> Any:
+    """The inputs of a module whose parameters are copies: each process has the same ones."""
+    return tuple(
+        DTensor.from_local(x, mesh, [Replicate()], run_check=False)
+        if isinstance(x, Tensor) and not isinstance(x, DTensor)
+        else x
+        for x in inputs
+    )
+
+
+def leave_mesh(_: nn.Module, output: Any, mesh: DeviceMesh) -> Any:
+    return output.to_local() if isinstance(output, DTensor) else output
+
+
+def shard(task: L.LightningModule, configure_model: Callable[[], None]) -> None:
+    """FSDP2: the parameters of each block are spread over the processes, or over those that hold
+    the same part of each layer.
+
+    Args:
+        configure_model: the hook of the task itself, which may make its networks.
+
+    Raises:
+        LabError: parameters that belong to no network, which would differ between the processes.
+    """
+    configure_model()
+    outside = [name for name, _ in task.named_parameters(recurse=False)]
+    if outside:
+        raise LabError(
+            f"speed.fsdp: the task itself has the parameters {outside}. Move them into a module."
+        )
+    assert task.device_mesh is not None  # ModelParallelStrategy has made it
+    mesh, shared = task.device_mesh["data_parallel"], task.device_mesh["tensor_parallel"]
+    for network in networks_of(task):
+        # Lightning calls this again for the test.
+        if isinstance(network, FSDPModule):
+            continue
+        if shared.size() > 1:
+            divide(network, shared)
+        for block in blocks_of(network):
+            fully_shard(block, mesh=mesh)
+        fully_shard(network, mesh=mesh)
+
+
+def blocks_of(network: nn.Module) -> list[nn.Module]:
+    """The children of a network, and the members of those that are a ModuleList; only what has
+    parameters."""
+    parts: list[nn.Module] = []
+    for child in network.children():
+        if isinstance(child, nn.ModuleList):
+            parts.extend(child)
+        else:
+            parts.append(child)
+    return [part for part in parts if list(part.parameters())]

@@ -1,0 +1,114 @@
+"""Where a task has its model, optimizer and schedule from: its own section, theirs, or its class.
+
+What the section `task` names wins. The sections `model`, `optimizer` and `schedule` fill the
+parameters of these names that it leaves open, and that have no default of their own but None.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from omegaconf import DictConfig
+
+from ...config.signature import PassedOn, passed_on
+
+PARTS = ("model", "optimizer", "schedule")
+
+
+class Origin(Enum):
+    """What decides a part of a task."""
+
+    TASK = "task"  # the section `task` names it
+    SECTION = "section"  # the section of its name fills the parameter
+    DEFAULT = "default"  # of the parameter
+    CLASS = "class"  # the class has no such parameter
+
+
+@dataclass(frozen=True)
+class TaskPart:
+    """A part of a task, and what decides it.
+
+    Attributes:
+        name: one of PARTS.
+        default: of the parameter; `inspect.Parameter.empty` when it has none.
+    """
+
+    name: str
+    origin: Origin
+    default: Any = inspect.Parameter.empty
+
+
+def task_parts(config: DictConfig, task: Callable[..., Any]) -> list[TaskPart]:
+    """The parts of a task, in the order of PARTS.
+
+    Args:
+        task: the class, or what else makes it.
+    """
+    parameters = parameters_of(task)
+    by_position = list(parameters)[: len(config.task.get("_args_", []))]
+    return [task_part(name, config, parameters, by_position) for name in PARTS]
+
+
+def task_part(
+    name: str,
+    config: DictConfig,
+    parameters: dict[str, inspect.Parameter],
+    by_position: list[str],
+) -> TaskPart:
+    if name in config.task or name in by_position:
+        return TaskPart(name, Origin.TASK)
+    if name not in parameters:
+        return TaskPart(name, Origin.CLASS)
+    default = parameters[name].default
+    is_required = default is inspect.Parameter.empty
+    # None says that nothing was given: the section gives something.
+    is_filled = is_required or (default is None and bool(config.get(name)))
+    return TaskPart(name, Origin.SECTION if is_filled else Origin.DEFAULT, default)
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters that can be passed by name; behind `**kwargs` of an `__init__` those of a base."""
+    if not inspect.isclass(function):
+        return named(list(inspect.signature(function).parameters.values()))
+    parameters: dict[str, inspect.Parameter] = {}
+    passed = PassedOn()
+    for owner in function.__mro__:
+        init = owner.__dict__.get("__init__")
+        if init is None or owner is object:
+            continue
+        own = list(inspect.signature(init).parameters.values())
+        further = named(own[1 + passed.n_positional :])
+        parameters |= {
+            name: parameter
+            for name, parameter in further.items()
+            if name not in parameters and name not in passed.given
+        }
+        if all(parameter.kind is not inspect.Parameter.VAR_KEYWORD for parameter in own):
+            break
+        passed = passed_on_by(init, passed)
+        if not passed.to_base:
+            break
+    return parameters
+
+
+def named(parameters: list[inspect.Parameter]) -> dict[str, inspect.Parameter]:
+    """Those that can be passed by name."""
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {parameter.name: parameter for parameter in parameters if parameter.kind in by_name}
+
+
+def passed_on_by(init: Callable[..., Any], before: PassedOn) -> PassedOn:
+    """How an `__init__` passes its `**kwargs` on, as its source says; without one, not at all."""
+    try:
+        node = ast.parse(textwrap.dedent(inspect.getsource(init))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return PassedOn(to_base=False)
+    if not isinstance(node, ast.FunctionDef):
+        return PassedOn(to_base=False)
+    return passed_on(node, before)

@@ -1,0 +1,194 @@
+"""The callback that saves what a network sees and says, at each validation.
+
+callbacks:
+  pictures: {_target_: labrig.callbacks.Pictures}
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers.logger import Logger
+from torch import nn
+
+from ...errors import require_package
+from ...record.list.curves import draw_curves, metric_names, read_curve
+from ..exact.steps import steps_done
+from .confusion import Confusion, confusion_file
+from .samples import Samples, samples_file, samples_of
+
+# Sends saved pictures to the trackers. MLflow takes the whole directory at the end.
+
+
+def send_samples(loggers: list[Logger], folder: Path, step: int) -> None:
+    """The picture; where there is none, the table."""
+    picture = samples_file(folder, step, "png")
+    if picture.exists():
+        send_picture(loggers, "val/samples", picture, step)
+    else:
+        send_table(loggers, "val/samples", samples_file(folder, step, "csv"), step)
+
+
+def send_confusion(loggers: list[Logger], folder: Path, step: int) -> None:
+    send_picture(loggers, "val/confusion", confusion_file(folder, step, "png"), step)
+
+
+def send_picture(loggers: list[Logger], name: str, file: Path, step: int) -> None:
+    """`step`: optimizer steps done; the trackers count from 0."""
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            logger.log_image(name, [str(file)], step=step - 1)
+        elif isinstance(logger, TensorBoardLogger):
+            logger.experiment.add_image(name, read_pixels(file), step - 1, dataformats="HWC")
+
+
+def read_pixels(file: Path) -> object:
+    """(H, W, 3), of matplotlib's type."""
+    from matplotlib.image import imread  # optional, and slow to import
+
+    return imread(file)[:, :, :3]
+
+
+def send_table(loggers: list[Logger], name: str, file: Path, step: int) -> None:
+    with open(file, encoding="utf-8", newline="") as stream:
+        header, *rows = csv.reader(stream)
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            logger.log_table(name, columns=header, data=rows, step=step - 1)
+        elif isinstance(logger, TensorBoardLogger):
+            lines = [header, ["---"] * len(header), *rows]
+            text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+            logger.experiment.add_text(name, text, step - 1)
+
+
+MAX_STEPS = 40  # validations whose files are kept
+# The names that samples_file and confusion_file give
+OWN_FILE = re.compile(r"(?:samples|confusion)-(?P<step>\d{8,})\.(?:csv|png)")
+PREDICTION = "prediction"  # what validation_step may return it as
+
+
+class Pictures(L.Callback):
+    """Saves the first samples of the validation data with their predictions, to pictures/ of the
+    run and to its loggers: images, waveforms with spectrograms, or a table, as the data ask.
+
+    For a classifier it also saves the confusion matrix over the whole split; at the end of the run
+    the curves. Only the first rank writes.
+
+    The prediction is what `validation_step` returns as "prediction", else the output of `task.model`
+    (or of the task itself). Of more than 40 validations every second is deleted again.
+
+    Args:
+        n: samples, >= 1, at most a batch.
+        class_names: of a classifier, in the order of the labels; None: their numbers.
+        sample_rate_hz: of waveforms; None: axes count samples.
+    """
+
+    def __init__(
+        self,
+        n: int = 8,
+        class_names: list[str] | None = None,
+        sample_rate_hz: float | None = None,
+    ) -> None:
+        require_package("matplotlib", "a picture")
+        self.n = n
+        self.class_names = list(class_names or [])
+        self.sample_rate_hz = sample_rate_hz
+        self.hooks = ExitStack()
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        # `lab check` leaves nothing behind, and a sanity check shows nothing new.
+        self.is_saving = not (trainer.fast_dev_run or trainer.sanity_checking)
+        self.output: Any = None
+        self.samples: Samples | None = None
+        self.confusion = Confusion()
+        handle = network_of(pl_module).register_forward_hook(self._remember)
+        self.hooks.callback(handle.remove)
+
+    def _remember(self, network: nn.Module, inputs: Any, output: Any) -> None:
+        self.output = output
+
+    def on_validation_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if dataloader_idx:
+            return
+        prediction = self.output
+        if isinstance(outputs, Mapping) and PREDICTION in outputs:
+            prediction = outputs[PREDICTION]
+        self.confusion.add(batch, prediction)
+        if batch_idx == 0 and trainer.is_global_zero:
+            self.samples = samples_of(batch, prediction, self.n)
+        self.output = None
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.hooks.close()
+        # All ranks together.
+        confusion = self.confusion.of_all_ranks(trainer)
+        if not trainer.is_global_zero or not self.is_saving:
+            return
+        folder = self._folder(trainer)
+        step = steps_done(trainer)
+        if self.samples is not None:
+            self.samples.save(folder, step, self.class_names, self.sample_rate_hz)
+            send_samples(trainer.loggers, folder, step)
+        if confusion is not None:
+            confusion.save(folder, step, self.class_names)
+            send_confusion(trainer.loggers, folder, step)
+        thin_out(folder)
+
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if trainer.is_global_zero and not trainer.fast_dev_run:
+            draw_all_curves(Path(trainer.default_root_dir), self._folder(trainer) / "curves.png")
+
+    def on_exception(self, *_: Any) -> None:
+        self.hooks.close()
+
+    def _folder(self, trainer: L.Trainer) -> Path:
+        folder = Path(trainer.default_root_dir) / "pictures"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+def network_of(task: L.LightningModule) -> nn.Module:
+    model = getattr(task, "model", None)
+    return model if isinstance(model, nn.Module) else task
+
+
+def thin_out(folder: Path) -> None:
+    """Deletes every second validation, when the directory holds those of more than MAX_STEPS.
+
+    The first and the newest stay, and every file that the task itself has put there.
+    """
+    files = {file: match for file in folder.iterdir() if (match := OWN_FILE.fullmatch(file.name))}
+    steps = sorted({int(match["step"]) for match in files.values()})
+    if len(steps) <= MAX_STEPS:
+        return
+    deleted = set(steps[1:-1:2])
+    for file, match in files.items():
+        if int(match["step"]) in deleted:
+            file.unlink()
+
+
+def draw_all_curves(run_dir: Path, file: Path) -> None:
+    """Draws every metric of a run; train/loss and val/loss are curves of one chart."""
+    charts: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for name in metric_names(run_dir):
+        curve = read_curve(run_dir, name)
+        # One point, such as that of test/loss, is no curve.
+        if len(curve) > 1:
+            charts.setdefault(name.rpartition("/")[2], {})[name] = curve
+    if charts:
+        draw_curves(file, "step", charts)

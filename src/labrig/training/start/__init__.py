@@ -1,0 +1,1 @@
+"""Starts trainings: `lab train`, `lab resume`, `-m`, and trials that are programs."""

@@ -1,0 +1,152 @@
+"""`lab train -m`: the runs of a list of settings on this machine, one after the other or `--jobs` at a time.
+
+Each run is a fork of this process, which has imported torch and Lightning and computed nothing. So a
+run starts without the seconds of these imports, and as fresh as after `lab train`: random numbers,
+threads, switches of torch, variables, Hydra and the modules of the project are its own. Whatever
+`lab train` can do, a fork can too, several devices and programs among them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from ...config.compose import compose
+from ...config.overrides import parse_overrides, sweep_points
+from ...config.program import is_program
+from ...config.resolve import load_variables
+from ...errors import LabError
+from ...machine.counted import counted
+from ...project import Project
+from ...record.write.data_of_run import with_data_of_run
+from ...record.write.initial_weights import with_fixed_weights
+from .point_processes import PointProcesses, flush
+
+PRELOADED = ("labrig.train", "labrig.data", "labrig.callbacks", "h5py")  # with torch and Lightning
+
+
+@dataclass(frozen=True)
+class ListedPoints:
+    """The settings of each run, and whether one of them trains by Lightning."""
+
+    overrides: list[list[str]]
+    need_torch: bool
+
+
+Train = Callable[[Project, list[str]], int]
+
+
+def train_points(project: Project, options: argparse.Namespace, train: Train) -> int:
+    """Trains each point of the typed lists; one that fails does not end the others.
+
+    In a fork it returns what that run returned.
+
+    Args:
+        train: `lab train` of one run.
+
+    Returns:
+        0 when all runs finished; the exit code of those that did not, 1 when they have several;
+        130 when Ctrl-C or a signal left some out.
+
+    Raises:
+        LabError: a mistake in the settings of any point; nothing has been started then.
+    """
+    if options.jobs < 1:
+        raise LabError(f"--jobs is {options.jobs}, expected at least 1. For example: --jobs 2")
+    parse_overrides(options.overrides, one_run=False)  # says once what has no effect
+    points = read_points(project, options.overrides)
+    if points is None:
+        return 0
+    n_points = len(points.overrides)
+    how = "one after the other" if options.jobs == 1 else f"{options.jobs} at a time"
+    print(
+        f"{counted(n_points, 'run')}, {how} on this machine. "
+        f"As one job array: lab submit {shlex.join(options.overrides)}"
+    )
+    load_variables(project)
+    if points.need_torch:
+        for module in PRELOADED:
+            import_module(module)
+    gc.freeze()  # else the garbage collection of each run copies the memory of all modules
+    processes = PointProcesses(n_points, options.jobs)
+    for overrides in points.overrides:
+        words = [*overrides, *options_of_point(options)]
+        if processes.has_forked(f"lab train {shlex.join(overrides)}"):
+            return train_in_fork(project, words, train)
+    return processes.exit_code()
+
+
+def read_points(project: Project, overrides: list[str]) -> ListedPoints | None:
+    """Composes every point, in a fork: what the project's modules do while composing stays there.
+
+    Returns:
+        None in the fork, which has nothing left to do.
+
+    Raises:
+        LabError: a mistake in the settings; the fork raises it.
+        SystemExit: in this process, with the exit code of the fork.
+    """
+    answer, question = os.pipe()
+    flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(answer)
+        with open(question, "w", encoding="utf-8") as pipe:
+            json.dump(composed_points(project, overrides), pipe)
+        return None
+    os.close(question)
+    with open(answer, encoding="utf-8") as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    if status:
+        sys.exit(os.waitstatus_to_exitcode(status))
+    return ListedPoints(*json.loads(text))
+
+
+def composed_points(project: Project, overrides: list[str]) -> tuple[list[list[str]], bool]:
+    """What `Points` holds."""
+    points = []
+    need_torch = False
+    for point in sweep_points(overrides):
+        composition = with_data_of_run(compose(project, point), project)
+        need_torch = need_torch or not is_program(composition.config)
+        # Now: for a later point, @last would be the run of an earlier one.
+        points.append(with_fixed_weights(composition, project, may_come=False).overrides)
+    return points, need_torch
+
+
+def options_of_point(options: argparse.Namespace) -> list[str]:
+    """The options of `lab train` that each run gets."""
+    words = []
+    if options.why is not None:
+        words += ["--why", options.why]
+    if options.parent is not None:
+        words += ["--parent", options.parent]
+    if options.allow:
+        words.append("--allow")
+    if options.if_changed:
+        words.append("--if-changed")
+    return words
+
+
+def train_in_fork(project: Project, words: list[str], train: Train) -> int:
+    """What `lab train WORDS` does, in this fork or, where one must not compute, in its place."""
+    if not may_compute():
+        os.execv(sys.executable, [sys.executable, "-m", "labrig", "train", *words])
+    sys.argv[1:] = ["train", *words]
+    return train(project, words)
+
+
+def may_compute() -> bool:
+    """Whether a fork of this process can train: not after another thread, or a GPU, was in use."""
+    torch = sys.modules.get("torch")
+    uses_gpu = torch is not None and torch.cuda.is_initialized()
+    return sys.platform == "linux" and threading.active_count() == 1 and not uses_gpu

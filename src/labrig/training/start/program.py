@@ -1,0 +1,114 @@
+"""Runs a trial that is a program: `main(config, log)` of its program.py, with the record of a training.
+
+    def main(config, log):
+        for step in range(1, config.program.n_steps + 1):
+            ...
+            log(step, {"loss": loss})
+
+Neither torch nor Lightning is imported, unless the program or a logger does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import random
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from omegaconf import DictConfig
+
+from ...errors import LabError
+from ...machine.ranks import discover
+from ...machine.stop import PREEMPTION_SIGNALS, STOP
+from ...project import this_project
+from ...record.read.run import Run
+from ...record.write.recording import Recording
+from .program_log import ProgramLog
+
+
+def run_program(config: DictConfig, run: Run, recording: Recording) -> None:
+    """One attempt of a program. A resumed one is called again: it finds its files in `log.dir`.
+
+    Raises:
+        LabError: there is no `main(config, log)`.
+        Stopped: the scheduler asked, and the program has logged a row since.
+        Exception: what the program raised.
+    """
+    with ExitStack() as stack:
+        if config.profile:
+            mark_lines(config)
+        module = load_program(config.trial)
+        seed_generators(config.seed)
+        recording.check_code()  # the code that runs is the code that was frozen
+        ranks = discover()
+        recording.begin(
+            world_size=ranks.world_size,
+            accelerator="gpu" if os.environ.get("CUDA_VISIBLE_DEVICES") else "cpu",
+            data={"not_recorded": "a program reads its data itself"},
+        )
+        log = ProgramLog(config, run, recording, is_first=ranks.rank == 0)
+        stack.callback(log.close)
+        stack.callback(STOP.ignore, *STOP.listen(*PREEMPTION_SIGNALS))
+        if config.profile:
+            log.after_row = start_profile(stack, config, run.dir / "profile", module)
+        module.main(config, log)
+        recording.measured |= {"global_step": log.step}
+
+
+def load_program(trial: str) -> ModuleType:
+    """The module of a trial's program.py.
+
+    Raises:
+        LabError: it has no function `main` of two arguments.
+        Exception: what importing it raised.
+    """
+    name = trial.partition("/")[0]
+    module = import_module(f"{this_project().package}.trials.{name}.program")
+    main = getattr(module, "main", None)
+    if not inspect.isfunction(main) or len(inspect.signature(main).parameters) != 2:
+        raise LabError(f"trials/{name}/program.py needs a function: def main(config, log):")
+    return module
+
+
+def seed_generators(seed: int) -> None:
+    """Seeds the generators that a program may use without saying so; torch's if it imported torch."""
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002, libraries draw from it
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+
+
+def mark_lines(config: DictConfig) -> None:
+    """Prepares the profiler, before the program is imported.
+
+    Raises:
+        LabError: it needs a Trainer, or its package is missing.
+    """
+    from ..watch.profilers import enable_line_marks, require_profiler  # torch
+
+    if config.profile.kind == "simple":
+        raise LabError(
+            "profile=simple times the actions of a Trainer, and a program has none. "
+            "Use profile=cprofile, line, memory or torch"
+        )
+    require_profiler(config)
+    enable_line_marks(config)
+
+
+def start_profile(
+    stack: ExitStack, config: DictConfig, folder: Path, module: ModuleType
+) -> Callable[[], None] | None:
+    """Profiles until `stack` closes; returns what to call after each row, if the profiler counts them."""
+    from ..watch.profilers import profiler_kind, start_profiler  # torch
+
+    rank = discover().rank
+    kind = profiler_kind(config)
+    if kind is None or rank not in config.profile.ranks:
+        return None
+    return start_profiler(stack, kind, config.profile, folder, rank, module)

@@ -1,0 +1,1 @@
+"""Uses a trained model: load, evaluate, predict."""

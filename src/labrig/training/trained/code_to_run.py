@@ -1,0 +1,92 @@
+"""With which code, weights and split a run is used: its own code, or that of today."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ...config.overrides import SettingsParser
+from ...project import Project
+from ...record.files.code_section import library_name, same_code
+from ...record.files.schema import Code
+from ...record.freeze.frozen import freeze_code
+from ...record.freeze.git import GitFailed
+from ...record.read.run import Run
+from ...record.reproduce.today import files_that_differ, format_names
+from ...record.write.ran import RanCode
+
+SPLIT = "split="
+
+
+def code_to_run(run: Run, project: Project, today: bool, verb: str) -> Code | None:
+    """The code that this process runs; None when the frozen code of the run must be used instead.
+
+    Args:
+        today: use the code of today, also where it differs.
+        verb: what the code does, for a line about it: "evaluates".
+    """
+    difference = difference_of_code(run, project)
+    if not difference:
+        return run.record["code"]
+    if not today:
+        print(f"lab: {verb} with the code of {run.id}, since {difference}", file=sys.stderr)
+        return None
+    print(f"lab: {verb} with the code of today; {difference}", file=sys.stderr)
+    return freeze_today(run, project)
+
+
+def difference_of_code(run: Run, project: Project) -> str | None:
+    """How the code of today differs from that of a run; None when it does not.
+
+    A run whose code was not recorded can be evaluated with the code of today only.
+    """
+    code = run.record["code"]
+    if not code.get("commit"):
+        print(f"lab: the code of {run.id} was not recorded; this is that of today", file=sys.stderr)
+        return None
+    try:
+        names = files_that_differ(code, project)
+    except GitFailed:
+        return f"the commit {code['commit'][:12]} is not in this repository"
+    return format_names(names) if names else None
+
+
+def facts_of_code(run: Run, code: Code, ran: RanCode) -> dict[str, Any]:
+    """What a row about the use of a run says of the code that ran.
+
+    Returns:
+        As in start.json: `commit`, `library`, `same` (as the run's), `complete`, `not_frozen`.
+    """
+    same = same_code(code, run.record["code"])
+    facts = {"commit": code.get("commit"), "library": library_name(code), "same": same}
+    return facts | ran.check_late()
+
+
+def add_choices(parser: SettingsParser) -> None:
+    """Adds --checkpoint and --today to a command that uses a run."""
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME",
+        help="last, best or previous; default: that of the recorded numbers",
+    )
+    parser.add_argument(
+        "--today", action="store_true", help="with the code of today, not that of the run"
+    )
+
+
+def take_split(words: list[str]) -> tuple[str | None, list[str]]:
+    """What `split=NAME` names, if it was typed, and the other settings."""
+    others = [word for word in words if not word.startswith(SPLIT)]
+    typed = [word.removeprefix(SPLIT) for word in words if word.startswith(SPLIT)]
+    return (typed[-1] if typed else None), others
+
+
+def freeze_today(run: Run, project: Project) -> Code:
+    """Freezes the code of today, so that the record of an evaluation can name it."""
+    return freeze_code(
+        project,
+        run.runs,
+        run.trial,
+        allow=run.record["allow"] or False,
+        max_file_mb=run.record["max_file_mb"] or 10,
+    )

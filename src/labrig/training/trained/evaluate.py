@@ -1,0 +1,217 @@
+"""`lab eval`: evaluates a checkpoint of a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from ...config.overrides import SettingsParser
+from ...config.recorded import read_recorded, with_changes
+from ...config.resolve import load_variables, plain_values, resolve
+from ...errors import LabError
+from ...hdf5.file.find import read_data_section
+from ...machine.ranks import leave_group
+from ...project import Project
+from ...record.files.atomic import sha256
+from ...record.files.seal import append_sealed
+from ...record.list.find import RUN_HELP, find_run
+from ...record.list.row_cache import outdate_row
+from ...record.read.evaluations import EVALUATIONS, TEST
+from ...record.read.roots import run_roots
+from ...record.read.run import Run
+from ...record.read.settings import ABSENT
+from ...record.read.status import final_weights
+from ...record.reproduce.recorded_data import is_same_data
+from ...record.reproduce.run_frozen import run_with_frozen_code
+from ...record.write.claim import in_use
+from ...record.write.ran import RanCode, imported_code, places_in
+from ..parts.kept_data import print_replaced, with_kept_override
+from .code_to_run import add_choices, code_to_run, facts_of_code, take_split
+
+MAY_CHANGE = ("trainer.", "data.")
+ADVICE = "lab eval takes data=NAME, split=NAME, data.* and trainer.*"
+OTHER_DATA = "data="
+PLACE_OF_DATA = ("path", "search", "pack", "stored")  # settings that say where the file lies
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """A row of evaluations.jsonl, without its time, settings and code."""
+
+    checkpoint: str
+    checkpoint_sha256: str
+    data_name: str | None  # what the metrics are called after; None: the data of the run's own test
+    split: str
+    data: dict[str, Any]  # what was read, by its content
+    metrics: dict[str, float]  # test/..., over every sample
+
+
+def eval_command(project: Project, args: list[str]) -> int:
+    options = parse_arguments(args)
+    run = find_run(run_roots(project), options.run)
+    with in_use(run.dir):
+        return evaluate_run(project, run, options, args)
+
+
+def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: list[str]) -> int:
+    """Evaluates with the code of the run, which may be another process, and records the numbers."""
+    kept = with_kept_override(options.overrides, run, project)[len(options.overrides) :]
+    code = code_to_run(run, project, options.today, "evaluates")
+    if code is None:
+        words = [str(run.dir) if word == options.run else word for word in args]
+        words += kept
+        return run_with_frozen_code(run, project, ["eval", *words])
+    imported = imported_code(project, code)
+    load_variables(project)
+    recorded = read_recorded(run.dir / "config.yaml")
+    if options.data:
+        take_data(recorded, project, options.data)
+    config = resolve(with_changes(recorded, [*options.settings, *kept], MAY_CHANGE, ADVICE))
+    ran = RanCode(imported, elsewhere=places_in(config.paths))
+    checkpoint = options.checkpoint or final_weights(run.checkpoints).stem
+    evaluation = evaluate(project, config, run, checkpoint, options.split, options.data)
+    if evaluation is None:
+        return 0
+    row = {
+        "time_unix_s": round(time.time(), 3),
+        "overrides": [*options.overrides, *kept],
+        **asdict(evaluation),
+        "code": facts_of_code(run, code, ran),
+    }
+    append_sealed(run.dir / EVALUATIONS, row)
+    outdate_row(run.dir)
+    if options.json:
+        print(json.dumps(evaluation.metrics))
+    else:
+        print_evaluation(run, evaluation)
+    return 0
+
+
+def parse_arguments(args: list[str]) -> argparse.Namespace:
+    """The options, with `data` and `split` where they were typed; `settings` are the other settings."""
+    parser = SettingsParser(
+        "lab eval",
+        "Evaluates RUN on its test split. data=NAME takes another data set of conf/data, split=NAME "
+        "another split, split=all every sample; settings of trainer and data may follow.",
+        RUN_HELP,
+    )
+    add_choices(parser)
+    parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
+    options = parser.read(args)
+    options.split, settings = take_split(options.overrides)
+    names = [word for word in settings if word.startswith(OTHER_DATA)]
+    options.data = names[-1].removeprefix(OTHER_DATA) if names else None
+    options.settings = [word for word in settings if word not in names]
+    return options
+
+
+def take_data(config: DictConfig, project: Project, name: str) -> None:
+    """Puts another data set into the configuration of a run, as its YAML in the project says today.
+
+    Prints which settings other than the place of the file differ from those of the run.
+
+    Raises:
+        LabError: there is no such data set.
+    """
+    section = read_data_section(Project(project.root, project.package), name)
+    if "defaults" in section:
+        raise LabError(
+            f"data={name} builds on other files (`defaults:`), which lab eval does not compose. "
+            f"Name the file: data.path={section['path']}"
+        )
+    before = plain_values(resolve(config).data)
+    config.data = section
+    config.paths.data = list(map(str, project.paths.data))
+    after = plain_values(resolve(config).data)
+    keys = [key for key in {**before, **after} if key not in PLACE_OF_DATA]
+    changes = [
+        f"{key} {old} -> {new}"
+        for key in keys
+        if (old := before.get(key, ABSENT)) != (new := after.get(key, ABSENT))
+    ]
+    if changes:
+        print(
+            f"lab: data={name} has other settings than the run: {'; '.join(changes)}",
+            file=sys.stderr,
+        )
+
+
+def evaluate(
+    project: Project,
+    config: DictConfig,
+    run: Run,
+    checkpoint: str,
+    split: str | None,
+    data_name: str | None,
+) -> EvaluationResult | None:
+    """The `test/...` metrics over a whole split, on any number of processes.
+
+    Args:
+        config: the configuration of the run; trainer and data may differ.
+        checkpoint: last, best or previous.
+        split: of a data file; None: test.
+        data_name: of the data set that was asked for, where it is not the run's own.
+
+    Returns:
+        None on other ranks than the first.
+
+    Raises:
+        LabError: no such checkpoint or split, the checkpoint does not fit the code, or the data mean
+            something else than those of the run.
+    """
+    # They import torch, which takes seconds.
+    from ..parts.build import build_data, build_task
+    from ..parts.data_change import data_record
+    from ..parts.settings import apply_settings, resolve_auto
+    from ..parts.trainer import plain_trainer
+    from ..watch.means import LogMeans
+    from .load import load_weights
+    from .predictable import choose_test_split
+    from .same_meaning import require_same_meaning
+
+    config = resolve_auto(config, first_attempt={})
+    apply_settings(config)
+    data = build_data(config)
+    content = dict(data_record(data) or {})
+    print_replaced(run, content)
+    require_same_meaning(project, run, data)
+    split = choose_test_split(data, split)
+    task = build_task(config)
+    load_weights(task, run, checkpoint)
+    trainer = plain_trainer(
+        config, data, task, logger=False, enable_checkpointing=False, callbacks=[LogMeans()]
+    )
+    trainer.test(task, datamodule=data, verbose=False)
+    leave_group()
+    if not trainer.is_global_zero:
+        return None
+    return EvaluationResult(
+        checkpoint=checkpoint,
+        checkpoint_sha256=sha256(run.checkpoints / f"{checkpoint}.ckpt"),
+        data_name=data_name or name_of_other_data(content, split, run),
+        split=split,
+        data=content,
+        metrics={name: float(value) for name, value in sorted(trainer.callback_metrics.items())},
+    )
+
+
+def name_of_other_data(content: dict[str, Any], split: str, run: Run) -> str | None:
+    """The name of the file or folder that was read; None for the test split of the run's own data."""
+    is_own = "sha256" in run.data and is_same_data(run.data, content)
+    if "path" not in content or (is_own and split == TEST):
+        return None
+    return Path(content["path"]).stem
+
+
+def print_evaluation(run: Run, evaluation: EvaluationResult) -> None:
+    place = Path(evaluation.data["path"]).name if "path" in evaluation.data else "its data"
+    print(f"run {run.id}, {evaluation.checkpoint}.ckpt, {place}, split {evaluation.split}")
+    for name, value in evaluation.metrics.items():
+        print(f"{name:<12} {value:.6g}")

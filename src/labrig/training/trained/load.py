@@ -1,0 +1,75 @@
+"""Loads a trained model from a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+from omegaconf import OmegaConf
+from torch import nn
+
+from ...errors import LabError
+from ...project import Project
+from ...record.list.find import find_run
+from ...record.read.roots import run_roots
+from ...record.read.run import Run
+from ...record.read.status import final_weights
+from ...record.reproduce.today import config_of_today, print_difference, require_trial
+from ...record.reproduce.weight_tensors import read_whole_weights
+from ..checkpoints.resume_point import refuse_damaged
+from ..parts.build import build_task
+from .load_from_checkpoint import complete_load_from_checkpoint
+
+complete_load_from_checkpoint()  # for whoever calls it in a notebook instead of `load`
+
+
+def load(run: str | Path = "@last", checkpoint: str | None = None) -> nn.Module:
+    """The trained model of a run, on the CPU, in evaluation mode.
+
+    Args:
+        run: id or its unique beginning, directory, tag, `@last`, `@last~1`, `@best:val/loss`.
+        checkpoint: "last", "best" or "previous"; None for that of the recorded test metrics, which
+            is the last one of the attempt that finished.
+
+    Returns:
+        The `model` of the run's task; the task itself (a LightningModule) when it has none.
+
+    Raises:
+        LabError: no such run or checkpoint, weights that today's code does not fit, or a trial that
+            this project no longer has.
+    """
+    project = Project.of_notebook()
+    source = find_run(run_roots(project), str(run))
+    require_trial(source, project)
+    config: Any = OmegaConf.create(config_of_today(source, project))
+    task = build_task(config)
+    print_difference(source, project)
+    load_weights(task, source, checkpoint or final_weights(source.checkpoints).stem)
+    model = getattr(task, "model", task)
+    return model.eval()
+
+
+def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
+    """Loads the weights of `run.checkpoints/<checkpoint>.ckpt` into a task, in place.
+
+    Raises:
+        LabError: there is no such checkpoint, it is damaged, or it does not fit the task.
+    """
+    file = run.checkpoints / f"{checkpoint}.ckpt"
+    if not file.exists():
+        names = sorted(path.stem for path in run.checkpoints.glob("*.ckpt"))
+        raise LabError(
+            f"run {run.id} has no checkpoint {checkpoint!r}. "
+            f"It has: {', '.join(names) or 'none, because it stopped before its first'}"
+        )
+    refuse_damaged(file)
+    weights = read_whole_weights(file)
+    try:
+        task.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise LabError(
+            f"{file} does not fit today's code of this trial: {reason}\n"
+            f"Get the code of the run: lab runs code {run.id}"
+        ) from error

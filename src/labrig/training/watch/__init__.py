@@ -1,0 +1,1 @@
+"""Watches a training: lines, means, health, profilers, messages to people."""

@@ -1,0 +1,98 @@
+"""`lab adopt PATH`: what it reads, what it writes, and what it leaves to a person."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...errors import LabError
+from ...machine.terminal import printable, printable_lines
+from ...project import PYPROJECT, Project
+from .composed import FOLDERS, configs_of
+from .hydra_template import adopt_hydra_template
+from .modules import Modules
+from .plan import AdoptionPlan, trial_name
+from .repository import read_repository
+from .script import adopt_script
+
+MAX_NAMED = 8  # scripts in a message
+
+
+def adopt_command(project: Project, args: list[str]) -> int:
+    """`lab adopt`.
+
+    Raises:
+        LabError: there is nothing that it can adopt, or that cannot be read.
+        Refused: something would be overwritten.
+    """
+    parser = argparse.ArgumentParser(
+        prog="lab adopt",
+        description="Brings code into this project that was written elsewhere: a repository of the "
+        "lightning-hydra-template family, or a script. Reads it without running it, overwrites "
+        "nothing, and prints what is left to decide.",
+    )
+    parser.add_argument("path", metavar="PATH", help="the repository, or one Python file")
+    parser.add_argument(
+        "--as", dest="name", metavar="NAME", help="of the trial and its code (default: PATH's)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print it, write nothing")
+    options = parser.parse_args(args)
+    plan = plan_of(project, Path(options.path).expanduser().absolute(), options.name)
+    plan.check()
+    if options.dry_run:
+        print_texts(plan)
+    else:
+        plan.write()
+        plan.leave_unformatted()
+    print_plan(plan, options.dry_run)
+    return 0
+
+
+def plan_of(project: Project, path: Path, name: str | None) -> AdoptionPlan:
+    """What adopting `path` would write.
+
+    Raises:
+        LabError: it is neither a repository with configs nor a Python file.
+    """
+    if path.is_file():
+        if path.suffix != ".py":
+            raise LabError(f"{path} is no Python file. Name a repository, or its script")
+        return adopt_script(project, path.resolve(), name)
+    repository = read_repository(path)
+    with configs_of(repository) as configs:
+        if configs is not None:
+            name = trial_name(name or repository.name)
+            return adopt_hydra_template(project, configs, Modules(repository), name)
+    scripts = [name for name in repository.files if name.endswith(".py") and "/" not in name]
+    raise LabError(
+        f"{repository.root} has no train.yaml in {', '.join(f'{name}/' for name in FOLDERS)}. "
+        f"Name its script: lab adopt {path}/SCRIPT.py   "
+        f"Scripts: {', '.join(scripts[:MAX_NAMED]) or 'none'}"
+    )
+
+
+def print_texts(plan: AdoptionPlan) -> None:
+    """The settings that would be written, as they are."""
+    for name, content in plan.files.items():
+        if name.endswith((".yaml", "program.py")):
+            print(f"--- {name}\n{printable_lines(content.decode())}")
+
+
+def print_plan(plan: AdoptionPlan, is_dry: bool) -> None:
+    """The files, the differences, and last what a person must decide."""
+    print("would write:" if is_dry else "wrote:")
+    for name, content in plan.files.items():
+        if content:
+            print(f"  {name}{'   (imports name the new place)' if name in plan.changed else ''}")
+    if plan.unformatted:
+        print(f"  {PYPROJECT}   (the formatter leaves {', '.join(plan.unformatted)} alone)")
+    if plan.notes.different:
+        print("different here:")
+    for text in plan.notes.different:
+        print(f"  {printable(text)}")
+    print("next:")
+    for name, origin in plan.trials.items():
+        print(f"  lab check trial={name} && lab train trial={name}   ({origin})")
+    print("to decide by hand:" if plan.notes.by_hand else "nothing is left to decide by hand")
+    for n, text in enumerate(plan.notes.by_hand, 1):
+        print(f"  {n}. {printable(text)}")

@@ -1,0 +1,138 @@
+"""An archive publishes what belongs to its runs, and no secret."""
+
+import gzip
+import zipfile
+
+import pytest
+from labrig.errors import Refused
+from record_package import call, make_project, train
+
+TOKEN = "hf_" + "a1B2c3D4e5" * 3 + "Zz"
+
+
+@pytest.fixture
+def own(tmp_path):
+    return make_project(tmp_path / "project")
+
+
+@pytest.fixture
+def run(own):
+    return train(own)
+
+
+def archive(own, *args):
+    """The names and contents of an archive of all finished runs, by their place in the run."""
+    file = own.root / "a.zip"
+    call(own, "runs archive", "status=finished", "-o", file, *args)
+    with zipfile.ZipFile(file) as opened:
+        contents = {name: opened.read(name) for name in opened.namelist()}
+    file.unlink()
+    return {"/".join(name.split("/")[4:]): content for name, content in contents.items()}
+
+
+def refused(own):
+    with pytest.raises(Refused) as error:
+        archive(own)
+    assert not list(own.root.glob("*a.zip*"))
+    return str(error.value)
+
+
+# Links
+
+
+@pytest.mark.parametrize("form", ["absolute", "relative", "directory", "chain"])
+def test_what_a_link_leads_to_outside_is_not_published(own, run, tmp_path, capsys, form):
+    """g6."""
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "x.csv").write_text("grades of all")
+    link = run.dir / "pictures/x.csv"
+    link.parent.mkdir()
+    if form == "absolute":
+        link.symlink_to(private / "x.csv")
+    elif form == "relative":
+        link.symlink_to("../../../../../private/x.csv")
+    elif form == "chain":
+        (run.dir / "other").symlink_to(private)
+        link.symlink_to("../other/x.csv")
+    else:
+        link.symlink_to(private)
+    assert link.exists()
+    contents = archive(own)
+    assert not any(b"grades" in content for content in contents.values())
+    assert "pictures/x.csv" in capsys.readouterr().out
+    assert "run.json" in contents
+
+
+def test_a_link_within_the_run_is_what_it_leads_to(own, run):
+    (run.dir / "table.csv").write_text("1,2")
+    (run.dir / "latest.csv").symlink_to("table.csv")
+    assert archive(own)["latest.csv"] == b"1,2"
+
+
+@pytest.mark.parametrize("link", ["file", "directory"])
+def test_weights_of_somebody_else_are_not_published(own, run, tmp_path, capsys, link):
+    """A sibling: the link is that of the checkpoints, or one of them."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "last.ckpt").write_bytes(b"not yours")
+    checkpoints = run.dir / "checkpoints"
+    (checkpoints / "last.ckpt").unlink()
+    if link == "directory":
+        checkpoints.rmdir()
+        checkpoints.symlink_to(theirs)
+    else:
+        (checkpoints / "last.ckpt").symlink_to(theirs / "last.ckpt")
+    assert "checkpoints/last.ckpt" not in archive(own)
+    assert "which its record does not know: last.ckpt" in capsys.readouterr().out
+
+
+def test_own_weights_behind_a_link_are_published(own, tmp_path):
+    run = train(own, checkpoints=tmp_path / "big")
+    weights = run.checkpoints / "last.ckpt"
+    assert archive(own)["checkpoints/last.ckpt"] == weights.read_bytes()
+    (weights.parent / ".run").unlink()  # of an older lab: by the hash in the record
+    assert archive(own)["checkpoints/last.ckpt"] == weights.read_bytes()
+    weights.write_bytes(b"others")
+    assert "checkpoints/last.ckpt" not in archive(own)
+
+
+# Secrets
+
+
+@pytest.mark.parametrize("n_bytes", [10, pytest.param(21_000_000, marks=pytest.mark.slow)])
+def test_a_large_file_is_searched_for_secrets(own, run, n_bytes):
+    """g7: a log of 21 MB."""
+    line = "nothing to see in this line\n"
+    log = line * (n_bytes // len(line))
+    (run.dir / "job.log").write_text(f"{log}token {TOKEN}\n")
+    assert "job.log" in refused(own)
+    (run.dir / "job.log").write_text(log)
+    assert "job.log" in archive(own)
+
+
+@pytest.mark.parametrize("before", [-40, -20, -3, 0])
+def test_a_secret_across_two_blocks_is_found(own, run, monkeypatch, before):
+    monkeypatch.setattr("labrig.record.keep.contents.BLOCK_BYTES", 1 << 17)
+    (run.dir / "job.log").write_text("x" * ((1 << 17) + before) + f" {TOKEN} " + "y" * (1 << 18))
+    assert "looks like a Hugging Face token" in refused(own)
+
+
+def test_compressed_files_are_searched_too(own, run):
+    """A sibling: .gz, .zip and .npz of a run."""
+    (run.dir / "job.log.gz").write_bytes(gzip.compress(f"token {TOKEN}\n".encode()))
+    assert "job.log.gz" in refused(own)
+    (run.dir / "job.log.gz").unlink()
+    with zipfile.ZipFile(run.dir / "more.zip", "w", zipfile.ZIP_DEFLATED) as inner:
+        inner.writestr("notes.txt", f"token {TOKEN}\n")
+    assert "more.zip" in refused(own)
+    (run.dir / "more.zip").write_bytes(b"PK\3\4 a damaged one")
+    assert "more.zip" in archive(own)
+
+
+def test_weights_with_a_known_secret_are_refused(own, run, monkeypatch):
+    """A sibling: settings that the training kept in its checkpoint."""
+    monkeypatch.setenv("MY_API_KEY", "Zq8vTn3Lw0kk")
+    (run.checkpoints / "last.ckpt").write_bytes(b"\0key Zq8vTn3Lw0kk\0")
+    assert "last.ckpt holds a known secret" in refused(own)
+    assert "checkpoints/last.ckpt" in archive(own, "--allow")

@@ -1,0 +1,315 @@
+# ruff: noqa: F811 (fixtures are imported by name)
+"""`after=RUN` and `job.retry` without a scheduler: what is typed, what each dialect is told, what is sent when.
+
+tests/cluster/test_again_on_slurm.py has the real one.
+"""
+
+import json
+import shlex
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from job_scripts import ANN, job_settings
+from labrig.cluster.schedulers import all_schedulers
+from labrig.cluster.schedulers.job_state import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME
+from labrig.cluster.sections import RetrySettings
+from labrig.cluster.submit import after as typed
+from labrig.cluster.submit import send
+from labrig.cluster.submit.after import after_of_words, split_after
+from labrig.cluster.submit.arrays import arrays_of
+from labrig.cluster.submit.plan import check_retry
+from labrig.cluster.watch import retry
+from labrig.cluster.watch.job_end import Remedy, remedy_for
+from labrig.cluster.watch.retry import StoppedRun, longest_s, more_of, send_again
+from labrig.errors import LabError, Refused
+from labrig.record.read.run import Run
+from labrig.record.write.claim import claim_attempt
+from slurm_jobs import wait_until
+from test_cluster_local import lab, submit  # noqa: F401
+from test_unanswered import make_run, plan_of
+from test_waiting_here import lab_queue, slurm, submitted  # noqa: F401
+
+WAITS = {
+    "slurm": "--dependency=afterok:12,afterok:13_2,afterany:14 --kill-on-invalid-dep=yes",
+    "pbs": "-W 'depend=afterok:12,afterany:13[],afterany:14'",
+    "lsf": "-w 'done(12) && done(13[2]) && ended(14)' -ti",
+    "gridengine": "-hold_jid 12,13,14",
+    "local": "'12 13-2 14'",
+    "pjm": None,
+}
+MEMBER = {"slurm": "13_2", "pbs": "13[2]", "lsf": "13[2]", "gridengine": "13.2", "pjm": "13[2]"}
+CHILD = "20261121-190001-abcdef"
+RETRY = {"attempt": 2, "because": OUT_OF_MEMORY, "settings": [], "time_unix_s": 1.0}
+
+
+@pytest.mark.parametrize("scheduler", all_schedulers(), ids=lambda each: each.name)
+def test_each_dialect_waits_for_several_jobs(scheduler):
+    member = MEMBER.get(scheduler.name, "13-2")
+    options = scheduler.after_options(["12", member], ["14"])
+    assert (options and shlex.join(options)) == WAITS[scheduler.name]
+
+
+@pytest.fixture
+def roots(tmp_path, monkeypatch):
+    monkeypatch.setattr(typed, "run_roots", lambda _: [tmp_path / "runs"])
+    return tmp_path
+
+
+def ended_run(root, run_id, status):
+    run = make_run(root, run_id, id="5")
+    (run.dir / "job.over").touch()
+    (run.dir / "summary.json").write_text(json.dumps({"status": status}))
+    return run
+
+
+def send_child(root, monkeypatch, after, **more):
+    """Sends a run after others, as `lab submit` does; returns it."""
+    run = make_run(root, CHILD)
+    run.update(after=after)
+    script = run.dir / "job.sh"
+    script.write_text("#!/bin/bash\n")
+    monkeypatch.setattr(send, "write_script", lambda *_: script)
+    send.send_runs(replace(plan_of(root), after=after, **more), [run], None)
+    return Run.open(run.dir)
+
+
+def test_what_is_typed_names_runs_in_every_way(slurm, submitted, roots):
+    runs = submitted(4, 2)  # of an array; two wait here
+    words, after = split_after(["trial=wide", "after=71", "seed=1,2"])
+    assert words == ["trial=wide", "seed=1,2"]
+    of_array = after_of_words(None, after)
+    assert of_array == {"when": "finished", "runs": {run.id: str(run.dir) for run in runs}}
+    several = after_of_words(None, [f"any:{runs[0].id},@last"])
+    assert several == {
+        "when": "ended",
+        "runs": {run.id: str(run.dir) for run in (runs[0], runs[3])},
+    }
+    assert after_of_words(None, []) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["@last,any:@last"], r"after=@last,any:@last: any: stands once, before all runs"),
+        (["@last", "any:@last"], r"after=@last after=any:@last: any: stands once"),
+        ([""], "'' names no run"),
+        (["wide"], "no run 'wide'"),
+    ],
+)
+def test_wrong_words_are_answered(roots, words, message):
+    ended_run(roots, CHILD, "finished")
+    with pytest.raises(LabError, match=message):
+        after_of_words(None, words)
+
+
+@pytest.mark.parametrize("status", ["failed", "trained", "interrupted", "lost"])
+def test_a_run_that_has_not_finished_is_refused_with_what_to_type(roots, status):
+    run = ended_run(roots, CHILD, status)
+    advice = f"is {status}.*lab runs show {run.id}\n.*after=any:{run.id}"
+    with pytest.raises(Refused, match=advice):
+        after_of_words(None, ["@last"])
+    assert after_of_words(None, ["any:@last"])["when"] == "ended"
+
+
+def test_a_finished_run_needs_no_dependency(slurm, roots, monkeypatch):
+    ended_run(roots, "20261120-190001-abcdef", "finished")
+    send_child(roots, monkeypatch, after_of_words(None, ["@last"]))
+    assert "dependency" not in slurm.calls()[0]
+
+
+def test_a_run_after_one_that_waits_here_waits_too_and_follows_it(
+    slurm, submitted, roots, lab_queue, monkeypatch, capsys
+):
+    runs = submitted(4, 3)
+    child = send_child(roots, monkeypatch, after_of_words(None, [runs[3].id]))
+    assert len(slurm.calls()) == 1
+    lab_queue()
+    assert f"waiting here; waits for {runs[3].id} (queued)" in capsys.readouterr().out
+    slurm.end("71_0")
+    lab_queue()  # sends the one
+    lab_queue()  # then the other
+    assert "--dependency=afterok:72_3 --kill-on-invalid-dep=yes" in slurm.calls()[2]
+    assert Run.open(child.dir).record["job"]["id"] == "73"
+    capsys.readouterr()
+    lab_queue()
+    assert f"    waits for {runs[3].id} (queued)" in capsys.readouterr().out
+
+
+def test_what_waits_here_for_a_run_that_fails_is_refused(
+    slurm, submitted, roots, lab_queue, monkeypatch, capsys
+):
+    (run,) = submitted(1, 0)
+    child = send_child(roots, monkeypatch, after_of_words(None, [run.id]))
+    (run.dir / "summary.json").write_text(json.dumps({"status": "failed"}))
+    run.update(job=run.record["job"] | {"refused": "x"})
+    lab_queue()
+    assert "is failed, so a run after it would never start" in capsys.readouterr().err
+    assert "refused" in Run.open(child.dir).record["job"]
+    assert slurm.calls() == []
+
+
+@pytest.mark.parametrize("change", [{"goes_on": True}, {"scheduler": "pbs"}])
+def test_a_run_that_may_go_on_in_another_job_or_elsewhere_is_waited_for_here(
+    slurm, roots, monkeypatch, change
+):
+    run = make_run(roots, "20261120-190001-abcdef", id="71")
+    slurm.jobs.write_text("71|RUNNING|None|0:01|N/A\n")
+    run.update(job=run.record["job"] | change)
+    child = send_child(roots, monkeypatch, after_of_words(None, [run.id]))
+    assert "waiting" in child.record["job"]
+    assert slurm.calls() == []
+
+
+def test_what_can_neither_wait_here_nor_be_told_the_scheduler_is_refused(slurm, roots):
+    run = make_run(roots, "20261120-190001-abcdef", id="71")
+    slurm.jobs.write_text("71|RUNNING|None|0:01|N/A\n")
+    run.update(job=run.record["job"] | {"goes_on": True})
+    plan = replace(
+        plan_of(roots), after=after_of_words(None, [run.id]), guard="sent from elsewhere"
+    )
+    with pytest.raises(LabError, match=r"slurm cannot wait for all of these(?s:.*)job\.chunk$"):
+        arrays_of(plan)
+
+
+def test_a_chain_is_waited_for_until_its_last_chunk_is_over(slurm, roots, monkeypatch):
+    run = make_run(roots, "20261120-190001-abcdef", id="71")
+    run.update(job=run.record["job"] | {"chain": ["71", "72"]})
+    slurm.jobs.write_text("72|PENDING|Dependency|0:00|N/A\n")
+    send_child(roots, monkeypatch, after_of_words(None, [run.id]))
+    assert "--dependency=afterany:72" in slurm.calls()[0]
+
+
+@pytest.mark.slow
+def test_without_a_scheduler_a_process_waits_for_the_others(lab):
+    go = lab.folder / "go"
+    waits = f"until [ -e {go} ]; do sleep 0.2; done"
+    first = submit(lab, "--", "sh", "-c", waits)
+    fails = submit(lab, "--", "sh", "-c", f"{waits}; exit 3")
+    second = submit(lab, f"after={first['run_id']}", "--", "true")
+    never = submit(lab, f"after={fails['run_id']}", "--", "true")
+    assert f"    waits for {first['run_id']} (" in lab("queue")
+
+    go.touch()
+
+    def is_over():
+        return lab("queue").startswith("no jobs")
+
+    wait_until(is_over, "the end of all")
+    one, two = (
+        json.loads(lab("runs", "show", sent["run_id"], "--json")) for sent in (first, second)
+    )
+    assert two["status"] == "finished"
+    ended_unix_s = one["attempts"][0]["end"]["ended_unix_s"]
+    assert two["attempts"][0]["start"]["started_unix_s"] > ended_unix_s
+    assert f"after       {first['run_id']}\n" in lab("runs", "show", second["run_id"])
+    words = f"never started: run {fails['run_id']}, which it comes after, has not finished"
+    assert words in lab("queue")
+    assert json.loads(lab("runs", "show", never["run_id"], "--json"))["status"] == "cancelled"
+    advice = lab("submit", "trial=baseline", "site=workstation", f"after={fails['run_id']}", rc=4)
+    assert f"lab runs show {fails['run_id']}" in advice
+    both = [f"after={first['run_id']}", "job.after=3", "site=slurm", "job.gpus=0"]
+    assert "say it one way only" in lab("submit", "trial=baseline", *both, rc=2)
+
+
+# job.retry
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (OUT_OF_MEMORY, Remedy("memory")),
+        (OUT_OF_TIME, Remedy("time")),
+        ("ended at its time limit of 00:20:00 (job.time)", Remedy("time")),
+        (NODE_FAILED.format(nodes="c2"), Remedy("node", "c2")),
+        (NODE_FAILED.format(nodes="not known"), Remedy("node")),
+        ("cancelled with scancel, or by the administrators", None),
+        (None, None),
+    ],
+)
+def test_what_a_job_lacked_is_known_by_how_it_ended(words, remedy):
+    assert remedy_for(words) == remedy
+
+
+def retried(**job):
+    facts = {"scheduler": "slurm", "site": "slurm", "id": "7", "nodes": 1, "queue": ""}
+    retry = {"times": 2, "mem": 1.5, "time": 2, "exclude_node": True}
+    return SimpleNamespace(
+        id=CHILD, record={"job": facts | {"retry": retry, "memory_MB": 1001, "time_s": 600} | job}
+    )
+
+
+@pytest.mark.parametrize(
+    ("remedy", "job", "settings"),
+    [
+        (Remedy("memory"), {}, ["job.mem=1502M"]),
+        (Remedy("time"), {}, ["job.time=1200"]),
+        (Remedy("node", "c2"), {}, ['job.exclude="c2"']),
+        (Remedy("node", "c2"), {"changed": ['job.exclude="c1"']}, ['job.exclude="c1,c2"']),
+        (Remedy("node", "c[1-2]"), {"nodes": 2}, []),
+        (Remedy("node", "c2"), {"scheduler": "pbs"}, []),
+    ],
+)
+def test_it_gets_what_it_lacked(project, remedy, job, settings):
+    assert more_of(replace(ANN, root=project), retried(**job), remedy) == settings
+
+
+def test_a_queue_gives_no_more_than_its_limit(project, monkeypatch):
+    monkeypatch.setattr(retry, "longest_s", lambda *_: 900.0)
+    assert more_of(ANN, retried(), Remedy("time")) == ["job.time=900"]
+    with pytest.raises(LabError, match=r"its queue gpu gives at most 00:15:00.*job.queue=NAME"):
+        more_of(ANN, retried(time_s=900, queue="gpu"), Remedy("time"))
+    monkeypatch.undo()
+    jean_zay = {"site": "jean_zay_v100", "queue": "qos_gpu-dev"}
+    assert longest_s(replace(ANN, root=project), jean_zay) == 7200
+    assert longest_s(replace(ANN, root=project), {"site": "slurm", "queue": ""}) == float("inf")
+
+
+def test_without_job_mem_nobody_knows_what_is_more():
+    with pytest.raises(LabError, match=f"lab submit {CHILD} job.mem="):
+        more_of(ANN, retried(memory_MB=None), Remedy("memory"))
+
+
+@pytest.mark.parametrize(
+    ("job", "n_sent"),
+    [
+        ({}, 1),
+        ({"retries": [RETRY, RETRY]}, 0),
+        ({"no_retry": "x"}, 0),
+        ({"retry": {"times": 0}}, 0),
+    ],
+)
+def test_each_job_is_sent_again_as_often_as_it_may(tmp_path, monkeypatch, job, n_sent):
+    run = make_run(tmp_path, CHILD, **{"id": "7", "retry": {"times": 2}} | job)
+    sent = []
+    monkeypatch.setattr(retry, "send_with", lambda *of: sent.append(of) or 1)
+    stopped = StoppedRun(run.dir, run.record, OUT_OF_MEMORY)
+    assert send_again(None, [stopped]) == n_sent == len(sent)
+
+
+def test_what_cannot_be_sent_again_is_said_once(tmp_path, monkeypatch, capsys):
+    run = make_run(tmp_path, CHILD, id="7", retry={"times": 2}, memory_MB=None)
+    for _ in range(2):
+        now = Run.open(run.dir).record
+        assert send_again(None, [StoppedRun(run.dir, now, OUT_OF_MEMORY)]) == 0
+    assert capsys.readouterr().err.count("was not sent again: its job had no job.mem") == 1
+
+
+@pytest.mark.parametrize(
+    ("job", "command", "message"),
+    [({}, ["true"], "only a training continues"), ({"chunk": "3h"}, None, "Leave one of them out")],
+)
+def test_what_cannot_continue_is_not_retried(job, command, message):
+    with pytest.raises(LabError, match=message):
+        check_retry(RetrySettings(times=1), job_settings(**job), command)
+
+
+def test_the_attempt_of_a_job_that_was_over_needs_no_silence(tmp_path):
+    run = make_run(tmp_path, CHILD, id="8")
+    attempt = run.dir / "attempts/1"
+    attempt.mkdir(parents=True)
+    (attempt / "lock").write_text(json.dumps({"host": "c1", "pid": 1, "pid_space": "c1"}))
+    with pytest.raises(LabError, match="is running on c1"):
+        claim_attempt(run.dir)
+    run.update(job=run.record["job"] | {"retries": [RETRY]})
+    assert claim_attempt(run.dir) == 2

@@ -1,0 +1,1 @@
+from src.utils.pylogger import get_logger

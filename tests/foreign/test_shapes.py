@@ -1,0 +1,40 @@
+"""Code as others write it trains through lab as by plain Lightning, bit for bit, and resumes in mid-epoch."""
+
+import pytest
+import torch
+from attempts import attempt, attempts
+from foreign import Shape, by_lab, by_lightning, differences
+
+POINTS = "shapes.data.Points"
+CALLBACKS = "lightning.pytorch.callbacks"
+SWA = {"_target_": f"{CALLBACKS}.StochasticWeightAveraging", "swa_lrs": 0.01, "swa_epoch_start": 1}
+EMA = {"_target_": f"{CALLBACKS}.EMAWeightAveraging", "decay": 0.9}
+SHAPES = {
+    "gan": Shape("shapes.gan.Gan", POINTS, trainer={"max_epochs": 3}),
+    "swa": Shape("shapes.rings.Rings", POINTS, {"swa": SWA}, {"max_epochs": 3}),
+    "ema": Shape("shapes.rings.Rings", POINTS, {"ema": EMA}, {"max_epochs": 3}),
+    "ragged": Shape(
+        "shapes.ragged.TextClassifier", "shapes.ragged.TextData", trainer={"max_epochs": 3}
+    ),
+    "hooks": Shape("shapes.hooks.Unusual", "shapes.hooks.UnusualData", trainer={"max_epochs": 3}),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_it_trains_as_by_plain_lightning(home, tmp_path, name):
+    plain = by_lightning(SHAPES[name])
+    lab, outcome = by_lab(home, tmp_path, *SHAPES[name].settings(home))
+    assert differences(plain, lab) == []
+    assert len(plain.losses) > 20
+    saved = outcome.checkpoint["state_dict"]
+    assert all(torch.equal(saved[key], value) for key, value in plain.weights.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_stop_in_mid_epoch_changes_no_number(home, tmp_path, name):
+    settings = SHAPES[name].settings(home, shuffle=True)
+    whole = attempt(home, tmp_path / "whole", *settings)
+    parts = attempts(home, tmp_path / "parts", *settings, stops=["train:5", "train:19"])
+    assert whole.differences(parts) == []
+    assert parts.start["exact"] is True

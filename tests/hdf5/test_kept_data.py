@@ -1,0 +1,228 @@
+"""A data file that a run read is never lost: kept when another takes its name, and made again from the record."""
+
+import json
+import os
+import shlex
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+from labrig.data import DataFileError, fingerprint, write_data_file
+from labrig.errors import LabError
+from labrig.hdf5.pack.recover import free_path, pack_command_of
+from labrig.project import Project
+from labrig.record.read.run import Run
+from labrig.record.reproduce.recorded_data import kept_path, runs_with_data
+from labrig.training.parts.kept_data import with_kept_data, with_kept_override
+from omegaconf import OmegaConf
+from projects import work_on
+from reproduction import edit, lab, make_project, show
+
+X = np.arange(80, dtype=np.float32).reshape(20, 4)
+PACK = ("data", "pack", "arr", "data/raw/a.npz", "--as", "arrays")
+TRAIN = ("train", "trial=baseline", "data=arr", "trainer.max_epochs=1")
+BITWISE = "bitwise: metrics are identical"
+
+
+def write_raw(folder, values):
+    (folder / "data/raw").mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "data/raw/a.npz", x=values)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A project with data/arr.h5, a run that read it, and one that was stopped half way."""
+    folder = make_project(tmp_path_factory.mktemp("trained") / "myproj")
+    write_raw(folder, X)
+    lab(folder, *PACK)
+    lab(folder, *TRAIN, PYTHONHASHSEED="3")
+    lab(folder, *TRAIN, "seed=1", LAB_STOP_STEP="3", PYTHONHASHSEED="3", rc=130)
+    return folder.rename(folder.with_name("original"))
+
+
+@pytest.fixture
+def own(original):
+    """That project at its place, as it was, for this test alone."""
+    folder = shutil.copytree(original, original.with_name("myproj"), symlinks=True)
+    work_on(Project(folder, "myproj"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def runs(folder):
+    """The finished run, and the one that was stopped."""
+    return [Run.open(directory) for directory in sorted((folder / "runs/baseline").iterdir())]
+
+
+def data_files(folder):
+    return sorted(path.name for path in (folder / "data").glob("arr*"))
+
+
+@pytest.mark.slow
+def test_a_file_that_runs_read_is_kept_and_read_by_them(own):
+    """New-user-log 9, to the end: verify, reproduce, resume; and another file has the name."""
+    finished, stopped = runs(own)
+    recorded = fingerprint(own / "data/arr.h5")["sha256"]
+    said = lab(own, *PACK, "--seed", "1")
+    kept = f"arr-{recorded[:12]}.h5"
+    assert f"2 runs read the data that {own}/data/arr.h5 held until now" in said
+    assert data_files(own) == [kept, "arr.h5"]
+    assert fingerprint(own / "data" / kept)["sha256"] == recorded
+    assert fingerprint(own / "data/arr.h5")["sha256"] != recorded
+    assert "and data are as recorded" in lab(own, "runs", "verify", finished.id)
+    assert BITWISE in lab(own, "runs", "reproduce", finished.id, "--check")
+    assert f"reads {own}/data/{kept}" in lab(own, "resume", stopped.id)
+    hashes = [attempt["start"]["data"]["sha256"] for attempt in show(own, stopped.id)["attempts"]]
+    assert hashes == [recorded, recorded]
+    lab(own, *TRAIN)  # a new run reads the new file
+    assert show(own)["attempts"][0]["start"]["data"]["path"] == f"{own}/data/arr.h5"
+
+
+def test_what_no_run_read_and_what_is_the_same_is_replaced(own):
+    lab(own, *PACK)  # the same data
+    assert data_files(own) == ["arr.h5"]
+    shutil.rmtree(own / "runs/baseline")
+    lab(own, *PACK, "--seed", "1")
+    assert data_files(own) == ["arr.h5"]
+
+
+def test_whoever_writes_a_data_file_keeps_what_runs_read(own, monkeypatch, capsys):
+    path = own / "data/arr.h5"
+    before = path.read_bytes()
+
+    def no_links(*_):
+        raise OSError("a disk without hard links")
+
+    monkeypatch.setattr(os, "link", no_links)
+    write_data_file(path, {"x": X}, {})
+    (kept,) = (own / "data").glob("arr-*.h5")
+    assert kept.read_bytes() == before
+    assert "2 runs read the data" in capsys.readouterr().err
+    write_data_file(path, {"x": X + 1}, {})  # which nobody read
+    assert data_files(own) == [kept.name, "arr.h5"]
+
+
+def test_data_behind_a_link_stay_where_they_are(own):
+    path, place = own / "data/arr.h5", own / "elsewhere.h5"
+    os.rename(path, place)
+    path.symlink_to(place)
+    before = place.read_bytes()
+    write_data_file(path, {"x": X}, {})
+    assert place.read_bytes() == before
+    assert data_files(own) == ["arr.h5"]
+
+
+def test_a_file_of_others_is_never_replaced(own):
+    """Such as the raw file itself: lab data pack old data/old.h5 --as hdf5."""
+    with h5py.File(own / "data/old.h5", "w") as file:
+        file["x"] = X
+    before = (own / "data/old.h5").read_bytes()
+    said = lab(own, "data", "pack", "old", "data/old.h5", "--as", "hdf5", rc=2)
+    assert "was not written by `lab data pack`, so it is not replaced" in said
+    with pytest.raises(DataFileError, match=r"so it is not replaced. Move it, or write"):
+        write_data_file(own / "data/old.h5", {"x": X}, {})
+    assert (own / "data/old.h5").read_bytes() == before
+
+
+def test_predictions_and_evaluations_are_uses_too(own):
+    project = Project(own, "myproj")
+    (run, _) = runs(own)
+    for name in ("predictions.jsonl", "evaluations.jsonl"):
+        assert runs_with_data(project, {name}) == []
+        (run.dir / name).write_text(json.dumps({"data": {"sha256": name}}) + "\n")
+        assert runs_with_data(project, {name}) == [run.id]
+
+
+def test_typed_data_come_before_kept_data(own, capsys):
+    project = Project(own, "myproj")
+    (run, _) = runs(own)
+    kept = kept_path(own / "data/arr.h5", run.data["sha256"])
+    config = OmegaConf.create(run.config)
+    assert with_kept_override(["trainer=cpu"], run, project) == ["trainer=cpu"]
+    assert with_kept_data(config, run, project) is config
+    shutil.copyfile(own / "data/arr.h5", kept)
+    assert with_kept_override([], run, project) == [f"data.path='{kept}'"]
+    assert with_kept_data(config, run, project).data.path == str(kept)
+    assert capsys.readouterr().err.count("another file has their name now") == 2
+    for typed in ("data.path=b.h5", "data=b", "data.search=[x]"):
+        assert with_kept_override([typed], run, project) == [typed]
+
+
+def test_a_record_of_a_stranger_leads_to_no_other_place(own, monkeypatch):
+    (run, _) = runs(own)
+    crafted = run.data | {"sha256": "../../../abcdef", "path": "/a/../../b/c.h5"}
+    monkeypatch.setattr(Run, "data", crafted)
+    assert free_path(Project(own, "myproj"), run) == own / "data/c.h5"
+    (own / "data/c.h5").touch()
+    assert free_path(Project(own, "myproj"), run) == own / "data/c-abcdef.h5"
+
+
+@pytest.mark.slow
+def test_recovered_data_are_those_of_the_record(own):
+    """Made by the recorded code, although the code, the YAML and the data are gone."""
+    (run, _) = runs(own)
+    recorded = run.data["sha256"]
+    assert "there is nothing to recover" in lab(own, "data", "recover", run.id)
+    os.remove(own / "data/arr.h5")
+    os.remove(own / "src/myproj/conf/data/arr.yaml")
+    edit(own, 'CODE = "', 'CODE = "later ')
+    said = lab(own, "runs", "verify", run.id, rc=1)
+    assert f"make it again: lab data recover {run.id}" in said
+    assert f"{own}/data/arr.h5: what {run.id} read" in lab(own, "data", "recover", run.id)
+    assert fingerprint(own / "data/arr.h5")["sha256"] == recorded
+    assert not (own / "src/myproj/conf/data/arr.yaml").exists()
+    assert "and data are as recorded" in lab(own, "runs", "verify", run.id)
+    write_data_file(own / "data/arr.h5", {"x": X[::-1].copy()}, {})
+    (kept,) = (own / "data").glob("arr-*.h5")
+    os.remove(kept)
+    assert f"To make them again: lab data recover {run.id}" in lab(
+        own, "runs", "verify", run.id, rc=1
+    )
+    assert f"{kept}: what {run.id} read" in lab(own, "data", "recover", run.id)
+    assert fingerprint(kept)["sha256"] == recorded
+    kept.write_bytes(kept.read_bytes()[:-9])  # damaged
+    assert f"{kept}: what {run.id} read" in lab(own, "data", "recover", run.id)
+
+
+@pytest.mark.slow
+def test_a_file_is_recovered_by_its_own_command_although_the_yaml_has_another(own):
+    """The YAML stays as the first packing wrote it; the file was packed again with other options."""
+    said = lab(own, "data", "pack", "arr", "data/raw/a.npz", "--as", "arrays", "--seed", "7")
+    command = "lab data pack arr data/raw/a.npz --as arrays --seed 7"
+    assert f'Its line `pack` makes another file. Write:\n  pack: "{command}"' in said
+    lab(own, *TRAIN)
+    run = runs(own)[-1]
+    assert run.data["pack"] == command
+    os.remove(own / "data/arr.h5")
+    assert f"{own}/data/arr.h5: what {run.id} read" in lab(own, "data", "recover", run.id)
+
+
+@pytest.mark.slow
+def test_other_raw_data_are_told_and_nothing_is_kept(own):
+    (run, _) = runs(own)
+    os.remove(own / "data/arr.h5")
+    write_raw(own, X[:9])
+    said = lab(own, "data", "recover", run.id, rc=3)
+    assert "gives other data now: 9 samples" in said
+    assert f"recorded were 20 samples, {run.data['sha256'][:12]}. Nothing was kept" in said
+    os.remove(own / "data/raw/a.npz")
+    assert "did not pack the data again, see above" in lab(own, "data", "recover", run.id, rc=1)
+    assert data_files(own) == []
+
+
+def test_data_that_lab_did_not_pack_cannot_be_recovered(own, monkeypatch):
+    (run, _) = runs(own)
+    assert pack_command_of(run) == shlex.split(run.data["pack"])
+    monkeypatch.setattr(Run, "data", {**run.data, "pack": "python make.py"})
+    for command in ("python make.py; lab data pack arr", "lab data pack 'arr"):
+        monkeypatch.setattr(Run, "config", {"data": {"pack": command}})
+        with pytest.raises(LabError, match=r"another command than lab data pack. Type it yourself"):
+            pack_command_of(run)
+    monkeypatch.setattr(Run, "config", {"data": {"path": "arr.h5"}})
+    assert pack_command_of(run) == ["lab", "data", "pack", "arr"]
+    monkeypatch.setattr(Run, "data", run.data | {"path": "/a/arr-abcdef.h5"})  # kept, then resumed
+    assert pack_command_of(run) == ["lab", "data", "pack", "arr"]
+    monkeypatch.setattr(Run, "data", {"not_recorded": "no fingerprint()"})
+    with pytest.raises(LabError, match=r"recorded no data file, so there is none to recover"):
+        pack_command_of(run)
