@@ -39,8 +39,10 @@ READS = {
     "r7.ckpt": "import numpy\nnumpy.fromfile('src/myproj/r7.ckpt')",
     "r8.ckpt": "import subprocess\nsubprocess.run(['cat', 'r8.ckpt'], cwd='src/myproj')",
     "r9.ckpt": "os.system('cat src/myproj/r9.ckpt')",
-    "r10.ckpt": "os.posix_spawn('/bin/cat', ['cat', 'src/myproj/r10.ckpt'], {})",
+    "r10.ckpt": "os.posix_spawn('/bin/cat', ['cat', 'src/myproj/r10.ckpt'], os.environ)",
     "r11.ckpt": "import shutil\nshutil.copyfile('src/myproj/r11.ckpt', os.devnull)",
+    "r12.ckpt": "import subprocess  # which calls os.posix_spawn, as Triton does\n"
+    "subprocess.run(['/bin/cat', 'src/myproj/r12.ckpt'], close_fds=False, check=True)",
 }
 
 

@@ -137,14 +137,17 @@ class OwnModules:
         return True  # a thread of a package
 
 
-def files_of_program(
-    program: Any, words: Any, folder: Any = None, variables: Any = None
-) -> list[str]:
-    """The paths that the words of a command may be; of subprocess.Popen, os.exec and os.posix_spawn."""
+def files_of_subprocess(program: Any, words: Any, folder: Any, variables: Any) -> list[str]:
+    """The paths that the words of a command in `folder` may be; of subprocess.Popen."""
+    paths = files_of_program(program, words, variables)
+    return [os.path.join(os.fsdecode(folder or ""), path) for path in paths]
+
+
+def files_of_program(program: Any, words: Any, variables: Any) -> list[str]:
+    """The paths that the words of a command may be; of os.exec and os.posix_spawn."""
     words = [words] if isinstance(words, PATH_TYPES) else words
     typed = [os.fsdecode(word) for word in (program, *words) if isinstance(word, PATH_TYPES)]
-    paths = [path for word in typed for path in (word, *split_words(word))]  # of `sh -c WORDS`, too
-    return [os.path.join(os.fsdecode(folder or ""), path) for path in paths]
+    return [path for word in typed for path in (word, *split_words(word))]  # of `sh -c WORDS`, too
 
 
 def files_of_shell(command: str | bytes) -> list[str]:
@@ -163,7 +166,7 @@ def split_words(command: str | bytes) -> list[str]:
 PATH_TYPES = (str, bytes, os.PathLike)
 # What starts a program, and the files that it names.
 NAMES_FILES: dict[str, Callable[..., Iterable[str]]] = {
-    "subprocess.Popen": files_of_program,
+    "subprocess.Popen": files_of_subprocess,
     "os.exec": files_of_program,
     "os.posix_spawn": files_of_program,
     "os.system": files_of_shell,
