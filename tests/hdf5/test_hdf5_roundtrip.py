@@ -213,3 +213,25 @@ def test_the_fingerprint_names_the_samples_of_a_split_of_ones_own(tmp_path):
     after = own.fingerprint()
     assert after["sha256"] == before["sha256"]
     assert after["rows"] != before["rows"]
+
+
+@pytest.mark.parametrize("large_bytes", [0, 10**9])
+def test_threads_copy_the_rows_that_one_reads(path, module, monkeypatch, large_bytes):
+    """For a GPU, a large batch goes straight to page-locked memory."""
+    readers = module("hdf5.read.field_readers")
+    monkeypatch.setattr(readers, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(readers, "cores", lambda: 3)
+    (reader,) = H5Dataset(path, "train", ("x",)).readers
+    assert isinstance(reader, readers.RowReader)
+    for n_rows in (0, 1, 2, 7, 100):
+        rows = np.random.default_rng(n_rows).integers(0, 40, n_rows)
+        out = np.zeros((n_rows, 3, 8, 8), np.uint8)
+        reader.read_into(rows, out)
+        np.testing.assert_array_equal(out, reader.read(rows, None))
+
+
+@pytest.mark.parametrize("row", [-1, 40])
+def test_a_row_that_is_not_there_is_not_copied(path, row):
+    (reader,) = H5Dataset(path, "train", ("x",)).readers
+    with pytest.raises(IndexError, match="of 40"):
+        reader.read_into(np.array([0, row]), np.zeros((2, 3, 8, 8), np.uint8))

@@ -14,7 +14,7 @@ from ..file.errors import DataFileError
 from ..file.find import data_files_in
 from ..file.joined import read_layouts
 from ..file.layout import Layout
-from .field_readers import PickledWithoutMaps, Shape, build_reader
+from .field_readers import FieldReader, PickledWithoutMaps, RowReader, Shape, build_reader
 from .order import Batch
 
 Tensors = tuple[torch.Tensor, ...]
@@ -25,6 +25,18 @@ Transform = Callable[[Tensors, np.random.Generator], Tensors]
 def as_is(batch: Any) -> Any:
     """The collate_fn for a DataLoader over an H5Dataset, which already gives whole batches."""
     return batch
+
+
+def read_tensor(reader: FieldReader, rows: np.ndarray, batch: Batch) -> torch.Tensor:
+    """One field of the samples in `rows` (B,); in page-locked memory where the batch asks for it
+    and the samples have one shape."""
+    if not batch.page_locked or not isinstance(reader, RowReader):
+        return torch.from_numpy(reader.read(rows, batch))
+    dtype = torch.from_numpy(np.empty(0, reader.values.dtype)).dtype
+    shape = (len(rows), *reader.values.shape[1:])
+    tensor = torch.empty(shape, dtype=dtype, pin_memory=True)
+    reader.read_into(rows, tensor.numpy())
+    return tensor
 
 
 class H5Dataset(PickledWithoutMaps, Dataset):
@@ -120,7 +132,7 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         else:
             self._tell_ahead(batch.ahead)
             rows = self.rows_in_order[batch.indices]
-        tensors = tuple(torch.from_numpy(reader.read(rows, batch)) for reader in self.readers)
+        tensors = tuple(read_tensor(reader, rows, batch) for reader in self.readers)
         verify_if_written_to(self.layout)  # after: what was read is what the file held
         return self.transform(tensors, batch.rng) if self.transform else tensors
 

@@ -1,11 +1,14 @@
 """Reads one field of a batch of samples from the memory map."""
 
+import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
+from ...machine.cpu import cores
 from ..file.errors import DataFileError
 from ..file.images import Size, decode_image
 from ..file.joined import JoinedRows
@@ -14,6 +17,9 @@ from .order import Batch
 
 LENGTHS = "_lengths"  # ends the name of the field that gives the lengths of a ragged one
 CENTRE = 0.5
+# One thread copies 9 GB/s out of a map in memory, eight copy 38: near to what a bus carries.
+COPYING_THREADS = 8
+LARGE_BYTES = 8 << 20  # a batch from which on it pays to wake them
 Shape = int | Sequence[int]
 
 
@@ -42,11 +48,49 @@ class FieldReader(PickledWithoutMaps):
 
     def read(self, rows: np.ndarray, batch: Batch) -> np.ndarray:
         """A new array (B, ...) of the samples in `rows` (B,), never a view of the map."""
-        return self.values.take(rows, 0)
+        raise NotImplementedError
 
     def tell_ahead(self, first: int, stop: int) -> None:
         """Lets the disk begin with the samples in the rows from `first` to before `stop`."""
         self.layout.tell_ahead(self.layout.field(self.name), first, stop)
+
+
+class RowReader(FieldReader):
+    """Samples of one shape, each a row."""
+
+    def read(self, rows: np.ndarray, batch: Batch) -> np.ndarray:
+        return self.values.take(rows, 0)
+
+    def read_into(self, rows: np.ndarray, out: np.ndarray) -> None:
+        """Copies the samples in `rows` (B,) to `out` (B, ...), many bytes in several threads.
+
+        Raises:
+            IndexError: the field has no such row.
+        """
+        if not isinstance(self.values, np.ndarray):
+            out[...] = self.values.take(rows, 0)
+            return
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(self.values):
+            raise IndexError(f"rows {rows.min()} to {rows.max()} of {len(self.values)}")
+        values = self.values
+        n_threads = min(COPYING_THREADS, cores()) if out.nbytes >= LARGE_BYTES else 1
+        n_rows = max(1, -(-len(rows) // n_threads))
+
+        def copy(start: int) -> None:
+            part = slice(start, start + n_rows)
+            # numpy's own check of the rows would make a copy of them
+            values.take(rows[part], 0, out=out[part], mode="clip")
+
+        if n_threads == 1:
+            copy(0)
+        else:
+            list(copying_threads(os.getpid()).map(copy, range(0, len(rows), n_rows)))
+
+
+@cache
+def copying_threads(_process: int) -> ThreadPoolExecutor:
+    """Those of this process: a fork has none of its parent's threads."""
+    return ThreadPoolExecutor(COPYING_THREADS, "copy")
 
 
 class RaggedReader(FieldReader):
@@ -157,7 +201,7 @@ def build_reader(layout: Layout, name: str, shapes: Mapping[str, Shape], crop: s
                 f"{layout.path}: field {name!r} has one shape, {array.shape[1:]}; "
                 "shapes are for ragged fields."
             )
-        return FieldReader(layout, name)
+        return RowReader(layout, name)
     if is_encoded(array):
         return ImageReader(layout, name, _size(layout, name, shape), crop)
     return RaggedReader(layout, name, _length(layout, name, shape), crop)

@@ -182,6 +182,8 @@ class Loader:
         reading = _Reading()
         try:
             for batch in batches:
+                # a transform makes new tensors, which are copied there afterwards
+                batch.page_locked = self.pin_memory and not self.dataset.transform
                 tensors = self.dataset.__getitems__(batch)
                 if self.pin_memory:
                     tensors = tuple(tensor.pin_memory() for tensor in tensors)

@@ -45,12 +45,14 @@ class Batch:
         entropy: seeds whatever is random in this batch; None without a planned order.
         ahead: blocks to be told to the disk before this batch is read, as indices within the split,
             which then count in the order of the file; None where no blocks are read.
+        page_locked: into memory from which a GPU copies while it computes.
     """
 
     indices: np.ndarray
     end: int = 0
     entropy: tuple[int, ...] | None = None
     ahead: list[range] | None = None
+    page_locked: bool = False
 
     @cached_property
     def rng(self) -> np.random.Generator:
