@@ -15,7 +15,8 @@ from requirements import gpu
 from trainings import add_trial, last
 
 pytestmark = gpu
-# Each sample of a batch holds so much on the device: a batch is too large soon, and quickly
+# Each sample of a batch holds so much on the device: a batch is too large soon, and quickly.
+# Each by itself: a product that takes a little of the memory of a batch would block all of it for the next one.
 HUNGRY = """
 import torch
 from torch import nn
@@ -28,9 +29,9 @@ class Hungry(nn.Module):
         self.head = nn.Linear(64, 10)
 
     def forward(self, image_B1HW):
-        n_bytes = len(image_B1HW) * self.sample_mb * 10**6
-        held = torch.empty(n_bytes, dtype=torch.uint8, device=image_B1HW.device)
-        return self.head(image_B1HW.flatten(1)) + 0.0 * held.ndim
+        size = self.sample_mb * 10**6
+        held = [torch.empty(size, dtype=torch.uint8, device=image.device) for image in image_B1HW]
+        return self.head(image_B1HW.flatten(1)) + 0.0 * len(held)
 """
 # A rehearsal gives the process so many addresses, of which torch takes about the difference
 LIMIT_MB, FREE_MB = 16_000, 14_000

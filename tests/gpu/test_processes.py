@@ -55,7 +55,9 @@ torch.manual_seed(0)
 whole = Task().to(device)
 sharded = copy.deepcopy(whole)
 x = torch.randn(32, 64, device=device)
-sharded.device_mesh = {"data_parallel": init_device_mesh(device, (1,))}
+sharded.device_mesh = init_device_mesh(
+    device, (1, 1), mesh_dim_names=("data_parallel", "tensor_parallel")
+)
 shard(sharded, lambda: None)
 assert all(type(parameter).__name__ == "DTensor" for parameter in sharded.parameters())
 torch.testing.assert_close(after_two_steps(sharded), after_two_steps(whole))
