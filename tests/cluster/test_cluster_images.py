@@ -105,7 +105,8 @@ def test_a_container_is_built_from_the_lock_and_started_with_what_a_job_reads(la
 
     run_dir = sent_command(lab, *container, command=["sh", "-c", "echo here: $LAB_IMAGE"])
     assert f"here: {file}" in (run_dir / "job.log").read_text()
-    binds, words = calls.read_text().splitlines()[-1].split("|")
+    started = [line.split("|") for line in calls.read_text().splitlines() if " rank " in line]
+    ((binds, words),) = started
     assert words.startswith(f"exec --nv {file} python3 -m labrig rank -- sh -c")
     assert binds.split(",") == [str(lab.folder), f"{tmp_path}/scratch", "/dev/shm"]
     record = json.loads((run_dir / "run.json").read_text())
