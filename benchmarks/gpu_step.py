@@ -100,7 +100,9 @@ class Benchmark:
         rounds = [(self.lab_s(case), self.loop_s(case)) for _ in range(n_rounds)]
         lab_s, loop_s = (statistics.median(times) for times in zip(*rounds, strict=True))
         ratio = statistics.median(lab / loop for lab, loop in rounds)
-        return Result(case, lab_s, loop_s, ratio, CASES[case])
+        result = Result(case, lab_s, loop_s, ratio, CASES[case])
+        print(row_of(result), flush=True)
+        return result
 
 
 def driver() -> str:
@@ -109,6 +111,14 @@ def driver() -> str:
         pynvml.nvmlInit()
         return pynvml.nvmlSystemGetDriverVersion()
     return "none"
+
+
+def row_of(one: Result) -> str:
+    """A row of the table in that section."""
+    return (
+        f"| {one.case} | {1e3 * one.lab_s:.3f} ms | {1e3 * one.loop_s:.3f} ms "
+        f"| {one.ratio:.3f} | {one.limit} |"
+    )
 
 
 def as_markdown(name: str, precision: str, results: list[Result], n_rounds: int) -> str:
@@ -122,11 +132,6 @@ def as_markdown(name: str, precision: str, results: list[Result], n_rounds: int)
             f"Python {platform.python_version()}",
         ]
     )
-    rows = [
-        f"| {one.case} | {1e3 * one.lab_s:.3f} ms | {1e3 * one.loop_s:.3f} ms "
-        f"| {one.ratio:.3f} | {one.limit} |"
-        for one in results
-    ]
     lines = [
         f"### {name}",
         "",
@@ -134,7 +139,7 @@ def as_markdown(name: str, precision: str, results: list[Result], n_rounds: int)
         "",
         "| step | `lab train` | loop by hand | ratio | limit |",
         "|---|---|---|---|---|",
-        *rows,
+        *map(row_of, results),
     ]
     return "\n".join(lines) + "\n"
 
