@@ -109,7 +109,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         # Whatever the others have done to the weights at the end.
         "tested": [TestedWeights(run.checkpoints, partial(note_attempt, run.dir, attempt))],
         # After those that choose what is saved as `state_dict`.
-        "left_out": [LeaveOutInitial(config)] if config.checkpoint.leave_out_initial else [],
+        "left_out": [LeaveOutInitial(config)] if config.checkpoint.get("leave_out_initial") else [],
         "checkpoints": [checkpoints],
     }
     added = added_callbacks(config)
