@@ -54,8 +54,17 @@ CHUNK = "LAB_CHUNK"  # which chunk of a chain this job is, counted from 1; unset
 # 1 once the job script has loaded modules and environment
 ENVIRONMENT_READY = "LAB_ENVIRONMENT_READY"
 
-# The first of these that is set is the id of the job; the others are the schedulers' own.
-JOB_IDS = (JOB, "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PJM_JOBID", "JOB_ID")
+# The schedulers: each one's name in a profile, and its own variable with the id of the job. Its class
+# lies in cluster/schedulers, in the file of that name.
+SCHEDULERS = {
+    "slurm": "SLURM_JOB_ID",
+    "pbs": "PBS_JOBID",
+    "lsf": "LSB_JOBID",
+    "pjm": "PJM_JOBID",
+    "gridengine": "JOB_ID",
+    "local": JOB,
+}
+JOB_IDS = (JOB, *(name for name in SCHEDULERS.values() if name != JOB))  # the first that is set
 
 # Where the library lies in frozen code, as if it was a submodule there; see record/freeze/library.py.
 FROZEN_LIBRARY = "labrig-frozen"

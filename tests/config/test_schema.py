@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from labrig.cluster.schedulers import BUILT_IN
+from labrig.cluster.schedulers import all_schedulers
 from labrig.config.check import SettingsSource, check_keys
 from labrig.config.completion import candidates
 from labrig.config.compose import compose
@@ -187,10 +187,11 @@ def test_the_pages_name_no_setting_that_there_is_not():
     assert [name for name in unknown if not any(map(takes_any_key, parents[name]))] == []
 
 
-def test_the_schedulers_of_the_comment_are_those_that_there_are():
-    assert SETTINGS["site.scheduler"].help == " | ".join(BUILT_IN)
+def test_the_methods_of_the_comment_are_those_that_there_are():
     methods = SETTINGS["site.requeue.method"].help.split(" | ")
-    assert {"scontrol", "exit99", "resubmit", "none"} == set(methods)
+    assert {one for scheduler in all_schedulers() for one in scheduler.requeue_methods} == set(
+        methods
+    )
 
 
 def test_the_values_of_a_setting_are_completed(project):

@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any, Literal
 
 from ..config.setting import section, setting, settings_class
+from ..env import SCHEDULERS
 
 NO_LIMIT = float("inf")
 
@@ -202,7 +203,7 @@ class SiteBalance:
 class SiteSettings:
     """A cluster's profile."""
 
-    scheduler: str | None = setting(None, "slurm | pbs | gridengine | lsf | pjm | local")
+    scheduler: str | None = setting(None, " | ".join(SCHEDULERS))
     internet: bool = setting(False, "whether jobs may use the network")
     paths: SitePaths = section("where large things lie")
     node_local: str | None = setting(

@@ -1,7 +1,7 @@
 """The schedulers: one class each, in the file of its name, or in a plug-in of the group labrig.schedulers.
 
-To add one, write a class as in lsf.py, which is a whole example, and name it in BUILT_IN, or in the entry
-points of a package of yours. tests/cluster/test_schedulers.py says what every class must do.
+To add one, write a class as in lsf.py, which is a whole example, and name it in SCHEDULERS of env.py, or in
+the entry points of a package of yours. tests/cluster/test_schedulers.py says what every class must do.
 """
 
 from __future__ import annotations
@@ -10,25 +10,17 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ...env import SCHEDULERS
 from ...errors import LabError, nearest
 from ...plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
-BUILT_IN = {  # name in a profile -> module here, and class in it
-    "slurm": "slurm:Slurm",
-    "pbs": "pbs:PBS",
-    "gridengine": "gridengine:GridEngine",
-    "lsf": "lsf:LSF",
-    "pjm": "pjm:PJM",
-    "local": "local:Local",
-}
-
 
 def scheduler_names() -> list[str]:
     """What `scheduler:` of a profile may be."""
-    return [*BUILT_IN, *(plugin.name for plugin in plugins("schedulers"))]
+    return [*SCHEDULERS, *(plugin.name for plugin in plugins("schedulers"))]
 
 
 @cache
@@ -38,9 +30,9 @@ def scheduler_of(name: str) -> Scheduler:
     Raises:
         LabError: there is none, or its plug-in cannot be loaded.
     """
-    if name in BUILT_IN:
-        module, _, class_name = BUILT_IN[name].partition(":")
-        return getattr(importlib.import_module(f"{__name__}.{module}"), class_name)()
+    if name in SCHEDULERS:
+        classes = vars(importlib.import_module(f"{__name__}.{name}")).values()
+        return next(one for one in classes if getattr(one, "name", None) == name)()
     for plugin in plugins("schedulers"):
         if plugin.name == name:
             return load_plugin(plugin)()
