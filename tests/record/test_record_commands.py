@@ -167,7 +167,8 @@ def test_diff_says_only_what_differs_in_order(own, capsys):
 
 
 @pytest.mark.slow
-def test_diff_shows_as_many_digits_as_differ_and_no_noise(own, capsys):
+def test_diff_shows_as_many_digits_as_differ_and_no_noise(own, capsys, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     a = train(own, metrics={"val/loss": 0.123456789123, "val/acc": 0.5})
     b = train(own, metrics={"val/loss": 0.987654321987, "val/acc": 0.5000000001})
     changed = {"LAB_FROZEN": "/tmp/frozen", "PYTHONPATH": "/tmp/frozen/src", "SLURM_JOB_ID": "7"}
