@@ -17,7 +17,9 @@ TRIAL = {
     + MODEL
 }
 OWN = """
-own: {rate: '${optimizer.lr}', list: ['${seed}', 'lr ${optimizer.lr}'], all: '${optimizer}'}
+own:
+  {rate: '${optimizer.lr}', list: ['${seed}', 'lr ${optimizer.lr}'], all: '${optimizer}',
+  chain: '${own.rate}', one: '${own.list[1]}', near: '${.rate}', made: '${oc.decode:"${seed}"}'}
 """
 LISTS = {
     "numbers": ["trial=wide", "seed=0,1,7", "optimizer.lr=1e-3,0.5"],

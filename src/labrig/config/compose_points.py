@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -23,6 +24,7 @@ OWN_RULES = (
     "hydra",
     "trial",
 )  # sections that `compose` treats in a way of their own
+REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*(?:\.\w+)*)\}")  # ${seed}, ${checkpoint.monitor}
 Changes = dict[str, Override]  # by key
 
 
@@ -133,7 +135,10 @@ def composition_of(base: Composed, overrides: list[str], changed: list[str]) -> 
     paths = [key.split(".") for key in changed]
     for path in paths:
         written = with_value(written, path, value_at(base.finished, path))
-    for path in [*paths, *interpolated(base.written)]:
+    following = [
+        path for path in interpolated(base.written) if follows(base.written, path, changed)
+    ]
+    for path in [*paths, *following]:
         settings = with_value(settings, path, value_at(base.finished, path))
     return resolved_composition(
         written,
@@ -156,6 +161,26 @@ def interpolated(values: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any,
             yield from interpolated(value, (*path, n))
     elif isinstance(values, str) and "${" in values:
         yield path
+
+
+def follows(written: Any, path: Sequence[Any], changed: list[str]) -> bool:
+    """Whether the texts with ${...} at and below `path` may have other values, now that `changed` have."""
+    value = written
+    try:
+        for part in path:
+            value = value[part]
+    except (KeyError, IndexError, TypeError):
+        return True  # only Hydra knows it
+    if not isinstance(value, str):
+        return any(follows(written, [*path, *inner], changed) for inner in interpolated(value))
+    if "${" in REFERENCE.sub("", value):
+        return True  # a function, or a key that counts from its own place
+    keys = REFERENCE.findall(value)
+    return any(
+        key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.")
+        for key in keys
+        for other in changed
+    ) or any(follows(written, key.split("."), changed) for key in keys)
 
 
 def value_at(config: DictConfig, path: Sequence[Any]) -> Any:
