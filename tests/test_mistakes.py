@@ -114,6 +114,7 @@ IN_A_TRIAL = {
 
 
 @pytest.mark.parametrize("config", IN_A_TRIAL)
+@pytest.mark.slow
 def test_a_mistake_in_a_trial(own_project, config):
     folder = own_project / "src/myproj/trials"
     (folder / "wrong").mkdir()

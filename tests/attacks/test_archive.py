@@ -87,6 +87,7 @@ def test_weights_of_somebody_else_are_not_published(own, run, tmp_path, capsys, 
     assert "which its record does not know: last.ckpt" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_own_weights_behind_a_link_are_published(own, tmp_path):
     run = train(own, checkpoints=tmp_path / "big")
     weights = run.checkpoints / "last.ckpt"

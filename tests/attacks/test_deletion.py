@@ -91,6 +91,7 @@ def test_a_checkpoints_link_to_another_run_deletes_that_one_s_weights_never(own,
     assert (weights / "last.ckpt").exists()
 
 
+@pytest.mark.slow
 def test_a_copied_project_deletes_its_links_and_not_the_weights_of_the_original(
     own, tmp_path, capsys
 ):
@@ -135,6 +136,7 @@ NOT_OURS = (
 )
 
 
+@pytest.mark.slow
 def test_hidden_directories_of_others_stay(own, tmp_path, capsys):
     """g-scratchroot, g4: /scratch/me holds runs and other projects."""
     train(own)
@@ -169,6 +171,7 @@ def test_a_hidden_file_or_link_is_no_leftover(own, tmp_path, capsys, kind):
     assert (target / "deep/thesis.tex").exists()
 
 
+@pytest.mark.slow
 def test_leftovers_behind_a_link_stay(own, tmp_path, capsys):
     train(own)
     theirs = folder_with_things(tmp_path / "theirs/.20250101-000000-abcdef")
@@ -178,6 +181,7 @@ def test_leftovers_behind_a_link_stay(own, tmp_path, capsys):
     assert (theirs / "deep/thesis.tex").exists()
 
 
+@pytest.mark.slow
 def test_a_directory_named_as_a_run_without_a_record_stays(own, capsys):
     train(own)
     notes = folder_with_things(own.root / "runs/baseline/20250101-000000-abcdef")

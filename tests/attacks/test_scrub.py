@@ -95,6 +95,7 @@ def test_names_of_files_and_directories_change(own, scrub):
     assert list_problems(check_parts(scrubbed, own.root)) == []
 
 
+@pytest.mark.slow
 def test_a_json_file_of_the_user_that_is_a_list_is_scrubbed_too(own, scrub):
     run = noted(own)
     (run.dir / "list.json").write_text(json.dumps([LEAKED]))
@@ -216,6 +217,7 @@ def test_a_kill_between_two_renames_leaves_the_run_listed(own, scrub, monkeypatc
     assert list_problems(check_parts(Run.open(run.dir), own.root)) == []
 
 
+@pytest.mark.slow
 def test_what_an_older_lab_left_between_its_renames_is_never_deleted(own, capsys):
     """g12: both names were hidden for a moment."""
     run = train(own)
@@ -235,6 +237,7 @@ def test_what_an_older_lab_left_between_its_renames_is_never_deleted(own, capsys
 # Who is using the run
 
 
+@pytest.mark.slow
 def test_a_run_in_use_or_behind_a_link_is_refused(own, scrub, tmp_path):
     run = noted(own)
     with in_use(run.dir), pytest.raises(LabError, match="resumes or evaluates"):
@@ -250,6 +253,7 @@ def test_a_run_in_use_or_behind_a_link_is_refused(own, scrub, tmp_path):
         scrub(own, run, "--yes")
 
 
+@pytest.mark.slow
 def test_links_in_the_run_are_not_followed(own, scrub, tmp_path):
     """A sibling: a link of the run leads to a file of somebody's own."""
     run = noted(own)

@@ -82,6 +82,7 @@ def test_an_installed_package_that_was_edited_is_noticed(tmp_path, monkeypatch):
     del sys.modules["edited_of_test"]
 
 
+@pytest.mark.slow
 def test_a_variable_that_was_not_recorded_is_announced_when_the_run_is_repeated(own, capsys):
     reads = (
         "import os\nos.environ.get('MY_P'), os.environ.get('HOME'), os.environ.get('HF_TOKEN')\n"

@@ -113,6 +113,7 @@ def files(folder):
     return {str(path) for path in paths if not {"__pycache__", ".git", ".venv"} & set(path.parts)}
 
 
+@pytest.mark.slow
 def test_each_part_is_what_it_took(slow):
     before = files(slow)
     took_s = {"load": 0.04, "forward": 0.06, "backward": 0.08, "optimizer": 0.02, "other": 0.0}
@@ -141,6 +142,7 @@ def test_each_part_is_what_it_took(slow):
     assert result["schema"] == 1
 
 
+@pytest.mark.slow
 def test_a_step_of_several_batches_is_timed_as_one(slow):
     accumulated = ("trainer.accumulate_grad_batches=3", "profile=cprofile")
     monitor = (

@@ -199,6 +199,7 @@ def test_two_ranks_continue_in_the_middle_of_an_epoch(path):
 @given(
     st.integers(1, 400), st.integers(1, 50), st.integers(1, 9), st.integers(0, 99), st.booleans()
 )
+@pytest.mark.slow
 def test_ranks_divide_every_epoch(n, batch_size, world_size, seed, drop_last):
     if n < world_size:
         return

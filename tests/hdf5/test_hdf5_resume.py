@@ -136,6 +136,7 @@ def test_two_ranks_resumed_are_uninterrupted(tmp_path, whole_on_two, stop_after,
     assert after[0]["weights"] == whole_on_two[0][0]["weights"]
 
 
+@pytest.mark.slow
 def test_from_two_ranks_to_one_continues_at_the_same_sample_and_says_so(tmp_path, whole, capfd):
     make_file(tmp_path / "data.h5")
     train_on_two(tmp_path, stop_after=5)
@@ -153,6 +154,7 @@ def test_from_two_ranks_to_one_continues_at_the_same_sample_and_says_so(tmp_path
     )  # also after the epoch that was cut
 
 
+@pytest.mark.slow
 def test_from_one_rank_to_two_continues_at_the_same_sample_and_says_so(tmp_path, whole):
     make_file(tmp_path / "data.h5")
     train(tmp_path, stop_after=STEPS + 3)

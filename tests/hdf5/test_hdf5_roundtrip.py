@@ -137,6 +137,7 @@ def test_a_file_cut_short_says_so(path, kept):
     assert "lab data pack" in str(error.value)
 
 
+@pytest.mark.slow
 def test_random_bytes_and_swapped_blocks_are_never_verified(path):
     right, original = content(path), path.read_bytes()
     rng = np.random.default_rng(3)

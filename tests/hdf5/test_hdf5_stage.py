@@ -70,6 +70,7 @@ def test_a_data_module_reads_the_copy(path, node):
     assert left(node) == []
 
 
+@pytest.mark.slow
 def test_of_many_processes_one_copies(path, node):
     users = [start("use_copy", path, node) for _ in range(4)]
     lines = []

@@ -136,6 +136,7 @@ def test_a_large_file_that_git_lfs_keeps_passes(own_project):
     assert "table.csv" not in call(own_project, "lab", "hooks", "table.csv")
 
 
+@pytest.mark.slow
 def test_a_trial_without_init_gets_one(own_project, committing):
     write(own_project, {"src/myproj/trials/wide/model.py": "A = 1\n"})
     code, text = committing()

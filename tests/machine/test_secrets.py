@@ -122,6 +122,7 @@ def test_a_token_in_a_note_or_a_reason_is_refused(project):
         create(project, why="ghp_" + "a1" * 18)
 
 
+@pytest.mark.slow
 def test_a_token_in_the_name_of_a_branch_is_hidden(project):
     git(project.root, "checkout", "-q", "-b", "hf_" + "Ab3" * 12)
     assert create(project).record["code"]["branch"] == "***"

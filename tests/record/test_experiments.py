@@ -475,6 +475,7 @@ def test_other_data_are_a_table_of_their_own_and_a_metric_may_have_an_at(made, p
     ]
 
 
+@pytest.mark.slow
 def test_a_metric_with_an_at_is_shown(project, capsys):
     run = train(project, metrics={"test/hits@10": 0.5})
     call(project, "runs show", run.id)

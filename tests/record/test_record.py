@@ -48,6 +48,7 @@ def test_runs_of_one_second_have_their_own_directories(project):
     assert len({(run.dir / "code.bundle").stat().st_ino for run in runs}) == 1  # one bundle, linked
 
 
+@pytest.mark.slow
 def test_variants_and_checkpoints_elsewhere(project, tmp_path):
     run = create(project, trial="wide/lowlr", checkpoints=tmp_path / "scratch")
     assert run.dir.parent.name == "wide+lowlr"
@@ -67,6 +68,7 @@ def test_without_git_it_says_so_and_continues(tmp_path, capsys):
     assert begin_attempt(run, project).n == 1
 
 
+@pytest.mark.slow
 def test_a_token_on_the_command_line_is_refused(project):
     token = "hf_" + "Ab3" * 12
     for place in (
@@ -80,6 +82,7 @@ def test_a_token_on_the_command_line_is_refused(project):
     assert create(project, argv=["lab", token], allow=True).id
 
 
+@pytest.mark.slow
 def test_uncommitted_changes_can_be_refused(project):
     assert create(project, dirty="refuse").id
     (project.root / "src" / PACKAGE / "new.py").write_text("x = 1\n")

@@ -155,6 +155,7 @@ def test_durations_when_the_clock_is_set_back(project, clock, capsys):
     assert "-" not in capsys.readouterr().out.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_negative_times_of_older_versions_cost_nothing(project, capsys):
     run = train(project)
     path = run.dir / "summary.json"
@@ -164,6 +165,7 @@ def test_negative_times_of_older_versions_cost_nothing(project, capsys):
     assert capsys.readouterr().out.splitlines()[-1].split() == ["all", "1", "0.00", "0.00", "0.000"]
 
 
+@pytest.mark.slow
 def test_an_attempt_of_an_older_version_that_never_ended(project):
     run = create(project)
     begin_attempt(run, project)

@@ -198,6 +198,7 @@ def test_notes_and_tags(own, capsys):
         call(own, "runs tag", "@last", "2nd")
 
 
+@pytest.mark.slow
 def test_a_tag_moves_and_the_project_keeps_its_history(own, capsys):
     first, second = train(own), train(own)
     call(own, "runs tag", first.id, "best-paper")
@@ -226,6 +227,7 @@ def test_a_tag_moves_and_the_project_keeps_its_history(own, capsys):
         find_run([own.root / "runs"], "best-paper")
 
 
+@pytest.mark.slow
 def test_a_tag_of_several_runs_is_never_taken_from_them(own, capsys):
     runs = [train(own) for _ in range(3)]
     for run in runs[:2]:

@@ -164,6 +164,7 @@ def test_a_copied_directory_is_noticed(own, capsys, place):
     assert run.dir.exists()
 
 
+@pytest.mark.slow
 def test_marks_survive_the_cache(own, tmp_path, monkeypatch):
     monkeypatch.setattr("labrig.record.list.rows.MANY", 1)
     monkeypatch.setattr(row_cache.tempfile, "gettempdir", lambda: str(tmp_path))

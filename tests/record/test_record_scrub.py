@@ -79,6 +79,7 @@ def history_of(project, bundle, folder):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_value_leaves_record_and_code_and_the_record_verifies(project, scrub, tmp_path, capsys):
     run = leaking_run(project)
     before = Run.open(run.dir).record["code"]

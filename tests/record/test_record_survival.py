@@ -88,6 +88,7 @@ def test_after_its_branch_and_ref_are_deleted(root, tmp_path):
     assert restored(run, root, tmp_path) == before
 
 
+@pytest.mark.slow
 def test_from_the_run_directory_alone(root, tmp_path):
     run = record(root, tmp_path / "runs")
     before = contents(root)
@@ -154,6 +155,7 @@ def test_a_commit_that_lies_behind_the_whole_bundle(root, tmp_path):
     assert restored(run, root, tmp_path) == before
 
 
+@pytest.mark.slow
 def test_clones_that_share_their_runs_lean_on_what_they_have(root, tmp_path):
     git(tmp_path, "clone", "-q", root, "clone")
     git(tmp_path / "clone", "remote", "remove", "origin")
@@ -192,6 +194,7 @@ def test_thin_bundle_after_the_repository_is_deleted(root, tmp_path):
         unpack_code(run.record["code"], tmp_path / "again", run.dir, tmp_path / "third")
 
 
+@pytest.mark.slow
 def test_a_run_after_the_remote_was_removed_needs_none(root, tmp_path):
     git(tmp_path, "clone", "-q", "--bare", root, "remote.git")
     git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
@@ -205,6 +208,7 @@ def test_a_run_after_the_remote_was_removed_needs_none(root, tmp_path):
     assert restored(run, root, tmp_path) == before
 
 
+@pytest.mark.slow
 def test_pushed_code_needs_no_bundle(root, tmp_path):
     git(tmp_path, "clone", "-q", "--bare", root, "remote.git")
     git(root, "remote", "add", "origin", f"file://{tmp_path}/remote.git")
@@ -234,6 +238,7 @@ def test_submodules_come_back_as_they_were_edited(root, tmp_path):
     assert before["deep/lib/a.txt"] == "edited inside\n"
 
 
+@pytest.mark.slow
 def test_project_below_the_top_of_its_repository(tmp_path):
     top = repository(
         tmp_path / "mono", **{f"research/src/{PACKAGE}/trials/baseline/model__py": "model\n"}

@@ -51,6 +51,7 @@ def reader(tmp_path, monkeypatch):
     del os.sys.modules["lab_test_reader"]
 
 
+@pytest.mark.slow
 def test_variables_are_recorded_by_pattern_without_secrets(project, monkeypatch):
     (project.root / ".env").write_text("MY_HIDDEN=from-dotenv\n")
     values = {
@@ -71,6 +72,7 @@ def test_variables_are_recorded_by_pattern_without_secrets(project, monkeypatch)
     assert "MY_P" not in create(project).record["env"]["variables"]
 
 
+@pytest.mark.slow
 def test_the_seed_of_hashes_is_recorded(project, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "3")
     assert create(project).record["env"]["variables"]["PYTHONHASHSEED"] == "3"

@@ -85,7 +85,8 @@ def test_variables_are_as_they_were(run, tmp_path, monkeypatch):
     recorded = {"PYTHONHASHSEED": "3", "MY_P": "0.5", "CUDA_VISIBLE_DEVICES": "7"}
     add_attempt(run, 0, INTERRUPTED, variables=recorded, threads=2)
     add_attempt(run, 5, FINISHED)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in ("CUDA_VISIBLE_DEVICES", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
     for name in ("PYTHONHASHSEED", "MY_P", "MY_OTHER", env.RUN_DIR, env.STOP_STEP):
         monkeypatch.setenv(name, "here")
     stretch = stretches_of(run)[0]

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 NOBODY = """
 import os, pwd, sys
 
@@ -41,10 +43,12 @@ def output_of(project, program, **variables):
     return [line for line in output.splitlines() if line.startswith("CODE ")]
 
 
+@pytest.mark.slow
 def test_a_user_without_name_and_home(own_project):
     assert output_of(own_project, NOBODY) == ["CODE 0"] * len(COMMANDS)
 
 
+@pytest.mark.slow
 def test_a_terminal_without_some_letters(own_project):
     program = NOBODY.partition("pwd.getpwuid")[0] + NOBODY[NOBODY.index("from labrig") :]
     codes = output_of(own_project, program, PYTHONIOENCODING="latin-1")

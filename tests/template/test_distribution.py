@@ -77,6 +77,7 @@ def test_a_project_is_installed_from_a_wheel_a_source_distribution_and_git(tmp_p
     imported(f"git+file://{folder}", tmp_path / "from_git")
 
 
+@pytest.mark.slow
 def test_who_installs_a_project_gets_the_library_of_its_pin(tmp_path):
     """With a small one in place of labrig, and no package besides."""
     template = copy_template(tmp_path / "template")

@@ -74,6 +74,7 @@ def test_files_in_two_versions_are_named(old):
     assert "- Makefile\n" in git(old, "log", "-1", "--format=%b", "template-update")
 
 
+@pytest.mark.slow
 def test_what_keeps_it_from_an_update_is_one_line(old, tmp_path):
     newer(old)
     (old / "new.txt").write_text("")
@@ -112,6 +113,7 @@ def test_a_release_that_cannot_be_rendered_says_how_to_see_it(old):
     assert done.stderr.endswith("git switch -c update && copier update --defaults\n")
 
 
+@pytest.mark.slow
 def test_nothing_is_updated_where_git_cannot_make_the_branch(old):
     newer(old)
     (old / ".git/refs/heads/template-update.lock").touch()

@@ -144,6 +144,7 @@ def test_a_folder_without_git(template, tmp_path):
     assert 'template = ""\n' in (tmp_path / "p/pyproject.toml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_changes_that_are_not_committed(template, tmp_path):
     """Those files are in no commit that pip could fetch."""
     write(template, {"src/labrig/__init__.py": "STATE = 'not committed'\n"})

@@ -171,8 +171,9 @@ def evaluated(home, run, *settings, **options):
 
 @pytest.mark.parametrize(
     "n",
-    [199, pytest.param(101, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)],
+    [199, 101, 2],
 )
+@pytest.mark.slow
 def test_two_processes_evaluate_as_one(home, many, n):
     """101 samples in batches of 50: a process would have a batch more than the other."""
     one, _ = evaluated(home, many, f"data.n={n}")

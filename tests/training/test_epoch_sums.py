@@ -129,13 +129,8 @@ def whole(home, tmp_path_factory):
     return attempt(home, tmp_path_factory.mktemp("whole"), *TASK)
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        where if where == "middle" else pytest.param(where, marks=pytest.mark.slow)
-        for where in STOPS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("where", STOPS)
 def test_sums_continue_after_a_stop(home, tmp_path, whole, where):
     parts = attempts(home, tmp_path, *TASK, stops=STOPS[where])
     assert whole.differences(parts) == []

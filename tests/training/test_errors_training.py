@@ -267,6 +267,7 @@ def no_tensorboard(monkeypatch):
 NO_TENSORBOARD = r"logger=tensorboard needs the package tensorboard: make add PACKAGE=tensorboard"
 
 
+@pytest.mark.slow
 def test_a_logger_without_its_package_is_refused_before_a_run(no_tensorboard, tmp_path):
     """audit-2, defect 1: it passed lab check, and the job died on the node."""
     project = project_in(tmp_path)

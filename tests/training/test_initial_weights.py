@@ -25,6 +25,7 @@ def starting_from(own, reference, **changes):
     return create(own, config_yaml=config_yaml, **changes)
 
 
+@pytest.mark.slow
 def test_a_later_run_does_not_change_what_a_run_starts_from(own, capsys):
     source = train(own)
     run = starting_from(own, "@last")
@@ -100,6 +101,7 @@ def test_what_is_not_there_is_reported_before_a_run_is_made(own, reference, word
     assert set(own.paths.runs.glob("*/*")) == before
 
 
+@pytest.mark.slow
 def test_a_job_may_wait_for_the_run_that_makes_its_weights(own):
     source = create(own)
     with pytest.raises(LabError, match="has no checkpoint"):

@@ -149,7 +149,8 @@ def test_stops_only_between_optimizer_steps(train, checkpoint, version):
     assert whole["replaced_after_fit"] == []
 
 
-@pytest.mark.parametrize("world", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.slow
 def test_a_long_validation_is_left_and_begins_again(train, checkpoint, world):
     """Also with one batch more on the second rank, which alone receives the signal."""
     settings = {"world": world, "steps": 20, "epoch_batches": 5}

@@ -80,6 +80,7 @@ def damage(path, how):
     path.write_bytes(pieces[how])
 
 
+@pytest.mark.slow
 def test_a_resume_that_cannot_be_built_changes_nothing(home, spoiled):
     before = shown(home, spoiled)
     model = home / "src/myproj/trials/baseline/model.py"
@@ -145,6 +146,7 @@ def test_an_evaluation_takes_the_weights_of_the_recorded_numbers(home, spoiled):
     assert "lab: " in call(home, "lab", "eval", spoiled.name, "--checkpoint", "last", rc=2)
 
 
+@pytest.mark.slow
 def test_no_checkpoint_is_whole(home, spoiled):
     checkpoints = spoiled / "checkpoints"
     damage(checkpoints / "last.ckpt", "empty")

@@ -27,6 +27,7 @@ def wide(own_project):
     return own_project
 
 
+@pytest.mark.slow
 def test_new_copies_code_and_settings_and_trains_one_batch(home):
     parent = trial_folder(home, "baseline")
     (parent / "curve.png").write_bytes(b"a result")
@@ -46,6 +47,7 @@ def test_new_copies_code_and_settings_and_trains_one_batch(home):
         assert part in text
 
 
+@pytest.mark.slow
 def test_new_tells_what_its_check_finds(home):
     model = trial_folder(home, "baseline") / "model.py"
     text = model.read_text()
