@@ -370,7 +370,7 @@ def _collect(
         joined = join_made_parts(raw, options, target, options.jobs, damaged)
         for sample in samples_for_splits(joined.files):
             splitter.add(sample)
-        return Collected(joined.fields, joined.places, raw.field_attrs)
+        return Collected(joined.fields, joined.places, {**raw.field_attrs, **joined.field_attrs})
     is_ragged = [name for name, attrs in raw.field_attrs.items() if "ragged" in attrs]
     fields = collect_fields(
         target,
@@ -415,7 +415,7 @@ def open_samples(
     if options.kind in ("images", "encoded", "audio"):
         _refuse_other_meaning(options)
     if options.kind == "pairs":
-        return read_pairs(options.sources, options.size, options.group, damaged)
+        return read_pairs(options, damaged)
     if options.kind == "images":
         return read_images(options, damaged)
     if options.kind == "encoded":

@@ -28,8 +28,8 @@ OF_SOURCES = {"sources": [], "split_file": None, "programs": [], "directory": No
 KINDS_OF_OPTION = {
     "size": ("images", "encoded", "pairs"),
     "rate": ("audio",),
-    "jobs": ("images", "encoded", "audio"),
-    "part": ("images", "encoded", "audio"),
+    "jobs": ("images", "encoded", "pairs", "audio"),
+    "part": ("images", "encoded", "pairs", "audio"),
     "label": ("table",),
     "columns": ("table",),
     "drop_rows": ("table",),
@@ -251,6 +251,11 @@ def _check_kind(options: PackOptions) -> None:
         raise LabError("--size and --rate are not above 0; write such as --size 64 64.")
     if options.jobs is not None and (options.jobs < 1 or options.part):
         raise LabError("--jobs N needs a number above 0, and no --part; write such as --jobs 16.")
+    if options.kind == "table" and (options.jobs or options.part):
+        raise LabError(
+            "a table is packed by one process: what number a text becomes is known only when all rows "
+            "were read. Leave out --jobs and --part."
+        )
     for name, kinds in KINDS_OF_OPTION.items():
         value = getattr(options, name)
         if value in (None, False, []) or options.kind in kinds:
