@@ -28,8 +28,8 @@ from small_disks import fill, mounted, needs_root
 from test_hdf5_pack import images
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch):
+@pytest.fixture(name="project")
+def project_to_pack_in(tmp_path, monkeypatch):
     """A project whose raw data lie in raw/."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -322,14 +322,6 @@ def test_names_that_would_come_before_others_are_refused(project, arr):
     last.rename(last.with_name("brr.h5"))
     with pytest.raises(DataFileError, match=r"holds brr.h5, behind which a new file brr-0003.h5"):
         append(project, "arr", save(2))
-
-
-def test_groups_are_refused(project):
-    text = "".join(f"{i},{i // 3}\n" for i in range(12))
-    (project.root / "raw/a.csv").write_text("age,patient\n" + text)
-    pack(project, "g", "raw/a.csv", "--as", "table", "--group", "patient")
-    with pytest.raises(LabError, match=r"g keeps groups together, .* may be in another split"):
-        append(project, "g", "raw/a.csv")
 
 
 def test_a_folder_may_begin_empty(project):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...errors import LabError, nearest
+from ..file.groups import KnownGroups
 from ..file.images import Size
 from ..file.names import check_is_text
 from .sources import KINDS, Source, packers, parse_source
@@ -47,6 +48,7 @@ class KnownNames:
     classes: Sequence[str] = ()  # of the numbers 0, 1, 2 … of y
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of columns of a table
     ragged: Sequence[str] = ()  # fields that vary in length
+    groups: KnownGroups = field(default_factory=KnownGroups)
 
 
 @dataclass(frozen=True)
