@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from labrig.hdf5.pack import append as module
 from labrig.hdf5.pack.append import append_command
 from labrig.hdf5.pack.command import pack_command
 from labrig.record.read.run import Run
-from labrig.remote.stores.command import pull_command, pull_for_run, push_command
 from projects import project_in
 from reproduction import lab, make_project, show
 from small_disks import fill, mounted, needs_root
@@ -351,21 +349,6 @@ def test_what_is_typed_wrong_is_told(project, arr, words, message):
         append(project, *words)
     assert (project.source / "conf/data/arr.yaml").read_text() == yaml
     assert not (project.root / "data/arr").exists()
-
-
-def test_push_and_pull_are_of_one_file(project, arr, monkeypatch):
-    append(project, "arr", save(1))
-    with pytest.raises(
-        LabError, match=r"arr is 2 files, and push shares one. Copy their folder: rsync"
-    ):
-        push_command(project, ["arr", str(project.root / "group")])
-    with pytest.raises(LabError, match=r"arr is a data set of several files, and pull fetches one"):
-        pull_command(project, ["arr"])
-    data = {"size_bytes": 2, "sha256": "0" * 64, "path": "/gone", "files": [{}, {}]}
-    with pytest.raises(
-        LabError, match=r"r1 read 2 files, and pull fetches one. Copy the folder /gone"
-    ):
-        pull_for_run(project, SimpleNamespace(id="r1", data=data), None)
 
 
 PACK = ("data", "pack", "arr", "data/raw/0.npz", "--as", "arrays")

@@ -47,7 +47,7 @@ def killed(project, step, *words, **variables):
         timeout=120,
     )
     assert done.returncode == -9, f"{done.stdout}\n{done.stderr}"
-    return [int(line) for line in done.stdout.split()]
+    return [int(line) for line in done.stdout.splitlines() if line.isdecimal()]
 
 
 def files_at(project, place):
