@@ -26,6 +26,31 @@ def project_with_data(folder, **options):
     return project, write_digits(folder / "data" / "digits.h5", **options)
 
 
+def make_several(project, n_samples=(100, 101, 102)):
+    """Has the data set be a folder of files a.h5, b.h5 …; their hashes."""
+    yaml = project.root / "src/myproj/conf/data/digits.yaml"
+    yaml.write_text(yaml.read_text().replace("path: digits.h5", "path: digits/"))
+    folder = project.root / "data/digits"
+    folder.mkdir(parents=True)
+    return [
+        write_digits(folder / f"{letter}.h5", n, seed)
+        for seed, (letter, n) in enumerate(zip("abcdef", n_samples, strict=False))
+    ]
+
+
+def pull_after_a_cut(project, folder, hashes):
+    """A colleague's pull that was cut in the second file; then all are there, and are the very bytes."""
+    theirs = without_data(project, folder)
+    here, there = (each.root / "data/digits" for each in (theirs, project))
+    here.mkdir(parents=True)
+    for name, sha256, n_bytes in (("a.h5", hashes[0], None), ("b.h5", hashes[1], 5000)):
+        part = here / f".{name}.{sha256[:12]}.part"
+        part.write_bytes((there / name).read_bytes()[:n_bytes])
+    pull(theirs)
+    contents = [{path.name: path.read_bytes() for path in each.iterdir()} for each in (here, there)]
+    assert contents[0] == contents[1]
+
+
 def without_data(project, folder):
     """The same project elsewhere, as a colleague has it: all but the data."""
     other = project_in(folder)

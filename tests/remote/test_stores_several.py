@@ -17,7 +17,16 @@ from labrig.project import Project
 from labrig.remote.stores import command
 from projects import call, project_in
 from reproduction import lab, make_project, show
-from shared_data import files_at, killed, pull, push, without_data, write_digits
+from shared_data import (
+    files_at,
+    killed,
+    make_several,
+    pull,
+    pull_after_a_cut,
+    push,
+    without_data,
+    write_digits,
+)
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 YAML = "src/myproj/conf/data/digits.yaml"
@@ -36,10 +45,7 @@ def mine(tmp_path, monkeypatch):
     """A project whose data set digits is a folder of three files; and their hashes."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     project = project_in(tmp_path / "mine")
-    set_path(project, "digits/")
-    (project.root / "data/digits").mkdir(parents=True)
-    folder = project.root / "data/digits"
-    return project, [write_digits(folder / name, 100 + i, i) for i, name in enumerate(NAMES)]
+    return project, make_several(project)
 
 
 @pytest.fixture
@@ -92,6 +98,9 @@ def test_none_is_there_twice_and_a_further_file_is_pushed_alone(mine, group, cap
     assert [file["path"][7:] for file in stored] == [*NAMES, "d.h5", "e.h5"]
     assert [file["sha256"] for file in stored] == [*hashes, hashes[0], new]
     assert (project.root / YAML).read_text().count("stored:") == 1
+    (project.root / "data/digits/e.h5").unlink()
+    push(project)
+    assert "no longer among the files of digits: digits/e.h5\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -141,6 +150,12 @@ def test_a_pull_that_is_killed_leaves_no_file_under_its_name_and_goes_on(
     assert there(theirs) == there(project)
 
 
+def test_a_pull_that_was_cut_in_the_second_file_goes_on(mine, group, tmp_path):
+    project, hashes = mine
+    push(project, group)
+    pull_after_a_cut(project, tmp_path / "theirs", hashes)
+
+
 def test_a_file_that_is_missing_is_fetched_alone_and_training_waits_for_it(mine, group, tmp_path):
     project, hashes = mine
     push(project, group)
@@ -149,9 +164,7 @@ def test_a_file_that_is_missing_is_fetched_alone_and_training_waits_for_it(mine,
     (theirs.root / "data/digits/b.h5").unlink()
     section = read_data_section(theirs, "digits")
     data = H5DataModule("digits/", [str(theirs.root / "data")], stored=section["stored"])
-    message = (
-        r"digits lacks 1 of the 3 files that were pushed, such as b.h5. Fetch it: lab data pull d"
-    )
+    message = r"data/digits lacks 1 of the 3 files that were pushed, such as b.h5. Fetch it: lab data pull d"
     with pytest.raises(DataFileError, match=message):
         data.prepare_data()
     some = [f"digits/{name}" for name in ("a.h5", "c.h5")]  # as a run that is resumed names them

@@ -171,8 +171,9 @@ def require_pushed(path: Any, files: Sequence[Path], stored: Any) -> None:
     names = {file.name for file in files}
     missing = [file for file in pushed if Path(file).name not in names]
     if missing:
+        folder = files[0] if files[0].is_dir() else files[0].parent
         raise DataFileError(
-            f"{place_of(files)} lacks {len(missing)} of the {len(pushed)} files that were pushed, such as "
+            f"{folder} lacks {len(missing)} of the {len(pushed)} files that were pushed, such as "
             f"{Path(missing[0]).name}. Fetch it: lab data pull {stored.get('name', path)}"
         )
 

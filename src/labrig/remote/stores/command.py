@@ -159,8 +159,12 @@ def note_place(project: Project, stored: StoredData) -> None:
     """Writes the line `stored` into the YAML of a data set; where that cannot be, prints it."""
     name = stored["name"]
     section = read_data_section(project, name)
-    if section.get("stored") == stored:
+    before = section.get("stored")
+    if before == stored:
         return
+    gone = listed_files(before) - listed_files(stored)
+    if gone:
+        print(f"no longer among the files of {name}: {', '.join(sorted(gone))}")
     line = yaml_line(stored)
     file = config_file_of(project, name)
     shown = os.path.relpath(file)
@@ -178,11 +182,18 @@ def note_place(project: Project, stored: StoredData) -> None:
         print(f"{shown} names the place. Commit it: others then type lab data pull {name}")
 
 
+def listed_files(stored: Any) -> set[str]:
+    """The paths that a setting `stored` lists, which may be of any form."""
+    if problem_in(stored, StoredData):
+        return set()
+    return {file["path"] for file in stored.get("files", [])}
+
+
 def yaml_line(stored: StoredData) -> str:
     """The setting `stored` as YAML; of several files each has a line of its own."""
     items = [f"{key}: {json.dumps(value)}" for key, value in stored.items() if key != "files"]
     files = [
-        f"\n  {{path: {json.dumps(file['path'], ensure_ascii=False)}, sha256: {file['sha256']}}}"
+        f'\n  {{path: {json.dumps(file["path"], ensure_ascii=False)}, sha256: "{file["sha256"]}"}}'
         for file in stored.get("files", [])
     ]
     if files:
