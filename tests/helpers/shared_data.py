@@ -39,7 +39,7 @@ def make_several(project, n_samples=(100, 101, 102)):
 
 
 def pull_after_a_cut(project, folder, hashes):
-    """A colleague's pull that was cut in the second file; then all are there, and are the very bytes."""
+    """What a colleague has after a pull that was cut in the second file, and what the project has."""
     theirs = without_data(project, folder)
     here, there = (each.root / "data/digits" for each in (theirs, project))
     here.mkdir(parents=True)
@@ -47,8 +47,7 @@ def pull_after_a_cut(project, folder, hashes):
         part = here / f".{name}.{sha256[:12]}.part"
         part.write_bytes((there / name).read_bytes()[:n_bytes])
     pull(theirs)
-    contents = [{path.name: path.read_bytes() for path in each.iterdir()} for each in (here, there)]
-    assert contents[0] == contents[1]
+    return [{path.name: path.read_bytes() for path in each.iterdir()} for each in (here, there)]
 
 
 def without_data(project, folder):

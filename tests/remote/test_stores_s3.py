@@ -179,4 +179,5 @@ def test_several_files(mine, client, tmp_path):
     hashes = make_several(project)
     push(project, PLACE)
     assert sorted(files_at(project, PLACE)) == sorted(f"{each}-digits.h5" for each in hashes)
-    pull_after_a_cut(project, tmp_path / "theirs", hashes)
+    copied, original = pull_after_a_cut(project, tmp_path / "theirs", hashes)
+    assert copied == original

@@ -153,7 +153,8 @@ def test_a_pull_that_is_killed_leaves_no_file_under_its_name_and_goes_on(
 def test_a_pull_that_was_cut_in_the_second_file_goes_on(mine, group, tmp_path):
     project, hashes = mine
     push(project, group)
-    pull_after_a_cut(project, tmp_path / "theirs", hashes)
+    copied, original = pull_after_a_cut(project, tmp_path / "theirs", hashes)
+    assert copied == original
 
 
 def test_a_file_that_is_missing_is_fetched_alone_and_training_waits_for_it(mine, group, tmp_path):

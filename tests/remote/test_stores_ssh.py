@@ -153,4 +153,5 @@ def test_several_files(mine, place, tmp_path):
     hashes = make_several(project)
     push(project, place[0])
     assert sorted(files_at(project, place[0])) == sorted(f"{each}-digits.h5" for each in hashes)
-    pull_after_a_cut(project, tmp_path / "theirs", hashes)
+    copied, original = pull_after_a_cut(project, tmp_path / "theirs", hashes)
+    assert copied == original
