@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,15 +20,14 @@ from labrig.hdf5.pack import append as module
 from labrig.hdf5.pack.append import append_command
 from labrig.hdf5.pack.command import pack_command
 from labrig.record.read.run import Run
-from labrig.remote.stores.command import pull_command, pull_for_run, push_command
 from projects import project_in
 from reproduction import lab, make_project, show
 from small_disks import fill, mounted, needs_root
 from test_hdf5_pack import images
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch):
+@pytest.fixture(name="project")
+def project_to_pack_in(tmp_path, monkeypatch):
     """A project whose raw data lie in raw/."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -324,14 +322,6 @@ def test_names_that_would_come_before_others_are_refused(project, arr):
         append(project, "arr", save(2))
 
 
-def test_groups_are_refused(project):
-    text = "".join(f"{i},{i // 3}\n" for i in range(12))
-    (project.root / "raw/a.csv").write_text("age,patient\n" + text)
-    pack(project, "g", "raw/a.csv", "--as", "table", "--group", "patient")
-    with pytest.raises(LabError, match=r"g keeps groups together, .* may be in another split"):
-        append(project, "g", "raw/a.csv")
-
-
 def test_a_folder_may_begin_empty(project):
     pack(project, "arr", save(0), "--as", "arrays")
     (project.root / "data/arr.h5").unlink()
@@ -359,21 +349,6 @@ def test_what_is_typed_wrong_is_told(project, arr, words, message):
         append(project, *words)
     assert (project.source / "conf/data/arr.yaml").read_text() == yaml
     assert not (project.root / "data/arr").exists()
-
-
-def test_push_and_pull_are_of_one_file(project, arr, monkeypatch):
-    append(project, "arr", save(1))
-    with pytest.raises(
-        LabError, match=r"arr is 2 files, and push shares one. Copy their folder: rsync"
-    ):
-        push_command(project, ["arr", str(project.root / "group")])
-    with pytest.raises(LabError, match=r"arr is a data set of several files, and pull fetches one"):
-        pull_command(project, ["arr"])
-    data = {"size_bytes": 2, "sha256": "0" * 64, "path": "/gone", "files": [{}, {}]}
-    with pytest.raises(
-        LabError, match=r"r1 read 2 files, and pull fetches one. Copy the folder /gone"
-    ):
-        pull_for_run(project, SimpleNamespace(id="r1", data=data), None)
 
 
 PACK = ("data", "pack", "arr", "data/raw/0.npz", "--as", "arrays")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 from hdf5_packing import packing  # noqa: F401
+from hdf5_pairs import pairs
 from labrig.data import DataFileError, read_layout
 from labrig.errors import Failed, LabError
 from labrig.hdf5.file.checksum import fingerprint
@@ -17,6 +18,7 @@ from labrig.hdf5.pack import parts
 from labrig.hdf5.pack.command import pack_command
 from labrig.hdf5.pack.options import parse_options
 from labrig.hdf5.pack.parts import folder_of_parts, make_part_here
+from PIL import Image
 from projects import project_in
 from test_hdf5_pack import images
 
@@ -61,6 +63,95 @@ def test_the_file_is_the_same_whatever_the_number(tmp_path, pack, kind):
         assert content(made) == expected
         assert fingerprint(made)["sha256"] == sha256
     assert "--jobs" not in made.attrs["command"]
+
+
+@pytest.mark.slow
+def test_pairs_are_the_same_whatever_the_number(tmp_path, pack, capsys):
+    """Also the values of the masks, of which no part has all; the groups; and what was left out."""
+    root = tmp_path / "raw" / "cells"
+    pairs(root, values=(0, 7), n=10)
+    for name in ("p1_1", "p4_0"):
+        Image.fromarray(np.full((24, 30), ord(name[1]), np.uint8)).save(
+            root / "masks" / f"{name}.png"
+        )
+    (root / "images" / "p2_0.png").write_bytes(b"none")
+    (root / "masks" / "p3_1.png").unlink()
+    lines = [
+        f"images/{path.name},masks/{path.name},ward,{path.stem[:2]}"
+        for path in sorted(root.glob("images/*"))
+    ]
+    (root / "t.csv").write_text("\n".join(["image,mask,place,patient", *lines]) + "\n")
+    for source, group in ((root, r"(p\d)_"), (root / "t.csv", "patient")):
+        words = (source, "--as", "pairs", "--skip-damaged", "--group", group)
+        expected = content(pack("a", *words))
+        assert json.loads(expected[0]["data/y"][2]["values"]) == [0, 7, ord("1"), ord("4")]
+        assert expected[1]["skipped"].count(".png") == 2
+        for n in (1, 2, 5):
+            (tmp_path / "data/a.h5").unlink()
+            capsys.readouterr()
+            assert content(pack("a", *words, "--jobs", n)) == expected
+            assert capsys.readouterr().out.count("columns that are not read") == (source != root)
+        (tmp_path / "data/a.h5").unlink()
+
+
+@pytest.mark.slow
+def test_masks_that_number_their_objects_in_one_part_have_no_classes(tmp_path, pack):
+    root = tmp_path / "raw" / "cells"
+    pairs(root, values=(0, 1), n=4)
+    numbers = np.arange(720, dtype=np.uint8).reshape(24, 30)  # 256 different ones
+    Image.fromarray(numbers).save(root / "masks" / "p0_0.png")
+    assert (
+        len(json.loads(pack("a", root, "--as", "pairs", "--jobs", 2).arrays["y"].attrs["values"]))
+        == 256
+    )
+    for i in range(4):
+        Image.fromarray(numbers.astype(np.uint16) + 256 * i).save(
+            root / "masks" / f"p{i // 2}_{i % 2}.png"
+        )
+    assert "values" not in pack("a", root, "--as", "pairs", "--jobs", 2).arrays["y"].attrs
+
+
+@pytest.mark.slow
+def test_a_killed_part_of_pairs_is_packed_again_alone(tmp_path, target, pack, monkeypatch):
+    root = tmp_path / "raw" / "cells"
+    pairs(root)
+    words = ["a", str(root), "--as", "pairs", "--jobs", "3"]
+    target.parent.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "make_part_here", kill_one)
+        with pytest.raises(Failed, match=r"part 2 of 3 was killed. The other parts stay"):
+            pack_command(project_in(tmp_path), words)
+    times = {path: path.stat().st_mtime_ns for path in folder_of_parts(target).iterdir()}
+    assert len(times) == 8
+    monkeypatch.setattr("labrig.hdf5.pack.command.remove_parts", lambda _: None)
+    pack_command(project_in(tmp_path), words)
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert read_layout(target).n_samples == 8
+
+
+def test_a_mask_that_changed_is_packed_again(tmp_path, target, pack):
+    root = tmp_path / "raw" / "cells"
+    pairs(root)
+    words = ["a", str(root), "--as", "pairs", "--part", "1/2"]
+    pack_command(project_in(tmp_path), words)
+    report = folder_of_parts(target) / "1-of-2.json"
+    first = json.loads(report.read_text())["identity"]
+    pack_command(project_in(tmp_path), words)
+    assert json.loads(report.read_text())["identity"] == first
+    os.utime(root / "masks/p0_0.png", ns=(0, 1))
+    pack_command(project_in(tmp_path), words)
+    assert json.loads(report.read_text())["identity"] != first
+
+
+def test_masks_called_row_are_refused_in_parts(tmp_path, target, pack):
+    root = tmp_path / "raw" / "cells"
+    pairs(root)
+    (root / "masks").rename(root / "row")
+    pairs(root)
+    with pytest.raises(DataFileError, match=r"cells has 'row', which parts need .* without --jobs"):
+        pack_command(project_in(tmp_path), ["a", str(root), "--as", "pairs", "--jobs", "2"])
+    assert not target.exists()
+    assert "row" in pack("a", root, "--as", "pairs").fields
 
 
 @pytest.mark.slow
@@ -214,6 +305,11 @@ def test_nothing_but_damage_is_no_file(tmp_path, target, pack):
             ["t.npy", "--as", "arrays", "--jobs", "2"],
             "--jobs goes with --as images or --as encoded",
         ),
+        (
+            ["t.npy", "--as", "table", "--jobs", "2"],
+            "a table is packed by one process: what number",
+        ),
+        (["t.npy", "--as", "table", "--part", "1/2"], "Leave out --jobs and --part"),
         (["t.npy", "--as", "images", "--jobs", "0"], "--jobs N needs a number above 0"),
         (["t.npy", "--as", "images", "--jobs", "2", "--part", "1/2"], "and no --part"),
     ],

@@ -26,6 +26,30 @@ def project_with_data(folder, **options):
     return project, write_digits(folder / "data" / "digits.h5", **options)
 
 
+def make_several(project, n_samples=(100, 101, 102)):
+    """Has the data set be a folder of files a.h5, b.h5 …; their hashes."""
+    yaml = project.root / "src/myproj/conf/data/digits.yaml"
+    yaml.write_text(yaml.read_text().replace("path: digits.h5", "path: digits/"))
+    folder = project.root / "data/digits"
+    folder.mkdir(parents=True)
+    return [
+        write_digits(folder / f"{letter}.h5", n, seed)
+        for seed, (letter, n) in enumerate(zip("abcdef", n_samples, strict=False))
+    ]
+
+
+def pull_after_a_cut(project, folder, hashes):
+    """What a colleague has after a pull that was cut in the second file, and what the project has."""
+    theirs = without_data(project, folder)
+    here, there = (each.root / "data/digits" for each in (theirs, project))
+    here.mkdir(parents=True)
+    for name, sha256, n_bytes in (("a.h5", hashes[0], None), ("b.h5", hashes[1], 5000)):
+        part = here / f".{name}.{sha256[:12]}.part"
+        part.write_bytes((there / name).read_bytes()[:n_bytes])
+    pull(theirs)
+    return [{path.name: path.read_bytes() for path in each.iterdir()} for each in (here, there)]
+
+
 def without_data(project, folder):
     """The same project elsewhere, as a colleague has it: all but the data."""
     other = project_in(folder)
@@ -47,7 +71,7 @@ def killed(project, step, *words, **variables):
         timeout=120,
     )
     assert done.returncode == -9, f"{done.stdout}\n{done.stderr}"
-    return [int(line) for line in done.stdout.split()]
+    return [int(line) for line in done.stdout.splitlines() if line.isdecimal()]
 
 
 def files_at(project, place):

@@ -7,7 +7,16 @@ import pytest
 from labrig.errors import Failed, LabError
 from labrig.remote.stores import command, s3
 from moto.server import ThreadedMotoServer
-from shared_data import files_at, killed, project_with_data, pull, push, without_data
+from shared_data import (
+    files_at,
+    killed,
+    make_several,
+    project_with_data,
+    pull,
+    pull_after_a_cut,
+    push,
+    without_data,
+)
 
 pytestmark = pytest.mark.slow
 PLACE = "s3://lab/some folder"
@@ -163,3 +172,12 @@ def test_without_the_package_it_says_how_to_add_it(mine, module, monkeypatch):
     monkeypatch.setattr(module("errors"), "find_spec", lambda name: None)
     with pytest.raises(LabError, match=r"s3://lab/a needs the package s3fs: make add PACKAGE=s3fs"):
         push(mine[0], "s3://lab/a")
+
+
+def test_several_files(mine, client, tmp_path):
+    project, _ = mine
+    hashes = make_several(project)
+    push(project, PLACE)
+    assert sorted(files_at(project, PLACE)) == sorted(f"{each}-digits.h5" for each in hashes)
+    copied, original = pull_after_a_cut(project, tmp_path / "theirs", hashes)
+    assert copied == original

@@ -9,7 +9,16 @@ import pytest
 from labrig.errors import Failed
 from labrig.remote.connection import LostConnection
 from labrig.remote.stores import command
-from shared_data import files_at, killed, project_with_data, pull, push, without_data
+from shared_data import (
+    files_at,
+    killed,
+    make_several,
+    project_with_data,
+    pull,
+    pull_after_a_cut,
+    push,
+    without_data,
+)
 from ssh_hosts import hosts  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -137,3 +146,12 @@ def test_a_link_in_place_of_a_part_is_not_followed(mine, place, tmp_path):
 def test_a_host_that_does_not_answer(mine):
     with pytest.raises(Failed, match=r"no connection to nobody.invalid"):
         push(mine[0], "ssh://nobody.invalid/data")
+
+
+def test_several_files(mine, place, tmp_path):
+    project, _ = mine
+    hashes = make_several(project)
+    push(project, place[0])
+    assert sorted(files_at(project, place[0])) == sorted(f"{each}-digits.h5" for each in hashes)
+    copied, original = pull_after_a_cut(project, tmp_path / "theirs", hashes)
+    assert copied == original

@@ -23,6 +23,7 @@ ORIGIN += (
     "packer",
     "skipped",
     "follows",
+    "groups",
     "run",
     "checkpoint",
     "checkpoint_sha256",

@@ -162,9 +162,14 @@ def sha256_of_hashes(layout: Layout) -> str:
     have one that is made from theirs.
     """
     if len(layout.parts) > 1:
-        return _sha256_of_lines([sha256_of_hashes(part) for part in layout.parts])
+        return sha256_of_files([sha256_of_hashes(part) for part in layout.parts])
     meaning = meaning_lines(layout.attrs, layout.arrays_by_path) if layout.seal else []
     return _sha256_of_lines(_array_lines(layout) + meaning)
+
+
+def sha256_of_files(hashes: list[str]) -> str:
+    """The hash of a data set from those of its files."""
+    return hashes[0] if len(hashes) == 1 else _sha256_of_lines(hashes)
 
 
 def sha256_of_arrays(layout: Layout) -> str:

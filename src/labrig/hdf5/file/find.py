@@ -155,6 +155,29 @@ def _files_at(
     return data_files_in(found) or [found]
 
 
+def require_pushed(path: Any, files: Sequence[Path], stored: Any) -> None:
+    """Makes sure that no file of a folder or pattern is missing which `lab data push` has put away.
+
+    Args:
+        path: as it is configured; a list names its files itself.
+        stored: what `lab data push` wrote, if anything.
+
+    Raises:
+        DataFileError: one is.
+    """
+    if not isinstance(path, str) or names_one_file(path) or not isinstance(stored, Mapping):
+        return
+    pushed = [str(file["path"]) for file in stored.get("files") or [] if "path" in file]
+    names = {file.name for file in files}
+    missing = [file for file in pushed if Path(file).name not in names]
+    if missing:
+        folder = files[0] if files[0].is_dir() else files[0].parent
+        raise DataFileError(
+            f"{folder} lacks {len(missing)} of the {len(pushed)} files that were pushed, such as "
+            f"{Path(missing[0]).name}. Fetch it: lab data pull {stored.get('name', path)}"
+        )
+
+
 def names_one_file(path: Any) -> bool:
     """Whether a value of data.path is one file by its form: no folder, pattern or list."""
     return isinstance(path, str) and Path(path).suffix != "" and not glob.has_magic(path)
@@ -206,7 +229,9 @@ def data_files_of(project: Project, name: str) -> list[Path]:
     if path.exists() or path.suffix:
         return data_files_in(path) or [path]
     config = read_data_config(project, name)
-    return find_data_files(config.path, project.paths.data, config.pack, config.stored)
+    files = find_data_files(config.path, project.paths.data, config.pack, config.stored)
+    require_pushed(config.path, files, config.stored)
+    return files
 
 
 def writable_directory(project: Project) -> Path:

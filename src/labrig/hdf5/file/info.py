@@ -13,13 +13,14 @@ from ...project import Project
 from .checksum import sha256_of_hashes
 from .errors import DataFileError
 from .find import parser_for_one_file
+from .groups import GROUPS
 from .joined import read_data_set
 from .layout import Layout
 
 MAX_CLASSES_SHOWN = 20
 USABLE_SHARE = 0.8  # of the free memory, that a file may take
 LISTED_BELOW = ("classes", "categories")
-ATTRS_SHOWN_ELSEWHERE = ("format", "n", "complete", "made_by")
+ATTRS_NOT_SHOWN = ("format", "n", "complete", "made_by", GROUPS)
 
 
 def info_command(project: Project, args: list[str]) -> None:
@@ -55,7 +56,7 @@ def print_origin(layout: Layout) -> None:
             )
         return
     for key, value in layout.attrs.items():
-        if key not in ATTRS_SHOWN_ELSEWHERE:
+        if key not in ATTRS_NOT_SHOWN:
             print(f"  {printable(key)}: {printable(value)}")
 
 

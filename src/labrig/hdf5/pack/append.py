@@ -26,6 +26,7 @@ from ..file.find import (
     read_data_config,
     writable_directory,
 )
+from ..file.groups import KnownGroups, known_groups
 from ..file.info import print_content
 from ..file.joined import FOLLOWS, join_layouts, read_layouts
 from ..file.layout import GROUP, Layout, read_layout
@@ -180,11 +181,6 @@ def add_file(
     """
     files = data_files_in(folder)
     old = read_layouts(files, is_whole=True) if files else None
-    if old and GROUP in old.fields:
-        raise LabError(
-            f"{options.name} keeps groups together, and its files hold their numbers alone: a group of "
-            f"the new data may be in another split. Pack all of it again: lab data pack NEW_NAME …"
-        )
     target = folder / next_name(folder, files)
     command = pack_command_line(args, options, project.root, "append")
     origin = {"command": command} | code_version(project.root)
@@ -218,15 +214,31 @@ def next_name(folder: Path, files: list[Path]) -> str:
 
 
 def with_known_names(options: PackOptions, old: Layout | None) -> PackOptions:
-    """The options, with what numbers mean in the files that are there."""
+    """The options, with what numbers mean in the files that are there.
+
+    Raises:
+        LabError: they do not say which groups they hold.
+        DataFileError: one of them is damaged.
+    """
     if old is None:
         return options
+    groups: KnownGroups | None = KnownGroups()
+    if GROUP in old.fields:
+        fingerprint(old)  # groups decide, so that each byte of them must be right
+        groups = known_groups(old)
+    if groups is None:
+        raise LabError(
+            f"{options.name} keeps groups together, and its files do not say which they hold, or number "
+            "them differently: a group of the new data may be in another split. Pack all of it again: "
+            "lab data pack NEW_NAME …"
+        )
     label = old.fields.get("y")
     x = old.fields.get("x")
     known = KnownNames(
         classes=json.loads(label.attrs.get("classes", "[]")) if label else (),
         categories=json.loads(x.attrs.get("categories", "{}")) if x else {},
         ragged=[name for name in old.fields if old.is_ragged(name)],
+        groups=groups,
     )
     columns = json.loads(x.attrs.get("columns", "[]")) if x and options.kind == "table" else []
     return replace(options, known=known, columns=options.columns or columns)

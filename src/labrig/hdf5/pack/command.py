@@ -33,6 +33,7 @@ from ..file.find import (
     section_of_trial,
     writable_directory,
 )
+from ..file.groups import GROUPS
 from ..file.info import print_categories, print_content, print_programs
 from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, Layout, read_layout
@@ -318,7 +319,8 @@ def pack(
         fields, places = collected.fields, collected.places
         groups = splitter.group_numbers()
         if groups is not None and GROUP not in fields:
-            fields[GROUP] = groups[places.argsort()]  # k folds keep groups together, too
+            fields[GROUP] = groups[0][places.argsort()]  # k folds keep groups together, too
+            origin = {**origin, GROUPS: json.dumps(groups[1])}
         arrangement = splitter.arrange(count_samples(target, fields))
         order = places[arrangement.order]
         write_fields(
@@ -370,7 +372,7 @@ def _collect(
         joined = join_made_parts(raw, options, target, options.jobs, damaged)
         for sample in samples_for_splits(joined.files):
             splitter.add(sample)
-        return Collected(joined.fields, joined.places, raw.field_attrs)
+        return Collected(joined.fields, joined.places, {**raw.field_attrs, **joined.field_attrs})
     is_ragged = [name for name, attrs in raw.field_attrs.items() if "ragged" in attrs]
     fields = collect_fields(
         target,
@@ -387,7 +389,8 @@ def _build_splitter(options: PackOptions) -> Splitter:
     split_of_key = read_split_file(options.split_file) if options.split_file else None
     # in a table --group is a column, and in arrays one of them
     group_pattern = None if options.kind in ("table", "arrays", "hdf5") else options.group
-    return Splitter(options.shares, options.seed, split_of_key, group_pattern)
+    known = options.known.groups
+    return Splitter(options.shares, options.seed, split_of_key, group_pattern, known)
 
 
 def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:
@@ -415,7 +418,7 @@ def open_samples(
     if options.kind in ("images", "encoded", "audio"):
         _refuse_other_meaning(options)
     if options.kind == "pairs":
-        return read_pairs(options.sources, options.size, options.group, damaged)
+        return read_pairs(options, damaged)
     if options.kind == "images":
         return read_images(options, damaged)
     if options.kind == "encoded":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...errors import LabError, nearest
+from ..file.groups import KnownGroups
 from ..file.images import Size
 from ..file.names import check_is_text
 from .sources import KINDS, Source, packers, parse_source
@@ -28,8 +29,8 @@ OF_SOURCES = {"sources": [], "split_file": None, "programs": [], "directory": No
 KINDS_OF_OPTION = {
     "size": ("images", "encoded", "pairs"),
     "rate": ("audio",),
-    "jobs": ("images", "encoded", "audio"),
-    "part": ("images", "encoded", "audio"),
+    "jobs": ("images", "encoded", "pairs", "audio"),
+    "part": ("images", "encoded", "pairs", "audio"),
     "label": ("table",),
     "columns": ("table",),
     "drop_rows": ("table",),
@@ -47,6 +48,7 @@ class KnownNames:
     classes: Sequence[str] = ()  # of the numbers 0, 1, 2 … of y
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of columns of a table
     ragged: Sequence[str] = ()  # fields that vary in length
+    groups: KnownGroups = field(default_factory=KnownGroups)
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,11 @@ def _check_kind(options: PackOptions) -> None:
         raise LabError("--size and --rate are not above 0; write such as --size 64 64.")
     if options.jobs is not None and (options.jobs < 1 or options.part):
         raise LabError("--jobs N needs a number above 0, and no --part; write such as --jobs 16.")
+    if options.kind == "table" and (options.jobs or options.part):
+        raise LabError(
+            "a table is packed by one process: what number a text becomes is known only when all rows "
+            "were read. Leave out --jobs and --part."
+        )
     for name, kinds in KINDS_OF_OPTION.items():
         value = getattr(options, name)
         if value in (None, False, []) or options.kind in kinds:

@@ -1,9 +1,11 @@
 """Finds pairs of files, such as an image and its mask: by their names in folders, or in a table."""
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ..file.errors import DataFileError
 from .sources import Source, hint
@@ -55,16 +57,30 @@ class Pair:
     key: str
     files: dict[str, Path]
     missing: str = ""
-    placement: dict[str, object] = field(default_factory=dict)
+    placement: dict[str, Any] = field(default_factory=dict)
+
+    def version(self) -> list[Any]:
+        stats = {name: os.stat(path) for name, path in self.files.items()}
+        return [
+            self.key,
+            *(
+                [name, os.path.abspath(self.files[name]), stat.st_size, stat.st_mtime_ns]
+                for name, stat in stats.items()
+            ),
+        ]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """All samples; of the `fields`, `images` hold images, and the others hold masks."""
+    """All samples; of the `fields`, `images` hold images, and the others hold masks.
+
+    `unread` are the columns of a table that mean nothing.
+    """
 
     samples: list[Pair]
     fields: list[str]
     images: list[str]
+    unread: Sequence[str] = ()
 
 
 def find_pairs(sources: Sequence[Source], group: str | None) -> Pairs:
@@ -89,7 +105,8 @@ def find_pairs(sources: Sequence[Source], group: str | None) -> Pairs:
             key = f"{source.path.name}/{pair.key}" if len(sources) > 1 else pair.key
             placement = pair.placement | ({"split": source.split} if source.split else {})
             samples.append(replace(pair, key=key, placement=placement))
-    return replace(first, samples=samples)
+    unread = dict.fromkeys(name for part in parts for name in part.unread)
+    return replace(first, samples=samples, unread=[*unread])
 
 
 def _pairs_of(source: Source, group: str | None) -> Pairs:
@@ -208,10 +225,8 @@ def _pairs_of_table(source: Source, group: str | None) -> Pairs:
     images = _image_fields(field_of)
     key_column = next(column for column, name in field_of.items() if name == images[0])
     unread = [name for name in rows[0].values if name not in (*columns, group, "split")]
-    if unread:
-        print(f"  columns that are not read: {', '.join(unread)}")
     samples = [_pair_of_row(row, field_of, key_column, group) for row in rows]
-    return Pairs(samples, list(field_of.values()), images)
+    return Pairs(samples, list(field_of.values()), images, unread)
 
 
 def _is_column_of_files(rows: Sequence[Row], name: str) -> bool:

@@ -11,9 +11,10 @@ from ...errors import require_package
 from ..file.errors import DataFileError
 from ..file.images import Size, has_wide_pixels
 from ..file.parallel import map_in_order
+from .merge import ROW
+from .options import PackOptions
 from .pair_files import Pair, Pairs, describe_missing, find_pairs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
-from .sources import Source
 
 MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
 ORIENTATION = 274  # the EXIF tag that says how an image is turned when it is shown
@@ -21,20 +22,25 @@ UPRIGHT = 1
 Sample = dict[str, np.ndarray]  # by the names of its fields
 
 
-def read_pairs(
-    sources: Sequence[Source], size: Size | None, group: str | None, damaged: DamagedSamples
-) -> RawSamples:
+def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     """Samples {"x": image (channels, height, width), "y": mask (height, width)}.
 
     Images are RGB uint8, those of more bits have one channel of their own type. Both are scaled and
-    cropped to `size` alike; a mask takes the nearest pixel. The attribute `values` of a mask lists
-    the different values, once all samples were taken.
+    cropped to the size of the options alike; a mask takes the nearest pixel. The attribute `values` of
+    a mask lists the different values, once all samples were taken. In a part, each sample has its
+    number among all as the field `row`; what is not complete is told by whoever joins the parts.
 
     Raises:
-        DataFileError: a partner is missing, and damaged samples are not skipped.
+        DataFileError: a partner is missing, and damaged samples are not skipped; or parts of a source
+            with a field `row`.
     """
     require_package("PIL", "reading images", "pillow")
-    pairs = find_pairs(sources, group)
+    pairs = find_pairs(options.sources, options.group)
+    if ROW in pairs.fields and (options.jobs or options.part):
+        raise DataFileError(
+            f"{options.sources[0].path} has {ROW!r}, which parts need as a name of their own. Rename "
+            "it, or pack without --jobs and --part"
+        )
     complete = [pair for pair in pairs.samples if not pair.missing]
     incomplete = [pair for pair in pairs.samples if pair.missing]
     if incomplete and not damaged.skip:
@@ -42,27 +48,34 @@ def read_pairs(
             f"{len(incomplete)} of {len(pairs.samples)} samples are not complete:\n"
             f"{describe_missing(incomplete)}\nAdd what is missing, or use --skip-damaged."
         )
-    for pair in incomplete:
-        damaged.leave_out(pair.key, pair.missing)
+    if options.part is None:
+        for pair in incomplete:
+            damaged.leave_out(pair.key, pair.missing)
+        if pairs.unread:
+            print(f"  columns that are not read: {', '.join(pairs.unread)}")
     attrs: dict[str, dict[str, Any]] = {}
-    return RawSamples(_samples(pairs, complete, size, damaged, attrs), attrs)
+    samples = _samples(pairs, complete, options, damaged, attrs)
+    return RawSamples(samples, attrs, files=complete)
 
 
 def _samples(
     pairs: Pairs,
     complete: Sequence[Pair],
-    size: Size | None,
+    options: PackOptions,
     damaged: DamagedSamples,
     attrs: dict[str, dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
     """The samples, read ahead in threads; at the end `attrs` gets the values of the masks."""
     values = {name: MaskValues() for name in pairs.fields if name not in pairs.images}
     first: tuple[Pair, Sample] | None = None
+    part = options.part
+    rows = part.of(range(len(complete))) if part else range(len(complete))
+    chosen = [complete[row] for row in rows]
 
     def read(pair: Pair) -> Sample | None:
-        return _read_pair(pair, pairs.images, size, damaged)
+        return _read_pair(pair, pairs.images, options.size, damaged)
 
-    for pair, sample in zip(complete, map_in_order(read, complete), strict=True):
+    for row, pair, sample in zip(rows, chosen, map_in_order(read, chosen), strict=True):
         if sample is None:
             continue
         first = first or (pair, sample)
@@ -70,10 +83,23 @@ def _samples(
             _check_form(pair.files[name], array, first[0].files[name], first[1][name])
         for name, seen in values.items():
             seen.add(sample[name])
-        yield {"key": pair.key, **pair.placement, **sample}
+        yield {"key": pair.key, **pair.placement, **sample} | ({ROW: np.int64(row)} if part else {})
     for name, seen in values.items():
         if seen.classes is not None:
             attrs[name] = {"values": json.dumps(seen.classes)}
+
+
+def values_of_all(parts: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, str]]:
+    """The attributes of masks, from those of the parts in which they were read."""
+    attrs = {}
+    for name in parts[0]:
+        lists = [
+            json.loads(part[name]["values"]) for part in parts if "values" in part.get(name, {})
+        ]
+        different = sorted({value for values in lists for value in values})
+        if len(lists) == len(parts) and len(different) <= MAX_CLASSES:
+            attrs[name] = {"values": json.dumps(different)}
+    return attrs
 
 
 class MaskValues:

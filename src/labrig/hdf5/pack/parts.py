@@ -33,10 +33,16 @@ from .columns import Field, RaggedField
 from .images import read_encoded_images, read_images
 from .merge import ROW
 from .options import PackOptions, PartOfFiles
-from .samples import DamagedSamples, RawFile, RawSamples
+from .pairs import read_pairs, values_of_all
+from .samples import DamagedSamples, FilesOfSample, RawSamples
 
-# Of the kinds of which each file is a sample.
-READERS = {"images": read_images, "encoded": read_encoded_images, "audio": read_audio}
+# Of the kinds of which each sample has files of its own.
+READERS = {
+    "images": read_images,
+    "encoded": read_encoded_images,
+    "pairs": read_pairs,
+    "audio": read_audio,
+}
 
 
 class PackedField(TypedDict):
@@ -53,6 +59,7 @@ class Report(TypedDict):
     identity: str  # of what it is made from
     n: int  # samples
     fields: dict[str, PackedField]
+    field_attrs: dict[str, dict[str, Any]]
     skipped: list[str]  # keys of samples that were left out
     reasons: dict[str, str]
 
@@ -65,11 +72,13 @@ class Joined:
         fields: the samples of the first part, then of the second …
         places: (N,) where each sample lies there, in the order of the source.
         files: the source of each sample, in that order.
+        field_attrs: what was found out about the fields while all parts were read.
     """
 
     fields: dict[str, Field]
     places: np.ndarray
-    files: list[RawFile]
+    files: list[FilesOfSample]
+    field_attrs: dict[str, dict[str, str]]
 
 
 def folder_of_parts(target: Path) -> Path:
@@ -90,9 +99,7 @@ def identity_of(raw: RawSamples, options: PackOptions, part: PartOfFiles) -> str
     the numbers of all parts mean.
     """
     facts: list[Any] = [options.kind, options.size, options.rate, raw.field_attrs]
-    for file in part.of(raw.files or []):
-        stat = os.stat(file.tar or file.path)
-        facts.append([file.key, file.label, file.offset, stat.st_size, stat.st_mtime_ns])
+    facts += [file.version() for file in part.of(raw.files or [])]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -134,6 +141,7 @@ def make_part(raw: RawSamples, options: PackOptions, target: Path, damaged: Dama
             identity=identity,
             n=len(next(iter(fields.values()))) if fields else 0,
             fields={name: describe(field) for name, field in fields.items()},
+            field_attrs=raw.field_attrs,
             skipped=damaged.skipped_keys,
             reasons=damaged.reasons,
         )
@@ -227,15 +235,17 @@ def join_made_parts(
             reports[part] = report
     if not reports:
         raise DataFileError(f"{target}: no samples to write, all were left out. Check the source.")
-    check_alike([*reports.values()])
+    check_alike([*reports.values()], options)
     rows = np.concatenate([values_of(target, part, reports[part], ROW) for part in reports])
     names = [name for name in next(iter(reports.values()))["fields"] if name != ROW]
     fields = {name: join_field(target, reports, name) for name in names}
     places = rows.argsort()
-    return Joined(fields, places, [raw.files[row] for row in rows[places]])
+    files = [raw.files[row] for row in rows[places]]
+    attrs = values_of_all([report["field_attrs"] for report in reports.values()])
+    return Joined(fields, places, files, attrs)
 
 
-def check_alike(reports: Sequence[Report]) -> None:
+def check_alike(reports: Sequence[Report], options: PackOptions) -> None:
     """Makes sure that all samples of a field have one type and shape.
 
     Raises:
@@ -247,8 +257,13 @@ def check_alike(reports: Sequence[Report]) -> None:
             if (other["dtype"], other["shape"]) != (field["dtype"], field["shape"]):
                 raise DataFileError(
                     f"field {name!r} is {np.dtype(field['dtype'])} {field['shape']} in some samples "
-                    f"and {np.dtype(other['dtype'])} {other['shape']} in others. Give all one size: "
-                    "--as images --size HEIGHT WIDTH; or keep them as they are: --as encoded"
+                    f"and {np.dtype(other['dtype'])} {other['shape']} in others. Give all one type, "
+                    f"and one size: --as {options.kind} --size HEIGHT WIDTH"
+                    + (
+                        "; or keep them as they are: --as encoded"
+                        if options.kind == "images"
+                        else ""
+                    )
                 )
 
 
@@ -286,11 +301,10 @@ def join_field(target: Path, reports: Mapping[PartOfFiles, Report], name: str) -
     )
 
 
-def samples_for_splits(files: Sequence[RawFile]) -> Iterator[dict[str, Any]]:
+def samples_for_splits(files: Sequence[FilesOfSample]) -> Iterator[dict[str, Any]]:
     """What decides where each sample goes."""
     for file in files:
-        sample = {"key": file.key}
-        yield sample if file.split is None else sample | {"split": file.split}
+        yield {"key": file.key, **file.placement}
 
 
 def remove_parts(target: Path) -> None:

@@ -12,17 +12,25 @@ from pathlib import Path
 from ... import env
 from ...errors import Failed, LabError, NotComparable
 from ...project import Project
+from ...record.files.forms import RELATIVE_PATH
 from ...record.freeze.frozen import unpack_code
 from ...record.list.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.reproduce.code import run_code
 from ...record.reproduce.command import link_shared
-from ...record.reproduce.recorded_data import find_recorded_data, is_same_data, kept_path
+from ...record.reproduce.recorded_data import (
+    find_recorded_data,
+    find_recorded_file,
+    is_same_data,
+    kept_path,
+    recorded_files,
+    relative_name,
+)
 from ..file.atomic_file import publish, temporary_directory_next_to
 from ..file.checksum import Fingerprint, fingerprint
 from ..file.errors import DataFileError
-from ..file.find import place_of, writable_directory
+from ..file.find import data_files_in, place_of, writable_directory
 from ..file.joined import read_layouts
 
 PACK = ["lab", "data", "pack"]
@@ -99,6 +107,36 @@ def free_path(project: Project, run: Run) -> Path:
     """Where the file goes: under its name where no file has it, else with its hash."""
     path = writable_directory(project) / Path(run.data["path"]).name
     return kept_path(path, run.data["sha256"]) if path.exists() else path
+
+
+def missing_files(project: Project, run: Run) -> dict[Path, str]:
+    """Where each data file of a run goes that is not here, and its hash.
+
+    It has its name where no file has it, else its hash in it; in a folder of other files it would
+    become one of theirs, so that it goes next to it.
+
+    Raises:
+        LabError: the record names a file that would lie elsewhere.
+    """
+    if "files" not in run.data:
+        return {free_path(project, run): run.data["sha256"]}
+    directory = writable_directory(project)
+    missing = {}
+    for file in recorded_files(run.data):
+        with suppress(NotComparable, DataFileError):
+            if is_same_data(file, fingerprint(find_recorded_file(project, run, file))):
+                continue
+        name = relative_name(run, file)
+        problem = RELATIVE_PATH.problem(name)
+        if problem:
+            raise LabError(f"a data file of {run.id}{problem}. Its record is not to be trusted")
+        path = directory / name
+        if path.exists():
+            path = kept_path(path, file["sha256"])
+        elif path.parent != directory and data_files_in(path.parent):
+            path = kept_path(directory / path.name, file["sha256"])
+        missing[path] = file["sha256"]
+    return missing
 
 
 def pack_again(project: Project, run: Run, command: list[str], directory: Path) -> Path:

@@ -1,13 +1,30 @@
 """What the readers of raw data share: their result, damaged samples, changed files."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..file.errors import DataFileError
 from ..file.version_cache import version_key
+
+
+class FilesOfSample(Protocol):
+    """What one sample is read from: a file, or several."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def placement(self) -> Mapping[str, Any]:
+        """Its "split" and "group", as far as the source says them."""
+        ...
+
+    def version(self) -> list[Any]:
+        """What changes when the sample may have changed: its key, sizes and times of its files."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -20,7 +37,9 @@ class RawSamples:
     samples: Iterable[dict[str, Any]]
     field_attrs: dict[str, dict[str, Any]] = field(default_factory=dict)
     last_file: Callable[[], str] = str
-    files: "Sequence[RawFile] | None" = None  # all of the source, where each is a sample
+    files: Sequence[FilesOfSample] | None = (
+        None  # of all samples of the source, where they are known
+    )
 
 
 @dataclass(frozen=True)
@@ -39,6 +58,14 @@ class RawFile:
     tar: Path | None = None
     offset: int = 0
     n_bytes: int = 0
+
+    @property
+    def placement(self) -> dict[str, Any]:
+        return {} if self.split is None else {"split": self.split}
+
+    def version(self) -> list[Any]:
+        stat = os.stat(self.tar or self.path)
+        return [self.key, self.label, self.offset, stat.st_size, stat.st_mtime_ns]
 
     def content(self) -> bytes:
         """Its bytes.

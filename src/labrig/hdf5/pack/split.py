@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..file.errors import DataFileError
+from ..file.groups import KnownGroups, group_name, hash_of_group
 from ..file.names import check_split_name
 from ..read.order import permutation
 
@@ -27,12 +28,13 @@ class Splitter:
 
     A sample's own "split" wins, then the line of the split file for its key, then its "group", or
     what the pattern finds in its key: all samples of a group go to one split. Otherwise shares of
-    the samples.
+    the samples. A known group goes to the split that it has.
 
     Args:
         shares: split -> share of the samples (or of the groups), which add up to 1.
         split_of_key: the split of each sample by its key (path below the source, or row number).
         group_pattern: regular expression for the group in a key: its last bracket, or all of it.
+        known: groups of the files to which one is added.
     """
 
     def __init__(
@@ -41,17 +43,19 @@ class Splitter:
         seed: int = 0,
         split_of_key: Mapping[str, str] | None = None,
         group_pattern: str | None = None,
+        known: KnownGroups | None = None,
     ) -> None:
         self.shares = shares
         self.seed = seed
         self.split_of_key = split_of_key
         self.group_pattern = group_pattern
+        self.known = known or KnownGroups()
         self.n_samples = 0
         self.assigned_splits: list[str] = []
         self.names: set[str] = set()  # that samples bring with them, checked
-        self.groups: list[Any] = []  # of samples whose split is not assigned
-        self.all_groups: list[Any] = []
-        self.splits_of_group: dict[Any, set[str]] = {}  # of samples whose split was assigned
+        self.groups: list[str] = []  # of samples whose split is not assigned
+        self.all_groups: list[str] = []
+        self.splits_of_group: dict[str, set[str]] = {}  # of samples whose split was assigned
 
     def add(self, sample: Mapping[str, Any]) -> None:
         """Takes the next sample.
@@ -93,12 +97,12 @@ class Splitter:
             )
         return split_of_key[key]
 
-    def _groups_of(self, key: str, sample: Mapping[str, Any], required: bool) -> list[Any]:
+    def _groups_of(self, key: str, sample: Mapping[str, Any], required: bool) -> list[str]:
         """The group of a sample; none where there are no groups."""
         if "group" in sample:
             group = sample["group"]
             if isinstance(group, Hashable):
-                return [group]
+                return [group_name(group)]
             raise DataFileError(f"sample {key}: group is {group!r}. Give a text or a number.")
         match = re.search(self.group_pattern, key) if self.group_pattern else None
         if match:
@@ -110,14 +114,22 @@ class Splitter:
             )
         return []
 
-    def group_numbers(self) -> np.ndarray | None:
-        """The group of each sample, (N,) int64, numbered as they came; None unless all have one."""
+    def group_numbers(self) -> tuple[np.ndarray, list[str]] | None:
+        """The group of each sample, (N,) int64, numbered as they came, behind those that are known; and
+        the hashes of the names of all. None unless all samples have one.
+        """
         if not self.all_groups or len(self.all_groups) < self.n_samples:
             return None
-        return _number_values(self.all_groups)[0]
+        numbers, names = _number_values(self.all_groups)
+        hashes = [hash_of_group(name) for name in names]
+        all_hashes = list(dict.fromkeys([*self.known.hashes, *hashes]))
+        number_of = {each: number for number, each in enumerate(all_hashes)}
+        return np.array([number_of[each] for each in hashes])[numbers], all_hashes
 
     def tell_of_groups(self) -> None:
         """Prints a line when groups lie in several splits, as their samples or a file assigned them."""
+        for group, splits in self.splits_of_group.items():
+            splits |= self.known.splits.get(hash_of_group(group), set())
         divided = [group for group, splits in self.splits_of_group.items() if len(splits) > 1]
         if divided:
             splits = " and ".join(sorted(self.splits_of_group[divided[0]]))
@@ -141,7 +153,7 @@ class Splitter:
         elif self.groups:
             _check_every(n_samples, self.groups, "group")
             numbers, names = _number_values(self.groups)
-            numbers_of = self._divide(len(names))
+            numbers_of = self._divide_groups(names)
         else:
             return Arrangement(order, self._divide(n_samples))
         number_of_row = numbers[order]
@@ -151,10 +163,33 @@ class Splitter:
         }
         return Arrangement(order, splits)
 
+    def _divide_groups(self, names: list[str]) -> dict[str, np.ndarray]:
+        """The numbers of the groups in each split: that which they have, or one by the shares.
+
+        Raises:
+            DataFileError: one has several.
+        """
+        splits_of = [self.known.splits.get(hash_of_group(name), set()) for name in names]
+        divided = [name for name, splits in zip(names, splits_of, strict=True) if len(splits) > 1]
+        if divided:
+            splits = " and ".join(sorted(splits_of[names.index(divided[0])]))
+            raise DataFileError(
+                f"{len(divided)} groups are in more than one split already, such as {divided[0]} in "
+                f"{splits}: where its new samples go is yours to say. Name the splits: --split-file FILE"
+            )
+        new = np.array([number for number, splits in enumerate(splits_of) if not splits], np.int64)
+        numbers_of = {split: new[part] for split, part in self._divide(len(new)).items()}
+        for number, splits in enumerate(splits_of):
+            for split in splits:
+                numbers_of[split] = np.append(numbers_of.get(split, new[:0]), number)
+        return numbers_of
+
     def _divide(self, n: int) -> dict[str, np.ndarray]:
         """The numbers 0..n-1 at random by the shares. A split whose share rounds to nothing is left
         out; of one number, the first split gets it.
         """
+        if n == 0:
+            return {}
         ends = np.rint(np.cumsum(list(self.shares.values())) * n).astype(int)
         ends[0] = max(ends[0], 1)
         ends[-1] = n

@@ -18,7 +18,7 @@ from ...machine.cpu import cores
 from ...machine.memory import memory_limit_bytes
 from ..file.checksum import Fingerprint, fingerprint, hash_of_rows
 from ..file.errors import DataFileError
-from ..file.find import find_data_files, place_of
+from ..file.find import find_data_files, place_of, require_pushed
 from ..file.joined import join_layouts, read_layouts
 from ..file.layout import OFFSETS, Layout, read_layout
 from ..pack.sources import KINDS
@@ -57,7 +57,7 @@ class H5DataModule(L.LightningDataModule):
         pack: the command that makes the file, for the message when it is missing.
         url: of the raw data, which `lab data pack` and `lab prefetch` download once.
         sha256: of these bytes.
-        stored: where `lab data push` has put the file, for that message and `lab data pull`.
+        stored: where `lab data push` has put the files, for that message and `lab data pull`.
         folds: number of parts for cross-validation, of the file's train and val together; samples
             of one group stay together. null: the splits of the file. Test is always the file's.
         fold: the part that is held out as val, in 0..folds-1.
@@ -88,7 +88,7 @@ class H5DataModule(L.LightningDataModule):
         order: str = "auto",
         url: str | None = None,
         sha256: str | None = None,
-        stored: Mapping[str, str] | None = None,
+        stored: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if batch_size < 1:
@@ -157,7 +157,9 @@ class H5DataModule(L.LightningDataModule):
     @cached_property
     def files(self) -> list[Path]:
         """The data files, found along `search`; one that comes later is not read."""
-        return find_data_files(self.path, self.search, self.pack, self.stored)
+        files = find_data_files(self.path, self.search, self.pack, self.stored)
+        require_pushed(self.path, files, self.stored)
+        return files
 
     @property
     def file(self) -> Path:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...errors import LabError
 from ...machine.counted import counted
+from ..file.groups import group_hashes
 from ..file.layout import GROUP, Layout
 
 DIVIDED = ("train", "val")  # the splits of a file that folds divide anew; test stays as it is
@@ -53,10 +54,11 @@ def rows_of_fold(
         return None
     rows = divided_rows(layout)
     classes = classes_of(layout, stratify, rows)
-    if GROUP in layout.fields and len(layout.parts) > 1:
+    if GROUP in layout.fields and len(layout.parts) > 1 and group_hashes(layout) is None:
         raise LabError(
             f"{layout.path} is {len(layout.parts)} files with groups, which each numbers by itself, so "
-            "that no fold could keep a group together. Pack all of it into one file."
+            "that no fold could keep a group together. Pack all of it into one file; or the first one, "
+            "then the others with lab data append."
         )
     if GROUP in layout.fields:
         groups = layout.map(layout.field(GROUP))[rows]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -169,13 +171,22 @@ def stored_place(project: Project, run: Run) -> str | None:
     """Where `lab data push` has put the data of a run, by its settings or by a file of conf/data now."""
     sections = [run.config.get("data")]
     sections += map(read_yaml, sorted((project.source / "conf" / "data").glob("*.yaml")))
+    wanted = {file.get("sha256") for file in recorded_files(run.data)}
     for section in sections:
         stored = section.get("stored") if isinstance(section, dict) else None
-        if not isinstance(stored, dict) or stored.get("sha256") != run.data.get("sha256"):
+        if not isinstance(stored, dict) or not wanted <= stored_hashes(stored):
             continue
         if isinstance(stored.get("place"), str):
             return stored["place"]
     return None
+
+
+def stored_hashes(stored: Mapping[str, Any]) -> set[Any]:
+    """The hashes of the files that a setting `stored` names."""
+    files = stored.get("files")
+    if not isinstance(files, list):
+        return {stored.get("sha256")}
+    return {file.get("sha256") for file in files if isinstance(file, dict)}
 
 
 def find_folder(project: Project, run: Run) -> Path:
@@ -206,6 +217,8 @@ def named_places(
     path = Path((recorded or run.data)["path"])
     is_part = recorded is not None and "files" in run.data
     names = [f"{path.parent.name}/{path.name}"] if is_part else relative_names(run)
+    if recorded is not None and is_part:
+        names.insert(0, relative_name(run, recorded))
     places = [directory / name for directory in project.paths.data for name in names]
     places.append(path)
     return list(dict.fromkeys(place.resolve() for place in places))
@@ -220,6 +233,21 @@ def relative_names(run: Run) -> list[str]:
     if isinstance(configured, str) and not Path(configured).is_absolute():
         names.insert(0, configured)
     return list(dict.fromkeys(names))
+
+
+def relative_name(run: Run, recorded: Mapping[str, Any]) -> str:
+    """The name of one of a run's several data files in a directory of data, as `data.path` has it."""
+    own = Path(recorded["path"])
+    section = run.config.get("data")
+    configured = section.get("path") if isinstance(section, dict) else None
+    entries = configured if isinstance(configured, list) else [configured]
+    for entry in [Path(entry) for entry in entries if isinstance(entry, str)]:
+        is_file = entry.suffix != ""  # or a pattern of files
+        folder = entry.parent if is_file else entry
+        fits = fnmatch(own.name if is_file else own.parent.name, entry.name)
+        if fits and not entry.is_absolute() and not glob.has_magic(str(folder)):
+            return str(folder / own.name)
+    return f"{own.parent.name}/{own.name}"
 
 
 def files_in(directories: list[Path]) -> list[Path]:

@@ -6,8 +6,9 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,6 @@ from ...errors import Failed, LabError, Refused
 from ...hdf5.file.errors import DataFileError
 from ...hdf5.file.find import (
     config_file_of,
-    data_files_of,
     find_data_file,
     find_data_files,
     names_one_file,
@@ -36,11 +36,11 @@ from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.reproduce.recorded_data import stored_place
 from .folder import FolderStore
-from .store import PLACE, Store, StoredData, StoredFile, find_stored
+from .store import PLACE, Store, StoredData, StoredFile, StoredPart, files_by_content
 
 PLACE_HELP = "a folder of the group, ssh://HOST/FOLDER, or s3://BUCKET/FOLDER"
 RUN_WORD = re.compile(r"@.*|\d{8}-\d.*")  # how the word for a run begins
-STORED_LINE = re.compile(r"^stored:.*\n?", re.MULTILINE)
+STORED_LINES = re.compile(r"^stored:.*\n?(?:[ \t]+\S.*\n?)*", re.MULTILINE)
 SHOWN_DIGITS = 12
 
 
@@ -68,61 +68,85 @@ def open_store(project: Project, place: str) -> Iterator[Store]:
 
 
 def push_command(project: Project, args: list[str]) -> None:
-    """Copies the file of a data set to a place of the group, and notes the place in its YAML.
+    """Copies the files of a data set to a place of the group, and notes the place in its YAML.
 
     Raises:
-        LabError: no such data set or place, or the file is damaged.
+        LabError: no such data set or place, or a file is damaged.
         Failed: the copy was cut; the next one goes on there.
     """
     parser = argparse.ArgumentParser(
         "lab data push",
-        description="Copies the file of a data set to a place of the group, under the hash of its "
-        "content, unless it is there. A push that was cut goes on where it was.",
+        description="Copies the files of a data set to a place of the group, each under the hash of "
+        "its content, unless it is there. A push that was cut goes on where it was.",
     )
     parser.add_argument("name", help="a file of conf/data without .yaml, or a trial with data")
     parser.add_argument("place", nargs="?", help=f"{PLACE_HELP} (default: where it was last)")
     options = parser.parse_args(args)
     section = read_data_section(project, options.name)
-    files = data_files_of(project, options.name)
-    path = files[0]
-    if len(files) > 1:
-        raise LabError(
-            f"{options.name} is {len(files)} files, and push shares one. Copy their folder: "
-            f"rsync -a {path.parent} PLACE"
-        )
-    if path.is_dir():
-        raise LabError(f"{path} is a folder. Pack it into one file first: lab data pack --help")
+    files = find_data_files(
+        section["path"], project.paths.data, section.get("pack"), section.get("stored")
+    )
+    if files[0].is_dir():
+        raise LabError(f"{files[0]} is a folder. Pack it into one file first: lab data pack --help")
     place = typed(options.place)
     if place is None and section.get("stored") is None:
         raise LabError(f"say where to: lab data push {options.name} PLACE. It is {PLACE_HELP}")
     place = place or stored_in(section, options.name)["place"]
-    sha256 = content_of(path)
+    stored, hashes = content_to_store(project, options.name, section["path"], files, place)
     with open_store(project, place) as store:
-        found = find_stored(store, sha256)
-        if found is None:
-            file = f"{sha256}-{options.name}.h5"
+        there = {sha256: found.file for sha256, found in files_by_content(store).items()}
+        for path, sha256 in zip(files, hashes, strict=True):
+            if sha256 in there:
+                print(f"{place} has it already: {there[sha256]}")
+                continue
+            file = there[sha256] = f"{sha256}-{options.name}.h5"
             with byte_bar(f"pushing {path.name}", path.stat().st_size) as bar:
                 store.push(path, file, bar.update)
             print(f"{place}: {file}")
-        else:
-            print(f"{place} has it already: {found.file}")
-    note_place(project, StoredData(name=options.name, place=place, sha256=sha256))
+    note_place(project, stored)
+
+
+def content_to_store(
+    project: Project, name: str, path: Any, files: Sequence[Path], place: str
+) -> tuple[StoredData, list[str]]:
+    """What is noted of a data set, all of it verified, and the hash of each file.
+
+    Raises:
+        DataFileError: a file is damaged, or none of `lab data pack`.
+        LabError: one of several lies in no directory of paths.data.
+    """
+    from ...hdf5.file.checksum import fingerprint  # needs NumPy, which a list does without
+    from ...hdf5.file.joined import read_layouts
+
+    content = fingerprint(read_layouts(files, is_whole=isinstance(path, str)))
+    hashes = [part["sha256"] for part in content.get("files", [content])]
+    stored = StoredData(name=name, place=place, sha256=content["sha256"])
+    if not names_one_file(path):
+        names = [name_below(project, file, name) for file in files]
+        stored["files"] = [
+            StoredPart(path=name, sha256=sha256) for name, sha256 in zip(names, hashes, strict=True)
+        ]
+    return stored, hashes
+
+
+def name_below(project: Project, file: Path, name: str) -> str:
+    """The path of a file from its directory of paths.data on.
+
+    Raises:
+        LabError: it lies in none.
+    """
+    below = [file.relative_to(each) for each in project.paths.data if file.is_relative_to(each)]
+    if not below or RELATIVE_PATH.problem(below[0].as_posix()):
+        raise LabError(
+            f"{file} lies in no directory of paths.data, so that nobody knows where pull should put it. "
+            f"Write the path of {name} as seen from one, such as path: {name}/"
+        )
+    return below[0].as_posix()
 
 
 def typed(place: str | None) -> Any:
     """A place as it was typed, or None; a folder counts from the current directory."""
     return place if place is None or "://" in place else os.path.abspath(place)
-
-
-def content_of(path: Path) -> str:
-    """The hash of a data file's content, all of it verified.
-
-    Raises:
-        DataFileError: it is damaged, or none of `lab data pack`.
-    """
-    from ...hdf5.file.checksum import fingerprint  # needs NumPy, which a list does without
-
-    return fingerprint(path)["sha256"]
 
 
 def byte_bar(description: str, n_bytes: int) -> Any:
@@ -135,10 +159,13 @@ def note_place(project: Project, stored: StoredData) -> None:
     """Writes the line `stored` into the YAML of a data set; where that cannot be, prints it."""
     name = stored["name"]
     section = read_data_section(project, name)
-    if section.get("stored") == stored:
+    before = section.get("stored")
+    if before == stored:
         return
-    items = ", ".join(f"{key}: {json.dumps(value)}" for key, value in stored.items())
-    line = f"stored: {{{items}}}\n"
+    gone = listed_files(before) - listed_files(stored)
+    if gone:
+        print(f"no longer among the files of {name}: {', '.join(sorted(gone))}")
+    line = yaml_line(stored)
     file = config_file_of(project, name)
     shown = os.path.relpath(file)
     signature = signature_of(section["_target_"])
@@ -148,18 +175,37 @@ def note_place(project: Project, stored: StoredData) -> None:
         )
         print(f"Then write into {shown}: {line.strip()}")
     elif file.stem != name:  # the data of a trial are a part of its YAML
-        print(f"write into the section data of {shown}:\n  {line.strip()}")
+        print(f"write into the section data of {shown}:\n{textwrap.indent(line, '  ').rstrip()}")
     else:
-        text = STORED_LINE.sub("", file.read_text(encoding="utf-8")).rstrip("\n")
+        text = STORED_LINES.sub("", file.read_text(encoding="utf-8")).rstrip("\n")
         write_file(file, f"{text}\n{line}")
         print(f"{shown} names the place. Commit it: others then type lab data pull {name}")
+
+
+def listed_files(stored: Any) -> set[str]:
+    """The paths that a setting `stored` lists, which may be of any form."""
+    if problem_in(stored, StoredData):
+        return set()
+    return {file["path"] for file in stored.get("files", [])}
+
+
+def yaml_line(stored: StoredData) -> str:
+    """The setting `stored` as YAML; of several files each has a line of its own."""
+    items = [f"{key}: {json.dumps(value)}" for key, value in stored.items() if key != "files"]
+    files = [
+        f'\n  {{path: {json.dumps(file["path"], ensure_ascii=False)}, sha256: "{file["sha256"]}"}}'
+        for file in stored.get("files", [])
+    ]
+    if files:
+        items.append(f"files: [{','.join(files)}]")
+    return f"stored: {{{', '.join(items)}}}\n"
 
 
 def stored_in(section: dict[str, Any], name: str) -> StoredData:
     """The setting `stored` of a data set, which may be a stranger's.
 
     Raises:
-        LabError: it is missing, or has not its form.
+        LabError: it is missing, has not its form, or is of one file where there are several.
     """
     stored = section.get("stored")
     if stored is None:
@@ -167,24 +213,32 @@ def stored_in(section: dict[str, Any], name: str) -> StoredData:
             f"the YAML of {name} names no place. Where the file is, type: lab data push {name} PLACE"
         )
     problem = problem_in(stored, StoredData)
+    if problem is None and names_one_file(section["path"]) == ("files" in stored):
+        problem = f"it is of another path than {section['path']}"
+    if problem is None and "files" in stored:
+        from ...hdf5.file.checksum import sha256_of_files
+
+        if sha256_of_files([file["sha256"] for file in stored["files"]]) != stored["sha256"]:
+            problem = "its hash is not that of its files"
     if problem:
         raise LabError(
-            f"the setting stored of {name}: {problem}. Write it again: lab data push {name} PLACE"
+            f"the setting stored of {name}: {problem}. Write it again, where the data are: "
+            f"lab data push {name} PLACE"
         )
     return stored
 
 
 def pull_command(project: Project, args: list[str]) -> None:
-    """Fetches the file of a data set, or the one that a run read, and checks every byte.
+    """Fetches the files of a data set, or those that a run read, and checks every byte.
 
     Raises:
-        LabError: nobody says where it lies.
-        Refused: another file has its name.
-        Failed: it is not there, the copy was cut, or its content is not what its hash says.
+        LabError: nobody says where they lie.
+        Refused: another file has the name of one, or would be read with them.
+        Failed: one is not there, the copy was cut, or its content is not what its hash says.
     """
     parser = argparse.ArgumentParser(
         "lab data pull",
-        description="Fetches the file of a data set that was pushed, or the one that a run read. A "
+        description="Fetches the files of a data set that was pushed, or those that a run read. A "
         "pull that was cut goes on where it was.",
     )
     parser.add_argument("name", help=f"a file of conf/data without .yaml; or a run: {RUN_HELP}")
@@ -196,18 +250,48 @@ def pull_command(project: Project, args: list[str]) -> None:
         pull_for_run(project, run, typed(options.place) or stored_place(project, run))
         return
     section = read_data_section(project, options.name)
-    if not names_one_file(section["path"]):
-        raise LabError(
-            f"{options.name} is a data set of several files, and pull fetches one. Copy their folder"
-        )
     stored = stored_in(section, options.name)
-    target = target_of(project, section["path"], stored["sha256"], options.name)
-    if target is not None:
-        pull(project, typed(options.place) or stored["place"], stored["sha256"], target)
+    if "files" in stored:
+        wanted = targets_of(project, section["path"], stored["files"], options.name)
+    else:
+        wanted = target_of(project, section["path"], stored["sha256"], options.name)
+    if wanted:
+        pull(project, typed(options.place) or stored["place"], wanted)
 
 
-def target_of(project: Project, path: str, sha256: str, name: str) -> Path | None:
-    """Where the file of a data set goes; None when it is here.
+def targets_of(
+    project: Project, path: Any, files: Sequence[StoredPart], name: str
+) -> dict[Path, str]:
+    """Where those of several files of a data set go that are not here, and their hashes.
+
+    Raises:
+        LabError: no directory of paths.data can be written to.
+        Refused: another file has the name of one, or would be read with them.
+    """
+    directories = [
+        each for each in project.paths.data if any((each / file["path"]).exists() for file in files)
+    ]
+    directory = directories[0] if directories else writable_directory(project)
+    targets = {directory / file["path"]: file["sha256"] for file in files}
+    for target, sha256 in targets.items():
+        if target.exists():
+            require_content(target, sha256, name)
+    missing = {target: sha256 for target, sha256 in targets.items() if not target.exists()}
+    if not missing:
+        print(f"{place_of([*targets])} is what was pushed; there is nothing to fetch")
+        return {}
+    with suppress(DataFileError):
+        for other in find_data_files(path, [directory]):
+            if other not in targets and not other.is_dir():
+                raise Refused(
+                    f"{other} was not pushed, and would be read with the others. Move it away, then "
+                    f"again: lab data pull {name}"
+                )
+    return missing
+
+
+def target_of(project: Project, path: str, sha256: str, name: str) -> dict[Path, str]:
+    """Where the file of a data set goes, and its hash; nothing when it is here.
 
     Raises:
         LabError: it leads out of paths.data, or no directory of paths.data can be written to.
@@ -222,30 +306,37 @@ def target_of(project: Project, path: str, sha256: str, name: str) -> Path | Non
     try:
         found = find_data_file(path, project.paths.data)
     except DataFileError:
-        return writable_directory(project) / path
-    if content_of(found) != sha256:
+        return {writable_directory(project) / path: sha256}
+    require_content(found, sha256, name)
+    print(f"{found} is what was pushed; there is nothing to fetch")
+    return {}
+
+
+def require_content(found: Path, sha256: str, name: str) -> None:
+    """Makes sure that a file holds what was pushed under its name.
+
+    Raises:
+        Refused: it holds something else.
+        DataFileError: it is damaged, or none of `lab data pack`.
+    """
+    from ...hdf5.file.checksum import fingerprint
+
+    if fingerprint(found)["sha256"] != sha256:
         raise Refused(
             f"{found} holds other data than were pushed. Move it away, then again: lab data pull {name}"
         )
-    print(f"{found} is what was pushed; there is nothing to fetch")
-    return None
 
 
 def pull_for_run(project: Project, run: Run, place: str | None) -> None:
-    """Fetches the data file that a run read, under its name where no file has it, else with its hash.
+    """Fetches the data files that a run read, see `missing_files`.
 
     Raises:
-        LabError: nobody says where it lies, or the run recorded none.
+        LabError: nobody says where they lie, or the run recorded none.
     """
-    from ...hdf5.pack.recover import data_that_are_there, free_path
+    from ...hdf5.pack.recover import data_that_are_there, missing_files
 
     if "size_bytes" not in run.data:
         raise LabError(f"{run.id} recorded no data file. See: lab runs show {run.id}")
-    if "files" in run.data:
-        raise LabError(
-            f"{run.id} read {len(run.data['files'])} files, and pull fetches one. Copy the folder "
-            f"{run.data['path']}"
-        )
     found = data_that_are_there(project, run)
     if found:
         print(f"{found} is what {run.id} read; there is nothing to fetch")
@@ -255,71 +346,83 @@ def pull_for_run(project: Project, run: Run, place: str | None) -> None:
             f"neither {run.id} nor a file of conf/data says where its data lie. "
             f"Type it: lab data pull {run.id} PLACE"
         )
-    pull(project, place, run.data["sha256"], free_path(project, run))
+    pull(project, place, missing_files(project, run))
     print(f"next: lab runs reproduce {run.id}")
 
 
-def pull(project: Project, place: str, sha256: str, target: Path) -> None:
-    """Fetches the file of this content to `target`, where it appears when all of it is verified.
+def pull(project: Project, place: str, wanted: Mapping[Path, str]) -> None:
+    """Fetches files by their hashes. None appears under its name before all of them are verified.
 
     Raises:
-        Failed: it is not there, the copy was cut, or its content is not what its hash says.
+        Failed: one is not there, the copy was cut, or its content is not what its hash says.
     """
-    with open_store(project, place) as store:
-        found = find_stored(store, sha256)
-        if found is None:
-            raise Failed(
-                f"{place} has no file of the hash {sha256[:SHOWN_DIGITS]}…. "
-                f"See what it has: lab data list {place}"
-            )
-        fetch(store, found, target)
-    print(f"{target}: verified, sha256 {sha256}")
+    from ...hdf5.file.atomic_file import publish
+    from ...hdf5.file.checksum import fingerprint
+    from ...hdf5.file.layout import read_layout
+
+    with open_store(project, place) as store, ExitStack() as opened:
+        there = files_by_content(store)
+        for sha256 in wanted.values():
+            if sha256 not in there:
+                raise Failed(
+                    f"{place} has no file of the hash {sha256[:SHOWN_DIGITS]}…. "
+                    f"See what it has: lab data list {place}"
+                )
+        parts = {
+            target: fetch(store, there[sha256], target, opened) for target, sha256 in wanted.items()
+        }
+        for target, part in parts.items():
+            publish(part, target)
+    for target, sha256 in wanted.items():
+        fingerprint(read_layout(target), verified=True)  # so that the first training need not
+        print(f"{target}: verified, sha256 {sha256}")
 
 
-def fetch(store: Store, found: StoredFile, target: Path) -> None:
-    """Copies a file from a store to `target`, by a hidden file next to it.
+def fetch(store: Store, found: StoredFile, target: Path, opened: ExitStack) -> Path:
+    """Copies a file from a store to a hidden file next to `target`, verified, which it returns.
+
+    Args:
+        opened: keeps it locked.
 
     Raises:
         Failed: the copy was cut, or its content is not what its name says.
     """
-    from ...hdf5.file.atomic_file import explain_write_errors, publish
+    from ...hdf5.file.atomic_file import explain_write_errors
     from ...hdf5.file.checksum import fingerprint
-    from ...hdf5.file.layout import read_layout
     from ...machine.disk import require_free_space
 
     with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.{found.sha256[:SHOWN_DIGITS]}.part")
-    with open_part(part) as copy:
-        start = continue_at(copy, found.size_bytes)
-        require_free_space(target.parent, found.size_bytes - start)
-        with byte_bar(f"fetching {target.name}", found.size_bytes) as bar:
-            bar.update(start)
-            with store.open(found.file, start) as stream:
-                for block in read_blocks(stream):
-                    copy.write(block)
-                    bar.update(len(block))
-                    if copy.tell() > found.size_bytes:
-                        break  # a stream may have no end
-        copy.flush()
-        n_bytes = os.fstat(copy.fileno()).st_size
-        if n_bytes < found.size_bytes:
-            raise Failed(
-                f"{found.file} was cut: {n_bytes} of {found.size_bytes} bytes. Type the same again"
-            )
-        try:
-            is_right = fingerprint(part)["sha256"] == found.sha256
-            reason = "its content has another hash than its name"
-        except DataFileError as error:
-            is_right, reason = False, str(error).replace(str(part), found.file)
-        if not is_right:
-            part.unlink()
-            raise Failed(
-                f"{found.file} is refused: {reason}\nNothing of it was kept. Try again; if that "
-                "fails, delete it there, and push the file again where it is whole"
-            )
-        publish(part, target)
-    fingerprint(read_layout(target), verified=True)  # so that the first training need not
+    copy = opened.enter_context(open_part(part))
+    start = continue_at(copy, found.size_bytes)
+    require_free_space(target.parent, found.size_bytes - start)
+    with byte_bar(f"fetching {target.name}", found.size_bytes) as bar:
+        bar.update(start)
+        with store.open(found.file, start) as stream:
+            for block in read_blocks(stream):
+                copy.write(block)
+                bar.update(len(block))
+                if copy.tell() > found.size_bytes:
+                    break  # a stream may have no end
+    copy.flush()
+    n_bytes = os.fstat(copy.fileno()).st_size
+    if n_bytes < found.size_bytes:
+        raise Failed(
+            f"{found.file} was cut: {n_bytes} of {found.size_bytes} bytes. Type the same again"
+        )
+    try:
+        is_right = fingerprint(part)["sha256"] == found.sha256
+        reason = "its content has another hash than its name"
+    except DataFileError as error:
+        is_right, reason = False, str(error).replace(str(part), found.file)
+    if not is_right:
+        part.unlink()
+        raise Failed(
+            f"{found.file} is refused: {reason}\nNothing of it was kept. Try again; if that "
+            "fails, delete it there, and push the file again where it is whole"
+        )
+    return part
 
 
 def list_command(project: Project, args: list[str]) -> None:

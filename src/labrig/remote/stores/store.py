@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, TypedDict
+from typing import IO, Annotated, NotRequired, TypedDict
 
-from ...record.files.forms import SHA256, Pattern
+from ...record.files.forms import RELATIVE_PATH, SHA256, Pattern
 
 NAME = re.compile(r"(?P<sha256>[0-9a-f]{64})-(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)\.h5")
 # A folder; or a host as after `ssh`, or a bucket, and a folder there. It becomes words of commands.
@@ -22,12 +22,20 @@ PLACE = Pattern(
 )
 
 
+class StoredPart(TypedDict):
+    """One of several files of a data set."""
+
+    path: Annotated[str, RELATIVE_PATH]  # below a directory of paths.data
+    sha256: Annotated[str, SHA256]
+
+
 class StoredData(TypedDict):
-    """The setting `stored` of a data set: where its file lies, and what it holds."""
+    """The setting `stored` of a data set: where its files lie, and what they hold."""
 
     name: Annotated[str, Pattern(r"[\w.-]+", "the name of a data set")]
     place: Annotated[str, PLACE]
     sha256: Annotated[str, SHA256]  # of the content, as records hold it
+    files: NotRequired[list[StoredPart]]  # where `path` is a folder, pattern or list
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,6 @@ def stored_files(entries: Iterable[tuple[str, int, float]]) -> list[StoredFile]:
     return sorted(files, key=lambda file: (file.name, file.changed_s))
 
 
-def find_stored(store: Store, sha256: str) -> StoredFile | None:
-    """The file with this content; None when it is not there."""
-    return next((file for file in store.files() if file.sha256 == sha256), None)
+def files_by_content(store: Store) -> dict[str, StoredFile]:
+    """The files that are there, by the hash of their content."""
+    return {file.sha256: file for file in reversed(store.files())}

@@ -1,0 +1,75 @@
+"""Which groups, such as patients, a data file holds: their names as hashes, and the split of each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .layout import GROUP, Layout
+
+GROUPS = (
+    "groups"  # attribute of a file: a JSON list with the hash of each group's name, by its number
+)
+HASH_DIGITS = 16  # 100,000 groups share one with a chance of 3e-10
+
+
+@dataclass(frozen=True)
+class KnownGroups:
+    """Groups that have the numbers 0, 1, 2 … already.
+
+    Args:
+        hashes: of their names.
+        splits: of the hash of each group that has any.
+    """
+
+    hashes: Sequence[str] = ()
+    splits: dict[str, set[str]] = field(default_factory=dict)
+
+
+def group_name(group: Any) -> str:
+    """The name of a group: the same for the text 7 of a CSV, and the numbers 7 and 7.0 of an array."""
+    is_whole = isinstance(group, float | np.floating) and float(group).is_integer()
+    return str(int(group) if is_whole else group)
+
+
+def hash_of_group(name: str) -> str:
+    """What a file keeps of a name, which may be that of a patient."""
+    return hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()[:HASH_DIGITS]
+
+
+def group_hashes(layout: Layout) -> list[str] | None:
+    """The hashes of the groups of all files by their numbers; None when a file does not have them, or
+    numbers its groups otherwise.
+    """
+    lists = [_hashes_in(part) for part in layout.parts]
+    longest = max(lists, key=len)
+    same = all(hashes and hashes == longest[: len(hashes)] for hashes in lists)
+    return longest if same else None
+
+
+def _hashes_in(part: Layout) -> list[str]:
+    """Those of one file; none where it does not say which group each number is."""
+    try:
+        hashes = json.loads(part.attrs[GROUPS])
+        last = int(part.map(part.field(GROUP)).max())
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return []
+    return hashes if isinstance(hashes, list) and last < len(hashes) else []
+
+
+def known_groups(layout: Layout) -> KnownGroups | None:
+    """The groups of a data set with the splits of their samples; None as `group_hashes`."""
+    hashes = group_hashes(layout)
+    if hashes is None:
+        return None
+    numbers = layout.map(layout.field(GROUP))
+    known = KnownGroups(hashes)
+    for split, rows in layout.splits.items():
+        for number in np.unique(numbers[layout.map(rows)]).tolist():
+            known.splits.setdefault(hashes[number], set()).add(split)
+    return known
