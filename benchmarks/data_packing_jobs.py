@@ -1,6 +1,6 @@
 """`lab data pack --jobs 2` against one process on one core: photographs, and recordings that are resampled.
 
-    python benchmarks/data_packing_jobs.py [--images 3000] [--recordings 600] [--rounds 3]
+    python benchmarks/data_packing_jobs.py [--images 6000] [--recordings 2000] [--rounds 3]
 
 Both ways in each round. The time of N processes is the CPU time of the first one, which joins the parts,
 and the N-th part of the CPU time of the others, so that what else runs on the machine counts little. A
@@ -121,8 +121,8 @@ def compare(kind: str, raw: Path, n: int, n_rounds: int, directory: Path) -> flo
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--images", type=int, default=3000)
-    parser.add_argument("--recordings", type=int, default=600)
+    parser.add_argument("--images", type=int, default=6000)
+    parser.add_argument("--recordings", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pack", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
