@@ -46,6 +46,7 @@ def test_pages_come_with_the_wheel(tmp_path, monkeypatch):
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
     subprocess.run([*command, "--directory", tmp_path], cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.stat().st_size < 1_500_000, "a picture with fewer colours? fewer words?"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     installed = tmp_path / pages.OF_WHEEL.relative_to(LIBRARY.parent)
