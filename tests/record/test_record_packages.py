@@ -4,8 +4,10 @@ import base64
 import hashlib
 import json
 import sys
+from importlib.metadata import distributions
 
 import pytest
+from labrig.record.freeze import packages
 from labrig.record.freeze.packages import installed_packages, versions_by_name
 from labrig.record.read.run import Run
 from labrig.record.write.begin import begin_attempt
@@ -18,6 +20,13 @@ def site(tmp_path, monkeypatch):
     """A directory for packages, first on the path."""
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def only_site(site, monkeypatch):
+    """The same, and no other has packages: to hash all files of torch takes 20 s."""
+    monkeypatch.setattr(packages, "distributions", lambda: distributions(path=[str(site)]))
+    return site
 
 
 def lines_of(name, **arguments):
@@ -76,27 +85,25 @@ def write_installed(site, text):
     )
 
 
-@pytest.mark.slow
-def test_edited_files_are_named_on_request(site):
-    write_installed(site, "x = 1\n")
+def test_edited_files_are_named_on_request(only_site):
+    write_installed(only_site, "x = 1\n")
     assert lines_of("lab-test", check_files=True) == ["lab-test==1.2"]
-    write_installed(site, "x = 2\n")
+    write_installed(only_site, "x = 2\n")
     assert lines_of("lab-test") == ["lab-test==1.2"]
     (first,) = lines_of("lab-test", check_files=True)
     assert first.startswith("lab-test==1.2 (edited lab_test.py: ")
-    write_installed(site, "x = 3\n")
+    write_installed(only_site, "x = 3\n")
     assert lines_of("lab-test", check_files=True) != [first]
-    (site / "lab_test.py").unlink()
+    (only_site / "lab_test.py").unlink()
     assert "(edited lab_test.py" in lines_of("lab-test", check_files=True)[0]
 
 
-@pytest.mark.slow
-def test_an_edit_between_two_attempts_is_a_difference(site, tmp_path_factory, capsys):
+def test_an_edit_between_two_attempts_is_a_difference(only_site, tmp_path_factory, capsys):
     project = make_project(tmp_path_factory.mktemp("project"))
-    write_installed(site, "x = 1\n")
+    write_installed(only_site, "x = 1\n")
     run = create(project, package_files=True)
     begin_attempt(run, project).end("interrupted")
-    write_installed(site, "x = 2\n")
+    write_installed(only_site, "x = 2\n")
     begin_attempt(Run.open(run.dir), project)
     assert "package.lab-test: 1.2 -> 1.2 (edited lab_test.py: " in capsys.readouterr().err
 
