@@ -24,7 +24,7 @@ from labrig.errors import LabError
 from labrig.machine.cpu import cores
 from labrig.project import Project
 from labrig.training.check.command import check
-from labrig.training.parts.accelerate import accelerate
+from labrig.training.parts.accelerate import accelerate, matching_modules
 from labrig.training.parts.build import build_task
 from labrig.training.parts.settings import (
     apply_settings,
@@ -155,6 +155,16 @@ def test_wrong_use(home, typed):
     with pytest.raises(LabError) as refused:
         learn(home, *BASELINE, ONE_BATCH, *typed.split())
     assert REFUSED[typed] in str(refused.value)
+
+
+def test_a_wrong_name_of_modules_is_told_the_lists_of_the_network():
+    """As of a model of transformers, whose layers are called h, layers or blocks."""
+    network = nn.Module()
+    network.h = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    with pytest.raises(
+        LabError, match=r"has no module '\*\.layers\.\*'.* lists of modules: h\.\*\. "
+    ):
+        matching_modules(network, ["*.layers.*"])
 
 
 def test_wrong_use_is_found_before_the_queue(home):

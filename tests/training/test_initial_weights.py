@@ -88,6 +88,8 @@ def test_a_checkpoint_that_is_named_by_its_file_has_its_run_in_the_record(own):
         ("@last:best", "has no checkpoint 'best'. It has: last"),
         ("missing.ckpt", "there is no such file"),
         ("20000101", "no run '20000101'"),
+        ("/nowhere/llama", "there is no such folder, and it is no run. Write a file, a folder of"),
+        ("/dev:last", "it holds no .safetensors file, and it is no run"),
         ("hf:model", "expected hf:ORG/MODEL"),
         ("hf:org/model@v1:a.bin", "lab prefetch trial=NAME init_from=hf:org/model@v1:a.bin"),
     ],

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".safetensors", INDEX, ".ckpt", ".pt", ".pth", ".bin")  # of files with weights
 CHECKPOINTS = ("best", "last", "previous", "finished")
+WHAT_TO_WRITE = "Write a file, a folder of .safetensors files, a run, or hf:ORG/MODEL"
 # The line of a recorded configuration that asks for weights.
 ASKS = re.compile(r"^init_from: (?!null$)", re.MULTILINE)
 
@@ -94,10 +95,7 @@ def existing_file(text: str, root: Path) -> Path:
         if place.is_file() or (place / METADATA).is_file():
             return Path(os.path.normpath(place))
     searched = " or ".join(map(str, places))
-    raise LabError(
-        f"init_from={text}: there is no such file: {searched}. "
-        "Write a file, a folder of .safetensors files, a run, or hf:ORG/MODEL"
-    )
+    raise LabError(f"init_from={text}: there is no such file: {searched}. {WHAT_TO_WRITE}")
 
 
 def describe_file(path: Path, source: str, is_hashed: bool = True) -> InitialWeights:
@@ -124,6 +122,12 @@ def weights_of_run(
     word, _, checkpoint = reference.rpartition(":")
     if checkpoint not in CHECKPOINTS:
         word, checkpoint = reference, None
+    is_path = "/" in word and not word.startswith("@")
+    if is_path and not Path(word, "run.json").exists():
+        found = (
+            "it holds no .safetensors file" if Path(word).is_dir() else "there is no such folder"
+        )
+        raise LabError(f"init_from={reference}: {found}, and it is no run. {WHAT_TO_WRITE}")
     run = find_run(run_roots(project), word)
     checkpoint = checkpoint or final_weights(run.checkpoints).stem
     path = run.checkpoints / f"{checkpoint}.ckpt"

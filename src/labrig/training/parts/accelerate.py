@@ -126,10 +126,15 @@ def matching_modules(task: L.LightningModule, patterns: list[str]) -> list[nn.Mo
     for pattern in patterns:
         matches = fnmatch.filter(names, pattern)
         if not matches:
-            suggestion = nearest(pattern, names)
+            lists = [
+                f"{name}.*"
+                for name, child in task.named_modules()
+                if isinstance(child, nn.ModuleList)
+            ]
+            listed = f"Its lists of modules: {', '.join(lists[:3])}. " if lists else ""
             raise LabError(
-                f"speed.checkpoint_activations: the task has no module {pattern!r}{suggestion}. "
-                "Names may have *, as in model.blocks.*"
+                f"speed.checkpoint_activations: the task has no module {pattern!r}"
+                f"{nearest(pattern, names)}. {listed}Names may have *, as in model.blocks.*"
             )
         matching.update(matches)
     outermost = [
