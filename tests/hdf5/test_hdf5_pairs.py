@@ -361,6 +361,14 @@ def test_images_with_and_without_many_bits_do_not_mix(tmp_path, pack):
         pack("cells", root, "--as", "pairs")
 
 
+@pytest.mark.parametrize("name", ["raw", "raw/cells/images"])
+def test_a_folder_beside_the_right_one_is_answered_with_the_right_one(tmp_path, pack, name):
+    pairs(tmp_path / "raw/cells")
+    right = tmp_path / "raw/cells"
+    with pytest.raises(DataFileError, match=f"{right} holds pairs: type {right} in place of"):
+        pack("cells", tmp_path / name, "--as", "pairs")
+
+
 @pytest.mark.parametrize(
     ("folders", "message"),
     [

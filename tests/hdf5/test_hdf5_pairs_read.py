@@ -47,6 +47,7 @@ def test_classes_have_the_order_that_is_written():
     [
         ({"flip": "vertical"}, r"data\.flip is 'vertical'; expected horizontal, both or null"),
         ({"crop": [8]}, r"data\.crop is \[8\]; write such as data\.crop=\[64,64\]"),
+        ({"crop": 8}, r"data\.crop is \[8\]; write such as data\.crop=\[64,64\]"),
         ({"classes": {"z": [0]}}, r"data\.classes names \['z'\]"),
         ({"classes": {"y": [0, 0]}}, r"data\.classes\.y is \[0, 0\]; expected each value once"),
     ],

@@ -336,6 +336,7 @@ def pack(
     if options.jobs:
         remove_parts(target)
     splitter.tell_of_groups()
+    splitter.tell_of_empty_splits()
 
 
 @dataclass(frozen=True)

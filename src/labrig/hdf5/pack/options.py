@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...errors import LabError, nearest
 from ..file.groups import KnownGroups
 from ..file.images import Size
-from ..file.names import check_is_text
+from ..file.names import check_is_text, check_usual_name
 from .sources import KINDS, Source, packers, parse_source
 from .split import parse_shares
 
@@ -237,6 +237,9 @@ def _check_sources(options: PackOptions) -> None:
     for path in paths:
         if not path.exists():
             raise LabError(f"there is no {path}. Name the directory or files of the raw data.")
+    for source in options.sources:
+        if source.split:
+            check_usual_name(f"{source.split}={source.path}", source.split)
     n_with_split = sum(source.split is not None for source in options.sources)
     if n_with_split not in (0, len(options.sources)):
         raise LabError(
