@@ -1,6 +1,7 @@
 """`lab data pack`: raw data into one .h5 file."""
 
 import ast
+import csv
 import json
 import os
 import shlex
@@ -72,7 +73,7 @@ from .parts import (
 from .raw_programs import code_version, find_programs, programs_attr, read_programs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
 from .sources import KINDS, Source, kind_of, packers
-from .split import Splitter, read_split_file
+from .split import Arrangement, Splitter, read_split_file
 from .tables import read_table
 from .writer import write_fields
 
@@ -335,8 +336,25 @@ def pack(
         )
     if options.jobs:
         remove_parts(target)
+    if splitter.keys is not None:
+        write_names(target, [splitter.keys[place] for place in arrangement.order], arrangement)
     splitter.tell_of_groups()
     splitter.tell_of_empty_splits()
+
+
+def write_names(target: Path, names: list[str], arrangement: Arrangement) -> None:
+    """Writes next to the file which source each of its rows is from."""
+    split_of = dict.fromkeys(range(len(names)), "")
+    for split, rows in arrangement.splits.items():
+        split_of |= dict.fromkeys(rows.tolist(), split)
+    path = target.with_suffix(".csv")
+    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
+        with open(directory / path.name, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("row", "split", "sample"))
+            writer.writerows((row, split_of[row], name) for row, name in enumerate(names))
+        publish(directory / path.name, path)
+    print(f"{path}: the source of each row")
 
 
 @dataclass(frozen=True)
@@ -391,7 +409,7 @@ def _build_splitter(options: PackOptions) -> Splitter:
     # in a table --group is a column, and in arrays one of them
     group_pattern = None if options.kind in ("table", "arrays", "hdf5") else options.group
     known = options.known.groups
-    return Splitter(options.shares, options.seed, split_of_key, group_pattern, known)
+    return Splitter(options.shares, options.seed, split_of_key, group_pattern, known, options.names)
 
 
 def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:

@@ -81,6 +81,7 @@ class PackOptions:
     group: str | None
     seed: int
     skip_damaged: bool
+    names: bool  # whether to write which source each row is from
     programs: list[Path]
     directory: Path | None
     jobs: int | None  # processes, each of which packs a part
@@ -187,6 +188,12 @@ def _parser(command: str) -> argparse.ArgumentParser:
     )
     add("--skip-damaged", action="store_true", help="leave out what cannot be read, and record it")
     add(
+        "--names",
+        action="store_true",
+        help="write NAME.csv next to the file: row, split and source of each sample. It has the names "
+        "of the sources, which the file has not",
+    )
+    add(
         "--to",
         dest="directory",
         type=Path,
@@ -254,6 +261,10 @@ def _check_sources(options: PackOptions) -> None:
 def _check_kind(options: PackOptions) -> None:
     if min(options.size or (1,)) < 1 or (options.rate is not None and options.rate < 1):
         raise LabError("--size and --rate are not above 0; write such as --size 64 64.")
+    if options.names and options.kind in ("arrays", "hdf5"):
+        raise LabError(
+            f"--names needs a name for each sample, which {options.kind} have not. Leave it out."
+        )
     if options.jobs is not None and (options.jobs < 1 or options.part):
         raise LabError("--jobs N needs a number above 0, and no --part; write such as --jobs 16.")
     if options.kind == "table" and (options.jobs or options.part):

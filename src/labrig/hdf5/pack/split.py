@@ -35,6 +35,7 @@ class Splitter:
         split_of_key: the split of each sample by its key (path below the source, or row number).
         group_pattern: regular expression for the group in a key: its last bracket, or all of it.
         known: groups of the files to which one is added.
+        keeps_keys: whether `keys` is to have the key of each sample.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class Splitter:
         split_of_key: Mapping[str, str] | None = None,
         group_pattern: str | None = None,
         known: KnownGroups | None = None,
+        keeps_keys: bool = False,
     ) -> None:
         self.shares = shares
         self.seed = seed
         self.split_of_key = split_of_key
         self.group_pattern = group_pattern
         self.known = known or KnownGroups()
+        self.keys: list[str] | None = [] if keeps_keys else None
         self.n_samples = 0
         self.assigned_splits: list[str] = []
         self.names: set[str] = set()  # that samples bring with them, checked
@@ -66,6 +69,8 @@ class Splitter:
         """
         key = str(sample.get("key", self.n_samples))
         self.n_samples += 1
+        if self.keys is not None:
+            self.keys.append(key)
         split = self._assigned_split(key, sample)
         groups = self._groups_of(key, sample, required=split is None)
         self.all_groups += groups
