@@ -43,7 +43,7 @@ TYPED = {
     "": "no trial named; add trial=NAME. Trials: baseline",
     "trial=baselin": "did you mean: baseline",
     "trial=baseline/lowlr": "no variant 'lowlr'",
-    "trial=baseline optimizer=adamm": "did you mean: adam",
+    "trial=baseline optimizer=adamm": "lab: Could not find 'optimizer/adamm'; did you mean: adam",
     "trial=baseline trainer=gpuu": "did you mean: gpu",
     "trial=baseline trainer.max_epochs=abc": "must be a whole number",
     "trial=baseline optimizer.lr=fast": "must be a number",

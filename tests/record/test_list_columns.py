@@ -49,7 +49,7 @@ def heading(project, capsys, monkeypatch, *words):
 def test_the_monitor_is_the_first_metric_and_the_width_is_there(project, capsys, monkeypatch):
     """new-user 12: pack, path and fields pushed it out."""
     names = heading(project, capsys, monkeypatch)
-    assert names[:4] == ["run", "status", "trial", "val/iou"]
+    assert names[:5] == ["run", "status", "trial", "val/iou", "test/iou"]
     assert "width" in names
     assert not {"pack", "fields"} & set(names)
     names = heading(project, capsys, monkeypatch, "--sort", "val/acc")
