@@ -194,7 +194,7 @@ def write_config(
         print(
             "  next: a trial that gives a class to each pixel, such as examples/segmentation of the"
         )
-        print(f"  template (lab docs data): lab check trial=segmentation data={options.name}")
+        print(f"  template (lab docs own-data): lab check trial=segmentation data={options.name}")
     else:
         print(f"  next: lab check trial=baseline data={options.name}")
 
