@@ -165,7 +165,7 @@ def test_packed_pairs_are_checked_at_once(own_project, tmp_path):
         own_project, "lab", "data", "pack", "cells", tmp_path / "raw/cells", "--as", "pairs"
     )
     assert "values [0, 255]" in said
-    assert "lab check trial=segmentation data=cells" in said
+    assert "lab check trial=segmentation data=cells model.n_classes=2" in said
     # the network of the template takes one channel: the data came that far
     assert "expected input" in call(
         own_project, "lab", "check", "trial=baseline", "data=cells", rc=2

@@ -191,10 +191,10 @@ def write_config(
     print(f"  wrote {_shown(path)}: look at it. Its scale:")
     print(f"  {scale_meaning(layout, scale_of(layout, options, own_class))}")
     if options.kind == "pairs":
-        print(
-            "  next: a trial that gives a class to each pixel, such as examples/segmentation of the"
-        )
-        print(f"  template (lab docs own-data): lab check trial=segmentation data={options.name}")
+        values = mask_values(layout).get("y")
+        n_classes = f" model.n_classes={len(values)}" if values else ""
+        print("  next: a trial that gives a class to each pixel, such as that of lab docs own-data:")
+        print(f"  lab check trial=segmentation data={options.name}{n_classes}")
     else:
         print(f"  next: lab check trial=baseline data={options.name}")
 
