@@ -108,7 +108,7 @@ def parse_options(args: list[str], earlier: list[str] | None = None) -> PackOpti
     parser = _parser("append" if earlier is not None else "pack")
     before = None
     if earlier:
-        before = parser.parse_args(earlier)
+        before = parser.parse_args([word for word in earlier if word != "--names"])
         for name, value in OF_SOURCES.items():
             setattr(before, name, value)
     values = vars(parser.parse_args(args, before))
@@ -188,20 +188,20 @@ def _parser(command: str) -> argparse.ArgumentParser:
     )
     add("--skip-damaged", action="store_true", help="leave out what cannot be read, and record it")
     add(
-        "--names",
-        action="store_true",
-        help="write NAME.csv next to the file: row, split and source of each sample. It has the names "
-        "of the sources, which the file has not",
-    )
-    add(
         "--to",
         dest="directory",
         type=Path,
         help="directory of the file (default: the first writable one of paths.data)",
     )
     if command == "append":
-        parser.set_defaults(jobs=None, part=None)
+        parser.set_defaults(jobs=None, part=None, names=False)
         return parser
+    add(
+        "--names",
+        action="store_true",
+        help="write NAME.csv next to the file: row, split and source of each sample. It has the names "
+        "of the sources, which the file has not",
+    )
     add("--jobs", type=int, metavar="N", help="processes that read images or recordings")
     add("--part", type=_part, metavar="K/N", help="pack this part only, in a job of its own")
     return parser
