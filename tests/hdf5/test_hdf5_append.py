@@ -130,7 +130,9 @@ def test_images_are_read_as_in_the_first_file_and_keep_their_classes(project, ca
 
 def test_a_file_that_was_packed_with_names_can_be_added_to(project):
     pack(project, "pets", images(project.root / "raw/first"), "--as", "images", "--names")
-    append(project, "pets", images(project.root / "raw/second", sizes=((7, 9),)), "--size", "9", "7")
+    append(
+        project, "pets", images(project.root / "raw/second", sizes=((7, 9),)), "--size", "9", "7"
+    )
     assert listed(project, "data/pets") == ["pets-0001.h5", "pets-0002.h5"]
     assert (project.root / "data/pets.csv").read_text().count("\n") == 1 + 12
 

@@ -193,7 +193,9 @@ def write_config(
     if options.kind == "pairs":
         values = mask_values(layout).get("y")
         n_classes = f" model.n_classes={len(values)}" if values else ""
-        print("  next: a trial that gives a class to each pixel, such as that of lab docs own-data:")
+        print(
+            "  next: a trial that gives a class to each pixel, such as that of lab docs own-data:"
+        )
         print(f"  lab check trial=segmentation data={options.name}{n_classes}")
     else:
         print(f"  next: lab check trial=baseline data={options.name}")
