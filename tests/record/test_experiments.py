@@ -67,14 +67,7 @@ def made(project, repository):
     numbers = count(1)
 
     def make(
-        seed=0,
-        trial="baseline",
-        metrics=None,
-        status="finished",
-        data=None,
-        commit=None,
-        settings=None,
-        **facts,
+        seed=0, trial="baseline", metrics=None, status="finished", data=None, commit=None, **facts
     ):
         chosen = {name: values[0] for name, values in FACTORS.items()} | facts
         code = {f"src/{PACKAGE}/trials/{trial}/model.py": blob_of(project, chosen["code"])}
@@ -84,7 +77,6 @@ def made(project, repository):
         row |= {"trial": trial, "status": status}
         row["run_id"] = f"20261124-120000-{n:06x}"
         row["settings"]["data"] |= data or {}
-        row["settings"] |= settings or {}
         row["metrics"] = metrics or {"test/loss": float(n)}
         kept = {key: value for key, value in row.items() if value is not None}
         folder = project.root / "runs" / trial / row["run_id"]
@@ -147,25 +139,6 @@ def test_runs_that_read_in_blocks_are_no_repetition_of_others():
     experiments = group_experiments(Path("/"), rows)
     assert [[row["seed"] for row in each.rows] for each in experiments] == [[0, 1], [2, 3]]
     assert "order blocks" in experiments[1].made_by.values()
-
-
-def test_a_run_of_frozen_code_is_a_repetition_of_one_that_was_not():
-    """A job and `lab runs reproduce` import the frozen library too, which a table does not compare."""
-    facts = {name: values[0] for name, values in FACTORS.items()}
-    rows = [row_of(n, n, facts) for n in range(4)]
-    for row in rows[2:]:
-        row["code_files"] = row["code_files"] | {"labrig-frozen/labrig/data.py": "f" * 40}
-    (experiment,) = group_experiments(Path("/"), rows)
-    assert [row["seed"] for row in experiment.rows] == [0, 1, 2, 3]
-
-
-def test_pictures_are_no_column_of_a_table(made, project, capsys):
-    made(0, settings={"callbacks": {}})
-    pictures = {"_target_": "labrig.callbacks.Pictures", "n": 8, "class_names": None}
-    made(1, settings={"callbacks": {"pictures": pictures, "lr_monitor": {"log_momentum": True}}})
-    (head, line), _ = printed(project, capsys)
-    assert head == ["trial", "test/loss", "n"]
-    assert line[-1] == "2"
 
 
 def row_of(n, seed, facts):

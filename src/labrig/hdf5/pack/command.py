@@ -1,7 +1,6 @@
 """`lab data pack`: raw data into one .h5 file."""
 
 import ast
-import csv
 import json
 import os
 import shlex
@@ -72,8 +71,9 @@ from .parts import (
 )
 from .raw_programs import code_version, find_programs, programs_attr, read_programs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
+from .source_names import write_names
 from .sources import KINDS, Source, kind_of, packers
-from .split import Arrangement, Splitter, read_split_file
+from .split import Splitter, read_split_file
 from .tables import read_table
 from .writer import write_fields
 
@@ -339,24 +339,9 @@ def pack(
     if options.jobs:
         remove_parts(target)
     if splitter.keys is not None:
-        write_names(target, [splitter.keys[place] for place in arrangement.order], arrangement)
+        write_names(target, splitter.keys, arrangement)
     splitter.tell_of_groups()
     splitter.tell_of_empty_splits()
-
-
-def write_names(target: Path, names: list[str], arrangement: Arrangement) -> None:
-    """Writes next to the file which source each of its rows is from."""
-    split_of = dict.fromkeys(range(len(names)), "")
-    for split, rows in arrangement.splits.items():
-        split_of |= dict.fromkeys(rows.tolist(), split)
-    path = target.with_suffix(".csv")
-    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
-        with open(directory / path.name, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(("row", "split", "sample"))
-            writer.writerows((row, split_of[row], name) for row, name in enumerate(names))
-        publish(directory / path.name, path)
-    print(f"{path}: the source of each row")
 
 
 @dataclass(frozen=True)
