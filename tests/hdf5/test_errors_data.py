@@ -220,6 +220,9 @@ def test_a_data_class_and_its_settings(tmp_path, monkeypatch):
         DataFileError, match=r"cats.h5: No such file. Make it with: lab data pack cats"
     ):
         find_data_file(tmp_path / "cats.h5", [])
+    (tmp_path / "cells.h5").touch()
+    with pytest.raises(DataFileError, match=r"lab data pack digits. Or choose .* data=cells$"):
+        find_data_file("digits.h5", [tmp_path])
 
 
 def test_no_directory_for_data(tmp_path, monkeypatch):

@@ -192,6 +192,33 @@ def test_groups_found_in_the_names(tmp_path, pack):
     assert sorted(split.shape[0] for split in layout.splits.values()) in ([8, 10], [9, 9])
 
 
+def test_groups_of_each_split_are_counted(tmp_path, pack, capsys):
+    """A new user with 15 patients did not see that one of them was the whole test."""
+    root = images(tmp_path / "raw" / "pets", each=9)
+    pack("pets", root, "--as", "images", "--group", r"image (\d)")
+    assert "  9 groups: test 1, train 7, val 1\n" in capsys.readouterr().out
+
+
+def test_a_split_without_samples_is_told(tmp_path, pack, capsys):
+    root = images(tmp_path / "raw" / "pets", each=9)
+    pack("pets", root, "--as", "images", "--group", "image")
+    told = capsys.readouterr()
+    assert "  1 group: train 1\n" in told.out
+    assert told.err == (
+        "lab: nothing is left for val and test: there are too few groups, 1. Look at --group.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("raw/pets", "--split", "training=0.9,val=0.1"), ("validation=raw/pets",)]
+)
+def test_a_split_that_no_training_reads_is_refused(tmp_path, pack, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    images(tmp_path / "raw" / "pets")
+    with pytest.raises(DataFileError, match=r"do not read the split '\w+'. Call it (train|val)\."):
+        pack("pets", *words, "--as", "images")
+
+
 @pytest.mark.parametrize("split", ["train", "train=2", "train=0.5,test=0.6", "train=1,test=0"])
 def test_shares_that_make_no_sense(tmp_path, pack, split):
     with pytest.raises(DataFileError, match="--split"):

@@ -361,6 +361,36 @@ def test_images_with_and_without_many_bits_do_not_mix(tmp_path, pack):
         pack("cells", root, "--as", "pairs")
 
 
+@pytest.mark.parametrize("words", [(), ("--jobs", "2")])
+def test_names_tell_the_source_of_each_row(tmp_path, pack, words):
+    """A new user could not tell which image a predicted mask is of."""
+    pairs(tmp_path / "raw/cells")
+    layout = pack("cells", tmp_path / "raw/cells", "--as", "pairs", "--names", *words)
+    (x,) = all_rows(layout, "x")
+    lines = list(csv.DictReader((tmp_path / "data/cells.csv").read_text().splitlines()))
+    assert [int(line["row"]) for line in lines] == [*range(8)]
+    for line, pixels in zip(lines, x, strict=True):
+        image = Image.open(tmp_path / "raw/cells" / line["sample"])
+        np.testing.assert_array_equal(np.asarray(image).transpose(2, 0, 1), pixels)
+    for split, rows in layout.splits.items():
+        named = [int(line["row"]) for line in lines if line["split"] == split]
+        assert named == layout.map(rows).tolist()
+
+
+def test_arrays_have_no_names(tmp_path, pack):
+    np.save(tmp_path / "raw/x.npy", np.zeros((4, 2)))
+    with pytest.raises(LabError, match="which arrays have not"):
+        pack("a", tmp_path / "raw/x.npy", "--as", "arrays", "--names")
+
+
+@pytest.mark.parametrize("name", ["raw", "raw/cells/images"])
+def test_a_folder_beside_the_right_one_is_answered_with_the_right_one(tmp_path, pack, name):
+    pairs(tmp_path / "raw/cells")
+    right = tmp_path / "raw/cells"
+    with pytest.raises(DataFileError, match=f"{right} holds pairs: type {right} in place of"):
+        pack("cells", tmp_path / name, "--as", "pairs")
+
+
 @pytest.mark.parametrize(
     ("folders", "message"),
     [

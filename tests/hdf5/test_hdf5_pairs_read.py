@@ -47,6 +47,7 @@ def test_classes_have_the_order_that_is_written():
     [
         ({"flip": "vertical"}, r"data\.flip is 'vertical'; expected horizontal, both or null"),
         ({"crop": [8]}, r"data\.crop is \[8\]; write such as data\.crop=\[64,64\]"),
+        ({"crop": 8}, r"data\.crop is \[8\]; write such as data\.crop=\[64,64\]"),
         ({"classes": {"z": [0]}}, r"data\.classes names \['z'\]"),
         ({"classes": {"y": [0, 0]}}, r"data\.classes\.y is \[0, 0\]; expected each value once"),
     ],
@@ -164,7 +165,7 @@ def test_packed_pairs_are_checked_at_once(own_project, tmp_path):
         own_project, "lab", "data", "pack", "cells", tmp_path / "raw/cells", "--as", "pairs"
     )
     assert "values [0, 255]" in said
-    assert "lab check trial=segmentation data=cells" in said
+    assert "lab check trial=segmentation data=cells model.n_classes=2" in said
     # the network of the template takes one channel: the data came that far
     assert "expected input" in call(
         own_project, "lab", "check", "trial=baseline", "data=cells", rc=2

@@ -23,7 +23,8 @@ def packing(tmp_path, monkeypatch):
 
     def pack(name, *words) -> Layout:
         pack_command(project_in(tmp_path), [name, *map(str, words)])
-        assert os.listdir(tmp_path / "data") == [f"{name}.h5"]  # and nothing temporary
+        files = {f"{name}.h5"} | ({f"{name}.csv"} if "--names" in words else set())
+        assert set(os.listdir(tmp_path / "data")) == files  # and nothing temporary
         return verify_file(tmp_path / "data" / f"{name}.h5")
 
     return pack

@@ -57,6 +57,16 @@ def test_code_is_compared_by_the_meaning_of_what_was_imported(own):
     assert n_codes(own) == 2
 
 
+def test_the_frozen_library_is_not_compared(tmp_path):
+    """A job, and `lab runs reproduce`, import it from the frozen code: one code with `lab train`."""
+    work_on(Project(tmp_path, "myproj"))
+    row = {"trial": "wide", "run_dir": "a", "code_files": {EXTRA: "e" * 40}}
+    library = {"labrig-frozen/labrig/data.py": "f" * 40}
+    job = row | {"run_dir": "b", "code_files": row["code_files"] | library}
+    codes = code_of_rows(tmp_path, [row, job])
+    assert codes["a"] == codes["b"]
+
+
 @pytest.mark.slow
 def test_a_file_of_the_project_that_the_code_reads_is_code(own):
     work_on(Project(own, "myproj"))

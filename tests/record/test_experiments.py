@@ -475,6 +475,13 @@ def test_other_data_are_a_table_of_their_own_and_a_metric_may_have_an_at(made, p
     ]
 
 
+def test_a_metric_that_only_a_left_out_run_has_is_no_table(made, project, capsys):
+    made(metrics={"test/dice": 0.5, "test/dice@cells-3fa9c1/val": 0.25})
+    made(metrics={"test/dice": 0.5})
+    lines, _ = printed(project, capsys)
+    assert lines == [["trial", "test/dice", "n"], ["baseline", "0.5", "1"]]
+
+
 @pytest.mark.slow
 def test_a_metric_with_an_at_is_shown(project, capsys):
     run = train(project, metrics={"test/hits@10": 0.5})

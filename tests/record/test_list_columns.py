@@ -49,11 +49,29 @@ def heading(project, capsys, monkeypatch, *words):
 def test_the_monitor_is_the_first_metric_and_the_width_is_there(project, capsys, monkeypatch):
     """new-user 12: pack, path and fields pushed it out."""
     names = heading(project, capsys, monkeypatch)
-    assert names[:4] == ["run", "status", "trial", "val/iou"]
+    assert names[:5] == ["run", "status", "trial", "val/iou", "test/iou"]
     assert "width" in names
     assert not {"pack", "fields"} & set(names)
     names = heading(project, capsys, monkeypatch, "--sort", "val/acc")
     assert names[3:6] == ["val/acc", "val/iou", "width"]
+
+
+PICTURES = """
+seed: {seed}
+callbacks: {{pictures: {{_target_: labrig.callbacks.Pictures, n: 8}}, lr_monitor: {{log_momentum: true}}}}
+"""
+
+
+def test_pictures_are_no_column_and_set_no_runs_apart(tmp_path, capsys, monkeypatch):
+    project = make_project(tmp_path / "project")
+    for seed, settings in enumerate(("seed: {seed}\ncallbacks: {{}}\n", PICTURES)):
+        text = settings.format(seed=seed)
+        train(project, code=NO_CODE, seed=seed, config_yaml=text, metrics={"test/iou": 0.5})
+    assert heading(project, capsys, monkeypatch)[3:] == ["test/iou", "seed"]
+    call(project, "runs table")
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["trial", "test/iou", "n"]
+    assert line.split()[-1] == "2"
 
 
 def test_each_heading_is_a_name_that_a_filter_takes(project, capsys, monkeypatch):

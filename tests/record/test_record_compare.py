@@ -6,6 +6,9 @@ from labrig.errors import NotComparable
 from labrig.project import Project
 from labrig.record.compare.results import compare_results
 from labrig.record.files.metrics_file import MetricsLog
+from labrig.record.files.seal import append_sealed
+from labrig.record.list.rows import read_row
+from labrig.record.read.attempt_files import read_attempts
 from labrig.record.write.begin import begin_attempt
 from labrig.record.write.create import create_run
 from record_package import PACKAGE, request
@@ -152,6 +155,25 @@ def test_metrics_alone_when_weights_are_gone(make, capsys):
     said = capsys.readouterr().out
     assert "weights are not compared" in said
     assert "and so are the weights" not in said
+
+
+def test_an_evaluation_afterwards_makes_no_difference(make, capsys):
+    a, b = make(), make()
+    row = {"data_name": "cells", "split": "val", "code": {"same": True}, "checkpoint": "last"}
+    (attempt,) = read_attempts(a.dir)
+    row |= {"checkpoint_sha256": attempt.end["checkpoints"]["last.ckpt"]["sha256"]}
+    row |= {"metrics": {"test/dice": 0.5}}
+    append_sealed(a.dir / "evaluations.jsonl", row)
+    assert "test/dice@cells-unhashed/val" in read_row(str(a.dir))["metrics"]
+    assert compare_results(a, b) == 0
+    assert "bitwise: metrics are identical" in capsys.readouterr().out
+
+
+def test_pictures_change_no_number(make):
+    pictures = "callbacks: {pictures: {n: 8}, lr_monitor: {log_momentum: true}}\n"
+    assert compare_results(make(), make(config=f"seed: 0\n{pictures}")) == 0
+    with pytest.raises(NotComparable, match=r"callbacks\.ema"):
+        compare_results(make(), make(config="seed: 0\ncallbacks: {ema: {decay: 0.9}}\n"))
 
 
 @pytest.mark.parametrize(

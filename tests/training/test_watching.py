@@ -7,7 +7,7 @@ import pytest
 import torch
 from labrig.training.watch.first_lines import describe_batch, describe_network, global_batch_line
 from labrig.training.watch.optimizer_watch import OptimizerWatch, gradient_norm
-from labrig.training.watch.progress import StepLines
+from labrig.training.watch.progress import EpochLines, StepLines
 from labrig.training.watch.standing import Standing
 from projects import call
 from trainings import SHORT, last, rows
@@ -52,6 +52,32 @@ def test_a_log_can_be_watched(home):
     with_norm = [row["step"] for row in of_training if "train/grad_norm" in row]
     assert with_norm == [5, 10, 15, 20]
     assert "train/lr" not in record["metrics"], "the last rate is no result"
+
+
+def test_an_epoch_without_validation_shows_none(monkeypatch, capsys):
+    """A new user took the old numbers of four epochs for a network that learns nothing."""
+    monkeypatch.setattr("labrig.training.watch.progress.ends_epoch", lambda _: True)
+    lines = EpochLines()
+    metrics = {"train/loss": 0.5, "val/loss": 0.25}
+    trainer = SimpleNamespace(
+        callback_metrics=metrics,
+        max_epochs=2,
+        sanity_checking=False,
+        state=SimpleNamespace(fn="fit"),
+        is_global_zero=True,
+        progress_bar_callback=None,
+    )
+    for epoch in range(2):
+        trainer.current_epoch = epoch
+        lines.on_train_epoch_start(trainer)
+        if epoch == 0:
+            lines.on_validation_start(trainer)
+            lines.on_validation_end(trainer)
+        lines.on_train_epoch_end(trainer)
+    printed = capsys.readouterr().out.splitlines()
+    assert "val/loss 0.2500" in printed[-2]
+    assert "train/loss 0.5000" in printed[-1]
+    assert "val/loss" not in printed[-1]
 
 
 def test_the_norm_is_that_of_all_gradients():

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.errors import HydraException, MissingConfigException
@@ -36,7 +37,7 @@ def hydra_errors(loader: ConfigLoaderImpl, project: Project) -> Iterator[None]:
         with yaml_errors():
             yield
     except MissingConfigException as error:
-        raise LabError(_missing_option(loader, error, shown_file)) from error
+        raise LabError(_missing_option(loader, error, shown_file, project)) from error
     except RecursionError as error:
         raise LabError(
             "the `defaults` of some files name each other in a circle. Take one of them out."
@@ -46,11 +47,16 @@ def hydra_errors(loader: ConfigLoaderImpl, project: Project) -> Iterator[None]:
 
 
 def _missing_option(
-    loader: ConfigLoaderImpl, error: MissingConfigException, shown_file: Callable[[str], str]
+    loader: ConfigLoaderImpl,
+    error: MissingConfigException,
+    shown_file: Callable[[str], str],
+    project: Project,
 ) -> str:
     """The text for an option, or a group, that does not exist."""
     text = _first_line(error, shown_file)
     group, _, option = (error.missing_cfg_file or "").rpartition("/")
+    if not _is_written(loader, error, option, project):
+        text = text.partition(": ")[2]
     if group in INSTEAD:
         return f"{text}. Take it out of that file. {INSTEAD[group].format(settings='trial=NAME')}"
     options = loader.repository.get_group_options(group)
@@ -68,6 +74,22 @@ def _missing_option(
         f"{text}. In a trial, a group without a slash is looked for inside the group `trial`.\n"
         f"To choose another option of a group, write: - override /{name}: {option}"
     )
+
+
+def _is_written(
+    loader: ConfigLoaderImpl, error: MissingConfigException, option: str, project: Project
+) -> bool:
+    """Whether the file that Hydra names has the option. It blames that file also for what is typed,
+    and for what a trial chooses.
+    """
+    match = IN_CONFIG.match(str(error).strip())
+    if not match:
+        return True
+    file = Path(config_path(loader, match[1], project))
+    if not file.is_file():
+        return True
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return re.search(rf"(?<!\w){re.escape(option)}(?!\w)", text) is not None
 
 
 def _composition_text(

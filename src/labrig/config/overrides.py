@@ -100,11 +100,15 @@ def parse_overrides(arguments: list[str], one_run: bool = True) -> list[Override
         try:
             override = parser.parse_override(argument)
         except HydraException as error:
-            raise LabError(f"{argument!r} is not a setting. {advice_for_word(argument)}") from error
+            advice = advice_for_word(argument)
+            if "=" in arguments:
+                advice = "Write key=value without spaces, for example trial=baseline."
+            raise LabError(f"{argument!r} is not a setting. {advice}") from error
         if override.is_sweep_override() and one_run:
             raise LabError(
                 f"{argument!r} asks for several runs, but this command makes one. "
-                f"For several as one job array: lab submit ... {argument}\n"
+                f"For several here, one after the other: lab train ... {argument} -m\n"
+                f"As one job array: lab submit ... {argument}\n"
                 "For one value that is a list: key=[a,b]"
             )
         overrides.append(override)

@@ -111,9 +111,14 @@ def find_data_file(
             return directory / path
     if names_file_of_run(str(path)):
         return file_of_run(str(path), this_project())
-    names = [file.name for directory in directories for file in directory.glob("*.h5")]
+    files = [file for directory in directories for file in directory.glob("*.h5")]
+    names = [file.name for file in files]
     listed = ", ".join(map(str, directories)) or "an empty search path"
-    raise DataFileError(f"no data file {path} in {listed}{nearest(path.name, names)}. {advice}")
+    suggestion = nearest(path.name, names)
+    if names and not suggestion:
+        stems = sorted({file.stem for file in without_kept(files)})
+        advice += f". Or choose other data, such as data={stems[0]}"
+    raise DataFileError(f"no data file {path} in {listed}{suggestion}. {advice}")
 
 
 def find_data_files(

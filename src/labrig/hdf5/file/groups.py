@@ -62,6 +62,17 @@ def _hashes_in(part: Layout) -> list[str]:
     return hashes if isinstance(hashes, list) and last < len(hashes) else []
 
 
+def groups_of_splits(layout: Layout) -> tuple[int, dict[str, int]] | None:
+    """How many groups there are, and how many each split has; None as `group_hashes`."""
+    hashes = group_hashes(layout)
+    if hashes is None:
+        return None
+    numbers = layout.map(layout.field(GROUP))
+    return len(hashes), {
+        split: len(np.unique(numbers[layout.map(rows)])) for split, rows in layout.splits.items()
+    }
+
+
 def known_groups(layout: Layout) -> KnownGroups | None:
     """The groups of a data set with the splits of their samples; None as `group_hashes`."""
     hashes = group_hashes(layout)

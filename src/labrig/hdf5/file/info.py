@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...machine.counted import counted
 from ...machine.disk import filesystem_type, free_bytes, lustre_stripes
 from ...machine.gpu import gpus
 from ...machine.memory import memory_limit_bytes, memory_used_bytes
@@ -13,7 +14,7 @@ from ...project import Project
 from .checksum import sha256_of_hashes
 from .errors import DataFileError
 from .find import parser_for_one_file
-from .groups import GROUPS
+from .groups import GROUPS, groups_of_splits
 from .joined import read_data_set
 from .layout import Layout
 
@@ -61,7 +62,7 @@ def print_origin(layout: Layout) -> None:
 
 
 def print_content(layout: Layout) -> None:
-    """Prints samples, bytes, fields and splits."""
+    """Prints samples, bytes, fields, splits and groups."""
     size_MB = layout.size_bytes / 1e6
     disk = filesystem_type(layout.path)
     print(f"{layout.path}: {layout.n_samples} samples, {size_MB:.1f} MB on {disk}")
@@ -80,6 +81,11 @@ def print_content(layout: Layout) -> None:
         )
     splits = [f"{printable(name)} {split.n_rows}" for name, split in layout.splits.items()]
     print(f"  splits {', '.join(splits) or 'none'}")
+    groups = groups_of_splits(layout)
+    if groups:
+        n_groups, n_of_split = groups
+        of_splits = [f"{printable(name)} {n}" for name, n in n_of_split.items()]
+        print(f"  {counted(n_groups, 'group')}: {', '.join(of_splits)}")
 
 
 def print_classes(layout: Layout) -> None:

@@ -7,6 +7,13 @@ import yaml
 from .errors import DataFileError
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+OTHER_NAMES = {
+    "training": "train",
+    "valid": "val",
+    "validate": "val",
+    "validation": "val",
+    "testing": "test",
+}
 SPLIT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -17,6 +24,13 @@ def check_split_name(where: str, name: object) -> None:
             f"{where}: {name!r} cannot name a split. Use letters, digits, _ and - only, such as train."
         )
     check_is_text(where, name, "split")
+
+
+def check_usual_name(where: str, name: str) -> None:
+    """Raises DataFileError when a split would never be read: trainings read train, val and test."""
+    usual = OTHER_NAMES.get(name.lower())
+    if usual:
+        raise DataFileError(f"{where}: trainings do not read the split {name!r}. Call it {usual}.")
 
 
 def check_is_text(where: str, name: str, kind: str) -> None:

@@ -71,6 +71,7 @@ from .parts import (
 )
 from .raw_programs import code_version, find_programs, programs_attr, read_programs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
+from .source_names import write_names
 from .sources import KINDS, Source, kind_of, packers
 from .split import Splitter, read_split_file
 from .tables import read_table
@@ -190,10 +191,12 @@ def write_config(
     print(f"  wrote {_shown(path)}: look at it. Its scale:")
     print(f"  {scale_meaning(layout, scale_of(layout, options, own_class))}")
     if options.kind == "pairs":
+        values = mask_values(layout).get("y")
+        n_classes = f" model.n_classes={len(values)}" if values else ""
         print(
-            "  next: a trial that gives a class to each pixel, such as examples/segmentation of the"
+            "  next: a trial that gives a class to each pixel, such as that of lab docs own-data:"
         )
-        print(f"  template (lab docs data): lab check trial=segmentation data={options.name}")
+        print(f"  lab check trial=segmentation data={options.name}{n_classes}")
     else:
         print(f"  next: lab check trial=baseline data={options.name}")
 
@@ -335,7 +338,10 @@ def pack(
         )
     if options.jobs:
         remove_parts(target)
+    if splitter.keys is not None:
+        write_names(target, splitter.keys, arrangement)
     splitter.tell_of_groups()
+    splitter.tell_of_empty_splits()
 
 
 @dataclass(frozen=True)
@@ -390,7 +396,7 @@ def _build_splitter(options: PackOptions) -> Splitter:
     # in a table --group is a column, and in arrays one of them
     group_pattern = None if options.kind in ("table", "arrays", "hdf5") else options.group
     known = options.known.groups
-    return Splitter(options.shares, options.seed, split_of_key, group_pattern, known)
+    return Splitter(options.shares, options.seed, split_of_key, group_pattern, known, options.names)
 
 
 def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...errors import LabError, nearest
 from ..file.groups import KnownGroups
 from ..file.images import Size
-from ..file.names import check_is_text
+from ..file.names import check_is_text, check_usual_name
 from .sources import KINDS, Source, packers, parse_source
 from .split import parse_shares
 
@@ -81,6 +81,7 @@ class PackOptions:
     group: str | None
     seed: int
     skip_damaged: bool
+    names: bool  # whether to write which source each row is from
     programs: list[Path]
     directory: Path | None
     jobs: int | None  # processes, each of which packs a part
@@ -107,7 +108,7 @@ def parse_options(args: list[str], earlier: list[str] | None = None) -> PackOpti
     parser = _parser("append" if earlier is not None else "pack")
     before = None
     if earlier:
-        before = parser.parse_args(earlier)
+        before = parser.parse_args([word for word in earlier if word != "--names"])
         for name, value in OF_SOURCES.items():
             setattr(before, name, value)
     values = vars(parser.parse_args(args, before))
@@ -193,8 +194,14 @@ def _parser(command: str) -> argparse.ArgumentParser:
         help="directory of the file (default: the first writable one of paths.data)",
     )
     if command == "append":
-        parser.set_defaults(jobs=None, part=None)
+        parser.set_defaults(jobs=None, part=None, names=False)
         return parser
+    add(
+        "--names",
+        action="store_true",
+        help="write NAME.csv next to the file: row, split and source of each sample. It has the names "
+        "of the sources, which the file has not",
+    )
     add("--jobs", type=int, metavar="N", help="processes that read images or recordings")
     add("--part", type=_part, metavar="K/N", help="pack this part only, in a job of its own")
     return parser
@@ -237,6 +244,9 @@ def _check_sources(options: PackOptions) -> None:
     for path in paths:
         if not path.exists():
             raise LabError(f"there is no {path}. Name the directory or files of the raw data.")
+    for source in options.sources:
+        if source.split:
+            check_usual_name(f"{source.split}={source.path}", source.split)
     n_with_split = sum(source.split is not None for source in options.sources)
     if n_with_split not in (0, len(options.sources)):
         raise LabError(
@@ -251,6 +261,10 @@ def _check_sources(options: PackOptions) -> None:
 def _check_kind(options: PackOptions) -> None:
     if min(options.size or (1,)) < 1 or (options.rate is not None and options.rate < 1):
         raise LabError("--size and --rate are not above 0; write such as --size 64 64.")
+    if options.names and options.kind in ("arrays", "hdf5"):
+        raise LabError(
+            f"--names needs a name for each sample, which {options.kind} have not. Leave it out."
+        )
     if options.jobs is not None and (options.jobs < 1 or options.part):
         raise LabError("--jobs N needs a number above 0, and no --part; write such as --jobs 16.")
     if options.kind == "table" and (options.jobs or options.part):

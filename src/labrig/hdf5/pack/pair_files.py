@@ -142,8 +142,17 @@ def _no_pairs(root: Path, folders: Iterable[str]) -> str:
         return f"{root} holds splits, {', '.join(folders)}. Name them: {meaning}"
     return (
         f"{root} holds no pairs: expected folders such as {root}/images and {root}/masks, or a "
-        f"table with a column of files for each.{hint(root, 'pairs')}"
+        f"table with a column of files for each.{_near_hint(root) or hint(root, 'pairs')}"
     )
+
+
+def _near_hint(root: Path) -> str:
+    """The end of that message, when the folder above `root`, or one in it, holds pairs."""
+    inside = [path for path in sorted(root.iterdir()) if path.is_dir()] if root.is_dir() else []
+    near = [folder for folder in (root.parent, *inside) if looks_like_pairs(folder)]
+    if not near:
+        return ""
+    return f" {near[0]} holds pairs: type {near[0]} in place of {root}"
 
 
 def _folders_of(root: Path) -> dict[str, list[Path]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..file.errors import DataFileError
 from ..file.groups import KnownGroups, group_name, hash_of_group
-from ..file.names import check_split_name
+from ..file.names import check_split_name, check_usual_name
 from ..read.order import permutation
 
 
@@ -35,6 +35,7 @@ class Splitter:
         split_of_key: the split of each sample by its key (path below the source, or row number).
         group_pattern: regular expression for the group in a key: its last bracket, or all of it.
         known: groups of the files to which one is added.
+        keeps_keys: whether `keys` is to have the key of each sample.
     """
 
     def __init__(
@@ -44,18 +45,21 @@ class Splitter:
         split_of_key: Mapping[str, str] | None = None,
         group_pattern: str | None = None,
         known: KnownGroups | None = None,
+        keeps_keys: bool = False,
     ) -> None:
         self.shares = shares
         self.seed = seed
         self.split_of_key = split_of_key
         self.group_pattern = group_pattern
         self.known = known or KnownGroups()
+        self.keys: list[str] | None = [] if keeps_keys else None
         self.n_samples = 0
         self.assigned_splits: list[str] = []
         self.names: set[str] = set()  # that samples bring with them, checked
         self.groups: list[str] = []  # of samples whose split is not assigned
         self.all_groups: list[str] = []
         self.splits_of_group: dict[str, set[str]] = {}  # of samples whose split was assigned
+        self.empty: list[str] = []  # splits of the shares that got no sample
 
     def add(self, sample: Mapping[str, Any]) -> None:
         """Takes the next sample.
@@ -65,6 +69,8 @@ class Splitter:
         """
         key = str(sample.get("key", self.n_samples))
         self.n_samples += 1
+        if self.keys is not None:
+            self.keys.append(key)
         split = self._assigned_split(key, sample)
         groups = self._groups_of(key, sample, required=split is None)
         self.all_groups += groups
@@ -139,6 +145,21 @@ class Splitter:
                 file=sys.stderr,
             )
 
+    def tell_of_empty_splits(self) -> None:
+        """Prints a line when a split of the shares got nothing; a file that is added may lack some."""
+        if not self.empty or self.known.hashes:
+            return
+        of = "samples"
+        n = self.n_samples
+        if self.groups:
+            of = "groups"
+            n = len(set(self.groups))
+        advice = " Look at --group." if self.groups else ""
+        print(
+            f"lab: nothing is left for {' and '.join(self.empty)}: there are too few {of}, {n}.{advice}",
+            file=sys.stderr,
+        )
+
     def arrange(self, n_samples: int) -> Arrangement:
         """The order of `n_samples` samples and their splits; the same for the same seed.
 
@@ -154,8 +175,11 @@ class Splitter:
             _check_every(n_samples, self.groups, "group")
             numbers, names = _number_values(self.groups)
             numbers_of = self._divide_groups(names)
+            self.empty = [name for name in self.shares if name not in numbers_of]
         else:
-            return Arrangement(order, self._divide(n_samples))
+            splits = self._divide(n_samples)
+            self.empty = [name for name in self.shares if name not in splits]
+            return Arrangement(order, splits)
         number_of_row = numbers[order]
         splits = {
             split: np.flatnonzero(np.isin(number_of_row, numbers_in_split))
@@ -226,6 +250,7 @@ def parse_shares(text: str) -> dict[str, float]:
         if not equals:
             raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2")
         check_split_name(f"--split {text!r}", name)
+        check_usual_name(f"--split {text!r}", name)
         if name in shares:
             raise DataFileError(f"--split {text!r} names {name} twice. Give each split one share.")
         shares[name] = _share(text, share)

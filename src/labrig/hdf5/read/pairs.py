@@ -43,6 +43,8 @@ class PairDataModule(H5DataModule):
     ) -> None:
         super().__init__(path, **settings)
         self.classes = {name: list(values) for name, values in (classes or {}).items()}
+        if isinstance(crop, int):
+            crop = [crop]  # is refused below
         self.crop = tuple(crop) if crop is not None else None
         self.flip = flip
         unread = sorted(self.classes.keys() - set(self.fields))

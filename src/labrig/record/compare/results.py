@@ -11,11 +11,11 @@ from ...errors import NotComparable
 from ...project import read_yaml
 from ..files.atomic import number
 from ..files.metrics_file import ROW_KEYS, read_metrics
-from ..list.rows import read_row
+from ..list.rows import read_evaluated, read_row
 from ..read.attempt_files import read_attempts
 from ..read.changes import list_changes
 from ..read.run import Run
-from ..read.settings import list_differences
+from ..read.settings import is_without_result, list_differences
 from ..read.status import deciding_attempt, final_weights
 from ..read.stretches import stretches_of
 from ..reproduce.recorded_weights import recorded_weights
@@ -178,9 +178,15 @@ def find_obstacles(a: Run, b: Run) -> list[str]:
 def result_settings(run: Run) -> dict[str, Any]:
     """The settings that may change a number."""
     settings = {key: value for key, value in last_config(run).items() if key not in NO_RESULT}
-    data = settings.get("data", {})
+    data = settings.get("data") or {}
+    callbacks = settings.get("callbacks") or {}
     return settings | {
-        "data": {key: value for key, value in data.items() if key not in DATA_PLACES}
+        "data": {key: value for key, value in data.items() if key not in DATA_PLACES},
+        "callbacks": {
+            name: callbacks[name]
+            for name in callbacks
+            if not is_without_result(f"callbacks.{name}")
+        },
     }
 
 
@@ -273,8 +279,9 @@ def metric_rows(run: Run, left_out: set[str]) -> list[dict[str, Any]]:
 
 
 def final_metrics(run: Run, left_out: set[str]) -> dict[str, float]:
-    """The final results, without speed and memory."""
+    """The final results, without speed and memory, and without what `lab eval` measured later."""
     metrics = read_row(str(run.dir))["metrics"]
+    left_out = left_out | read_evaluated(run.dir).keys()
     return {name: number(value) for name, value in metrics.items() if is_result(name, left_out)}
 
 

@@ -195,6 +195,12 @@ def build_table(
         return None
     metrics = choose_metrics(rows, options.metric, only_monitored)
     experiments = group_experiments(root, rows, over, tuple(by))
+    if not options.metric:  # an older run of a seed may have been evaluated, the newer one not
+        metrics = [
+            metric
+            for metric in metrics
+            if any(numbers_of(experiment, metric) for experiment in experiments)
+        ] or metrics
     names = names_of_columns(experiments, by, over)
     remarks += remarks_on_columns(names, by) + remarks_on(experiments)
 

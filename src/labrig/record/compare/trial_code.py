@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ...env import FROZEN_LIBRARY
 from ...project import this_project
 from ..files.schema import Row
 from ..freeze.git import Git, GitFailed
@@ -100,7 +101,9 @@ def files_of_family(rows: list[Row], content: dict[str, Files]) -> dict[str, Fil
         listed = row["code_files"]
         if listed is not None:
             if id(listed) not in shared:
-                shared[id(listed)] = {path_in_package(path): listed[path] for path in listed}
+                shared[id(listed)] = {
+                    path_in_package(path): listed[path] for path in listed if not is_library(path)
+                }
             files[row["run_dir"]] = shared[id(listed)]
     names = {path for of_run in shared.values() for path in of_run}
     of_trees: dict[tuple, Files] = {}
@@ -112,6 +115,11 @@ def files_of_family(rows: list[Row], content: dict[str, Files]) -> dict[str, Fil
                 of_trees[trees] = files_in_trees(package_tree, trial_tree, content, names)
             files[row["run_dir"]] = of_trees[trees]
     return files
+
+
+def is_library(path: str) -> bool:
+    """Whether a file is of the frozen library, which only a run of frozen code imports from there."""
+    return path.startswith(f"{FROZEN_LIBRARY}/")
 
 
 def path_in_package(path: str) -> str:

@@ -20,14 +20,19 @@ def main_first(names: Iterable[str], monitors: Sequence[str] = ()) -> list[str]:
     """The names, each once, the main ones first.
 
     Args:
-        monitors: those that runs were saved by, see `monitors_of`: they come before all others.
+        monitors: those that runs were saved by, see `monitors_of`: they come before all others. After
+            them comes the test of one that is not in MAIN, such as test/dice for val/dice.
     """
+    quantities = {SPLIT.sub("", name, count=1) for name in monitors}
 
     def place(name: str) -> int:
         if name in monitors:
-            return monitors.index(name) - len(monitors)
+            return monitors.index(name) - len(monitors) - 1
         quantity = SPLIT.sub("", name, count=1).lower().removesuffix("_epoch")
         usual = f"{split_of(name)}/{quantity}"
-        return MAIN.index(usual) if usual in MAIN else len(MAIN)
+        if usual in MAIN:
+            return MAIN.index(usual)
+        is_test = split_of(name) == "test" and SPLIT.sub("", name, count=1) in quantities
+        return -1 if is_test else len(MAIN)
 
     return sorted(dict.fromkeys(names), key=place)

@@ -78,6 +78,8 @@ NO_RESULT = (
     "data.stage",
     "data.stored",
     "callbacks.sweep_pruning",  # of a point of a sweep that was not stopped
+    "callbacks.pictures",
+    "callbacks.lr_monitor",
 )
 
 

@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import EarlyStopping, Timer, TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from omegaconf import DictConfig
 
+from ...record.list.metric_names import split_of
 from ..exact.steps import ends_epoch, steps_done
 from .first_lines import FirstLines
 from .means import LogMeans
@@ -24,7 +25,12 @@ HIDDEN = ("test/", "speed/")  # metrics that an epoch's line does not show
 
 
 class EpochLines(L.Callback):
-    """The first rank prints a line after each epoch, and why the training ended early."""
+    """The first rank prints a line after each epoch, and why the training ended early.
+
+    Metrics of validation stand in the lines of epochs that were validated.
+    """
+
+    validated_epoch: int | None = None
 
     def on_train_start(self, *_: Any) -> None:
         # A training that resumes within an epoch has no on_train_epoch_start.
@@ -38,7 +44,10 @@ class EpochLines(L.Callback):
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
         """A validation within an epoch has a line of its own."""
-        if trainer.state.fn != "fit" or trainer.sanity_checking or ends_epoch(trainer):
+        if trainer.state.fn != "fit" or trainer.sanity_checking:
+            return
+        self.validated_epoch = trainer.current_epoch
+        if ends_epoch(trainer):
             return
         validated = {
             name: value
@@ -50,7 +59,14 @@ class EpochLines(L.Callback):
             print_line(trainer, "  ".join([step, *shown_metrics(validated)]))
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        metrics = shown_metrics(trainer.callback_metrics)
+        is_validated = self.validated_epoch == trainer.current_epoch
+        metrics = shown_metrics(
+            {
+                name: value
+                for name, value in trainer.callback_metrics.items()
+                if is_validated or split_of(name) != "val"
+            }
+        )
         epoch = f"epoch {of_total(trainer.current_epoch + 1, total_epochs(trainer))}"
         seconds = time.monotonic() - self.began_s
         print_line(trainer, "  ".join([epoch, *metrics, f"({seconds:.1f} s)"]))
