@@ -128,13 +128,14 @@ def test_images_are_read_as_in_the_first_file_and_keep_their_classes(project, ca
     assert "3 classes: cat 6, dög é 10, ant 4" in capsys.readouterr().out
 
 
-def test_a_file_that_was_packed_with_names_can_be_added_to(project):
+def test_a_file_that_was_packed_with_names_can_be_added_to(project, capsys):
     pack(project, "pets", images(project.root / "raw/first"), "--as", "images", "--names")
     append(
         project, "pets", images(project.root / "raw/second", sizes=((7, 9),)), "--size", "9", "7"
     )
     assert listed(project, "data/pets") == ["pets-0001.h5", "pets-0002.h5"]
-    assert (project.root / "data/pets.csv").read_text().count("\n") == 1 + 12
+    assert (project.root / "data/pets.names.csv").read_text().count("\n") == 1 + 12
+    assert "  data/pets.names.csv has no lines for them\n" in capsys.readouterr().out
 
 
 def test_recordings_of_another_rate_are_refused(project):

@@ -10,8 +10,10 @@ import yaml
 from hdf5_packing import all_rows, packing  # noqa: F401
 from hdf5_pairs import H, W, pairs
 from labrig.data import DataFileError
-from labrig.errors import LabError
+from labrig.errors import LabError, Refused
+from labrig.hdf5.pack.command import pack_command
 from PIL import Image
+from projects import project_in
 
 
 def of_palette(numbers):
@@ -367,7 +369,7 @@ def test_names_tell_the_source_of_each_row(tmp_path, pack, words):
     pairs(tmp_path / "raw/cells")
     layout = pack("cells", tmp_path / "raw/cells", "--as", "pairs", "--names", *words)
     (x,) = all_rows(layout, "x")
-    lines = list(csv.DictReader((tmp_path / "data/cells.csv").read_text().splitlines()))
+    lines = list(csv.DictReader((tmp_path / "data/cells.names.csv").read_text().splitlines()))
     assert [int(line["row"]) for line in lines] == [*range(8)]
     for line, pixels in zip(lines, x, strict=True):
         image = Image.open(tmp_path / "raw/cells" / line["sample"])
@@ -375,6 +377,25 @@ def test_names_tell_the_source_of_each_row(tmp_path, pack, words):
     for split, rows in layout.splits.items():
         named = [int(line["row"]) for line in lines if line["split"] == split]
         assert named == layout.map(rows).tolist()
+
+
+def test_names_replace_no_file_of_the_user(tmp_path, pack):
+    """The raw table of a data set may lie next to it, under its name."""
+    rows = "".join(f"{n},{n % 2}\n" for n in range(20))
+    table = tmp_path / "data/patients.csv"
+    table.parent.mkdir()
+    table.write_text("x,y\n" + rows)
+    words = ("patients", table, "--as", "table", "--label", "y", "--names")
+    pack_command(project_in(tmp_path), [*map(str, words)])
+    assert table.read_text() == "x,y\n" + rows
+    names = tmp_path / "data/patients.names.csv"
+    assert names.read_text().startswith("row,split,sample\n0,")
+    (tmp_path / "data/patients.h5").unlink()
+    names.write_text("of mine\n")
+    with pytest.raises(Refused, match="is there already, and this command did not make it"):
+        pack_command(project_in(tmp_path), [*map(str, words)])
+    assert names.read_text() == "of mine\n"
+    assert not (tmp_path / "data/patients.h5").exists(), "refused before anything is packed"
 
 
 def test_arrays_have_no_names(tmp_path, pack):

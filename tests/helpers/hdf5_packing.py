@@ -23,7 +23,7 @@ def packing(tmp_path, monkeypatch):
 
     def pack(name, *words) -> Layout:
         pack_command(project_in(tmp_path), [name, *map(str, words)])
-        files = {f"{name}.h5"} | ({f"{name}.csv"} if "--names" in words else set())
+        files = {f"{name}.h5"} | ({f"{name}.names.csv"} if "--names" in words else set())
         assert set(os.listdir(tmp_path / "data")) == files  # and nothing temporary
         return verify_file(tmp_path / "data" / f"{name}.h5")
 

@@ -111,14 +111,22 @@ def find_data_file(
             return directory / path
     if names_file_of_run(str(path)):
         return file_of_run(str(path), this_project())
-    files = [file for directory in directories for file in directory.glob("*.h5")]
-    names = [file.name for file in files]
+    names = [file.name for directory in directories for file in directory.glob("*.h5")]
     listed = ", ".join(map(str, directories)) or "an empty search path"
     suggestion = nearest(path.name, names)
-    if names and not suggestion:
-        stems = sorted({file.stem for file in without_kept(files)})
-        advice += f". Or choose other data, such as data={stems[0]}"
+    if not suggestion:
+        advice += choice_of_other_data(names)
     raise DataFileError(f"no data file {path} in {listed}{suggestion}. {advice}")
+
+
+def choice_of_other_data(files: Sequence[str]) -> str:
+    """The end of that message, when another data set of conf/data has its file."""
+    with suppress(LabError):  # outside of a project
+        options = this_project().source / "conf" / "data"
+        for name in sorted({Path(file).stem for file in files}):
+            if (options / f"{name}.yaml").exists():
+                return f". Or choose other data: data={name}"
+    return ""
 
 
 def find_data_files(

@@ -35,6 +35,7 @@ from .data_yaml import config_directory, pack_command_line
 from .options import KnownNames, PackOptions, name_to_append_to, parse_options
 from .raw_programs import code_version
 from .samples import DamagedSamples
+from .source_names import NAMES_SUFFIX
 
 NUMBER = re.compile(r".*-(\d{4,})")  # the stem of a file
 PACK = ["lab", "data", "pack"]
@@ -61,6 +62,9 @@ def append_command(project: Project, args: list[str]) -> None:
     fingerprint(layout)
     print_content(layout)
     print(f"  added {made.name}: {read_layout(made).n_samples} samples")
+    names = folder.with_name(f"{folder.name}{NAMES_SUFFIX}")
+    if names.exists():
+        print(f"  {os.path.relpath(names)} has no lines for them")
     print_reasons(damaged)
 
 

@@ -71,7 +71,7 @@ from .parts import (
 )
 from .raw_programs import code_version, find_programs, programs_attr, read_programs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
-from .source_names import write_names
+from .source_names import names_file, write_names
 from .sources import KINDS, Source, kind_of, packers
 from .split import Splitter, read_split_file
 from .tables import read_table
@@ -314,6 +314,7 @@ def pack(
         DataFileError: damaged or changing sources, samples that do not fit together, no space.
     """
     refuse_foreign(target)
+    path_of_names = names_file(target) if options.names else None
     splitter = _build_splitter(options)
     paths = [source.path for source in options.sources]
     source_files = UnchangedFiles([path for path in paths if path.is_file()])
@@ -338,10 +339,10 @@ def pack(
         )
     if options.jobs:
         remove_parts(target)
-    if splitter.keys is not None:
-        write_names(target, splitter.keys, arrangement)
+    if path_of_names is not None:
+        write_names(path_of_names, splitter.keys, arrangement)
     splitter.tell_of_groups()
-    splitter.tell_of_empty_splits()
+    splitter.tell_of_empty_splits(arrangement.splits)
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
     add(
         "--names",
         action="store_true",
-        help="write NAME.csv next to the file: row, split and source of each sample. It has the names "
+        help="write NAME.names.csv next to the file: row, split and source of each sample. It has the names "
         "of the sources, which the file has not",
     )
     add("--jobs", type=int, metavar="N", help="processes that read images or recordings")

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class Splitter:
         split_of_key: the split of each sample by its key (path below the source, or row number).
         group_pattern: regular expression for the group in a key: its last bracket, or all of it.
         known: groups of the files to which one is added.
-        keeps_keys: whether `keys` is to have the key of each sample.
+        keeps_keys: whether `keys` gets the key of each sample; of a hundred million they fill gigabytes.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Splitter:
         self.split_of_key = split_of_key
         self.group_pattern = group_pattern
         self.known = known or KnownGroups()
-        self.keys: list[str] | None = [] if keeps_keys else None
+        self.keeps_keys = keeps_keys
+        self.keys: list[str] = []
         self.n_samples = 0
         self.assigned_splits: list[str] = []
         self.names: set[str] = set()  # that samples bring with them, checked
         self.groups: list[str] = []  # of samples whose split is not assigned
         self.all_groups: list[str] = []
         self.splits_of_group: dict[str, set[str]] = {}  # of samples whose split was assigned
-        self.empty: list[str] = []  # splits of the shares that got no sample
 
     def add(self, sample: Mapping[str, Any]) -> None:
         """Takes the next sample.
@@ -69,7 +69,7 @@ class Splitter:
         """
         key = str(sample.get("key", self.n_samples))
         self.n_samples += 1
-        if self.keys is not None:
+        if self.keeps_keys:
             self.keys.append(key)
         split = self._assigned_split(key, sample)
         groups = self._groups_of(key, sample, required=split is None)
@@ -145,18 +145,16 @@ class Splitter:
                 file=sys.stderr,
             )
 
-    def tell_of_empty_splits(self) -> None:
-        """Prints a line when a split of the shares got nothing; a file that is added may lack some."""
-        if not self.empty or self.known.hashes:
+    def tell_of_empty_splits(self, splits: Collection[str]) -> None:
+        """Prints a line when the shares left nothing for a split; a file that is added may lack some."""
+        empty = [name for name in self.shares if name not in splits]
+        if not empty or self.assigned_splits or self.known.hashes:
             return
-        of = "samples"
-        n = self.n_samples
+        too_few = f"samples, {self.n_samples}"
         if self.groups:
-            of = "groups"
-            n = len(set(self.groups))
-        advice = " Look at --group." if self.groups else ""
+            too_few = f"groups, {len(set(self.groups))}. Look at --group"
         print(
-            f"lab: nothing is left for {' and '.join(self.empty)}: there are too few {of}, {n}.{advice}",
+            f"lab: nothing is left for {' and '.join(empty)}: there are too few {too_few}.",
             file=sys.stderr,
         )
 
@@ -175,11 +173,8 @@ class Splitter:
             _check_every(n_samples, self.groups, "group")
             numbers, names = _number_values(self.groups)
             numbers_of = self._divide_groups(names)
-            self.empty = [name for name in self.shares if name not in numbers_of]
         else:
-            splits = self._divide(n_samples)
-            self.empty = [name for name in self.shares if name not in splits]
-            return Arrangement(order, splits)
+            return Arrangement(order, self._divide(n_samples))
         number_of_row = numbers[order]
         splits = {
             split: np.flatnonzero(np.isin(number_of_row, numbers_in_split))
