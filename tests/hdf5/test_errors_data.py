@@ -220,14 +220,14 @@ def test_a_data_class_and_its_settings(tmp_path, monkeypatch):
         DataFileError, match=r"cats.h5: No such file. Make it with: lab data pack cats"
     ):
         find_data_file(tmp_path / "cats.h5", [])
-    for name in ("finetune.h5", "cells.h5", "zebras.h5"):  # the first is that of a trial
+    for name in ("answers-of-a-llama.h5", "cells.h5"):  # the first is that of a trial
         (tmp_path / name).touch()
     monkeypatch.setattr(find, "this_project", lambda: project)
     with pytest.raises(DataFileError, match=r"Make it with: lab data pack digits$"):
         find_data_file("digits.h5", [tmp_path])
     (project.source / "conf/data").mkdir(parents=True, exist_ok=True)
-    (project.source / "conf/data/zebras.yaml").touch()
-    with pytest.raises(DataFileError, match=r"pack digits. Or choose other data: data=zebras$"):
+    (project.source / "conf/data/cells.yaml").touch()
+    with pytest.raises(DataFileError, match=r"pack digits. Or choose other data: data=cells$"):
         find_data_file("digits.h5", [tmp_path])
 
 
