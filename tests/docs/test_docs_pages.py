@@ -30,6 +30,7 @@ SHORT = (
     *("multi-gpu", "notebooks", "own-code", "own-data", "parallelism", "problems"),
     *("shared-server", "storage", "untested"),
     *(
+        "growing-data",
         "leaving",
         "record-files",
         "lightning-and-hydra",

@@ -91,8 +91,8 @@ def test_packing_and_verifying_import_no_torch(tmp_path):
     assert "imported: []" in hdf5_programs.run("pack_and_verify_a_table", tmp_path)
 
 
-def code_blocks(language):
-    text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+def code_blocks(page, language):
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return [block for its_language, block in blocks if its_language == language]
 
@@ -101,7 +101,7 @@ def test_the_documented_commands_run(project, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(disks, "RANDOM_S", 0.01)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     functions = {name: function for name, _, function in COMMANDS}
-    (commands,) = code_blocks("")
+    (commands,) = code_blocks("data", "")
     lines = [*commands.splitlines(), "lab data stage digits --to shm --remove"]
     for line in lines:
         _, *words = shlex.split(line, comments=True)
@@ -112,7 +112,7 @@ def test_the_documented_commands_run(project, tmp_path, monkeypatch, capsys):
 
 def test_the_documented_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = code_blocks("python")
+    blocks = [*code_blocks("data", "python"), *code_blocks("data-design", "python")]
     assert len(blocks) == 3
     names = {}
     for block in blocks:
