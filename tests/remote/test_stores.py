@@ -169,6 +169,13 @@ def test_a_push_to_nowhere(mine, words, message):
         command.push_command(mine[0], words)
 
 
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere"])
+def test_a_place_that_cannot_be_a_folder_is_told(mine, tmp_path, place):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(Failed, match=r"cannot be made, .*\. Name another place: lab data push"):
+        push(mine[0], tmp_path / place)
+
+
 def test_a_pull_without_a_place(mine, group):
     project, _ = mine
     with pytest.raises(LabError, match=r"the YAML of digits names no place.* lab data push digits"):

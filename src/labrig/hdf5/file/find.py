@@ -114,7 +114,7 @@ def find_data_file(
     names = [file.name for directory in directories for file in directory.glob("*.h5")]
     listed = ", ".join(map(str, directories)) or "an empty search path"
     suggestion = nearest(path.name, names)
-    if not suggestion:
+    if not suggestion and not isinstance(stored, Mapping):
         advice += choice_of_other_data(names)
     raise DataFileError(f"no data file {path} in {listed}{suggestion}. {advice}")
 

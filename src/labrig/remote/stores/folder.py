@@ -32,7 +32,13 @@ class FolderStore(Store):
         return stored_files(entries)
 
     def push(self, source: Path, file: str, tell: Callable[[int], object]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+            raise Failed(
+                f"{self.folder} cannot be made, {error.strerror}. "
+                "Name another place: lab data push NAME PLACE"
+            ) from error
         part = self.folder / f".{file}.part"
         with open_part(part) as copy, open(source, "rb") as original:
             start = continue_at(copy, os.fstat(original.fileno()).st_size)
