@@ -18,7 +18,7 @@ from test_setup_places import configure
 NOWHERE = "git+https://git.example.org/lab/template.git@" + "c0ffee" * 6 + "c0ff"
 NO_INDEX = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "UV_INDEX_URL": "http://127.0.0.1:9/"}
 NO_WHEELS = {"PIP_FIND_LINKS": "", "UV_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
-OF_LABRIG = ("hydra_core-", "labrig-", "omegaconf-", "python_dotenv-", "pyyaml-")
+OF_LABRIG = ("hydra_core-", "labrig-", "nvidia_ml_py-", "omegaconf-", "python_dotenv-", "pyyaml-")
 WHERE = "import labrig; print(labrig.__file__)"
 
 
@@ -38,6 +38,18 @@ def lab_says(folder, *words, rc=0):
 def private_variables(monkeypatch):
     for name, value in (IDENTITY | NO_SETTINGS_OF_THIS_MACHINE).items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.mark.slow
+def test_the_light_library_is_enough_to_send_jobs_and_to_look(light):
+    commit(light, "Start")
+    (light / "data").mkdir(exist_ok=True)
+    for site in ("workstation", "slurm"):
+        words = ("trial=baseline", f"site={site}", "--dry-run", "--no-batch")
+        assert "would be sent with" in lab_says(light, "submit", *words)
+    assert "no NVIDIA GPU here" in lab_says(light, "top", rc=1)
+    for words in (("runs", "list"), ("queue",), ("trials", "tree"), ("config", "trial=baseline")):
+        assert "has no package" not in lab_says(light, *words)
 
 
 @pytest.mark.slow
