@@ -17,13 +17,19 @@ def small_arrays(cluster):
     file = FOLDER / "slurm.conf"
     before = file.read_text()
     try:
-        file.write_text(f"{before}\nMaxArraySize=11\n")
-        slurm("scontrol", "reconfigure")
+        configure(file, f"{before}\nMaxArraySize=11\n")
         wait_until(lambda: max_array_size() == "11", "MaxArraySize=11")
         yield
     finally:
-        file.write_text(before)
-        slurm("scontrol", "reconfigure")
+        configure(file, before)
+
+
+def configure(file, text):
+    """Replaces slurm.conf whole: a node may still read it for the change before, and an empty one ends it."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+    slurm("scontrol", "reconfigure")
 
 
 def max_array_size():

@@ -11,6 +11,8 @@ export PATH=$PATH:/usr/sbin:/sbin
 fail() { echo "slurm_up: $*" >&2 && tail -n 20 "$DIR"/log/* >&2 2>/dev/null; exit 1; }
 # shellcheck source=tests/helpers/schedulers/daemons.sh
 . "$(dirname "$0")/daemons.sh"
+# The controller calls a node idle for some seconds after it died, so its process is looked at, too.
+both_live() { for node in "${NODES[@]}"; do [ "$(cat "/proc/$(cat "$DIR/pid/node-$node")/comm")" = unshare ] || return 1; done; } 2>/dev/null
 both_idle() { [ "$(sinfo -h -N -p debug -t idle -o %N | wc -l)" = ${#NODES[@]} ]; }
 [ "$(id -u)" = 0 ] || fail "needs root, for namespaces and daemons"
 
@@ -24,7 +26,7 @@ if [ ${#need[@]} -gt 0 ]; then
 fi
 
 export SLURM_CONF=$DIR/slurm.conf
-if [ -f "$DIR/pid/slurmctld" ] && timeout 5 scontrol ping 2>/dev/null | grep -q UP && both_idle; then exit 0; fi
+if [ -f "$DIR/pid/slurmctld" ] && timeout 5 scontrol ping 2>/dev/null | grep -q UP && both_live && both_idle; then exit 0; fi
 "$(dirname "$0")/slurm_down.sh" "$DIR"
 mkdir -p "$DIR"/{log,pid,state,munge,spool-c1,spool-c2}
 chmod 755 "$DIR" "$DIR/munge"
