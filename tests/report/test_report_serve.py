@@ -2,11 +2,13 @@
 
 import http.client
 import json
+import math
 import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,6 +81,20 @@ def test_only_who_knows_the_token_gets_an_answer(own):
         climbing = f"{directory}/../../../src/myproj/conf/config.yaml"
         assert ask(server, of_token + climbing)[0] == 404
         assert ask(server, of_token + climbing.replace("..", "%2e%2e"))[0] == 404
+
+
+def test_gathering_takes_at_most_a_fifth_of_a_core(own):
+    page = LivePage(own, list_sources(own, []), [])
+    begin_s = time.monotonic()
+    first = page.newest()
+    took_s = time.monotonic() - begin_s
+    assert page.rests_until_s - time.monotonic() <= 4 * took_s
+    assert page.rests_until_s > begin_s
+    run = create(own)
+    page.rests_until_s = math.inf
+    assert page.newest() is first
+    page.rests_until_s = 0
+    assert run.id in page.newest().table["rows"]["run_id"]
 
 
 @pytest.mark.slow

@@ -137,13 +137,11 @@ def read_curves(run_dir: Path) -> RunCurves:
 
 def curve_of(metrics: MetricColumns, name: str) -> Curve:
     """The points of a metric that can be drawn."""
-    curve = Curve()
+    points = [(row, value) for row, value in metrics.points(name) if abs(value) < LARGEST]
     steps = metrics.columns["step"]
-    for row, value in metrics.points(name):
-        if abs(value) < LARGEST:
-            curve.steps.append(steps[row])
-            curve.values.append(value)
-    return curve
+    return Curve(
+        array("d", [steps[row] for row, _ in points]), array("d", [value for _, value in points])
+    )
 
 
 def thin(curve: Curve, n_points: int) -> Curve:

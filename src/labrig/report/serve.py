@@ -37,6 +37,7 @@ from .sources import RunsSource
 
 HOSTS = ("127.0.0.1", "localhost")
 LOOKED_AT = ("", "metrics.jsonl", "notes.jsonl", "summary.json", "attempts", "pictures")  # of a run
+RESTS = 4  # times what gathering took, before it is done again: others need the login node, too
 ASK_AGAIN_S = 30  # the scheduler, while a run has not ended: no file tells that its job has died
 TEXTS = (".yaml", ".json", ".jsonl", ".txt", TABLE)
 TEXT = "text/plain; charset=utf-8"
@@ -56,17 +57,21 @@ class LivePage:
     reader: CurveReader = field(default_factory=CurveReader)
     lock: Lock = field(default_factory=Lock)
     seen: Any = None  # what `look` gave for it
+    rests_until_s: float = 0  # by time.monotonic
 
     def newest(self) -> PageReport:
         """The report of now. Its `version` is another one after each change."""
         with self.lock:
             seen = self.look()
-            if self.report is None or seen != self.seen:
+            begin_s = time.monotonic()
+            if self.report is None or (seen != self.seen and begin_s >= self.rests_until_s):
                 self.seen = seen
                 self.report = gather_report(
                     self.project, self.sources, self.filters, Path("/"), self.reader, job_state_of()
                 )
                 self.report.table["version"] = secrets.token_hex(4)
+                end_s = time.monotonic()
+                self.rests_until_s = end_s + RESTS * (end_s - begin_s)
             return self.report
 
     def look(self) -> tuple:
