@@ -57,6 +57,16 @@ def test_memory_stays_below_the_size_of_the_file(tmp_path, ended):
             assert "metrics.jsonl (800000 rows)" in done.stdout.replace(",", "")
 
 
+def test_a_metric_of_two_kinds_of_rows_keeps_the_order_of_the_file(tmp_path):
+    lines = []
+    for step in range(1, 7):
+        row = {"step": step, "epoch": 0, "attempt": 1, "time_unix_s": 1000.0 + step, "a": step}
+        lines.append(json.dumps(row | ({"b": 0.5} if step % 2 else {})))
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    assert read_curve(tmp_path, "a") == [(step, step) for step in range(1, 7)]
+    assert list(read_curves(tmp_path).curves["a"].steps) == list(range(1, 7))
+
+
 def rows_of_attempts(seed):
     """Attempts that overlap, some with rows of other metrics, doubled and damaged ones."""
     chance = random.Random(seed)

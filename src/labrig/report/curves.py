@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from ..record.files.metric_columns import MetricColumns, extreme_places
@@ -137,11 +137,10 @@ def read_curves(run_dir: Path) -> RunCurves:
 
 def curve_of(metrics: MetricColumns, name: str) -> Curve:
     """The points of a metric that can be drawn."""
-    points = [(row, value) for row, value in metrics.points(name) if abs(value) < LARGEST]
     steps = metrics.columns["step"]
-    return Curve(
-        array("d", [steps[row] for row, _ in points]), array("d", [value for _, value in points])
-    )
+    pairs = ((steps[row], value) for row, value in metrics.points(name) if abs(value) < LARGEST)
+    numbers = array("d", chain.from_iterable(pairs))
+    return Curve(numbers[::2], numbers[1::2])
 
 
 def thin(curve: Curve, n_points: int) -> Curve:

@@ -41,6 +41,7 @@ class MetricColumns:
         self._metrics_of = array("I")  # of each row, by the number of its metrics
         self._rows: dict[str, array] = defaultdict(lambda: array("I"))
         self._values: dict[str, array] = defaultdict(lambda: array("d"))
+        self._mixed: set[str] = set()  # metrics whose rows are not noted in the order of the file
         for part in parts_of(run_dir / "metrics.jsonl"):
             self._add(list(rows_in(part)))
         self.order = self._rows_that_count()
@@ -54,7 +55,7 @@ class MetricColumns:
         """The rows with a finite value of a metric, in order, each with the value."""
         rows, values = self._rows[name], self._values[name]
         pairs: Iterator[tuple[int, float]] = zip(rows, values, strict=True)
-        if not isinstance(self.order, range):
+        if name in self._mixed or not isinstance(self.order, range):
             value_of = array("d", [NAN]) * len(self._metrics_of)
             for row, value in pairs:
                 value_of[row] = value
@@ -84,6 +85,8 @@ class MetricColumns:
                 numbers[n] = number_of_metrics
             for name in keys:
                 if name in metrics and (self.only is None or name in self.only):
+                    if self._rows[name] and self._rows[name][-1] > first + places[0]:
+                        self._mixed.add(name)
                     self._rows[name].extend([first + n for n in places])
                     self._values[name].extend(as_floats([rows[n][name] for n in places]))
         self._metrics_of.extend(numbers)
