@@ -171,13 +171,16 @@ def serve_report(project: Project, sources: list[RunsSource], filters: list[Filt
         print(no_runs(report.table["n_all"]))
         return
     with PageServer(page) as server:
-        port = server.server_address[1]
-        print(f"http://localhost:{port}/{server.token}/", flush=True)
-        print("Keep this address to yourself; Ctrl-C ends it. From your laptop, first type there:")
-        print(
-            f"  ssh -N -L {port}:localhost:{port} {getpass.getuser()}@{platform.node()}", flush=True
-        )
         try:
+            port = server.server_address[1]
+            print(f"http://localhost:{port}/{server.token}/", flush=True)
+            print(
+                "Keep this address to yourself; Ctrl-C ends it. From your laptop, first type there:"
+            )
+            print(
+                f"  ssh -N -L {port}:localhost:{port} {getpass.getuser()}@{platform.node()}",
+                flush=True,
+            )
             server.serve_forever()
         except KeyboardInterrupt:
             print("\nno longer served")

@@ -121,6 +121,7 @@ class MetricColumns:
 def rows_in(part: bytes) -> Iterator[dict[str, Any]]:
     """The rows in whole lines; what is no row of finite numbers is passed over."""
     lines = [line for line in part.split(b"\n") if line]
+    entries: list[Any]
     try:
         entries = json.loads(b"[" + b",".join(lines) + b"]")
         if len(entries) != len(lines):
