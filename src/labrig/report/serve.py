@@ -171,16 +171,12 @@ def serve_report(project: Project, sources: list[RunsSource], filters: list[Filt
         print(no_runs(report.table["n_all"]))
         return
     with PageServer(page) as server:
+        port = server.server_address[1]
+        tunnel = f"ssh -N -L {port}:localhost:{port} {getpass.getuser()}@{platform.node()}"
         try:
-            port = server.server_address[1]
-            print(f"http://localhost:{port}/{server.token}/", flush=True)
-            print(
-                "Keep this address to yourself; Ctrl-C ends it. From your laptop, first type there:"
-            )
-            print(
-                f"  ssh -N -L {port}:localhost:{port} {getpass.getuser()}@{platform.node()}",
-                flush=True,
-            )
+            print(f"http://localhost:{port}/{server.token}/")
+            print("Keep this address to yourself; Ctrl-C ends it. On your laptop, first type:")
+            print(f"  {tunnel}", flush=True)
             server.serve_forever()
         except KeyboardInterrupt:
             print("\nno longer served")

@@ -12,7 +12,11 @@ fail() { echo "slurm_up: $*" >&2 && tail -n 20 "$DIR"/log/* >&2 2>/dev/null; exi
 # shellcheck source=tests/helpers/schedulers/daemons.sh
 . "$(dirname "$0")/daemons.sh"
 # The controller calls a node idle for some seconds after it died, so its process is looked at, too.
-both_live() { for node in "${NODES[@]}"; do [ "$(cat "/proc/$(cat "$DIR/pid/node-$node")/comm")" = unshare ] || return 1; done; } 2>/dev/null
+both_live() {
+  for node in "${NODES[@]}"; do
+    [ "$(cat "/proc/$(cat "$DIR/pid/node-$node")/comm")" = unshare ] || return 1
+  done
+} 2>/dev/null
 both_idle() { [ "$(sinfo -h -N -p debug -t idle -o %N | wc -l)" = ${#NODES[@]} ]; }
 [ "$(id -u)" = 0 ] || fail "needs root, for namespaces and daemons"
 

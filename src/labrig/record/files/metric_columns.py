@@ -134,7 +134,7 @@ def rows_in(part: bytes) -> Iterator[dict[str, Any]]:
 
 
 def are_finite_rows(entries: list[Any]) -> bool:
-    """Whether all entries are such rows, looked at by columns: a tenth of the time of one after another.
+    """Whether all entries are such rows, looked at by columns, which is faster than row by row.
 
     False as well for values whose sum is beyond all floats.
     """
