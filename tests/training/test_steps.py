@@ -95,6 +95,8 @@ def test_what_cannot_be_read_is_refused_with_what_there_is(own, made):
     failed = last(own)
     said = refused(own, "submit", "trial=baseline", *JOB, f"data.path={failed['run_id']}:made.h5")
     assert f"run {failed['run_id']} is failed, and its files may still change" in said
+    assert "Name a finished run" in said
+    assert "after=" not in said
     assert len(list((own / "runs").glob("*/*/run.json"))) == 3
 
 

@@ -17,7 +17,7 @@ from ..files.schema import DataOrigin, RunRecord
 from ..list.find import find_run
 from ..read.roots import run_roots
 from ..read.run import Run, read_record
-from ..read.status import COUNT_FIRST, status_of
+from ..read.status import COUNT_FIRST, UNENDED, status_of
 from .outputs import WORK
 
 if TYPE_CHECKING:
@@ -48,9 +48,13 @@ def file_of_run(reference: str, project: Project, *, may_come: bool = False) -> 
     run = find_run(run_roots(project), word)
     status = status_of(run.dir)
     if status not in COUNT_FIRST and not may_come:
-        raise LabError(
-            f"{KEY}={reference}: run {run.id} is {status}, and its files may still change. "
+        to_do = (
             f"Wait for it: lab submit … {KEY}={reference} after={run.id}"
+            if status in UNENDED
+            else f"Name a finished run, or finish this one first: lab resume {run.id}"
+        )
+        raise LabError(
+            f"{KEY}={reference}: run {run.id} is {status}, and its files may still change. {to_do}"
         )
     places = [run.dir / folder / name for folder in FOLDERS]
     found = next((place for place in places if place.exists()), None)
