@@ -73,6 +73,14 @@ def status(sent):
 
 
 @pytest.mark.slow
+def test_packages_of_the_user_do_not_come_into_a_job(lab):
+    ask = "import site; print('packages of the user:', site.ENABLE_USER_SITE)"
+    sent = submit(lab, "--", sys.executable, "-c", ask)
+    wait_until(lambda: status(sent), "the end")
+    assert "packages of the user: False" in lab("logs", sent["run_id"])
+
+
+@pytest.mark.slow
 def test_a_detached_job_can_be_seen_and_cancelled(lab):
     lab("data", "pack", "digits")
     sent = submit(lab, *slow(0.5))

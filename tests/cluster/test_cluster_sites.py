@@ -243,6 +243,11 @@ def test_times(text, seconds):
     assert parse_seconds(format_hms(seconds)) == seconds
 
 
+def test_a_job_asks_for_one_gpu_and_two_hours_unless_told_otherwise():
+    request = build_request(load_site(ANN, "slurm"), job_settings(), "wide")
+    assert {"--gres=gpu:1", "--time=02:00:00"} <= set(request.options)
+
+
 def test_an_early_time_limit_keeps_most_of_the_job():
     site = load_site(ANN, "slurm")
     assert build_request(site, job_settings(time="00:04:00"), "x").lead_s == 60

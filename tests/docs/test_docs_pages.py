@@ -2,6 +2,7 @@
 
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 from labrig.bench.peaks import PEAKS
@@ -62,6 +63,21 @@ def test_python_of_a_page_runs(name):
         exec(block, names)
     made = {"own-data": "Pets", "own-code": "Smooth", "from-lightning": "Waves"}.get(name, "Plain")
     assert names[made].__doc__
+
+
+def test_the_loss_of_the_page_is_smoothed():
+    import torch
+    from torch.nn import functional as F
+
+    names = {}
+    (block,) = re.findall(r"^```python\n(.*?)^```$", text_of("own-code"), re.DOTALL | re.MULTILINE)
+    exec(block, names)
+    score_BC = torch.randn(8, 10, generator=torch.Generator().manual_seed(0))
+    label_B = torch.arange(8)
+    task = SimpleNamespace(model=lambda image: score_BC)
+    said = names["Smooth"].training_step(task, (score_BC, label_B), 0)
+    assert said["loss"] == F.cross_entropy(score_BC, label_B, label_smoothing=0.1)
+    assert said["loss"] != F.cross_entropy(score_BC, label_B)
 
 
 def test_code_of_the_pages_does_what_they_say():
@@ -129,6 +145,7 @@ def test_the_table_of_gpus_has_the_peaks_that_a_bench_compares_with():
 def test_the_other_columns_of_the_table_of_gpus_agree_with_each_other():
     """int8 is twice half from Turing on; whoever has no tensor cores has half at most twice float32."""
     section = text_of("memory").partition("## GPUs in numbers")[2]
+    assert "have twice the figures from Ampere on" in section, "sparse products"
     rows = [line.split(" | ") for line in section.replace(",", "").splitlines() if " | " in line]
     for name, capability, *_, half, tf32, fp64, int8, power in rows[1:]:
         assert 0 < float(fp64.split()[0]) < float(tf32.split()[0]), name

@@ -1,10 +1,13 @@
 """The trial directories of examples/: dropped into a project, packed, and trained for real."""
 
 import re
+import runpy
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from matplotlib.image import imread
 from projects import ROOT, call, copy_project, equip
 from trainings import last
@@ -70,6 +73,30 @@ def test_settings_of_all_examples_are_right(own):
         assert sum(text.count("\n") for text in code) <= MAX_LINES
         for picture in re.findall(r"\]\((\S+\.png)\)", text):
             assert imread(EXAMPLES / name / picture).std() > 0.01
+
+
+def test_images_are_moved_and_mixed_in_training_only():
+    names = runpy.run_path(str(EXAMPLES / "images/data.py"))
+    image = torch.arange(8 * 3 * 32 * 32).reshape(8, 3, 32, 32).remainder(256).to(torch.uint8)
+    label = torch.arange(8) % len(names["CLASSES"])
+
+    def given(training, **settings):
+        data = SimpleNamespace(
+            trainer=SimpleNamespace(training=training),
+            generator=lambda _: torch.Generator().manual_seed(0),
+            **{"shift_pixels": 0, "mixup": 0} | settings,
+        )
+        return names["Shapes"].on_after_batch_transfer(data, (image, label), 0)
+
+    plain, target = given(True)
+    assert torch.equal(plain, given(False, shift_pixels=4, mixup=0.2)[0])
+    assert torch.equal(target.argmax(1), given(False, mixup=0.2)[1])
+    moved, _ = given(True, shift_pixels=4)
+    assert not any(torch.equal(*pair) for pair in zip(moved, plain, strict=True))
+    mixed, shares = given(True, mixup=0.2)
+    assert not torch.equal(mixed, plain)
+    assert ((shares > 0).sum(1) == 2).any(), "shares of two classes"
+    assert torch.allclose(shares.sum(1), torch.ones(8))
 
 
 @pytest.mark.release

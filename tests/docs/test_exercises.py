@@ -71,6 +71,7 @@ def test_a_copy_moves_what_its_solution_says_and_waits_on_a_gpu(capsys):
     exec(COPIES, names)
     assert [row[0] for row in names["rows"]] == [256, 1024, 2048]
     assert len(capsys.readouterr().out.splitlines()) == 3
+    assert all(copy_s > 0 for _, copy_s, *_ in names["rows"])
     products = [row[2] for row in names["rows"]]
     assert products[2] > 8 * products[0], "512 times the work"
     waits = []

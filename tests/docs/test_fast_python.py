@@ -58,10 +58,8 @@ def test_all_forms_agree_and_those_that_do_not_run_say_why(tmp_path):
         assert forms <= set(of_program) <= forms | ON_GPU
         for form in forms:
             result = of_program[form]
-            if result["skipped"]:
-                assert re.fullmatch(
-                    r"\w+ is not installed|there is no C compiler", result["skipped"]
-                )
+            if result["skipped"]:  # the packages are pinned
+                assert result["skipped"] == "there is no C compiler"
                 continue
             assert result["difference"] < 1e-8
             assert result["seconds"] > 0

@@ -1,6 +1,7 @@
 """What `lab` says of a machine with a GPU: doctor, its job on the nodes, top, and setup with a build for CUDA."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -44,6 +45,8 @@ def test_the_doctor_lists_the_gpus(home):
         assert any(f"GPU {each.index}: {each.name}" in line for line in lines), done.stdout
     only_a_gpu_shows("its tensor cores")
     assert "tensor cores: " in done.stdout
+    said = " ".join(done.stdout.split())
+    assert re.search(r"fp16 products: \d+ of \d+ TFLOP/s; copies: [\d.]+ GB/s to the GPU", said)
 
 
 @gpu

@@ -157,7 +157,6 @@ def test_the_class_of_the_page_on_own_data_runs(tmp_path, training):
     )  # fmt: skip
     image, label = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
     assert (image.shape, label.shape) == ((8, 3, 56, 56), (8,))
-    if not training:
-        mean, std = (torch.tensor(names[name])[:, None, None] for name in ("MEAN", "STD"))
-        middle = torch.from_numpy(x)[label][..., 4:60, 4:60] / 255
-        assert torch.allclose(image * std + mean, middle, atol=1e-6)
+    mean, std = (torch.tensor(names[name])[:, None, None] for name in ("MEAN", "STD"))
+    middle = torch.from_numpy(x)[label][..., 4:60, 4:60] / 255
+    assert torch.allclose(image * std + mean, middle, atol=1e-6) is not training

@@ -92,6 +92,11 @@ def test_a_copy_in_another_root_is_noticed(project, tmp_path, capsys):
         find_run(run_roots(project), run.id)
 
 
+def test_a_variable_leads_to_its_disk(project, monkeypatch, tmp_path):
+    monkeypatch.setenv("WORK", str(tmp_path / "disk"))
+    assert choose_root(project, "$WORK/runs").paths.runs == tmp_path / "disk/runs"
+
+
 def test_a_variable_that_is_not_set_leads_to_runs_in_the_project(project, monkeypatch, capsys):
     monkeypatch.delenv("WORK", raising=False)
     elsewhere = choose_root(project, "$WORK/runs")

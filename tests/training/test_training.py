@@ -65,6 +65,35 @@ def test_two_processes_train_and_evaluate_like_one(home):
     assert one == pytest.approx({name: record["metrics"][name] for name in one}, abs=1e-6)
 
 
+WRITERS = """
+from pathlib import Path
+
+import lightning.pytorch as L
+
+
+class Writers(L.Callback):
+    '''Leaves a file for each process that opens a file of a checkpoint to write it.'''
+
+    def on_fit_start(self, trainer, pl_module):
+        write = trainer.strategy.checkpoint_io.save_checkpoint
+
+        def noted(*args, **kwargs):
+            Path(f"writer-{trainer.global_rank}").touch()
+            write(*args, **kwargs)
+
+        trainer.strategy.checkpoint_io.save_checkpoint = noted
+"""
+
+
+@pytest.mark.slow
+def test_of_two_processes_the_first_writes_the_checkpoints(home):
+    (home / "src/myproj/writers.py").write_text(WRITERS)
+    callback = "callbacks.writers._target_=myproj.writers.Writers"
+    call(home, "lab", "train", "trial=baseline", *SHORT, "trainer.devices=2", callback)
+    assert [path.name for path in home.glob("writer-*")] == ["writer-0"]
+    assert Path(last(home)["run_dir"], "checkpoints/last.ckpt").exists()
+
+
 @pytest.mark.slow
 def test_parameters_spread_over_two_processes_learn_the_same(home):
     model = f"from torch import nn\n\n\n{inspect.getsource(Linear)}"
