@@ -286,6 +286,9 @@ def test_splits_that_do_not_fit(tmp_path):
         DataFileError, match=r"--group .* finds nothing in 'cat.png'. Write a regular expression"
     ):
         splitter.add({"key": "cat.png"})
+    splitter = Splitter(SHARES, group_pattern=r"p(\d+")
+    with pytest.raises(DataFileError, match=r"is no regular expression: missing \)"):
+        splitter.add({"key": "p1_cat.png"})
     splitter = Splitter(SHARES)
     splitter.add({"split": "train"})
     splitter.add({})

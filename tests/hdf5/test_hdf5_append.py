@@ -119,6 +119,8 @@ def test_images_are_read_as_in_the_first_file_and_keep_their_classes(project, ca
     pack(project, "pets", images(project.root / "raw/a"), "--as", "images", "--size", 6, 5)
     source = images(project.root / "raw/b", classes=("ant", "dög é"), each=4)
     append(project, "pets", source)
+    said = "new classes: ant. Not meant? Remove data/pets/pets-0002.h5"
+    assert said in capsys.readouterr().out
     layout = read_layouts(data_files_of(project, "pets"))
     assert layout.field("x").shape == (20, 3, 6, 5)
     assert json.loads(layout.field("y").attrs["classes"]) == ["cat", "dög é", "ant"]

@@ -229,7 +229,7 @@ def test_programs_of_the_raw_data_are_kept_with_the_file(raw, pack, tmp_path, ca
     assert "a1B2" not in text
     assert text.endswith("x = 1  # é\n" * 9000)
     assert made_by["tools/scan.sh"]["text"] == "scan --all\n"
-    assert "program of the raw data: raw/spectra/make.py" in capsys.readouterr().out
+    assert "program kept with it: raw/spectra/make.py" in capsys.readouterr().out
 
 
 def test_programs_of_the_project_did_not_make_the_raw_data(tmp_path, pack, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from itertools import product
@@ -34,6 +35,9 @@ def advice_for_word(word: str) -> str:
         )
     if word.isidentifier() and (this_project().source / "trials" / word).is_dir():
         return f"Did you mean: trial={word}"
+    if value and re.fullmatch(r"[\w./@+~]+", key):
+        quoted = shlex.quote(f"{key}={json.dumps(value, ensure_ascii=False)}")
+        return f"A value with blanks, quotes or brackets needs quotes of its own: {quoted}"
     return "Write key=value, for example trial=baseline or optimizer.lr=3e-4."
 
 

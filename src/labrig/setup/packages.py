@@ -208,6 +208,7 @@ def install_resolved(
     if not done:
         stop(
             f"the installation failed, see above. {', '.join(stays)} stays.\n"
+            "No matching distribution? Check the spelling and the version.\n"
             "Does a package need another torch? Choose a version of it that fits this one. For a newer "
             f"torch:\n  {shlex.join(map(str, [*pip_command(environment, uv, 'uninstall'), *FAMILY]))}"
             "\nThen type the same make again"

@@ -123,7 +123,7 @@ def print_categories(layout: Layout) -> None:
 def print_programs(layout: Layout) -> None:
     """Prints which programs lay with the raw data, or were named as those that made them."""
     for program in programs_of(layout):
-        print(f"  program of the raw data: {program['path']}, sha256 {program['sha256'][:12]}")
+        print(f"  program kept with it: {program['path']}, sha256 {program['sha256'][:12]}")
 
 
 def print_program_texts(layout: Layout) -> None:

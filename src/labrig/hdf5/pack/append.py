@@ -196,8 +196,17 @@ def add_file(
         pack(config, made, with_known_names(options, old), damaged, origin)
         if old:
             check_fits(old, read_layout(made), target)
+            new = classes_of(read_layout(made))[len(classes_of(old)) :]
         give_name(made, target, files)
+    if old and new:
+        print(f"  new classes: {', '.join(new)}. Not meant? Remove {os.path.relpath(target)}")
     return target
+
+
+def classes_of(layout: Layout) -> list[str]:
+    """The names of the classes, by their numbers; none where labels have no names."""
+    label = layout.fields.get("y")
+    return json.loads(label.attrs.get("classes", "[]")) if label else []
 
 
 def next_name(folder: Path, files: list[Path]) -> str:
@@ -236,10 +245,9 @@ def with_known_names(options: PackOptions, old: Layout | None) -> PackOptions:
             "them differently: a group of the new data may be in another split. Pack all of it again: "
             "lab data pack NEW_NAME …"
         )
-    label = old.fields.get("y")
     x = old.fields.get("x")
     known = KnownNames(
-        classes=json.loads(label.attrs.get("classes", "[]")) if label else (),
+        classes=classes_of(old),
         categories=json.loads(x.attrs.get("categories", "{}")) if x else {},
         ragged=[name for name in old.fields if old.is_ragged(name)],
         groups=groups,

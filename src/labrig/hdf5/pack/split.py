@@ -110,7 +110,13 @@ class Splitter:
             if isinstance(group, Hashable):
                 return [group_name(group)]
             raise DataFileError(f"sample {key}: group is {group!r}. Give a text or a number.")
-        match = re.search(self.group_pattern, key) if self.group_pattern else None
+        try:
+            match = re.search(self.group_pattern, key) if self.group_pattern else None
+        except re.error as error:
+            raise DataFileError(
+                f"--group {self.group_pattern!r} is no regular expression: {error}. "
+                r"For names such as p12_0.png: --group 'p\d+'"
+            ) from error
         if match:
             return [match[match.lastindex or 0]]
         if self.group_pattern and required:

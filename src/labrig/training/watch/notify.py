@@ -150,7 +150,9 @@ def check_notify(config: DictConfig, project: Project) -> None:
     if "mail" in notify:
         mail_address(notify.mail.to, project.root)
     if "command" in notify and not notify.command.run:
-        raise LabError("notify=command needs a command: notify.command.run='mail -s run you@x.org'")
+        raise LabError(
+            "notify=command needs a command: \"notify.command.run='mail -s run you@x.org'\""
+        )
     if "webhook" in notify:
         check_variable(notify.webhook.variable)
 
