@@ -72,7 +72,7 @@ import lightning.pytorch as L
 
 
 class Writers(L.Callback):
-    '''Leaves a file for each process that opens a file of a checkpoint to write it.'''
+    '''Leaves a file for each process that writes a checkpoint.'''
 
     def on_fit_start(self, trainer, pl_module):
         write = trainer.strategy.checkpoint_io.save_checkpoint

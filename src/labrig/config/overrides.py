@@ -23,7 +23,7 @@ from .renamed import with_new_setting
 
 
 def advice_for_word(word: str) -> str:
-    """The end of a message about a word without `=`."""
+    """The end of a message about a word that is no setting."""
     key, _, value = word.partition("=")
     if value.startswith("[") or key == "job.extra":
         items = [
@@ -35,7 +35,7 @@ def advice_for_word(word: str) -> str:
         )
     if word.isidentifier() and (this_project().source / "trials" / word).is_dir():
         return f"Did you mean: trial={word}"
-    if value and re.fullmatch(r"[\w./@+~]+", key):
+    if value and not value.startswith("{") and re.fullmatch(r"[\w./@+~]+", key):
         quoted = shlex.quote(f"{key}={json.dumps(value, ensure_ascii=False)}")
         return f"A value with blanks, quotes or brackets needs quotes of its own: {quoted}"
     return "Write key=value, for example trial=baseline or optimizer.lr=3e-4."

@@ -196,9 +196,9 @@ def add_file(
         pack(config, made, with_known_names(options, old), damaged, origin)
         if old:
             check_fits(old, read_layout(made), target)
-            new = classes_of(read_layout(made))[len(classes_of(old)) :]
         give_name(made, target, files)
-    if old and new:
+    new = classes_of(read_layout(target))[len(classes_of(old)) :] if old else []
+    if new:
         print(f"  new classes: {', '.join(new)}. Not meant? Remove {os.path.relpath(target)}")
     return target
 

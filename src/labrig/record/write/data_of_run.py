@@ -51,7 +51,7 @@ def file_of_run(reference: str, project: Project, *, may_come: bool = False) -> 
         to_do = (
             f"Wait for it: lab submit … {KEY}={reference} after={run.id}"
             if status in UNENDED
-            else f"Name a finished run, or finish this one first: lab resume {run.id}"
+            else "Name a finished run: lab runs list"
         )
         raise LabError(
             f"{KEY}={reference}: run {run.id} is {status}, and its files may still change. {to_do}"
