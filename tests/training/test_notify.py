@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from labrig.errors import LabError
 from labrig.machine import gpu as idle_gpus
 from labrig.project import Project
@@ -13,7 +15,7 @@ from labrig.training.watch import notify
 from labrig.training.watch import notify as notify_send
 from message_servers import mail_server, web_server
 from omegaconf import OmegaConf
-from projects import call
+from projects import ROOT, call
 from trainings import SHORT, last
 
 SECRET = "T0123/B4567/notverysecret89"
@@ -185,3 +187,11 @@ def test_a_command_that_fails_is_an_error(tmp_path):
     with pytest.raises(subprocess.SubprocessError):
         notify_send.run_command(message, {"run": "exit 3"})
     assert "LAB_SUBJECT" not in os.environ
+
+
+def test_the_command_of_the_page_can_be_typed_in_a_shell():
+    page = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
+    (typed,) = re.findall(r'`("notify\.command\.run=.*?")`', page)
+    word = subprocess.run(["sh", "-c", f"printf %s {typed}"], capture_output=True, text=True).stdout
+    override = OverridesParser.create().parse_override(word)
+    assert override.value() == 'notify-send "$LAB_SUBJECT"'
