@@ -125,3 +125,13 @@ def test_a_column_that_every_table_has_may_be_named(project, capsys, monkeypatch
 def test_the_advice_is_a_name_that_fits_there(project, words, advice):
     with pytest.raises(LabError, match=rf"did you mean: {advice}\."):
         call(project, "runs list", *words)
+
+
+@pytest.mark.parametrize("command", ["runs list", "runs table"])
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("trial=baselin", "baseline"), ("optimizer=torch.optim.SDG", "torch.optim.SGD")],
+)
+def test_a_value_that_no_run_has_gets_a_near_one(project, capsys, command, typed, meant):
+    call(project, command, typed)
+    assert capsys.readouterr().out == f"none of 3 runs; did you mean: {meant}\n"

@@ -36,6 +36,7 @@ def own(tmp_path):
 
 
 def listed(project, capsys, *args):
+    capsys.readouterr()
     call(project, "runs list", *args, "--json")
     return json.loads(capsys.readouterr().out)
 
@@ -130,6 +131,7 @@ def test_words_that_name_a_run(project):
         ("2026-nothing", "no run"),
         ("20", "means 5 runs"),
         ("@best:val/los", "val/loss"),
+        ("@las", "did you mean: @last"),
     ):
         with pytest.raises(errors.LabError, match=advice):
             find_run([runs], word)
@@ -201,8 +203,11 @@ def test_notes_and_tags(own, capsys):
 @pytest.mark.slow
 def test_a_tag_moves_and_the_project_keeps_its_history(own, capsys):
     first, second = train(own), train(own)
-    call(own, "runs tag", first.id, "best-paper")
     capsys.readouterr()
+    call(own, "runs tag", first.id, "best-paper")
+    assert capsys.readouterr().out == f"{first.id} has the tags: best-paper\n"
+    with pytest.raises(errors.LabError, match="did you mean: best-paper"):
+        find_run([own.root / "runs"], "best-papr")
     call(own, "runs tag", second.id, "best-paper")
     assert f"best-paper moved from {first.id} to {second.id}" in capsys.readouterr().out
     assert find_run([own.root / "runs"], "best-paper").id == second.id
@@ -222,7 +227,9 @@ def test_a_tag_moves_and_the_project_keeps_its_history(own, capsys):
     with open(history, "a") as file:
         file.write("2026-11-25T11:00:00+0000 20200101-000000-abcdef ada\n")
     assert find_run([own.root / "runs"], "best-paper").id == second.id
+    capsys.readouterr()
     call(own, "runs tag", second.id, "best-paper", "--remove")
+    assert capsys.readouterr().out == f"{second.id} has no tag\n"
     with pytest.raises(errors.LabError, match="no run 'best-paper'"):
         find_run([own.root / "runs"], "best-paper")
 

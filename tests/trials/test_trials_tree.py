@@ -66,6 +66,8 @@ def test_each_trial_has_its_own_metric(made):
     assert rows["wide"]["parent"] == "baseline"
     assert rows["wide"]["question"] == "Is wide better?"
     assert tree(made, "--metric", "val/loss")["wide"]["best"] == 0.6
+    unknown = call(made, "lab", "trials", "tree", "--metric", "val/los", rc=2)
+    assert "no run has the metric 'val/los'; did you mean: val/loss" in unknown
 
 
 def test_runs_of_other_code_are_not_averaged(made):

@@ -20,6 +20,7 @@ from ..record.list.ranking import (
     monitor_of,
     question,
     rank_by_metric,
+    require_metric,
     settings_of,
     split_mode,
 )
@@ -153,8 +154,10 @@ def number_trials(
         metric_name: for all trials; by default each has its own, see `metric_of`.
 
     Raises:
-        LabError: nothing says which values of `metric_name` are better.
+        LabError: no run has `metric_name`, or nothing says which of its values are better.
     """
+    if metric_name:
+        require_metric(rows, split_mode(metric_name)[0])
     of_trial = rows_by_trial(rows)
     metrics = {name: metric_of(of_trial.get(name, []), metric_name) for name in names}
     for name in names:

@@ -17,7 +17,7 @@ from ...machine.terminal import printable
 from ...project import Project
 from ..files.atomic import write_file
 from ..list.columns import short_titles
-from ..list.filters import FILTERS
+from ..list.filters import FILTERS, none_of, parse_filter
 from ..list.rows import RUN_ID, read_rows
 from ..read.roots import run_roots
 from .experiments import Experiment
@@ -60,7 +60,8 @@ def export_command(project: Project, args: list[str]) -> None:
     all_rows = read_rows(run_roots(project))
     table = build_table(project.root, all_rows, options, only_monitored=True)
     if table is None:
-        print(f"none of {counted(len(all_rows), 'run')}, so {options.output} was not written")
+        none = none_of(all_rows, map(parse_filter, options.where))
+        print(f"{none}\n{options.output} was not written")
         return
     for remark in table.remarks:
         note(remark)

@@ -16,7 +16,15 @@ from ...machine.text_formats import format_deviation, format_mean
 from ...project import Project
 from ..files.schema import Row
 from ..list.columns import varies_within
-from ..list.filters import FILTERS, filter_rows, is_number, parse_filter, require_keys, sortable
+from ..list.filters import (
+    FILTERS,
+    filter_rows,
+    is_number,
+    none_of,
+    parse_filter,
+    require_keys,
+    sortable,
+)
 from ..list.metric_names import SPLIT, main_first, split_of
 from ..list.ranking import known_mode, question, require_metric, settings_of
 from ..list.rows import read_rows
@@ -100,7 +108,7 @@ def table_command(project: Project, args: list[str]) -> None:
     all_rows = read_rows(run_roots(project))
     table = build_table(project.root, all_rows, options)
     if table is None:
-        print(f"none of {counted(len(all_rows), 'run')}")
+        print(none_of(all_rows, map(parse_filter, options.where)))
         return
     for remark in table.remarks:
         note(remark)

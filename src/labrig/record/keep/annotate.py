@@ -11,7 +11,7 @@ from ..files.process import user
 from ..files.seal import append_sealed
 from ..list.find import find_run, run_parser
 from ..list.row_cache import outdate_row
-from ..list.rows import read_rows
+from ..list.rows import read_rows, read_tags
 from ..list.versions import FOLDER, NOBODY, note_version, run_of_version
 from ..read.roots import run_roots
 from ..read.run import Run
@@ -80,6 +80,8 @@ def tag_command(project: Project, args: list[str]) -> None:
                     f"{tag} moved from {other.id} to {run.id} (history: {FOLDER}/{tag}.txt). "
                     f"For both: lab runs tag {other.id} {tag} --also"
                 )
+    tags = read_tags(run.dir)
+    print(f"{run.id} has the tags: {', '.join(tags)}" if tags else f"{run.id} has no tag")
 
 
 def annotate(run: Run, **entry: str) -> None:

@@ -7,7 +7,6 @@ import json
 import shutil
 import sys
 
-from ...machine.counted import counted
 from ...machine.terminal import printable, shows_colours
 from ...machine.text_formats import ellipsis
 from ...machine.text_table import TextColumn, text_table
@@ -25,6 +24,7 @@ from .filters import (
     Filter,
     filter_rows,
     full_key,
+    none_of,
     parse_filter,
     sort_rows,
 )
@@ -114,7 +114,7 @@ def list_command(project: Project, args: list[str], job_state_of: JobStateOf | N
         wanted = [full_key(all_rows, key) for key in keys_of_interest(filters, options.sort)]
         print(format_table(rows, wanted, names, all_rows))
     elif all_rows:
-        print(f"none of {counted(len(all_rows), 'run')}")
+        print(none_of(all_rows, filters))
     else:
         print("no runs yet. Make one with: lab train trial=baseline")
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, TypeGuard
 
 from ...errors import LabError, nearest
+from ...machine.counted import counted
 from ..files.schema import Row
 from ..read.settings import ABSENT, all_keys, value_of
 from ..read.status import STATES
@@ -160,8 +161,8 @@ def parse_filter(text: str) -> Filter:
     match = EXPRESSION.fullmatch(text)
     if not match:
         raise LabError(
-            f"{text!r} is no filter. Filters look like status=failed, optimizer.lr=1e-3 or "
-            "'val/loss<0.3'."
+            f"{text!r} is no filter. Filters look like status=failed, tag=paper, "
+            "optimizer.lr=1e-3 or 'val/loss<0.3'."
         )
     key, sign, value = (part.strip() for part in match.groups())
     wanted = Filter(key, sign, value)
@@ -246,6 +247,32 @@ def filter_rows(rows: list[Row], filters: list[Filter]) -> list[Row]:
     filters = [replace(wanted, key=full_key(rows, wanted.key)) for wanted in filters]
     require_keys(rows, [wanted.key for wanted in filters if wanted.key not in FIELDS], FIELDS)
     return [row for row in rows if all(wanted.matches(row) for wanted in filters)]
+
+
+def none_of(rows: list[Row], filters: Iterable[Filter]) -> str:
+    """Says that no run passes the filters, and which value is near one that no run has."""
+    advice = filter(None, (near_value(rows, wanted) for wanted in filters))
+    return f"none of {counted(len(rows), 'run')}{next(advice, '')}"
+
+
+def near_value(rows: list[Row], wanted: Filter) -> str:
+    """The end of a message, see `nearest`, for a value that no run has; else ""."""
+    if wanted.sign != "=" or wanted.key in ("since", "before", "status"):
+        return ""
+    values = {value for row in rows for value in values_of(row, full_key(rows, wanted.key))}
+    return "" if wanted.value in values else nearest(wanted.value, sorted(values))
+
+
+def values_of(row: Row, key: str) -> list[str]:
+    """What one may type behind `key=` to have this run."""
+    match key:
+        case "trial":
+            return [row["trial"], row["trial"].partition("/")[0]]
+        case "tag":
+            return row["tags"]
+        case "who":
+            return [row["who"] or ""]
+    return [str(value_of(row["settings"], key))]
 
 
 def sort_rows(rows: list[Row], key: str | None) -> list[Row]:

@@ -97,7 +97,9 @@ def find_run(roots: Sequence[Path], word: str) -> Run:
         return Run.open(best_directory(roots, best))
     run_ids = matching_ids(roots, list(directories.values()), word)
     if not run_ids:
-        raise LabError(f"no run {word!r}{nearest(word, directories)}. Runs: lab runs list")
+        tags = {tag for row in read_rows(roots) for tag in row["tags"]}
+        advice = nearest(word, [*directories, *sorted(tags), "@last", BEST])
+        raise LabError(f"no run {word!r}{advice}. Runs: lab runs list")
     if len(run_ids) > 1:
         listed = ", ".join(sorted(run_ids)[:5])
         raise LabError(f"{word!r} means {len(run_ids)} runs: {listed}. Give more of the id.")
