@@ -58,6 +58,20 @@ def test_a_yaml_that_is_there_is_never_changed(tmp_path, pack, capsys):
     assert "pets.yaml stays as it is" in capsys.readouterr().out
 
 
+def test_a_label_that_came_later_is_named_with_the_line_to_write(tmp_path, pack, capsys):
+    table = tmp_path / "raw/t.csv"
+    table.write_text("a,b,outcome\n" + "1,2,0\n3,4,1\n" * 10)
+    pack("t", table, "--as", "table")
+    assert "To name one: the same with --label COLUMN" in capsys.readouterr().out
+    assert read_config(tmp_path, "t")["fields"] == ["x"]
+    pack("t", table, "--as", "table", "--label", "outcome")
+    assert "It reads no label. Write:\n  fields: [x, y]\n" in capsys.readouterr().out
+    file = tmp_path / "src/myproj/conf/data/t.yaml"
+    file.write_text(file.read_text().replace("fields: [x]", "fields: [x, y]"))
+    pack("t", table, "--as", "table", "--label", "outcome")
+    assert "no label" not in capsys.readouterr().out
+
+
 def test_encoded_images_get_a_size_to_be_decoded_to(tmp_path, pack):
     images(tmp_path / "raw")
     for words, size in (((), [224, 224]), (("--size", 8, 9), [8, 9])):
@@ -157,7 +171,7 @@ def test_a_missing_package_is_named_as_on_the_pages(
     monkeypatch.setattr("labrig.errors.find_spec", lambda name: None if name == module else 1)
     with pytest.raises(LabError, match=rf"make add PACKAGE={typed}"):
         pack("a", tmp_path / "raw", "--as", kind)
-    assert typed.strip("'") in (ROOT / "docs/data.md").read_text()
+    assert typed.strip("'") in (ROOT / "docs/own-data.md").read_text()
 
 
 def test_no_samples_in_a_step_are_refused_in_words():

@@ -43,9 +43,11 @@ from .audio import read_audio
 from .collect import collect_fields
 from .columns import Field, count_samples
 from .data_yaml import (
+    LABEL,
     MODULE,
     MODULE_OF_PAIRS,
     config_directory,
+    fields_of_batch,
     inline,
     mask_values,
     pack_command_line,
@@ -198,6 +200,8 @@ def write_config(
         )
         print(f"  lab check trial=segmentation data={options.name}{n_classes}")
     else:
+        if options.kind == "table" and not options.label:
+            print("  No column is the label y. To name one: the same with --label COLUMN")
         print(f"  next: lab check trial=baseline data={options.name}")
 
 
@@ -215,6 +219,10 @@ def _tell_lacking_lines(
     if settings.get("pack") and settings["pack"] != pack_text(command):
         print("  Its line `pack` makes another file. Write:")
         print(f"  pack: {json.dumps(pack_text(command), ensure_ascii=False)}")
+    fields = settings.get("fields")
+    if LABEL in layout.fields and isinstance(fields, list) and LABEL not in fields:
+        print("  It reads no label. Write:")
+        print(f"  fields: [{', '.join(fields_of_batch(layout, options))}]")
     values = mask_values(layout)
     if values and target == MODULE:
         print(f"  It reads no masks. Write: _target_: {MODULE_OF_PAIRS}")

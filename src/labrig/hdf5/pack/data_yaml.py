@@ -93,11 +93,7 @@ def yaml_of(
     Args:
         own_class: the `_target_` whose samples were packed; None: a class of labrig reads them.
     """
-    stored = [name for name in layout.fields if name != GROUP]
-    fields = sorted(stored, key=lambda name: (name == LABEL, name != "x"))
     is_pairs = options.kind == "pairs"
-    if {"x", LABEL} <= layout.fields.keys() and not is_pairs:
-        fields = ["x", LABEL]
     scale = scale_of(layout, options, own_class)
     shapes = _shapes(layout, options.size)
     target = own_class or (MODULE_OF_PAIRS if is_pairs else MODULE)
@@ -112,13 +108,21 @@ def yaml_of(
         classes=inline(mask_values(layout)),
         path=_path(project, layout.path.resolve()),
         command=json.dumps(pack_text(command), ensure_ascii=False),
-        fields=", ".join(fields),
+        fields=", ".join(fields_of_batch(layout, options)),
         shapes_in_file="; ".join(f"{name}: {_shape(layout, name)}" for name in layout.fields),
         scale=inline(scale),
         scale_meaning=scale_meaning(layout, scale),
         shapes=inline(shapes),
     )
     return _lines_for(own_class, text) if own_class else text
+
+
+def fields_of_batch(layout: Layout, options: PackOptions) -> list[str]:
+    """The fields that a training usually reads, in the order of a batch."""
+    if {"x", LABEL} <= layout.fields.keys() and options.kind != "pairs":
+        return ["x", LABEL]
+    stored = [name for name in layout.fields if name != GROUP]
+    return sorted(stored, key=lambda name: (name == LABEL, name != "x"))
 
 
 def _lines_for(own_class: str, text: str) -> str:
