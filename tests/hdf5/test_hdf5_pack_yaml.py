@@ -116,6 +116,21 @@ def test_packed_data_train_at_once(own_project, tmp_path):
     assert f"lab data pack own {raw} --as arrays" in message
 
 
+@pytest.mark.slow
+def test_data_without_a_test_split_are_trained_and_not_tested(own_project, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        x = rng.integers(0, 255, (40, 1, 8, 8)).astype(np.uint8)
+        np.savez(tmp_path / f"{name}.npz", x=x, y=np.arange(40) % 10)
+    sources = (f"train={tmp_path}/a.npz", f"val={tmp_path}/b.npz")
+    call(own_project, "lab", "data", "pack", "own", *sources, "--as", "arrays")
+    words = ("trial=baseline", "data=own", "trainer=cpu", "trainer.max_epochs=1")
+    said = call(own_project, "lab", "train", *words)
+    assert "not tested: own.h5 has no split test" in said
+    assert "finished  (not tested)" in said
+    assert "PossibleUserWarning" not in said
+
+
 def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((5, 2)))
     (own_project / "src/myproj/data.py").write_text("# other code\n")

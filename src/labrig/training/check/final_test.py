@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import lightning.pytorch as L
 
+from ...hdf5.read.datamodule import H5DataModule
+
 
 def run_final_test(
     trainer: L.Trainer, task: L.LightningModule, data: L.LightningDataModule
@@ -27,4 +29,7 @@ def why_no_test(task: L.LightningModule, data: L.LightningDataModule) -> str | N
         return f"{type(task).__name__} has no test_step"
     if type(data).test_dataloader is L.LightningDataModule.test_dataloader:
         return f"{type(data).__name__} has no test_dataloader"
+    uses_split = type(data).test_dataloader is H5DataModule.test_dataloader
+    if isinstance(data, H5DataModule) and uses_split and "test" not in data.layout.splits:
+        return f"{data.path} has no split test"
     return None
