@@ -169,11 +169,15 @@ def test_a_push_to_nowhere(mine, words, message):
         command.push_command(mine[0], words)
 
 
-@pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere"])
-def test_a_place_that_cannot_be_a_folder_is_told(mine, tmp_path, place):
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere", "misspelt/data"])
+def test_a_place_that_cannot_be_a_folder_is_told(mine, tmp_path, place, capsys):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(Failed, match=r"cannot be made, .*\. Name another place: lab data push"):
         push(mine[0], tmp_path / place)
+    assert not (tmp_path / "misspelt").exists()
+    capsys.readouterr()
+    command.list_command(mine[0], [str(tmp_path / "misspelt")])
+    assert "misspelt holds no data. To put some there: lab data push" in capsys.readouterr().out
 
 
 def test_a_pull_without_a_place(mine, group):

@@ -441,13 +441,17 @@ def list_command(project: Project, args: list[str]) -> None:
         columns = data_sets(project)
     else:
         with open_store(project, typed(place)) as store:
-            columns = files_of(store)
+            files = store.files()
+        if not files:
+            shown = printable(place)
+            print(f"{shown} holds no data. To put some there: lab data push NAME {shown}")
+            return
+        columns = columns_of(files)
     for line in text_table(columns):
         print(line)
 
 
-def files_of(store: Store) -> list[TextColumn]:
-    files = store.files()
+def columns_of(files: list[StoredFile]) -> list[TextColumn]:
     days = [datetime.fromtimestamp(file.changed_s, UTC).strftime("%Y-%m-%d") for file in files]
     return [
         TextColumn("data", [file.name for file in files]),

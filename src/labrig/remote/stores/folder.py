@@ -33,7 +33,7 @@ class FolderStore(Store):
 
     def push(self, source: Path, file: str, tell: Callable[[int], object]) -> None:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)  # not its parents: their names may be misspelt
         except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
             raise Failed(
                 f"{self.folder} cannot be made, {error.strerror}. "
