@@ -95,7 +95,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(probe, tmp_pa
     assert not mark.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_resume_and_eval_start_cold_too(home):
     """The other commands do in the README, which test_project.py types."""
     settings = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1")

@@ -80,7 +80,7 @@ def test_packages_of_the_user_do_not_come_into_a_job(lab):
     assert "packages of the user: False" in lab("logs", sent["run_id"])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_detached_job_can_be_seen_and_cancelled(lab):
     lab("data", "pack", "digits")
     sent = submit(lab, *slow(0.5))
@@ -187,7 +187,7 @@ def test_a_killed_job_says_so(lab):
     assert words in lab("runs", "show", sent["run_id"])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_forecast_above_the_budget_is_not_sent_unless_meant(lab):
     lab("data", "pack", "digits")
     settings = ["trial=baseline", "trainer=cpu", "trainer.max_epochs=2"]

@@ -26,7 +26,7 @@ for path in (WEIGHTS, SETTINGS):
 
 
 @needs_root
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_job_finds_what_prefetch_fetched_where_home_cannot_be_written(lab, tmp_path):
     lab("data", "pack", "digits")
     model = lab.folder / "src/myproj/trials/baseline/model.py"

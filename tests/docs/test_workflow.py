@@ -32,7 +32,7 @@ def run_of(folder, step):
     return json.loads((directory / "run.json").read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_workflow_makes_runs_that_say_what_they_came_from(own):
     snakemake(own)
     for seed in (0, 1):

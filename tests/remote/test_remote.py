@@ -118,7 +118,7 @@ def test_only_what_is_new_travels(lab, hosts):
         ended(sent)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_training_needs_the_data_of_this_machine_on_the_host(lab, hosts):
     account = hosts.accounts["a"]
     words = ["submit", "on=a", *NO_GPU, "trial=baseline", "trainer=cpu", "--no-batch", "--json"]
@@ -223,7 +223,7 @@ def test_a_job_on_another_disk_asks_the_first_host_over_ssh(module, hosts, tmp_p
     assert start("a") == "the job on b has started first; this one ends\n"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_environment_is_made_on_the_host_for_each_lock_file(bare, hosts):
     """With the light labrig, which is enough for a command; torch would take longer, and show nothing more."""
     lab = hosts.laptop(equip(bare), environment=False)

@@ -143,7 +143,7 @@ def test_a_clone_installs_from_vendor_without_a_network(light, tmp_path, private
         pin_of(Project(light, "myproj"))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_private_repository_over_ssh(hosts, light, tmp_path, private_variables, monkeypatch):  # noqa: F811
     """pip and uv ask git, and git asks ssh, with the key of the user."""
     repository = hosts.accounts["a"].home / "template.git"

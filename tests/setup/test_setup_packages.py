@@ -62,7 +62,7 @@ def dependencies(folder):
     return tomllib.loads((folder / "pyproject.toml").read_text())["project"]["dependencies"]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_build_of_torch_stays_when_a_package_is_added_and_the_project_is_copied(
     with_torch, indexes, tmp_path
 ):

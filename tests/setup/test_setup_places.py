@@ -69,7 +69,7 @@ def test_packages_fit_where_home_is_small_and_the_shell_follows(bare, small_home
 
 
 @needs_root
-@pytest.mark.slow
+@pytest.mark.release
 def test_pip_rebuilds_the_environment_from_the_lock_with_hashes(bare, small_home):
     configure(bare, environment="$WORK/env", caches="$WORK/caches")
     setup(bare, UV, **INDEX_ONLY, **small_home)

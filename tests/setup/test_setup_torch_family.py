@@ -63,7 +63,7 @@ def family(folder):
 CPU = ["torch-98.0+cpu", "torchvision-88.0+cpu"]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("uv", [None, UV], ids=["pip", "uv"])
 @pytest.mark.parametrize("place", ["index", "directory"])
 def test_the_torchvision_that_fits_is_added_and_torch_stays(with_torch, served, wheels, uv, place):  # noqa: F811
@@ -79,7 +79,7 @@ def test_the_torchvision_that_fits_is_added_and_torch_stays(with_torch, served, 
     assert family(with_torch) == CPU
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("uv", [None, UV], ids=["pip", "uv"])
 def test_a_torchvision_that_another_package_brings_fits_too(with_torch, served, uv):  # noqa: F811
     setup(with_torch, uv, TORCH="cpu", **served)
@@ -94,7 +94,7 @@ def test_a_torchvision_that_another_package_brings_fits_too(with_torch, served, 
     assert (with_torch / "pyproject.toml").read_text() == before
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("uv", [None, UV], ids=["pip", "uv"])
 def test_where_nothing_fits_it_is_refused_and_torch_default_takes_the_index(
     with_torch,  # noqa: F811
@@ -119,7 +119,7 @@ def test_where_nothing_fits_it_is_refused_and_torch_default_takes_the_index(
     assert family(with_torch) == ["torch-99.0", "torchvision-89.0"]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_build_that_something_else_replaced_is_not_up_to_date(with_torch, served):  # noqa: F811
     setup(with_torch, TORCH="cpu", **served)
     assert "up to date" in setup(with_torch, TORCH="cpu", **served)

@@ -96,7 +96,7 @@ def test_several_people_who_start_the_same_grid_at_once_get_one(project):
     assert len(numbers) == 20
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @needs_root
 def test_a_full_disk_stops_workers_and_loses_no_point(project):
     with mounted(project.root / "runs", "size=4m") as disk:

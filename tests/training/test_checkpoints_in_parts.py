@@ -91,7 +91,7 @@ def assert_same(one, other):
     assert [name for name, value in one.items() if not torch.equal(value, other[name])] == []
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_directory_is_a_checkpoint_everywhere(home, parted, tmp_path):
     checkpoints = Path(parted["run_dir"], "checkpoints")
     names = sorted(path.name for path in checkpoints.iterdir() if path.suffix == ".ckpt")
@@ -236,7 +236,7 @@ def test_a_kill_while_a_checkpoint_is_written_leaves_the_one_before(home, parted
     assert_same(weights(killed), weights(last(home)))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_what_is_tested_stands_in_the_directory_too(home, parted):
     said = call(
         home,

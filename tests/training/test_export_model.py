@@ -75,7 +75,7 @@ def graph_input(graph):
     return [size if isinstance(size, int) else 2 for size in node.meta["val"].shape]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_hub_takes_it_and_gives_it_back(home, trained, tmp_path):
     folder = tmp_path / "release"
     with hub_with(tmp_path / "hub") as variables:

@@ -94,7 +94,7 @@ def test_the_losses_are_those_of_a_plain_loop_of_peft(own):
     assert losses[1] != losses[0]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_checkpoint_of_adapters_is_whole_wherever_it_is_read(own, tmp_path):
     small = train(own, "trainer.max_epochs=2")
     large = train(own, "trainer.max_epochs=2", "checkpoint.leave_out_initial=false")

@@ -152,7 +152,7 @@ def test_a_program_is_submitted_and_reproduced(own):
     assert "bitwise: metrics are identical" in said
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_sweep_searches_with_a_program(own):
     words = [*SHORT, "program.n_components=2,3", "sweep.metric=log_likelihood", "sweep.workers=1"]
     call(own, "lab", "sweep", *words)

@@ -59,8 +59,13 @@ def test_four_processes_learn_as_one(own, alone):
     assert {name: record["metrics"][name] for name in of_test} == pytest.approx(of_test, rel=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sharded", ["false", "true"])
+@pytest.mark.parametrize(
+    "sharded",
+    [
+        pytest.param("false", marks=pytest.mark.release),
+        pytest.param("true", marks=pytest.mark.slow),
+    ],
+)
 def test_two_processes_stop_and_continue_exactly(own, alone, sharded):
     words = (*GPT, *TWO, f"checkpoint.sharded={sharded}")
     call(own, "lab", "train", *words)

@@ -54,7 +54,7 @@ def loaded_from(folder, run_id):
     return done.stdout.strip()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_model_moves_as_the_page_says(project, tmp_path):
     folder = equip(shutil.copytree(project, tmp_path / "myproj"))
     call(folder, "lab", "data", "pack", "digits")
