@@ -199,25 +199,15 @@ def with_fixed_weights(
     source = resolve_weights(str(typed), project, may_come=may_come)["source"]
     if source == typed:
         return composition
-    fixed = with_source(composition, source)
-    return replace(fixed, overrides=[*composition.overrides, override_for(source)])
+    fixed = composition.with_setting("init_from", source)
+    return replace(fixed, overrides=[*composition.overrides, override_for("init_from", source)])
 
 
 def without_weights(composition: Composition) -> Composition:
     """A composition for something that trains nothing."""
     if composition.settings.get("init_from") is None:
         return composition
-    return with_source(composition, None)
-
-
-def with_source(composition: Composition, source: str | None) -> Composition:
-    """A composition with another `init_from`."""
-    change = {"init_from": source}
-    return replace(
-        composition,
-        settings=composition.settings | change,
-        recorded=composition.recorded | change,
-    )
+    return composition.with_setting("init_from", None)
 
 
 def yaml_with_source(config_yaml: str, source: str | None) -> str:
@@ -229,7 +219,8 @@ def yaml_with_source(config_yaml: str, source: str | None) -> str:
     return OmegaConf.to_yaml(config)
 
 
-def override_for(source: str) -> str:
-    """`init_from=...` in Hydra's grammar."""
-    quoted = source.replace("'", "\\'")
-    return f"init_from='{quoted}'"
+def override_for(key: str, text: str) -> str:
+    """`key='text'` in Hydra's grammar."""
+    from ...config.overrides import in_quotes  # Hydra
+
+    return f"{key}={in_quotes(text)}"
