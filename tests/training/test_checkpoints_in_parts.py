@@ -16,6 +16,7 @@ from labrig.record.files.atomic import sha256
 from labrig.record.files.checkpoint_files import link_or_copy, put_back, take_place
 from labrig.record.files.checkpoint_metadata import metadata_problem
 from labrig.record.read.directory_weights import WEIGHTS, read_weights, read_whole
+from labrig.record.reproduce.weight_tensors import read_whole_weights
 from labrig.training.checkpoints.resume_point import damage_of, whole_checkpoint
 from labrig.training.checkpoints.state_copy import copied
 from labrig.training.parts.initialise import load_file
@@ -83,7 +84,7 @@ def curve(record):
 
 
 def weights(record, name="last"):
-    return read_weights(Path(record["run_dir"], f"checkpoints/{name}.ckpt"))
+    return read_whole_weights(Path(record["run_dir"], f"checkpoints/{name}.ckpt"))
 
 
 def assert_same(one, other):
@@ -201,14 +202,16 @@ def test_one_process_continues_what_two_have_saved_and_two_what_one_has(home, pa
     ]
     said = [process.communicate(timeout=200)[0] for process in ranks]
     assert newest.is_dir(), said
-    before = read_weights(newest)
+    before = read_whole_weights(newest)
     call(home, "lab", "resume", run_dir.name)
     assert newest.is_file()
     content = torch.load(newest, weights_only=True)
     steps = {float(entry["step"]) for entry in content["optimizer_states"][0]["state"].values()}
     assert steps == {content["global_step"]}, "the optimizer went on"
     assert content["global_step"] > 9
-    assert any(not torch.equal(before[name], value) for name, value in read_weights(newest).items())
+    assert any(
+        not torch.equal(before[name], value) for name, value in read_whole_weights(newest).items()
+    )
     assert last(home)["status"] == "finished"
     call(home, "lab", "runs", "verify", run_dir.name)
 
