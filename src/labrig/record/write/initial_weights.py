@@ -51,14 +51,12 @@ def resolve_weights(
     """
     if reference.startswith(SCHEME):
         wanted, path = find_cached(HubFile.parse(reference))
-        return describe_file(path, str(wanted), is_hashed)
+        return describe_file(path, is_hashed, str(wanted))
     if reference.endswith(SUFFIXES):
-        path = existing_file(reference, project.root)
-        return describe_file(path, str(path), is_hashed)
+        return describe_file(existing_file(reference, project.root), is_hashed)
     for folder in places_of(reference, project.root):
         if any(folder.glob("*.safetensors")):
-            path = weights_in(folder)
-            return describe_file(path, str(path), is_hashed)
+            return describe_file(weights_in(folder), is_hashed)
     return weights_of_run(reference, project, may_come, is_hashed)
 
 
@@ -98,11 +96,11 @@ def existing_file(text: str, root: Path) -> Path:
     raise LabError(f"init_from={text}: there is no such file: {searched}. {WHAT_TO_WRITE}")
 
 
-def describe_file(path: Path, source: str, is_hashed: bool = True) -> InitialWeights:
+def describe_file(path: Path, is_hashed: bool, source: str | None = None) -> InitialWeights:
     """The entry of a record for a file; a checkpoint in the directory of a run names that run."""
     record = read_record(path.parent.parent) or {}
     return {
-        "source": source,
+        "source": source or str(path),
         "path": str(path),
         "run": record.get("run_id"),
         "checkpoint": path.stem if record else None,
@@ -124,32 +122,25 @@ def weights_of_run(
         word, checkpoint = reference, None
     is_path = "/" in word and not word.startswith("@")
     if is_path and not Path(word, "run.json").exists():
-        found = (
-            "it holds no .safetensors file" if Path(word).is_dir() else "there is no such folder"
-        )
+        is_folder = Path(word).is_dir()
+        found = "it holds no .safetensors file" if is_folder else "there is no such folder"
         raise LabError(f"init_from={reference}: {found}, and it is no run. {WHAT_TO_WRITE}")
     run = find_run(run_roots(project), word)
     checkpoint = checkpoint or final_weights(run.checkpoints).stem
     path = run.checkpoints / f"{checkpoint}.ckpt"
-    source = f"{run.id}:{checkpoint}"
+    weights: InitialWeights = {"source": f"{run.id}:{checkpoint}", "path": str(path)}
+    weights |= {"run": run.id, "checkpoint": checkpoint}
     status = status_of(run.dir)
     if may_come and status in UNENDED:
         # Its last checkpoint will be another one.
-        return {
-            "source": source,
-            "path": str(path),
-            "run": run.id,
-            "checkpoint": checkpoint,
-            "size_bytes": None,
-            "sha256": None,
-        }
+        return weights | {"size_bytes": None, "sha256": None}
     if not path.exists():
         names = sorted(other.stem for other in run.checkpoints.glob("*.ckpt"))
         raise LabError(
             f"init_from={reference}: run {run.id} ({status}) has no checkpoint {checkpoint!r}. "
             f"It has: {', '.join(names) or 'none'}"
         )
-    return describe_file(path, source, is_hashed) | {"run": run.id, "checkpoint": checkpoint}
+    return describe_file(path, is_hashed) | weights
 
 
 def files_behind(path: Path) -> list[Path]:
