@@ -7,6 +7,7 @@ import pickle
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -334,6 +335,55 @@ def test_a_crash_between_two_renames_is_put_right(tmp_path, monkeypatch):
     assert not best.exists()
     put_back(tmp_path)
     assert (best / "part").read_text() == "old"
+
+
+# The first process is slow to remove what a crash has left.
+SAVES = """
+import sys
+import time
+
+import torch
+from labrig.training.checkpoints import in_parts
+
+rank, folder = int(sys.argv[1]), sys.argv[2]
+torch.distributed.init_process_group(
+    "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
+)
+remove, write_parts = in_parts.remove, in_parts.write_parts
+
+def removes_late(path):
+    time.sleep(2)
+    remove(path)
+    print(time.monotonic())
+
+def says_when(*arguments):
+    if rank == 1:
+        print(time.monotonic())
+    return write_parts(*arguments)
+
+in_parts.remove, in_parts.write_parts = removes_late, says_when
+checkpoint = {"state_dict": {"weight": torch.ones(2)}, "optimizer_states": [], "epoch": 1}
+io = in_parts.PartsIO()
+io.save_parts(checkpoint, f"{folder}/last.ckpt", "state_dict")
+assert io.error is None, io.error
+torch.distributed.barrier()
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_nobody_writes_a_part_before_the_directory_is_empty(tmp_path):
+    (tmp_path / ".last.ckpt.tmp").mkdir()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAVES, str(rank), tmp_path], stdout=subprocess.PIPE, text=True
+        )
+        for rank in (0, 1)
+    ]
+    removed_s, written_s = (float(each.communicate(timeout=120)[0]) for each in processes)
+    assert removed_s < written_s
+    assert read_weights(tmp_path / "last.ckpt")["weight"].tolist() == [1, 1]
+    assert not (tmp_path / ".last.ckpt.tmp").exists()
 
 
 def test_a_copy_in_memory_shares_what_was_shared():

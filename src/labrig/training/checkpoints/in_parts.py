@@ -55,13 +55,10 @@ class PartsIO(AtomicCheckpointIO):
         self.do(partial(self._write_parts, tensors, content, Path(path)), path)
 
     def _write_parts(self, tensors: dict[str, Any], content: dict[str, Any], path: Path) -> None:
-        temporary = path.with_name(f".{path.name}.tmp")  # the same on all ranks
-        is_first = distributed.get_rank() == 0
-        if is_first:
-            remove(temporary)
+        temporary = self._emptied(path)
         with self._errors_kept(path, temporary):
             sums = write_parts(tensors, temporary, self.group)
-            if is_first:
+            if distributed.get_rank() == 0:
                 write_meta(content, temporary, sums)
                 self._take_place(temporary, path)
 
@@ -72,13 +69,10 @@ class PartsIO(AtomicCheckpointIO):
             name: one of OTHER_WEIGHTS.
         """
         assert self.last
-        temporary = self.last.with_name(f".{self.last.name}.tmp")
-        is_first = distributed.get_rank() == 0
-        if is_first:
-            remove(temporary)
+        temporary = self._emptied(self.last)
         with self._errors_kept(self.last, temporary):
             sums = write_parts({WEIGHTS[0]: weights}, temporary / name, self.group)
-            if is_first:
+            if distributed.get_rank() == 0:
                 sums = {f"{name}/{file}": digest for file, digest in sums.items()}
                 older = read_sums(self.last).items()
                 kept = {file: digest for file, digest in older if not file.startswith(f"{name}/")}
@@ -87,6 +81,14 @@ class PartsIO(AtomicCheckpointIO):
                     link(self.last / file, temporary / file)
                 write_sums(temporary, kept | sums)
                 take_place(temporary, self.last)
+
+    def _emptied(self, path: Path) -> Path:
+        """The temporary directory beside `path`; no process writes there before it is empty."""
+        temporary = path.with_name(f".{path.name}.tmp")  # the same on all ranks
+        if distributed.get_rank() == 0:
+            remove(temporary)
+        distributed.barrier(self.group)
+        return temporary
 
     def load_checkpoint(self, path: str | Path, *args: Any, **kwargs: Any) -> dict[str, Any]:
         if Path(path).is_dir():
