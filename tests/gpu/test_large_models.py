@@ -6,7 +6,7 @@ import pytest
 import torch
 from gpu_runs import EXACT, GPU, checkpoint, first_attempt, lab, losses, train
 from in_process import LINEAR
-from labrig.record.read.directory_weights import read_weights
+from labrig.record.reproduce.weight_tensors import read_whole_weights
 from rehearsal import DEVICE, only_a_gpu_shows
 from requirements import ampere, gpu, nccl, two_gpus
 from trainings import add_trial, last
@@ -41,7 +41,7 @@ def own(home):
 
 
 def weights(record):
-    return read_weights(Path(record["run_dir"], "checkpoints/last.ckpt"))
+    return read_whole_weights(Path(record["run_dir"], "checkpoints/last.ckpt"))
 
 
 def test_one_gpu_shares_its_layers_with_nobody(own):

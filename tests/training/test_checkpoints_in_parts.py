@@ -7,6 +7,7 @@ import pickle
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from labrig.record.files.atomic import sha256
 from labrig.record.files.checkpoint_files import link_or_copy, put_back, take_place
 from labrig.record.files.checkpoint_metadata import metadata_problem
 from labrig.record.read.directory_weights import WEIGHTS, read_weights, read_whole
+from labrig.record.reproduce.weight_tensors import read_whole_weights
 from labrig.training.checkpoints.resume_point import damage_of, whole_checkpoint
 from labrig.training.checkpoints.state_copy import copied
 from labrig.training.parts.initialise import load_file
@@ -83,7 +85,7 @@ def curve(record):
 
 
 def weights(record, name="last"):
-    return read_weights(Path(record["run_dir"], f"checkpoints/{name}.ckpt"))
+    return read_whole_weights(Path(record["run_dir"], f"checkpoints/{name}.ckpt"))
 
 
 def assert_same(one, other):
@@ -201,14 +203,16 @@ def test_one_process_continues_what_two_have_saved_and_two_what_one_has(home, pa
     ]
     said = [process.communicate(timeout=200)[0] for process in ranks]
     assert newest.is_dir(), said
-    before = read_weights(newest)
+    before = read_whole_weights(newest)
     call(home, "lab", "resume", run_dir.name)
     assert newest.is_file()
     content = torch.load(newest, weights_only=True)
     steps = {float(entry["step"]) for entry in content["optimizer_states"][0]["state"].values()}
     assert steps == {content["global_step"]}, "the optimizer went on"
     assert content["global_step"] > 9
-    assert any(not torch.equal(before[name], value) for name, value in read_weights(newest).items())
+    assert any(
+        not torch.equal(before[name], value) for name, value in read_whole_weights(newest).items()
+    )
     assert last(home)["status"] == "finished"
     call(home, "lab", "runs", "verify", run_dir.name)
 
@@ -331,6 +335,55 @@ def test_a_crash_between_two_renames_is_put_right(tmp_path, monkeypatch):
     assert not best.exists()
     put_back(tmp_path)
     assert (best / "part").read_text() == "old"
+
+
+# The first process is slow to remove what a crash has left.
+SAVES = """
+import sys
+import time
+
+import torch
+from labrig.training.checkpoints import in_parts
+
+rank, folder = int(sys.argv[1]), sys.argv[2]
+torch.distributed.init_process_group(
+    "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
+)
+remove, write_parts = in_parts.remove, in_parts.write_parts
+
+def removes_late(path):
+    time.sleep(2)
+    remove(path)
+    print(time.monotonic())
+
+def says_when(*arguments):
+    if rank == 1:
+        print(time.monotonic())
+    return write_parts(*arguments)
+
+in_parts.remove, in_parts.write_parts = removes_late, says_when
+checkpoint = {"state_dict": {"weight": torch.ones(2)}, "optimizer_states": [], "epoch": 1}
+io = in_parts.PartsIO()
+io.save_parts(checkpoint, f"{folder}/last.ckpt", "state_dict")
+assert io.error is None, io.error
+torch.distributed.barrier()
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_nobody_writes_a_part_before_the_directory_is_empty(tmp_path):
+    (tmp_path / ".last.ckpt.tmp").mkdir()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAVES, str(rank), tmp_path], stdout=subprocess.PIPE, text=True
+        )
+        for rank in (0, 1)
+    ]
+    removed_s, written_s = (float(each.communicate(timeout=120)[0]) for each in processes)
+    assert removed_s < written_s
+    assert read_weights(tmp_path / "last.ckpt")["weight"].tolist() == [1, 1]
+    assert not (tmp_path / ".last.ckpt.tmp").exists()
 
 
 def test_a_copy_in_memory_shares_what_was_shared():

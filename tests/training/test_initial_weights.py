@@ -68,9 +68,14 @@ def test_a_file_is_found_from_here_and_from_the_project(own, tmp_path, monkeypat
     assert found["run"] is None
     (tmp_path / name).write_bytes(b"nearer")
     assert resolve_weights(name, own)["path"] == str(tmp_path / name)
+
+
+def test_any_text_is_a_value_in_quotes():
     from labrig.config.overrides import parse_overrides, typed_value
 
-    assert typed_value(parse_overrides([override_for(name)]), "init_from") == name
+    for text in ("it's = $one.safetensors", "a\\b", "a\\'b", "a\\", "a\\\\"):
+        typed = parse_overrides([override_for("init_from", text)])
+        assert typed_value(typed, "init_from") == text
 
 
 @pytest.mark.slow

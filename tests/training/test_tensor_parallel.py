@@ -8,7 +8,7 @@ import pytest
 import torch
 from labrig.config.batch import n_readers_of, require_whole_groups
 from labrig.errors import LabError
-from labrig.record.read.directory_weights import read_weights
+from labrig.record.reproduce.weight_tensors import read_whole_weights
 from omegaconf import OmegaConf
 from projects import ROOT, call, copy_project, equip
 from trainings import SHORT, add_trial, last, rows
@@ -78,7 +78,7 @@ def test_two_processes_stop_and_continue_exactly(own, alone, sharded):
     assert resumed["run_id"] == stopped
     assert losses(resumed) == losses(whole)
     one, other = (
-        read_weights(Path(record["run_dir"], "checkpoints/last.ckpt"))
+        read_whole_weights(Path(record["run_dir"], "checkpoints/last.ckpt"))
         for record in (whole, resumed)
     )
     assert [name for name in one if not torch.equal(one[name], other[name])] == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -74,6 +75,24 @@ class Composition:
     def yaml(self) -> str:
         """The text to record."""
         return yaml_of(self.recorded)
+
+    def with_setting(self, key: str, value: Any) -> Composition:
+        """The same with another value of a setting, such as `data.path`, that it has."""
+        path = key.split(".")
+        return replace(
+            self,
+            settings=with_value(self.settings, path, value),
+            recorded=with_value(self.recorded, path, value),
+        )
+
+
+def with_value(values: Any, path: Sequence[Any], value: Any) -> Any:
+    """Plain data with another value at a place; what is not on the way there is the same objects."""
+    if not path:
+        return value
+    copied = values.copy()
+    copied[path[0]] = with_value(values[path[0]], path[1:], value)
+    return copied
 
 
 def compose(project: Project, overrides: list[str]) -> Composition:

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..project import Project
 from .check_typed import check_all_typed
-from .compose import Composed, Composition, compose_by_hydra, resolved_composition
+from .compose import Composed, Composition, compose_by_hydra, resolved_composition, with_value
 from .overrides import parse_overrides
 from .resolve import with_plain_enums
 
@@ -189,12 +189,3 @@ def value_at(config: DictConfig, path: Sequence[Any]) -> Any:
     for part in path:
         value = value[part]
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
-
-
-def with_value(values: Any, path: Sequence[Any], value: Any) -> Any:
-    """Plain data with another value at a place; what is not on the way there is the same objects."""
-    if not path:
-        return value
-    copied = values.copy()
-    copied[path[0]] = with_value(values[path[0]], path[1:], value)
-    return copied

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
 
 from ..errors import SYNONYMS, LabError, nearest
@@ -124,6 +124,11 @@ def typed_value(overrides: list[Override], key: str) -> str | None:
     """The value that was typed last for `key`, or None."""
     values = [str(override.value()) for override in overrides if override.key_or_group == key]
     return values[-1] if values else None
+
+
+def in_quotes(text: str) -> str:
+    """A text in quotes of Hydra's grammar."""
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 def sweep_points(arguments: list[str]) -> list[list[str]]:

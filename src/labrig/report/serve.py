@@ -12,13 +12,11 @@ import json
 import platform
 import secrets
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -42,6 +40,11 @@ ASK_AGAIN_S = 30  # the scheduler, while a run has not ended: no file tells that
 TEXTS = (".yaml", ".json", ".jsonl", ".txt", TABLE)
 TEXT = "text/plain; charset=utf-8"
 PAGE = "text/html; charset=utf-8"
+OF_ALL = {  # headers of each answer
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 # For a file of a run: a picture may hold a program, which must not run here.
 OF_FILES = {"Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'"}
 
@@ -114,7 +117,7 @@ class Answers(BaseHTTPRequestHandler):
                 self.answer_news(parse_qs(address.query).get("after"))
             elif file := page.read_file(unquote(place)):
                 content, media = file
-                self.answer(content, media, headers=OF_FILES)
+                self.answer(content, media, is_file=True)
             else:
                 self.send_error(HTTPStatus.NOT_FOUND)
         except LabError as error:  # such as a filter by a metric that no run has any more
@@ -131,18 +134,12 @@ class Answers(BaseHTTPRequestHandler):
             self.answer(json.dumps(packed_blocks(report)).encode(), "application/json")
 
     def answer(
-        self,
-        content: bytes,
-        media: str,
-        status: HTTPStatus = HTTPStatus.OK,
-        headers: Mapping[str, str] = MappingProxyType({}),
+        self, content: bytes, media: str, status: HTTPStatus = HTTPStatus.OK, is_file: bool = False
     ) -> None:
         self.send_response(status)
-        fixed = {"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
-        more = {"Content-Type": media, "Cache-Control": "no-store"} | fixed | dict(headers)
-        for name, text in more.items():
+        of_content = {"Content-Type": media, "Content-Length": str(len(content))}
+        for name, text in (OF_ALL | of_content | (OF_FILES if is_file else {})).items():
             self.send_header(name, text)
-        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
 

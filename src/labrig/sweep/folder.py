@@ -56,7 +56,8 @@ class Sweep:
     def overrides(self) -> list[str]:
         """What its points share. `init_from` means what it meant when the sweep was made."""
         source = self.record.get("init_from")
-        return [*self.definition.overrides, *([override_for(source)] if source else [])]
+        fixed = [override_for("init_from", source)] if source else []
+        return [*self.definition.overrides, *fixed]
 
     @property
     def runs(self) -> Path:

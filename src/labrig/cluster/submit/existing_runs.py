@@ -12,7 +12,7 @@ from ...config.recorded import run_identity
 from ...errors import Refused
 from ...record.files.schema import Code, RunRecord
 from ...record.list.find import find_run
-from ...record.list.rows import run_directories
+from ...record.list.rows import read_rows, run_directories
 from ...record.read.roots import run_roots
 from ...record.read.run import Run, read_record
 from ...record.read.status import UNENDED, status_of
@@ -85,16 +85,18 @@ def without_unchanged(plan: Plan, codes: dict[str, Code]) -> tuple[Plan, list[Su
     Args:
         codes: the frozen code of each trial.
     """
-    existing = existing_runs(run_roots(plan.project), codes[plan.points[0].trial]["tree"])
+    roots = run_roots(plan.project)
+    existing = existing_runs(roots, codes[plan.points[0].trial]["tree"])
+    rows = read_rows(roots)
     standing: dict[str, str] = {}
     missing = []
     for point in plan.points:
         open_run = existing.get(run_identity(point.yaml))
-        finished = unchanged_run(plan.project, point, codes[point.trial])
+        finished = unchanged_run(plan.project, point, codes[point.trial], rows)
         if finished:
             standing[finished["run_dir"]] = "finished"
         elif open_run and open_run.status in ("queued", "running"):
-            run = find_run(run_roots(plan.project), open_run.run_id)
+            run = find_run(roots, open_run.run_id)
             standing[str(run.dir)] = open_run.status
         else:
             missing.append(point)

@@ -40,9 +40,7 @@ def compare_weights(a: Run, b: Run) -> WeightsVerdict:
     paths = [final_weights(run.checkpoints) for run in (a, b)]
     if not all(path.exists() for path in paths):
         return WeightsVerdict(None, "weights are not compared, a final checkpoint is missing")
-    from ..reproduce.weight_tensors import (
-        read_whole_weights,  # torch, and nothing else here needs it
-    )
+    from ..reproduce.weight_tensors import read_whole_weights  # torch, which only this needs
 
     left, right = (read_whole_weights(path) for path in paths)
     shapes = [{name: tensor.shape for name, tensor in state.items()} for state in (left, right)]

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from .atomic import read_json, sha256, write_json
-from .checkpoint_files import format_sums, n_bytes_of, read_sums, sums_of
+from .atomic import read_json, sha256, write_file, write_json
+from .checkpoint_files import SUMS, format_sums, n_bytes_of, read_sums, sums_of
 
 HASHES = ".hashes.json"  # in the directory of checkpoints
 BESIDE_BYTES = 1 << 20  # a piece of this size and more is hashed by another thread
@@ -117,6 +117,11 @@ def checkpoint_hashes(
             may_read_bytes -= n_bytes
         checkpoints[path.name] = {"bytes": n_bytes, "sha256": digest}
     return checkpoints
+
+
+def write_sums(directory: Path, sums: dict[str, str]) -> None:
+    """Puts the list of its files into a directory."""
+    write_file(directory / SUMS, format_sums(sums))
 
 
 def listed_hash(directory: Path) -> str | None:

@@ -1,5 +1,10 @@
-"""`lab runs note` and `lab runs tag`."""
+"""`lab runs note` and `lab runs tag`.
 
+A tag that one run has, such as best-paper, names a version: it moves to another run when that is tagged. The
+project keeps a file of lines for each, which git can keep: when it was set, to which run, by whom. The last counts.
+"""
+
+import os
 import re
 import time
 from pathlib import Path
@@ -9,14 +14,14 @@ from ...machine.secrets import hide_secrets, refuse_tokens_in
 from ...project import Project
 from ..files.process import user
 from ..files.seal import append_sealed
-from ..list.find import find_run, run_parser
+from ..list.find import VERSIONS, find_run, run_of_version, run_parser
 from ..list.row_cache import outdate_row
 from ..list.rows import read_rows, read_tags
-from ..list.versions import FOLDER, NOBODY, note_version, run_of_version
 from ..read.roots import run_roots
 from ..read.run import Run
 
 MAX_LENGTH = 100  # characters of a tag
+NOBODY = "-"  # in place of a run: no longer the tag of one run
 TAG = re.compile(rf"[A-Za-z][\w.-]{{0,{MAX_LENGTH - 1}}}")
 
 
@@ -77,11 +82,22 @@ def tag_command(project: Project, args: list[str]) -> None:
             for other in others:
                 annotate(other, untag=tag)
                 print(
-                    f"{tag} moved from {other.id} to {run.id} (history: {FOLDER}/{tag}.txt). "
+                    f"{tag} moved from {other.id} to {run.id} (history: {VERSIONS}/{tag}.txt). "
                     f"For both: lab runs tag {other.id} {tag} --also"
                 )
     tags = read_tags(run.dir)
     print(f"{run.id} has the tags: {', '.join(tags)}" if tags else f"{run.id} has no tag")
+
+
+def note_version(project_root: Path, name: str, run_id: str) -> None:
+    """Adds a line to the history of a named version: it means `run_id` from now on."""
+    file = project_root / VERSIONS / f"{name}.txt"
+    file.parent.mkdir(exist_ok=True)
+    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {run_id} {user()}\n"
+    # One write of one line: two processes that do this at once lose nothing.
+    with open(file, "ab", buffering=0) as stream:
+        stream.write(line.encode())
+        os.fsync(stream.fileno())
 
 
 def annotate(run: Run, **entry: str) -> None:

@@ -190,30 +190,36 @@ def describe_data(run: Run) -> list[dict[str, Any]]:
     data = run.data
     if "sha256" not in data:
         return []
-    entity = {
-        "@id": f"#data-{data['sha256'][:12]}",
-        "@type": "CreativeWork",
-        "name": Path(data.get("path") or "data").name,
-        "sha256": data["sha256"],
-        "contentSize": str(data.get("size_bytes", "")),
-    }
-    if data_from := run.record.get("data_from"):
+    data_from = run.record.get("data_from") or {}
+    name = Path(data.get("path") or "data").name
+    entity = entity_of("data", name, data["sha256"], data_from.get("run"))
+    entity["contentSize"] = str(data.get("size_bytes", ""))
+    if data_from:
         entity["description"] = f"{data_from['file']} of run {data_from['run']}"
-        entity["isBasedOn"] = {"@id": f"#run-{data_from['run']}"}
     return [entity]
 
 
 def describe_weights(row: Row) -> list[dict[str, Any]]:
     """The weights that a run started from; nothing for random ones."""
-    weights = row["init_from"]
-    if not weights or not weights.get("sha256"):
+    weights = row["init_from"] or {}
+    if not weights.get("sha256"):
         return []
-    entity = {
-        "@id": f"#weights-{weights['sha256'][:12]}",
+    name = f"weights {weights['source']}"
+    return [entity_of("weights", name, weights["sha256"], weights.get("run"))]
+
+
+def entity_of(kind: str, name: str, sha256: str, made_by: str | None) -> dict[str, Any]:
+    """What a run read, by its content.
+
+    Args:
+        made_by: the id of the run that made it, if one did.
+    """
+    entity: dict[str, Any] = {
+        "@id": f"#{kind}-{sha256[:12]}",
         "@type": "CreativeWork",
-        "name": f"weights {weights['source']}",
-        "sha256": weights["sha256"],
+        "name": name,
+        "sha256": sha256,
     }
-    if weights.get("run"):
-        entity["isBasedOn"] = {"@id": f"#run-{weights['run']}"}
-    return [entity]
+    if made_by:
+        entity["isBasedOn"] = {"@id": f"#run-{made_by}"}
+    return entity

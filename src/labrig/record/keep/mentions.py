@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ...project import Project
 from ..freeze.git import Git
+from ..list.find import VERSIONS
 from ..list.rows import RUN_ID
-from ..list.versions import FOLDER
 
 KINDS = (
     "", ".bib", ".csv", ".html", ".ipynb", ".md", ".org", ".py", ".qmd", ".rmd", ".rst", ".sh",
@@ -40,7 +40,7 @@ def find_mentions(project: Project, names: set[str], roots: list[Path]) -> dict[
     for path in texts_of(project, roots):
         place = str(path.relative_to(project.root))
         content = path.read_bytes()
-        if path.parent == project.root / FOLDER:  # where a tag was before keeps no run
+        if path.parent == project.root / VERSIONS:  # where a tag was before keeps no run
             content = content.rstrip().rpartition(b"\n")[2]
         for name in names_in(content, names):
             places.setdefault(name, place)
@@ -94,7 +94,8 @@ def mentions_in_branches(project: Project, names: set[str]) -> dict[str, str]:
     renamed = [re.escape(name) for name in sorted(names) if not RUN_ID.fullmatch(name)]
     words = [word for pattern in (ID, *renamed) for word in ("-e", pattern)]
     # Each answer is "<branch>:<path>\0<what was found>".
-    found = git.run("grep", "-I", "-o", "-E", "-z", *words, *branches, "--", f":(exclude){FOLDER}")
+    words += [*branches, "--", f":(exclude){VERSIONS}"]
+    found = git.run("grep", "-I", "-o", "-E", "-z", *words)
     places: dict[str, str] = {}
     for line in set(found.stdout.splitlines()):
         place, _, text = line.rpartition("\0")

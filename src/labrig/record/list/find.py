@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,8 @@ from ..read.run import Run, read_record
 from ..read.status import COUNT_FIRST
 from .alike import alike
 from .filters import is_number, is_of_trial
-from .ranking import (
-    MODES,
-    monitor_of,
-    rank_by_metric,
-    require_metric,
-    require_mode,
-    settings_of,
-)
+from .ranking import MODES, monitor_of, rank_by_metric, require_metric, require_mode, settings_of
 from .rows import RUN_ID, read_rows, run_directories
-from .versions import run_of_version
 
 # Finds runs by the id that their scheduler gave to their job.
 
@@ -64,6 +56,7 @@ RUN_HELP = (
     "an id or its beginning, a tag, a job's id, @last, @last~1 (the one before), @best (by "
     "checkpoint.monitor), @best:METRIC or @best:METRIC:TRIAL"
 )
+VERSIONS = "versions"  # a directory next to runs/; see `lab runs tag`
 N_LATEST = 20  # runs among which @last is looked for first
 
 
@@ -258,6 +251,23 @@ def matching_ids(roots: Sequence[Path], directories: list[Path], word: str) -> l
         return [version]
     rows = read_rows(roots)
     return [row["run_id"] for row in rows if word in row["tags"] or word == row["renamed_from"]]
+
+
+def run_of_version(roots: Sequence[Path], name: str, run_ids: Iterable[str]) -> str | None:
+    """The one of `run_ids` that a name means now; None when it is no named version of such a run.
+
+    Args:
+        roots: directories that hold runs; that of the project lies next to its versions.
+    """
+    for root in roots:
+        try:
+            text = (root.parent / VERSIONS / f"{name}.txt").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            continue
+        words = text.rstrip().rpartition("\n")[2].split()
+        if len(words) > 1 and words[1] in run_ids:
+            return words[1]
+    return None
 
 
 def run_parser(command: str, description: str) -> argparse.ArgumentParser:

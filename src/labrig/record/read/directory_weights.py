@@ -18,13 +18,11 @@ WEIGHTS = ("state_dict", "model")  # where ModelParallelStrategy and FSDPStrateg
 
 
 def read_weights(checkpoint: Path) -> dict[str, Any]:
-    """The weights that were tested, of a file or a directory, on the CPU; no code in it can run.
+    """The weights that were tested, of a directory, on the CPU; no code in it can run.
 
     Raises:
-        LabError: it is a directory that torch must not read.
+        LabError: torch must not read it.
     """
-    if not checkpoint.is_dir():
-        return torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
     content = read_whole(weights_directory(checkpoint), WEIGHTS)
     return content.get(WEIGHTS[0]) or content[WEIGHTS[1]]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import LabError, nearest
 from ...project import Project
-from ..files.atomic import sha256
-from ..files.schema import DataOrigin, RunRecord
+from ..files.schema import DataOrigin
 from ..list.find import find_run
 from ..read.roots import run_roots
 from ..read.run import Run, read_record
 from ..read.status import COUNT_FIRST, UNENDED, status_of
+from .initial_weights import content_of, override_for
 from .outputs import WORK
 
 if TYPE_CHECKING:
@@ -93,34 +93,21 @@ def with_data_of_run(
     if not isinstance(typed, str) or not names_file_of_run(typed):
         return composition
     path = str(file_of_run(typed, project, may_come=may_come))
-    quoted = path.replace("\\", "\\\\").replace("'", "\\'")
-    return replace(
-        composition,
-        settings=composition.settings | {"data": section | {"path": path}},
-        recorded=composition.recorded | {"data": composition.recorded["data"] | {"path": path}},
-        overrides=[*composition.overrides, f"{KEY}='{quoted}'"],
-    )
+    fixed = composition.with_setting(KEY, path)
+    return replace(fixed, overrides=[*composition.overrides, override_for(KEY, path)])
 
 
 def origin_of_data(settings: dict[str, Any]) -> DataOrigin | None:
     """Which run made the data that a new run reads, by where their file lies; None: none did."""
-    path, record, directory = made_by_run(settings)
-    if record is None:
-        return None
-    content = sha256(path) if path.is_file() else None
-    return {"run": record["run_id"], "file": str(path.relative_to(directory)), "sha256": content}
-
-
-def made_by_run(settings: dict[str, Any]) -> tuple[Path, RunRecord | None, Path]:
-    """The file that a new run reads, and record and directory of the run in which it lies, if any."""
     section = settings.get("data")
     text = section.get("path") if isinstance(section, dict) else None
     path = Path(text) if isinstance(text, str) else Path()
     for directory in path.parents if path.is_absolute() else ():
-        record = read_record(directory)
-        if record:
-            return path, record, directory
-    return path, None, path
+        if record := read_record(directory):
+            name = str(path.relative_to(directory))
+            content = content_of(path) if path.is_file() else None
+            return {"run": record["run_id"], "file": name, "sha256": content}
+    return None
 
 
 def format_data_origin(origin: DataOrigin | None) -> str | None:
@@ -133,5 +120,5 @@ def format_data_origin(origin: DataOrigin | None) -> str | None:
 
 def is_to_come(settings: dict[str, Any]) -> bool:
     """Whether the data of a new run are a file of another run that is not there yet."""
-    path, record, _ = made_by_run(settings)
-    return record is not None and not path.exists()
+    origin = origin_of_data(settings)
+    return origin is not None and not Path(settings["data"]["path"]).exists()

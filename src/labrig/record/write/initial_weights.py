@@ -51,14 +51,12 @@ def resolve_weights(
     """
     if reference.startswith(SCHEME):
         wanted, path = find_cached(HubFile.parse(reference))
-        return describe_file(path, str(wanted), is_hashed)
+        return describe_file(path, is_hashed, str(wanted))
     if reference.endswith(SUFFIXES):
-        path = existing_file(reference, project.root)
-        return describe_file(path, str(path), is_hashed)
+        return describe_file(existing_file(reference, project.root), is_hashed)
     for folder in places_of(reference, project.root):
         if any(folder.glob("*.safetensors")):
-            path = weights_in(folder)
-            return describe_file(path, str(path), is_hashed)
+            return describe_file(weights_in(folder), is_hashed)
     return weights_of_run(reference, project, may_come, is_hashed)
 
 
@@ -98,11 +96,11 @@ def existing_file(text: str, root: Path) -> Path:
     raise LabError(f"init_from={text}: there is no such file: {searched}. {WHAT_TO_WRITE}")
 
 
-def describe_file(path: Path, source: str, is_hashed: bool = True) -> InitialWeights:
+def describe_file(path: Path, is_hashed: bool, source: str | None = None) -> InitialWeights:
     """The entry of a record for a file; a checkpoint in the directory of a run names that run."""
     record = read_record(path.parent.parent) or {}
     return {
-        "source": source,
+        "source": source or str(path),
         "path": str(path),
         "run": record.get("run_id"),
         "checkpoint": path.stem if record else None,
@@ -124,32 +122,25 @@ def weights_of_run(
         word, checkpoint = reference, None
     is_path = "/" in word and not word.startswith("@")
     if is_path and not Path(word, "run.json").exists():
-        found = (
-            "it holds no .safetensors file" if Path(word).is_dir() else "there is no such folder"
-        )
+        is_folder = Path(word).is_dir()
+        found = "it holds no .safetensors file" if is_folder else "there is no such folder"
         raise LabError(f"init_from={reference}: {found}, and it is no run. {WHAT_TO_WRITE}")
     run = find_run(run_roots(project), word)
     checkpoint = checkpoint or final_weights(run.checkpoints).stem
     path = run.checkpoints / f"{checkpoint}.ckpt"
-    source = f"{run.id}:{checkpoint}"
+    weights: InitialWeights = {"source": f"{run.id}:{checkpoint}", "path": str(path)}
+    weights |= {"run": run.id, "checkpoint": checkpoint}
     status = status_of(run.dir)
     if may_come and status in UNENDED:
         # Its last checkpoint will be another one.
-        return {
-            "source": source,
-            "path": str(path),
-            "run": run.id,
-            "checkpoint": checkpoint,
-            "size_bytes": None,
-            "sha256": None,
-        }
+        return weights | {"size_bytes": None, "sha256": None}
     if not path.exists():
         names = sorted(other.stem for other in run.checkpoints.glob("*.ckpt"))
         raise LabError(
             f"init_from={reference}: run {run.id} ({status}) has no checkpoint {checkpoint!r}. "
             f"It has: {', '.join(names) or 'none'}"
         )
-    return describe_file(path, source, is_hashed) | {"run": run.id, "checkpoint": checkpoint}
+    return describe_file(path, is_hashed) | weights
 
 
 def files_behind(path: Path) -> list[Path]:
@@ -199,25 +190,15 @@ def with_fixed_weights(
     source = resolve_weights(str(typed), project, may_come=may_come)["source"]
     if source == typed:
         return composition
-    fixed = with_source(composition, source)
-    return replace(fixed, overrides=[*composition.overrides, override_for(source)])
+    fixed = composition.with_setting("init_from", source)
+    return replace(fixed, overrides=[*composition.overrides, override_for("init_from", source)])
 
 
 def without_weights(composition: Composition) -> Composition:
     """A composition for something that trains nothing."""
     if composition.settings.get("init_from") is None:
         return composition
-    return with_source(composition, None)
-
-
-def with_source(composition: Composition, source: str | None) -> Composition:
-    """A composition with another `init_from`."""
-    change = {"init_from": source}
-    return replace(
-        composition,
-        settings=composition.settings | change,
-        recorded=composition.recorded | change,
-    )
+    return composition.with_setting("init_from", None)
 
 
 def yaml_with_source(config_yaml: str, source: str | None) -> str:
@@ -229,7 +210,8 @@ def yaml_with_source(config_yaml: str, source: str | None) -> str:
     return OmegaConf.to_yaml(config)
 
 
-def override_for(source: str) -> str:
-    """`init_from=...` in Hydra's grammar."""
-    quoted = source.replace("'", "\\'")
-    return f"init_from='{quoted}'"
+def override_for(key: str, text: str) -> str:
+    """`key='text'` in Hydra's grammar."""
+    from ...config.overrides import in_quotes  # Hydra
+
+    return f"{key}={in_quotes(text)}"

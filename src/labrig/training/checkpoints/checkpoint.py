@@ -28,13 +28,7 @@ from ... import env
 from ...config.trainer_arguments import WRITES_DIRECTORIES
 from ...errors import LabError
 from ...record.files.atomic import read_json
-from ...record.files.checkpoint_files import (
-    SUMS,
-    link_or_copy,
-    put_back,
-    remove,
-    take_place,
-)
+from ...record.files.checkpoint_files import SUMS, link_or_copy, put_back, remove, take_place
 from ...record.files.checkpoint_hashes import HashedFile, known_hash, known_hashes, remember_hash
 from ...record.reproduce.weight_tensors import with_left_out
 from ...record.write.attempt import note_attempt

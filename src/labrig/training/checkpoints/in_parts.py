@@ -16,25 +16,11 @@ from typing import Any, cast
 import torch
 from lightning.pytorch.strategies import FSDPStrategy
 from torch import distributed
-from torch.distributed.checkpoint import (
-    DefaultSavePlanner,
-    FileSystemReader,
-    FileSystemWriter,
-    load,
-    save,
-)
+from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.filesystem import FileSystem
 
-from ...record.files.checkpoint_files import (
-    END_OF_FIT,
-    SUMS,
-    format_sums,
-    link,
-    read_sums,
-    remove,
-    take_place,
-)
-from ...record.files.checkpoint_hashes import HashedFile
+from ...record.files.checkpoint_files import END_OF_FIT, link, read_sums, remove, take_place
+from ...record.files.checkpoint_hashes import HashedFile, write_sums
 from ...record.read.directory_weights import WEIGHTS, read_whole
 from .checkpoint import AtomicCheckpointIO, plain_checkpoint
 from .resume_point import refuse_damaged
@@ -49,9 +35,7 @@ class PartsIO(AtomicCheckpointIO):
 
     group: Any = None  # of the processes that write; None: the default one
 
-    def save_parts(
-        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any, weights: str
-    ) -> None:
+    def save_parts(self, checkpoint: dict[str, Any], path: str | Path, weights: str) -> None:
         """Saves a directory, of which every process writes a part; on all of them together.
 
         Args:
@@ -71,13 +55,10 @@ class PartsIO(AtomicCheckpointIO):
         self.do(partial(self._write_parts, tensors, content, Path(path)), path)
 
     def _write_parts(self, tensors: dict[str, Any], content: dict[str, Any], path: Path) -> None:
-        temporary = path.with_name(f".{path.name}.tmp")  # the same on all ranks
-        is_first = distributed.get_rank() == 0
-        if is_first:
-            remove(temporary)
+        temporary = self._emptied(path)
         with self._errors_kept(path, temporary):
             sums = write_parts(tensors, temporary, self.group)
-            if is_first:
+            if distributed.get_rank() == 0:
                 write_meta(content, temporary, sums)
                 self._take_place(temporary, path)
 
@@ -88,13 +69,10 @@ class PartsIO(AtomicCheckpointIO):
             name: one of OTHER_WEIGHTS.
         """
         assert self.last
-        temporary = self.last.with_name(f".{self.last.name}.tmp")
-        is_first = distributed.get_rank() == 0
-        if is_first:
-            remove(temporary)
+        temporary = self._emptied(self.last)
         with self._errors_kept(self.last, temporary):
             sums = write_parts({WEIGHTS[0]: weights}, temporary / name, self.group)
-            if is_first:
+            if distributed.get_rank() == 0:
                 sums = {f"{name}/{file}": digest for file, digest in sums.items()}
                 older = read_sums(self.last).items()
                 kept = {file: digest for file, digest in older if not file.startswith(f"{name}/")}
@@ -103,6 +81,14 @@ class PartsIO(AtomicCheckpointIO):
                     link(self.last / file, temporary / file)
                 write_sums(temporary, kept | sums)
                 take_place(temporary, self.last)
+
+    def _emptied(self, path: Path) -> Path:
+        """The temporary directory beside `path`; no process writes there before it is empty."""
+        temporary = path.with_name(f".{path.name}.tmp")  # the same on all ranks
+        if distributed.get_rank() == 0:
+            remove(temporary)
+        distributed.barrier(self.group)
+        return temporary
 
     def load_checkpoint(self, path: str | Path, *args: Any, **kwargs: Any) -> dict[str, Any]:
         if Path(path).is_dir():
@@ -115,7 +101,7 @@ def save_in_parts(strategy: Any) -> None:
     weights = WEIGHTS[isinstance(strategy, FSDPStrategy)]
 
     def save_checkpoint(checkpoint: Any, filepath: Any, storage_options: Any = None) -> None:
-        strategy.checkpoint_io.save_parts(checkpoint, filepath, storage_options, weights)
+        strategy.checkpoint_io.save_parts(checkpoint, filepath, weights)
 
     strategy.save_checkpoint = save_checkpoint
 
@@ -129,10 +115,6 @@ class HashedFiles(FileSystem):
 
     @contextmanager
     def create_stream(self, path: Any, mode: str) -> Iterator[Any]:
-        if mode != "wb":
-            with super().create_stream(path, mode) as stream:
-                yield stream
-            return
         with super().create_stream(path, mode) as stream, HashedFile(cast("Any", stream)) as file:
             yield file
         self.sums[Path(path).name] = file.hexdigest()
@@ -144,7 +126,7 @@ class HashedFiles(FileSystem):
 
 def staged(tensors: dict[str, Any]) -> dict[str, Any]:
     """A copy of what this process holds, on the CPU, which the training does not change."""
-    return FileSystemWriter("").stage(tensors)
+    return dcp.FileSystemWriter("").stage(tensors)
 
 
 def write_parts(tensors: dict[str, Any], directory: Path, group: Any) -> dict[str, str]:
@@ -157,11 +139,11 @@ def write_parts(tensors: dict[str, Any], directory: Path, group: Any) -> dict[st
         OSError: on every process, when one could not write.
     """
     files = HashedFiles()
-    writer = FileSystemWriter(directory)
+    writer = dcp.FileSystemWriter(directory)
     writer.fs = files
     # What all have, such as the means of BatchNorm, is that of the first rank, as in a file.
-    planner = DefaultSavePlanner(dedup_save_to_lowest_rank=True)
-    save(tensors, storage_writer=writer, planner=planner, process_group=group)
+    planner = dcp.DefaultSavePlanner(dedup_save_to_lowest_rank=True)
+    dcp.save(tensors, storage_writer=writer, planner=planner, process_group=group)
     gathered: list[Any] = [None] * distributed.get_world_size(group)
     distributed.all_gather_object(gathered, files.sums, group=group)
     return {name: digest for sums in gathered for name, digest in sums.items()}
@@ -176,19 +158,12 @@ def write_meta(content: dict[str, Any], directory: Path, sums: dict[str, str]) -
     write_sums(directory, sums | {META: hashed.hexdigest()})
 
 
-def write_sums(directory: Path, sums: dict[str, str]) -> None:
-    with open(directory / SUMS, "w", encoding="utf-8") as file:
-        file.write(format_sums(sums))
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def read_own_part(weights: dict[str, Any], directory: Path) -> dict[str, Any]:
     """The weights of a directory, divided as `weights` are; to be called on all processes together."""
-    paths = (FileSystemReader(directory).read_metadata().planner_data or {}).values()
+    paths = (dcp.FileSystemReader(directory).read_metadata().planner_data or {}).values()
     name = next(path[0] for path in paths if path[0] in WEIGHTS)
     part = staged({name: weights})
-    load(part, checkpoint_id=directory)
+    dcp.load(part, checkpoint_id=directory)
     return part[name]
 
 

@@ -143,9 +143,7 @@ class ContentOnly(TorchCheckpointIO):
         super().__init__()
         self.content: dict[str, Any] = {}
 
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None, *_: Any
-    ) -> None:
+    def save_checkpoint(self, checkpoint: Any, path: Any, storage_options: Any = None) -> None:
         self.content = checkpoint
 
     save_parts = save_checkpoint

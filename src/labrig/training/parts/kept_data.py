@@ -10,6 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ...config.overrides import in_quotes
 from ...errors import NotComparable
 from ...hdf5.file.errors import DataFileError
 from ...hdf5.file.find import find_data_files, names_one_file
@@ -52,7 +53,7 @@ def with_kept_override(overrides: list[str], run: Run, project: Project) -> list
     if files is None:
         return overrides
     print_kept(run, files)
-    quoted = ["'" + file.replace("\\", "\\\\").replace("'", "\\'") + "'" for file in files]
+    quoted = [in_quotes(file) for file in files]
     text = quoted[0] if len(files) == 1 else f"[{','.join(quoted)}]"
     return [*overrides, f"{NAME}={text}"]
 

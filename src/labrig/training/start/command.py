@@ -18,14 +18,7 @@ from ...config.program import is_program
 from ...config.recorded import compose_from_record, read_recorded, with_changes
 from ...config.resolve import load_variables, resolve
 from ...errors import LabError
-from ...machine.ranks import (
-    Ranks,
-    discover,
-    hear_first_rank,
-    leave_group,
-    store_of,
-    tell_other_ranks,
-)
+from ...machine.ranks import discover, hear_first_rank, leave_group, store_of, tell_other_ranks
 from ...project import Project, this_project
 from ...record.files.atomic import write_file
 from ...record.files.schema import StartRecord
@@ -36,6 +29,7 @@ from ...record.freeze.loading import OWN
 from ...record.list.cost import cost_line
 from ...record.list.find import RUN_HELP, find_run
 from ...record.list.metric_names import split_of
+from ...record.list.rows import read_rows
 from ...record.read.attempt_files import read_attempt, read_attempts
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
@@ -52,7 +46,7 @@ from ..exact.stopped import Stopped
 from ..parts.kept_data import with_kept_data
 from ..watch.notify import check_notify, notify_end
 from .multirun import train_points
-from .unchanged import IF_CHANGED_HELP, print_unchanged, unchanged_run
+from .unchanged import IF_CHANGED_HELP, unchanged_run
 
 NOTHING_TO_DO = "nothing"
 # What an attempt may do differently from the run's first.
@@ -84,17 +78,9 @@ def train_command(project: Project, args: list[str]) -> int:
         "--jobs", type=int, default=1, metavar="N", help="with -m: N runs at a time (1)"
     )
     options = parser.read(args)
-    if env.ATTEMPT in os.environ:
-        return join_attempt()
-    ranks = discover()  # refuses one process where the allocation is for several
-    if options.multirun and ranks.world_size > 1:
-        raise LabError(
-            f"-m makes one run after the other, and {ranks.source} started {ranks.world_size} "
-            "processes for one. Leave out -m, or start one process"
-        )
-    if ranks.rank:
-        return join_first_rank(ranks)
-    open_store(ranks)
+    joined = join_if_other(options.multirun)
+    if joined is not None:
+        return joined
     OWN.watch(project.root)  # before a check imports a class of the project
     if options.parent:
         options.parent = parent_id(project, options.parent)
@@ -116,9 +102,12 @@ def train_command(project: Project, args: list[str]) -> int:
     if options.if_changed:
         code = code_of_request(project, runs, request)
         request = replace(request, code=code)
-        unchanged = unchanged_run(project, composition, code)
+        unchanged = unchanged_run(project, composition, code, read_rows(run_roots(project)))
         if unchanged:
-            print_unchanged(unchanged)
+            print(
+                f"run {unchanged['run_id']}  unchanged: the same code, settings and inputs as on "
+                f"{unchanged['created']}"
+            )
             tell_if_several(NOTHING_TO_DO)
             return 0
     run = create_run(project, runs, request)
@@ -140,12 +129,9 @@ def resume_command(project: Project, args: list[str]) -> int:
         "lab resume", "Continues RUN from its last checkpoint, in the same directory.", RUN_HELP
     )
     options = parser.read(args)
-    if env.ATTEMPT in os.environ:
-        return join_attempt()
-    ranks = discover()
-    if ranks.rank:
-        return join_first_rank(ranks)
-    open_store(ranks)
+    joined = join_if_other()
+    if joined is not None:
+        return joined
     run = find_run(run_roots(project), options.run)
     # The attempt is claimed seconds later.
     with in_use(run.dir):
@@ -227,10 +213,29 @@ def shown_directory(directory: Path) -> str:
     return str(directory) if path.startswith("..") else path
 
 
-def open_store(ranks: Ranks) -> None:
-    """Opens on the first rank what the others connect to: they see when a mistake ends it."""
+def join_if_other(is_multirun: bool = False) -> int | None:
+    """Trains as another process of an attempt, whose first has the record; None on the first.
+
+    Raises:
+        LabError: one process where the allocation is for several, or several for a list of runs.
+    """
+    if env.ATTEMPT in os.environ:
+        return join_attempt()
+    ranks = discover()
+    if is_multirun and ranks.world_size > 1:
+        raise LabError(
+            f"-m makes one run after the other, and {ranks.source} started {ranks.world_size} "
+            "processes for one. Leave out -m, or start one process"
+        )
+    if ranks.rank:
+        text = hear_first_rank(ranks)
+        if text == NOTHING_TO_DO:
+            return 0
+        os.environ[env.ATTEMPT], os.environ[env.RUN_DIR] = text.split(" ", 1)
+        return join_attempt()
     if ranks.world_size > 1:
-        store_of(ranks)
+        store_of(ranks)  # the others connect to it, and see when a mistake ends this one
+    return None
 
 
 def tell_if_several(text: str) -> None:
@@ -241,15 +246,6 @@ def tell_if_several(text: str) -> None:
     ranks = discover()
     if ranks.world_size > 1 and env.NEXT_ATTEMPT not in os.environ:
         tell_other_ranks(ranks, text)
-
-
-def join_first_rank(ranks: Ranks) -> int:
-    """Trains as one of several processes, on this host or another, whose first has the record."""
-    text = hear_first_rank(ranks)
-    if text == NOTHING_TO_DO:
-        return 0
-    os.environ[env.ATTEMPT], os.environ[env.RUN_DIR] = text.split(" ", 1)
-    return join_attempt()
 
 
 def join_attempt() -> int:

@@ -16,8 +16,6 @@ from ...record.files.code_section import same_library
 from ...record.files.schema import Code, Row
 from ...record.freeze.frozen import repository_top
 from ...record.freeze.frozen_files import frozen_hashes
-from ...record.list.rows import read_rows
-from ...record.read.roots import run_roots
 from ...record.read.run import read_record
 from ...record.read.settings import settings_to_record
 from ...record.write.initial_weights import resolve_weights
@@ -29,7 +27,9 @@ IF_CHANGED_HELP = (
 PLACES_OF_DATA = ("path", "search", "stage", "stored")
 
 
-def unchanged_run(project: Project, composition: Composition, code: Code) -> Row | None:
+def unchanged_run(
+    project: Project, composition: Composition, code: Code, rows: list[Row]
+) -> Row | None:
     """The newest finished run of the same code, settings, data and weights; None without one.
 
     Of the code, the files count that the run imported or read, and the library. Installed packages
@@ -37,11 +37,12 @@ def unchanged_run(project: Project, composition: Composition, code: Code) -> Row
 
     Args:
         code: what was frozen now.
+        rows: of all runs, newest first.
     """
     wanted = identity_of(settings_to_record(composition.recorded))
     candidates = [
         row
-        for row in read_rows(run_roots(project))
+        for row in rows
         if row["status"] == "finished"
         and row["trial"] == composition.trial
         and identity_of(row["settings"]) == wanted
@@ -106,10 +107,3 @@ def data_now(composition: Composition) -> str | None:
 
     config = resolve_auto(composition.config, first_attempt={})
     return (data_record(build_data(config)) or {}).get("sha256")
-
-
-def print_unchanged(row: Row) -> None:
-    """One line that begins like that of a run which is trained."""
-    print(
-        f"run {row['run_id']}  unchanged: the same code, settings and inputs as on {row['created']}"
-    )

@@ -41,18 +41,13 @@ what | value
 def model_card(project: Project, run: Run, checkpoint: str) -> str:
     """README.md of an exported model, from the README of its trial and the record of the run."""
     metrics = read_row(str(run.dir))["metrics"]
+    names = [name for name in metrics if name.startswith(("val/", "test/"))]
     initial = recorded_weights(run)
     data = run.data
-    facts = {
-        name: f"{value:.6g}"
-        for name, value in metrics.items()
-        if name.startswith(("val/", "test/"))
-    }
-    facts |= {
+    content = f"{Path(data['path']).name}, sha256 {data['sha256']}" if "sha256" in data else None
+    facts = {name: f"{metrics[name]:.6g}" for name in names} | {
         "settings that were typed": " ".join(run.record["command"].get("overrides", [])),
-        "data": f"{Path(data['path']).name}, sha256 {data['sha256']}"
-        if "sha256" in data
-        else "not recorded",
+        "data": content or "not recorded",
         "began with": format_weights(initial) if initial else "random weights",
         "code": f"commit {run.record['code'].get('commit') or 'not recorded'}",
         "library": library_name(run.record["code"]),
@@ -61,16 +56,18 @@ def model_card(project: Project, run: Run, checkpoint: str) -> str:
     head = {"license": licence_of(project).lower(), "tags": ["labrig"]}
     if initial.get("source", "").startswith(SCHEME):
         head["base_model"] = HubFile.parse(initial["source"]).repo
-    readme = project.source / "trials" / run.trial.partition("/")[0] / "README.md"
-    citation = project.root / "CITATION.cff"
+    readme = text_of(project.source / "trials" / run.trial.partition("/")[0] / "README.md")
     return CARD.format(
         head=yaml.safe_dump(head),
         run=run,
         project=project,
-        readme=readme.read_text(encoding="utf-8").partition("\n")[2].strip()
-        if readme.exists()
-        else "",
+        readme=readme.partition("\n")[2].strip(),
         checkpoint=checkpoint,
         facts="\n".join(f"{name} | {markdown_cell(value)}" for name, value in facts.items()),
-        citation=citation.read_text(encoding="utf-8") if citation.exists() else "not stated",
+        citation=text_of(project.root / "CITATION.cff") or "not stated",
     )
+
+
+def text_of(path: Path) -> str:
+    """The text of a file; "" where there is none."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
