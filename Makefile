@@ -62,10 +62,10 @@ test-cluster: .venv/ready
 	cat build/gridengine.log; exit "$$code"
 
 test-slow: .venv/ready
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not release"
 
 test-release: .venv/ready
-	@.venv/bin/python -m pytest -n 2 -m release
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m release
 
 test-newest test-lowest: build/copier/ready
 	@build/copier/bin/python hooks/try_versions.py $(@:test-%=%) --python $(PYTHON) $(if $(TORCH),--torch $(TORCH))

@@ -180,7 +180,7 @@ def test_a_chain_is_waited_for_until_its_last_chunk_is_over(slurm, roots, monkey
     assert "--dependency=afterany:72" in slurm.calls()[0]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_without_a_scheduler_a_process_waits_for_the_others(lab):
     go = lab.folder / "go"
     waits = f"until [ -e {go} ]; do sleep 0.2; done"

@@ -308,7 +308,7 @@ def test_a_slow_gpu_is_told_from_its_data_sheet():
     assert unknown.text.startswith("fp16 products: 100 TFLOP/s")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_every_rank_of_a_short_job_is_examined(lab, tmp_path, monkeypatch):
     program = copy_library(tmp_path / "library") / "labrig/cluster/doctor/node_check.py"
     assert "BURN_S = 10.0" in program.read_text()

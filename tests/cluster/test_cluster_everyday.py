@@ -247,7 +247,7 @@ def test_only_offline_runs_that_ended_are_uploaded_and_each_once(lab):
     assert lab("sync") == ""
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_prefetch_proves_that_a_training_needs_no_network(lab):
     lab("data", "pack", "digits")
     assert "everything is there" in lab("prefetch", "trial=baseline", "trainer=cpu")

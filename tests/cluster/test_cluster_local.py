@@ -93,7 +93,7 @@ def test_a_detached_job_can_be_seen_and_cancelled(lab):
     assert "as submitted" in lab("logs", sent["run_id"])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_waiting_task_is_cancelled_at_once_and_an_interrupted_run_continues_as_a_job(lab):
     """Reproductions 8 and 16 of the second log of a new user."""
     lab("data", "pack", "digits")
@@ -167,7 +167,7 @@ def test_the_end_of_a_command_is_reported(lab, tmp_path):
     assert f"look: lab logs {sent['run_id']}" in lines
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_time_limit_ends_a_job(lab):
     words = ["submit", *SETTINGS, "job.time=20", "--json", "--", "sleep", "600"]
     sent = json_of(call(lab.folder, sys.executable, "-c", SHORT_LIMITS, *words))

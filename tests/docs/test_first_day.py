@@ -68,7 +68,7 @@ def environment_of_a_new_account(home, template_repository):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.timeout(900)
 def test_the_first_day(template_repository, tmp_path, request):
     home = tmp_path / "ada"

@@ -54,6 +54,7 @@ def browser():
         yield browser
 
 
+@pytest.mark.release
 def test_every_page_asks_nobody_else_and_fits_a_phone(site, address, browser):
     page = browser.new_page(viewport=PHONE)
     elsewhere = []

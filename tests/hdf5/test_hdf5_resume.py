@@ -127,6 +127,7 @@ def test_two_ranks_share_an_epoch(whole_on_two, whole):
 @pytest.mark.parametrize(
     ("stop_after", "num_workers"), [(5, 0), pytest.param(17, 2, marks=pytest.mark.slow)]
 )
+@pytest.mark.release
 def test_two_ranks_resumed_are_uninterrupted(tmp_path, whole_on_two, stop_after, num_workers):
     make_file(tmp_path / "data.h5")
     before, _ = train_on_two(tmp_path, stop_after=stop_after, num_workers=num_workers)

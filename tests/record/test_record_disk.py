@@ -111,7 +111,7 @@ def test_a_row_of_which_the_disk_takes_a_part_is_an_error(tmp_path, monkeypatch)
 
 
 @needs_root
-@pytest.mark.slow
+@pytest.mark.release
 def test_out_of_inodes_at_any_file(project, runs, capsys):
     """With one inode more each time, the record comes one file further."""
     failures = 0

@@ -257,7 +257,7 @@ def test_a_list_imports_neither_numpy_nor_fsspec(mine, group):
     assert "digits" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_colleagues_run_is_reproduced_with_its_data(tmp_path, group):
     """The record names the content; the place is in conf/data, also when it came there after the run."""
     folder = make_project(tmp_path / "myproj")

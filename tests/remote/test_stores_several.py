@@ -303,7 +303,7 @@ def test_where_the_files_of_a_run_go(mine, tmp_path):
         names()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_colleagues_run_is_reproduced_with_its_files(tmp_path, group, is_there):
     """It read two of the three files that are pushed; others may have their names now."""

@@ -52,7 +52,7 @@ def test_the_light_library_is_enough_to_send_jobs_and_to_look(light):
         assert "has no package" not in lab_says(light, *words)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_editable_library_stays_until_the_pin_is_asked_for(light, tmp_path):
     clone = tmp_path / "template"
     clone.mkdir()
@@ -96,7 +96,7 @@ def test_a_library_that_is_gone_or_another_one_comes_back(light):
     assert f"is installed, but pyproject.toml pins labrig @ {NOWHERE}. Type: make setup" in said
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_clone_installs_from_vendor_without_a_network(light, tmp_path, private_variables):
     """The repository of the library is gone, and no index answers."""
     setup(light, UV)

@@ -73,7 +73,7 @@ def search_with_kills(project, n_workers, n_points, point_s):
     return points
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_killed_workers_and_torn_lines_lose_and_double_no_point(project):
     points = search_with_kills(project, n_workers=3, n_points=12, point_s=0.1)
     require_each_once(points, 12)

@@ -139,7 +139,7 @@ def type_in(folder, line, template):
         call(folder, "bash", "-c", line.replace("git commit", "git commit --no-verify"), **identity)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_page_leads_from_scripts_to_a_run(seg, template):
     adopt, environment, record, move, train = map(commands, blocks(""))
     for line in adopt:

@@ -16,7 +16,7 @@ def test_make_check_passes(own_project):
     assert call(own_project, "git", "status", "--porcelain") == ""
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_make_test_passes_in_a_minute(own_project):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert " passed" in call(own_project, "make", "test")

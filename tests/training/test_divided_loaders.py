@@ -173,7 +173,7 @@ def evaluated(home, run, *settings, **options):
     "n",
     [199, 101, 2],
 )
-@pytest.mark.slow
+@pytest.mark.release
 def test_two_processes_evaluate_as_one(home, many, n):
     """101 samples in batches of 50: a process would have a batch more than the other."""
     one, _ = evaluated(home, many, f"data.n={n}")
@@ -198,7 +198,7 @@ def test_the_test_samples_of_any_data_module_are_predicted_once(home, many, n_pr
     torch.testing.assert_close(scores, x @ net["net.weight"].T + net["net.bias"])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [

@@ -182,7 +182,7 @@ def test_a_checkpoint_between_two_stops_says_what_it_lacks(home, tmp_path):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_each_of_two_ranks_continues_its_sums(home):
     folder = Path(__file__)
     add_trial(

@@ -26,6 +26,7 @@ def trained(home):
     return home
 
 
+@pytest.mark.release
 def test_folds_from_the_training_to_one_file_of_predictions(trained):
     refused = call(trained, "lab", "predict", "@last", "split=folds", rc=2)
     assert "fold 2 of 3 has no finished run with the code, settings and seed of" in refused

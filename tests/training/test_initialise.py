@@ -199,7 +199,7 @@ def test_several_files_of_the_hub_are_fetched_and_found_without_a_network(tmp_pa
     assert "is not whole in this machine's cache" in missing.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_from_the_hub_to_a_run_to_the_next_run(home, tmp_path):
     """A model of the hub, fetched once and read without a network; then a run that starts from that run."""
     first = min((home / "runs/baseline").glob("2*"))

@@ -40,6 +40,7 @@ def logged(run):
     return newest
 
 
+@pytest.mark.release
 def test_csv_keeps_the_earlier_rows(run, logged):
     with open(f"{run['run_dir']}/metrics.csv", newline="") as file:
         table = list(csv.DictReader(file))

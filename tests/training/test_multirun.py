@@ -73,7 +73,7 @@ def results(folder):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_runs_of_a_list_are_those_of_single_commands_to_the_last_bit(own_project):
     add_trial(own_project, "untidy", model_py=UNTIDY, config_yaml="model: {_target_: .model.Net}\n")
     call(own_project, "lab", "data", "pack", "digits")

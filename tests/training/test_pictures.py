@@ -55,7 +55,7 @@ def test_pictures_of_each_validation(home):
     assert accuracy == pytest.approx(record["metrics"]["val/acc"], abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_first_of_two_ranks_saves_and_sends_pictures(home):
     settings = ("trial=baseline", *SHORT, PICTURES, "trainer.devices=2")
     variables = {"WANDB_MODE": "offline", "WANDB_API_KEY": ""}

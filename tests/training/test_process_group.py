@@ -23,7 +23,7 @@ def train(config, run, recording):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_both_ranks_leave_after_a_training_an_evaluation_and_a_prediction(own_project):
     with open(own_project / "src/myproj/task.py", "a") as task:
         task.write(AT_EXIT)

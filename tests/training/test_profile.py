@@ -111,7 +111,7 @@ def test_other_files_are_read_by_their_tools(profiled):
     assert "training_step" in (folders["simple"] / "simple-rank0.txt").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_chosen_ranks(home, profiled):
     before = set((home / "runs/net").iterdir())
     said = call(

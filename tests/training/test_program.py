@@ -140,7 +140,7 @@ def test_a_value_that_is_not_finite_ends_it(own):
     assert "loss is nan at step 1" in call(own, "lab", "train", "trial=endless", rc=1)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_program_is_submitted_and_reproduced(own):
     settings = (*SHORT, "site=workstation", "job.gpus=0", "seed=5")
     sent = json_of(call(own, "lab", "submit", *settings, "--json"))

@@ -153,6 +153,7 @@ def check_one_run(own, n_before, expected):
     return record
 
 
+@pytest.mark.release
 def test_torchrun_on_two_hosts_is_one_run_with_the_losses_of_one_host(hosts, own):
     expected = losses(last(own))
     assert len(expected) == 8

@@ -152,7 +152,7 @@ def test_weights_count_by_their_content(own, made):
     assert "unchanged" not in call(own, *words)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_jobs_wait_for_data_and_are_not_sent_twice(own, made):
     maker = json_of(call(own, "lab", "submit", "trial=maker", *JOB, "--json"))
     words = ("lab", "submit", "trial=baseline", *JOB, *SHORT, "seed=8", "--if-changed")

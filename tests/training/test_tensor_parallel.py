@@ -47,7 +47,7 @@ def losses(record):
     return [row["train/loss"] for row in rows(record) if "train/loss" in row]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_four_processes_learn_as_one(own, alone):
     """Two pairs: each pair shares every layer, and the pairs divide samples and states."""
     said = call(own, "lab", "train", *GPT, "trainer.devices=4", *PAIRS)

@@ -94,7 +94,7 @@ def test_of_two_processes_the_first_writes_the_checkpoints(home):
     assert Path(last(home)["run_dir"], "checkpoints/last.ckpt").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_parameters_spread_over_two_processes_learn_the_same(home):
     model = f"from torch import nn\n\n\n{inspect.getsource(Linear)}"
     add_trial(home, "linear", config_yaml="model:\n  _target_: .model.Linear\n", model_py=model)

@@ -15,7 +15,7 @@ from trial_runs import replace_in, trial_folder
 BITWISE = "bitwise: metrics are identical"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_moved_code_is_compared_with_the_old_run(tmp_path):
     folder = make_project(tmp_path / "myproj")
     trial = trial_folder(folder, "baseline")
