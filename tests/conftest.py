@@ -13,14 +13,16 @@ from tracebacks import take_seen, watch_commands
 
 SLOWEST_FILES = (
     # of make test-slow
-    "gpu_rehearsal",
-    "examples",
-    "first_day",
-    "loggers",
+    "records",
+    "pin",
+    "checkpoints_in_parts",
+    "library",
+    "mistakes",
+    "multirun",
+    "steps",
+    "setup_library",
     "remote_lost",
-    "fleet",
-    "report_browser",
-    "setup_places",
+    "loggers",
     # of make test, and of both
     "training_ends",
     "training",
