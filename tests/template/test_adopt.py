@@ -190,7 +190,7 @@ def equip_in_place(folder):
     git(folder, "reset", "-q", "--mixed", head)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_updates_reach_it(seg, template):
     file = template / "template/.gitattributes"
     file.write_text(file.read_text() + "*.npz binary\n")
