@@ -75,7 +75,9 @@ def nearest(word: str, names: Iterable[str]) -> str:
     meant = SYNONYMS.get(last, last)
     in_sections = [name for name in names if not dot and name.endswith(f".{meant}")]
     if in_sections and word not in names:
-        return f"; did you mean: {min(in_sections, key=lambda name: name.count('.'))}"
+        fewest = min(name.count(".") for name in in_sections)
+        near = [name for name in in_sections if name.count(".") == fewest]
+        return f"; did you mean: {' or '.join(near[:3])}"
     synonym = section + dot + SYNONYMS.get(last, "")
     matches = [
         name

@@ -379,6 +379,9 @@ def test_two_lines_are_compared_by_a_paired_test(project, made, capsys):
         "t-test paired by seed, n = 4: p = 0.055"
     )
     assert "folds" not in str(lines)
+    made(5, metrics={"test/loss": 9.0})
+    lines, _ = printed(project, capsys)
+    assert " ".join(lines[-1]).endswith("n = 4: p = 0.055, of what both lines have")
     lines, _ = printed(project, capsys, "seed=0,1")
     assert "t-test" not in str(lines), "of two seeds there is none"
     made(4, data_sha256="b" * 64, metrics={"test/loss": 1.0})

@@ -217,6 +217,10 @@ def test_devices_that_a_launcher_has_decided_are_told(monkeypatch, capsys):
 
 def test_settings_with_consequences_are_told():
     assert consequences(OmegaConf.create({"val_check_interval": 5, "max_time": None})) == []
+    few = {"max_epochs": 2, "check_val_every_n_epoch": 5}
+    (line,) = consequences(OmegaConf.create(few))
+    assert "no best.ckpt. Set trainer.check_val_every_n_epoch=1" in line
+    assert consequences(OmegaConf.create(few | {"max_epochs": 5})) == []
     (line,) = consequences(OmegaConf.create({"fast_dev_run": 2}))
     assert "Lightning writes no metrics then" in line
     (line,) = consequences(OmegaConf.create({"val_check_interval": "00:00:01:00"}))

@@ -101,7 +101,7 @@ def test_result_writes_the_table(made):
     readme = trial_folder(made, "baseline") / "README.md"
     before = readme.read_text()
     output = result(made, "baseline")
-    assert "1 of 5 runs left out: not finished" in output
+    assert "of 5 runs left out: 1 not finished, 0 without val/loss" in output
     text = readme.read_text()
     lines = [line for line in text.splitlines() if line.startswith("|")]
     commits = re.findall(r"\b[0-9a-f]{10}\b", text)

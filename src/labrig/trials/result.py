@@ -102,9 +102,10 @@ def result_table(project: Project, name: str, metric_name: str | None = None) ->
         )
     metric.require_mode()
     if len(measured) < len(rows):
-        n_left_out = len(rows) - len(measured)
+        n_ended = sum(row["status"] in COUNT_FIRST for row in rows)
         print(
-            f"lab: {n_left_out} of {counted(len(rows), 'run')} left out: not finished",
+            f"lab: of {counted(len(rows), 'run')} left out: {len(rows) - n_ended} not finished, "
+            f"{n_ended - len(measured)} without {metric.name}",
             file=sys.stderr,
         )
     compared = compared_rows(rows, metric)

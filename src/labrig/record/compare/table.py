@@ -395,7 +395,9 @@ def paired_tests(table: Table) -> list[str]:
         pairs = pairs_of(first, second, metric, table.over)
         test = paired_t_test(pairs)
         if test:
-            sentences.append(f"{metric}: {format_test(test, table.over)}")
+            some = test.n < max(len(first.rows), len(second.rows))
+            rest = ", of what both lines have" if some else ""
+            sentences.append(f"{metric}: {format_test(test, table.over)}{rest}")
     if sentences and "data.fold" in table.over:
         sentences.append(OF_FOLDS)
     return sentences

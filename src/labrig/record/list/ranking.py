@@ -16,6 +16,7 @@ import yaml
 from ...errors import LabError, nearest
 from ...project import this_project
 from ..files.schema import Row
+from .metric_names import split_of
 
 MODES = ("min", "max")  # as in checkpoint.mode: the lowest value is the best, or the highest
 DEFAULT_METRIC = "val/loss"
@@ -156,6 +157,8 @@ def require_metric(rows: list[Row], metric: str) -> None:
     names = sorted({name for row in rows for name in row["metrics"]})
     if rows and metric not in names:
         listed = ", ".join(names) or "none"
+        # Who chooses by val/ is never sent to test/.
+        of_split = [name for name in names if split_of(metric) in (None, split_of(name))]
         raise LabError(
-            f"no run has the metric {metric!r}{nearest(metric, names)}. Metrics: {listed}"
+            f"no run has the metric {metric!r}{nearest(metric, of_split)}. Metrics: {listed}"
         )

@@ -246,6 +246,12 @@ def consequences(trainer: DictConfig) -> list[str]:
             "trainer.val_check_interval validates by the clock: a repetition may validate at other "
             "steps. A number of batches validates at the same ones."
         )
+    n_epochs, every_n_epochs = trainer.get("max_epochs"), trainer.get("check_val_every_n_epoch")
+    if n_epochs and every_n_epochs and 0 < n_epochs < every_n_epochs:
+        lines.append(
+            f"trains {n_epochs} of the {every_n_epochs} epochs between two validations: no val/ "
+            "metric, no best.ckpt. Set trainer.check_val_every_n_epoch=1"
+        )
     return lines
 
 
