@@ -31,7 +31,9 @@ def test_a_project_of_a_cluster_works_on_a_laptop(render, tmp_path, monkeypatch)
         monkeypatch.delenv(name, raising=False)
     folder = equip(render(tmp_path / "myproj", site="jean_zay_h100"))
     assert " passed" in call(folder, "make", "test")
-    assert "$WORK/runs, and the variable is not set here" in call(folder, "lab", "runs", "list")
+    assert "$WORK/${package}/runs, and the variable is not set here" in call(
+        folder, "lab", "runs", "list"
+    )
     assert "target" in call(folder, "lab", "config", "trial=baseline")
 
 
