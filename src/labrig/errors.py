@@ -68,7 +68,8 @@ def nearest(word: str, names: Iterable[str]) -> str:
     """The end of a message, "; did you mean: X", for the one of `names` nearest to `word`.
 
     It is empty when none is near. A section that both names begin with makes them no nearer. A word
-    without a section means the setting of that name in one: lr is optimizer.lr.
+    without a section means the setting of that name in one: lr is optimizer.lr. Where several sections
+    have it, all are named.
     """
     names = list(names)
     section, dot, last = word.rpartition(".")

@@ -27,6 +27,11 @@ def test_a_setting_without_its_section_is_that_of_a_section(word, meant):
     assert nearest(word, NAMES) == f"; did you mean: {meant}"
 
 
+def test_a_setting_of_several_sections_is_named_in_each():
+    names = ["task.n_classes", "model.n_classes", "model.head.n_classes"]
+    assert nearest("n_classes", names) == "; did you mean: task.n_classes or model.n_classes"
+
+
 # a mistake in a YAML file, and its line
 WRONG = {
     "a: 1\ntrainer\nmax: 3\n": 2,

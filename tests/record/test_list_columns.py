@@ -135,3 +135,20 @@ def test_the_advice_is_a_name_that_fits_there(project, words, advice):
 def test_a_value_that_no_run_has_gets_a_near_one(project, capsys, command, typed, meant):
     call(project, command, typed)
     assert capsys.readouterr().out == f"none of 3 runs; did you mean: {meant}\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("trial=baseline", "seed=9"), ("max_epochs=3.0", "width=16.0", "seed=0")]
+)
+def test_a_value_that_a_run_has_gets_no_other(project, capsys, words):
+    call(project, "runs list", *words)
+    assert "did you mean" not in capsys.readouterr().out
+
+
+def test_who_asks_for_a_metric_of_validation_is_not_sent_to_the_test(tmp_path):
+    project = make_project(tmp_path / "project")
+    train(project, code=NO_CODE, metrics={"test/iou": 0.2, "train/loss": 1.0})
+    with pytest.raises(
+        LabError, match=r"no run has the metric 'val/iou'\. Metrics: test/iou, train/l"
+    ):
+        call(project, "runs show", "@best:val/iou")

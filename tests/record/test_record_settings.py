@@ -223,6 +223,10 @@ def test_table_counts_a_repetition_once_and_says_so(tmp_path, capsys):
     assert output.out.splitlines()[1].split() == ["0.001", "0.3", "1"]
     assert "left out: 1 older run with the same settings and seed" in output.err
     assert "left out: 1 unfinished run; status=... takes others" in output.err
+    call(project, "runs table", "seed=1")
+    output = capsys.readouterr()
+    assert output.out == "none of 3 runs\n"
+    assert "left out: 1 unfinished run" in output.err, "why there is none"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_result_writes_the_table(made):
     readme = trial_folder(made, "baseline") / "README.md"
     before = readme.read_text()
     output = result(made, "baseline")
-    assert "of 5 runs left out: 1 not finished, 0 without val/loss" in output
+    assert "of 5 runs left out: 1 not finished\n" in output
     text = readme.read_text()
     lines = [line for line in text.splitlines() if line.startswith("|")]
     commits = re.findall(r"\b[0-9a-f]{10}\b", text)
@@ -174,6 +174,15 @@ def test_result_finds_its_place_in_an_older_readme(own_project):
     assert text.endswith("<!-- end of numbers -->\n\n**Verdict.** Good.\n")
     readme.write_text(text.replace("<!-- end of numbers -->\n", ""))
     assert "one of the two marks" in result(own_project, "baseline", rc=2)
+
+
+def test_result_counts_what_it_leaves_out_by_reason(own_project):
+    add_run(own_project, "baseline", 0, 0.5, **{"test/score": 3.0})
+    for seed in (1, 2):
+        add_run(own_project, "baseline", seed, 0.4)
+    add_run(own_project, "baseline", 3, 0.1, status="failed")
+    output = result(own_project, "baseline", "--metric", "test/score:max")
+    assert "of 4 runs left out: 1 not finished, 2 without test/score\n" in output
 
 
 def test_result_says_what_is_missing(made):

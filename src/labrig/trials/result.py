@@ -103,11 +103,10 @@ def result_table(project: Project, name: str, metric_name: str | None = None) ->
     metric.require_mode()
     if len(measured) < len(rows):
         n_ended = sum(row["status"] in COUNT_FIRST for row in rows)
-        print(
-            f"lab: of {counted(len(rows), 'run')} left out: {len(rows) - n_ended} not finished, "
-            f"{n_ended - len(measured)} without {metric.name}",
-            file=sys.stderr,
-        )
+        left_out = {"not finished": len(rows) - n_ended}
+        left_out[f"without {metric.name}"] = n_ended - len(measured)
+        reasons = ", ".join(f"{n} {reason}" for reason, n in left_out.items() if n)
+        print(f"lab: of {counted(len(rows), 'run')} left out: {reasons}", file=sys.stderr)
     compared = compared_rows(rows, metric)
     experiments = group_experiments(project.root, compared.rows)
     lines = [

@@ -200,6 +200,8 @@ def build_table(
     require_keys(all_rows, [name for name in (*by, *over) if name != "trial"], ["trial"])
     rows, remarks = choose_rows(all_rows, options.where)
     if not rows:
+        for remark in remarks:
+            note(remark)
         return None
     metrics = choose_metrics(rows, options.metric, only_monitored)
     experiments = group_experiments(root, rows, over, tuple(by))

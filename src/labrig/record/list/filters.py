@@ -259,8 +259,11 @@ def near_value(rows: list[Row], wanted: Filter) -> str:
     """The end of a message, see `nearest`, for a value that no run has; else ""."""
     if wanted.sign != "=" or wanted.key in ("since", "before", "status"):
         return ""
-    values = {value for row in rows for value in values_of(row, full_key(rows, wanted.key))}
-    return "" if wanted.value in values else nearest(wanted.value, sorted(values))
+    wanted = replace(wanted, key=full_key(rows, wanted.key))
+    if any(wanted.matches(row) for row in rows):
+        return ""
+    values = {value for row in rows for value in values_of(row, wanted.key)}
+    return nearest(wanted.value, sorted(values))
 
 
 def values_of(row: Row, key: str) -> list[str]:
@@ -272,7 +275,8 @@ def values_of(row: Row, key: str) -> list[str]:
             return row["tags"]
         case "who":
             return [row["who"] or ""]
-    return [str(value_of(row["settings"], key))]
+    value = value_of(row["settings"], key)
+    return [] if value is ABSENT else [str(value)]
 
 
 def sort_rows(rows: list[Row], key: str | None) -> list[Row]:

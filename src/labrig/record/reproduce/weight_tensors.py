@@ -41,11 +41,13 @@ def read_tensors(path: Path, *, shapes_only: bool = False) -> dict[str, Tensor]:
     Raises:
         LabError: a package is missing, or the file holds something else.
     """
-    if path.name.endswith((INDEX, ".safetensors")):
+    if path.name.endswith(INDEX):
         tensors: dict[str, Tensor] = {}
-        for shard in shards_of(path) if path.name.endswith(INDEX) else [path]:
+        for shard in shards_of(path):
             tensors |= read_safetensors(shard, shapes_only)
         return tensors
+    if path.suffix == ".safetensors":
+        return read_safetensors(path, shapes_only)
     if path.is_dir():
         return read_weights(path)
     try:

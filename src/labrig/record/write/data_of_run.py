@@ -99,15 +99,20 @@ def with_data_of_run(
 
 def origin_of_data(settings: dict[str, Any]) -> DataOrigin | None:
     """Which run made the data that a new run reads, by where their file lies; None: none did."""
-    section = settings.get("data")
-    text = section.get("path") if isinstance(section, dict) else None
-    path = Path(text) if isinstance(text, str) else Path()
+    path = path_of_data(settings)
     for directory in path.parents if path.is_absolute() else ():
         if record := read_record(directory):
             name = str(path.relative_to(directory))
             content = content_of(path) if path.is_file() else None
             return {"run": record["run_id"], "file": name, "sha256": content}
     return None
+
+
+def path_of_data(settings: dict[str, Any]) -> Path:
+    """`data.path` of settings; "." where it is no single path."""
+    section = settings.get("data")
+    text = section.get("path") if isinstance(section, dict) else None
+    return Path(text) if isinstance(text, str) else Path()
 
 
 def format_data_origin(origin: DataOrigin | None) -> str | None:
@@ -120,5 +125,4 @@ def format_data_origin(origin: DataOrigin | None) -> str | None:
 
 def is_to_come(settings: dict[str, Any]) -> bool:
     """Whether the data of a new run are a file of another run that is not there yet."""
-    origin = origin_of_data(settings)
-    return origin is not None and not Path(settings["data"]["path"]).exists()
+    return not path_of_data(settings).exists() and origin_of_data(settings) is not None
