@@ -16,6 +16,7 @@ from release import (
     changelog,
     library,
     public_names,
+    published,
     questions,
     rendered,
     seeds,
@@ -48,6 +49,7 @@ def check(path: Path, version: str) -> list[str]:
     problems += tried(lambda: tags.check_tags(repository))
     problems += tried(lambda: worktree.check_worktree(repository))
     problems += tried(lambda: changelog.check_entry(repository, version))
+    problems += tried(lambda: published.check_published(repository))
     problems += check_library(repository, version)
     new = Questions(repository, "HEAD")
     form = tried(lambda: questions.check_form(new))

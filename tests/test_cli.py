@@ -1,6 +1,7 @@
 """The command `lab`: its first screen, and what it says to words that it does not know."""
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -72,3 +73,10 @@ def test_a_line_that_concerns_a_process_is_printed_once(capsys):
     for _ in range(2):
         say_once("the disk of this test is full")
     assert capsys.readouterr().err == "lab: the disk of this test is full\n"
+
+
+def test_the_light_library_says_what_a_name_of_training_needs():
+    """As after `pip install labrig`: no packages that train."""
+    code = "import sys; sys.modules['lightning'] = None; from labrig import H5DataModule"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "labrig[train]"' in done.stderr.splitlines()[-1]

@@ -49,10 +49,23 @@ MODULES = {
     "scheduled": ".training.parts.schedule",
     "submit": ".cluster.submit.submit",
 }
+PACKAGES_OF_TRAINING = ("h5py", "lightning", "numpy", "torch")
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name when it is first used: torch takes seconds."""
+    """Imports a name when it is first used: torch takes seconds.
+
+    Raises:
+        ImportError: it needs a package that the light library does without.
+    """
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(MODULES[name], __name__), name)
+    try:
+        return getattr(import_module(MODULES[name], __name__), name)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in PACKAGES_OF_TRAINING:
+            raise
+        raise ImportError(
+            f'labrig.{name} needs the package {package}. Type: pip install "labrig[train]"'
+        ) from error

@@ -1,6 +1,12 @@
 """A small template of two releases, as the tests of the release check need it."""
 
+import sys
+
+from projects import ROOT
 from repositories import commit, git, write
+
+sys.path.insert(0, str(ROOT / "hooks"))
+from release import published
 
 HEADER = '# Template\'s file: updated by "copier update".\n'
 QUESTIONS = """\
@@ -25,7 +31,25 @@ def copier_yml(questions=QUESTIONS, seeds=SEEDS, kept=SEEDS + TOMBSTONES, more="
     )
 
 
+PUBLISHED = {  # what an index and a forge show
+    **dict.fromkeys(published.FILES, "text\n"),
+    "pyproject.toml": """\
+[project]
+name = "small"
+readme = "src/labrig/README.md"
+authors = [{ name = "nobody" }]
+
+[project.urls]
+Homepage = "https://example.org"
+Documentation = "https://example.org/docs"
+Changelog = "https://example.org/changes"
+Issues = "https://example.org/issues"
+""",
+    "src/labrig/README.md": "[pages](https://example.org/docs)\n",
+}
+
 FIRST = {
+    **PUBLISHED,
     "copier.yml": copier_yml(kept=SEEDS),
     "CHANGELOG.md": "# Changes\n\n## 0.1.0\n\nThe first.\n",
     "template/{{ _copier_conf.answers_file }}.jinja": "{{ _copier_answers | to_nice_yaml }}",

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 from projects import ROOT, copy_library
-from release_history import FIRST, LIBRARY, two_releases
+from release_history import FIRST, LIBRARY, PUBLISHED, two_releases
 from repositories import commit, git, write
 
 sys.path.insert(0, str(ROOT / "hooks"))
 import check_release
-from release import library, public_names, settings
+from release import library, public_names, published, settings
 from release.repository import ReleaseError, Repository
 
 
@@ -138,3 +138,34 @@ def test_settings_that_are_no_yaml_are_named(template):
     spoiled = spoil_library(template, {"conf/renamed.yaml": "a: [\n"})
     with pytest.raises(ReleaseError, match=r"renamed\.yaml of HEAD is no YAML"):
         settings.check_settings(spoiled)
+
+
+UNPUBLISHED = {  # what is committed -> what is found
+    "no security page": ({"SECURITY.md": None}, "SECURITY.md is not there"),
+    "no publish workflow": ({".github/workflows/publish.yml": None}, "publish.yml is not there"),
+    "no address": (
+        {"pyproject.toml": PUBLISHED["pyproject.toml"].replace("Issues", "Bugs")},
+        "[project.urls] has no Issues",
+    ),
+    "no author": (
+        {"pyproject.toml": PUBLISHED["pyproject.toml"].replace("authors", "maintainers")},
+        "names no author",
+    ),
+    "a link that an index cannot follow": (
+        {"src/labrig/README.md": "[pages](docs/index.md)\n"},
+        "src/labrig/README.md: an index cannot follow docs/index.md",
+    ),
+    "a placeholder": ({"README.md": "gh:ORG/REPO\n"}, "README.md has ORG/REPO"),
+}
+
+
+@pytest.mark.parametrize("mistake", UNPUBLISHED)
+def test_what_an_index_and_a_forge_show(template, mistake):
+    assert published.check_published(Repository(template)) == []
+    texts, found = UNPUBLISHED[mistake]
+    write(template, {name: text for name, text in texts.items() if text is not None})
+    for name in (name for name, text in texts.items() if text is None):
+        (template / name).unlink()
+    commit(template, mistake)
+    (problem,) = published.check_published(Repository(template))
+    assert found in problem
