@@ -24,7 +24,7 @@ LAB_HEAD = """\
 # Every setting of the library, with its meaning, unit and default: lab config --all. conf/config.yaml, a trial and the command line win over it.
 # Written by hooks/settings_files.py from the classes beside the code that reads them.
 defaults: # a group that a later version of the template adds is listed here, so that it reaches your project
-  - notify: none # who gets a message when a run ends, fails, or its GPUs do nothing: mail | command | webhook | [mail, webhook]
+  - notify: none # who gets a message when a run ends, fails, or its GPUs do nothing: apprise | command | [apprise, command]
   - _self_
 """  # noqa: E501
 PAGE_HEAD = """\

@@ -28,7 +28,6 @@ from labrig.training.trained import load, predict_folds, write_predictions
 from labrig.training.trained.predictable import choose_split, choose_test_split, make_predictable
 from labrig.training.trained.prediction_writer import PredictionWriter, as_fields, only_loader
 from labrig.training.trained.write_predictions import refuse_missing
-from labrig.training.watch import notify
 from omegaconf import OmegaConf
 from projects import project_in
 
@@ -65,12 +64,6 @@ def test_packages_that_are_missing(nothing_installed, monkeypatch, tmp_path):
         LabError, match=r"logger=wandb needs the package wandb: make add PACKAGE=wandb"
     ):
         loggers.build_loggers(OmegaConf.create({"logger": {"wandb": {}}}), None, 1)
-    monkeypatch.setenv("NOTIFY_URL", "slack://a")
-    with pytest.raises(
-        LabError,
-        match=r"NOTIFY_URL=slack://... needs the package apprise: make add PACKAGE=apprise",
-    ):
-        notify.check_variable("NOTIFY_URL")
 
 
 def test_measurements(monkeypatch):

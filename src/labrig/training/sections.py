@@ -238,19 +238,20 @@ class MlflowOption:
 
 
 @settings_class
-class MailSettings:
-    to: str | None = setting(None, "address; null: that of git (user.email)")
-    server: str = setting(
-        "localhost", "SMTP server, HOST or HOST:PORT; with port 587 or 465 encrypted"
+class AppriseSettings:
+    variable: str = setting(
+        "NOTIFY_URL",
+        "set in .env: mailtos://..., ntfys://... and so on; several with spaces between",
     )
-    user: str | None = setting(None, "of that server; its password is $SMTP_PASSWORD, in .env")
 
 
 @settings_class
-class MailOption:
-    """A mail when a run ends, fails, or its GPUs do nothing. Of a job that has ended, the scheduler sends it."""
+class AppriseOption:
+    """A message when a run ends, fails, or its GPUs do nothing.
+    The addresses are secret, so only their variable stands here.
+    """
 
-    mail: MailSettings = section()
+    apprise: AppriseSettings = section()
 
 
 @settings_class
@@ -265,24 +266,6 @@ class CommandOption:
     """A command when a run ends, fails, or its GPUs do nothing."""
 
     command: CommandSettings = section()
-
-
-@settings_class
-class WebhookSettings:
-    variable: str = setting(
-        "NOTIFY_URL",
-        'set in .env: https://... gets JSON with "text"; '
-        "discord://..., ntfy://... and so on by the package apprise",
-    )
-
-
-@settings_class
-class WebhookOption:
-    """A message when a run ends, fails, or its GPUs do nothing.
-    The address is secret, so only its variable stands here.
-    """
-
-    webhook: WebhookSettings = section()
 
 
 # ---- options of the group `profile`

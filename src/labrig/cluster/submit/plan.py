@@ -24,7 +24,7 @@ from ...record.list.rows import subdirectories
 from ...record.read.attempt_files import read_attempts
 from ...record.write.data_of_run import with_data_of_run
 from ...record.write.initial_weights import with_fixed_weights, without_weights
-from ...training.watch.notify import check_notify, mail_address
+from ...training.watch.notify import check_notify
 from ..image.packed import Image, image_of
 from ..job.python import outermost
 from ..schedulers.request import JobRequest
@@ -178,9 +178,6 @@ def plan_of(
         )
     job = read_section(JobSettings, config["job"], "job.")
     check_notify(points[0].config, project)
-    if "mail" in (config["notify"] or {}) and site.scheduler != "local" and not job.mail:
-        # The scheduler can tell of a job whose node died.
-        job = replace(job, mail=mail_address(config["notify"]["mail"]["to"], project.root))
     if command is not None and job.tasks_per_node is None:
         job = replace(job, tasks_per_node=1)
     _check_idle_minutes(job.idle_min)

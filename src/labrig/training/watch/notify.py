@@ -1,21 +1,17 @@
-"""Tells people that a run has ended, failed, or does nothing: `notify=mail|command|webhook`.
+"""Tells people that a run has ended, failed, or does nothing: `notify=apprise|command`.
 
+The package apprise sends mail and web messages, to the addresses in a variable that is not recorded.
 A message that cannot be sent changes nothing of the run.
 """
 
 from __future__ import annotations
 
-import getpass
-import json
+import logging
 import os
-import smtplib
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from email.message import EmailMessage
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
@@ -28,100 +24,11 @@ from ...machine.text_formats import format_value
 from ...project import Project, this_project
 from ...record.files.atomic import read_json
 from ...record.files.schema import SummaryRecord
-from ...record.freeze.git import Git
 from ...record.list.cost import cost_line
 from ...record.read.attempt_files import last_attempt
 from ...record.read.run import Run
 
-# How a message leaves this machine: by mail, by a command, or to a web address.
-#
-# Each way ends within a limit of time, or raises an error.
-
-TIMEOUT_S = 10.0  # of a server's answer
-COMMAND_S = 60.0  # of a command
-PORT, PORT_STARTTLS, PORT_TLS = 25, 587, 465
-
-
-def send_mail(message: Any, settings: dict[str, Any]) -> None:
-    """By SMTP.
-
-    Raises:
-        OSError: the server does not answer, or refuses (smtplib.SMTPException).
-    """
-    mail = EmailMessage()
-    mail["Subject"] = message.subject
-    mail["To"] = settings["to"]
-    mail["From"] = settings["to"] if settings["user"] is None else settings["user"]
-    if "@" not in mail["From"]:
-        mail.replace_header("From", f"{getpass.getuser()}@{os.uname().nodename}")
-    mail.set_content(message.text)
-    host, _, port_text = settings["server"].partition(":")
-    port = int(port_text or PORT)
-    connect = smtplib.SMTP_SSL if port == PORT_TLS else smtplib.SMTP
-    with connect(host, port, timeout=TIMEOUT_S) as server:
-        if port == PORT_STARTTLS:
-            server.starttls()
-        if settings["user"]:
-            server.login(settings["user"], os.environ.get("SMTP_PASSWORD", ""))
-        server.send_message(mail)
-
-
-def run_command(message: Any, settings: dict[str, Any]) -> None:
-    """By a command of the user's. The text is no part of it, so that the shell does not read it.
-
-    Raises:
-        subprocess.SubprocessError: it fails, or takes too long.
-    """
-    subprocess.run(
-        settings["run"],
-        shell=True,
-        check=True,
-        text=True,
-        input=message.text,
-        timeout=COMMAND_S,
-        env=os.environ | {env.EVENT: message.event, env.SUBJECT: message.subject},
-    )
-
-
-def post(message: Any, settings: dict[str, Any]) -> None:
-    """To the address in a variable: as JSON, or by apprise where it is no web address.
-
-    Raises:
-        OSError: the server does not answer, or refuses (urllib.error.HTTPError).
-        ConnectionError: apprise could not send it.
-    """
-    url = os.environ[settings["variable"]]
-    if is_web_address(url):
-        # "text" is what Slack, Mattermost, Rocket.Chat and Google Chat read.
-        entries = {
-            "text": f"{message.subject}\n{message.text}",
-            "event": message.event,
-            "subject": message.subject,
-        }
-        request = urllib.request.Request(
-            url,
-            data=json.dumps(entries).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        urllib.request.urlopen(request, timeout=TIMEOUT_S).close()
-        return
-    import apprise  # optional
-
-    service = apprise.Apprise()
-    service.add(url)
-    if not service.notify(title=message.subject, body=message.text):
-        raise ConnectionError(f"apprise could not send it to {url.partition(':')[0]}://...")
-
-
-def is_web_address(url: str) -> bool:
-    return url.startswith(("http://", "https://"))
-
-
-SENDERS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
-    "mail": send_mail,
-    "command": run_command,
-    "webhook": post,
-}
+COMMAND_S = 60.0  # limit of a command
 
 
 @dataclass(frozen=True)
@@ -140,52 +47,96 @@ class Message:
 
 
 def check_notify(config: DictConfig, project: Project) -> None:
-    """Makes sure that `notify` has what it needs, before anything is recorded.
-
-    Raises:
-        LabError: an address, a command or a package is missing, or an address would be recorded.
-    """
+    """Makes sure that `notify` has what it needs, before anything is recorded."""
     load_variables(project)
     notify: Any = config.get("notify") or {}
-    if "mail" in notify:
-        mail_address(notify.mail.to, project.root)
     if "command" in notify and not notify.command.run:
         raise LabError(
             "notify=command needs a command: \"notify.command.run='mail -s run you@x.org'\""
         )
-    if "webhook" in notify:
-        check_variable(notify.webhook.variable)
+    if "apprise" in notify:
+        check_addresses(notify.apprise.variable)
 
 
-def check_variable(name: str) -> None:
-    """Makes sure that a variable holds the address of a webhook.
-
-    Raises:
-        LabError: it does not, or the address itself was typed.
-    """
-    if "://" in name:
+def check_addresses(variable: str) -> None:
+    """Makes sure that a variable holds addresses that apprise knows, and that no password goes in clear."""
+    if "://" in variable:
         raise LabError(
-            "notify.webhook.variable is an address, which would be recorded. "
-            "Write it into .env: NOTIFY_URL=https://..."
+            "notify.apprise.variable is an address, which would be recorded. "
+            "Write it into .env: NOTIFY_URL=mailtos://..."
         )
-    url = os.environ.get(name, "")
-    if "://" not in url:
-        raise LabError(f"notify=webhook needs an address. Write it into .env: {name}=https://...")
-    if not is_web_address(url):
-        scheme = url.partition(":")[0]
-        require_package("apprise", f"{name}={scheme}://...")
+    urls = os.environ.get(variable, "")
+    if "://" not in urls:
+        raise LabError(
+            f"notify=apprise needs an address. Write it into .env: {variable}=mailtos://..."
+        )
+    require_package("apprise", "notify=apprise")
+    for url in urls.split():
+        _check_address(url, variable)
 
 
-def mail_address(to: str | None, root: Path) -> str:
-    """The address that mail goes to.
+def _check_address(url: str, variable: str) -> None:
+    scheme = url.partition(":")[0]
+    services = list(_services(url))
+    if not services:
+        hint = "; for a server of your own: jsons://..." if scheme == "https" else ""
+        raise LabError(
+            f"{variable} has an address {scheme}://... that apprise does not know{hint}. "
+            "All addresses: https://appriseit.com/services/"
+        )
+    for service in services:
+        is_encrypted = service.secure and getattr(service, "secure_mode", "") != "insecure"
+        if service.password and not is_encrypted:
+            raise LabError(
+                f"{variable} has an address {scheme}://... that sends its password in clear. "
+                f"Write {scheme.removesuffix('s')}s://..., without mode=insecure"
+            )
 
-    Raises:
-        LabError: none is known.
-    """
-    address = to or Git(root).run("config", "user.email").stdout.strip()
-    if "@" not in address:
-        raise LabError("notify=mail needs an address: notify.mail.to=you@example.org")
-    return address
+
+def _services(urls: str) -> Any:
+    """The services of apprise for some addresses. None follows a redirect that its address does not ask for."""
+    import apprise  # optional
+
+    return apprise.Apprise(urls.split(), asset=apprise.AppriseAsset(http_redirects=False))
+
+
+# How a message leaves this machine. Each way ends within a limit of time, or raises an error.
+
+
+def send_by_apprise(message: Message, settings: dict[str, Any]) -> None:
+    """To each address in the variable of the settings."""
+    import apprise  # optional
+
+    urls = os.environ[settings["variable"]]
+    with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
+        if not _services(urls).notify(title=message.subject, body=message.text):
+            reason = " ".join(log.getvalue().split())
+            raise ConnectionError(_hide_addresses(reason, urls) or "apprise knows no such address")
+
+
+def _hide_addresses(text: str, urls: str) -> str:
+    for url in urls.split():
+        text = text.replace(url.partition("://")[2], "...")
+    return text
+
+
+def run_command(message: Message, settings: dict[str, Any]) -> None:
+    """By a command of the user's. The text is no part of it, so that the shell does not read it."""
+    subprocess.run(
+        settings["run"],
+        shell=True,
+        check=True,
+        text=True,
+        input=message.text,
+        timeout=COMMAND_S,
+        env=os.environ | {env.EVENT: message.event, env.SUBJECT: message.subject},
+    )
+
+
+SENDERS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
+    "apprise": send_by_apprise,
+    "command": run_command,
+}
 
 
 def notify_end(config: DictConfig, run: Run, project: Project) -> None:
@@ -248,11 +199,10 @@ def message_of(run: Run, event: str, lines: Sequence[str | None]) -> Message:
 
 def send_all(config: DictConfig, message: Message, project: Project) -> None:
     """Sends a message by every way of `notify`. Each has a time limit; one that fails prints a line."""
+    load_variables(project)
     for way, settings in resolve(config).notify.items():
-        if way == "mail" and scheduler_mails(config, message):
-            continue
         try:
-            SENDERS[way](message, prepared(way, settings, project))
+            SENDERS[way](message, {str(name): value for name, value in settings.items()})
         # A mail server or web server may fail in any way.
         except Exception as error:
             print_failure(f"notify={way}", error)
@@ -261,17 +211,3 @@ def send_all(config: DictConfig, message: Message, project: Project) -> None:
 def print_failure(what: str, error: Exception) -> None:
     reason = hide_tokens(str(error).partition("\n")[0])
     print(f"lab: {what} failed: {type(error).__name__}: {reason}", file=sys.stderr)
-
-
-def prepared(way: str, settings: DictConfig, project: Project) -> dict[str, Any]:
-    """The settings of a way, with the address of a mail."""
-    values: dict[str, Any] = {str(name): value for name, value in settings.items()}
-    if way == "mail":
-        values["to"] = mail_address(values["to"], project.root)
-    return values
-
-
-def scheduler_mails(config: DictConfig, message: Message) -> bool:
-    """Whether the scheduler sends this mail itself: `lab submit` asked it to."""
-    is_of_end = message.event != "idle"
-    return is_of_end and env.JOB in os.environ and config.site.scheduler != "local"
