@@ -11,7 +11,7 @@ from labrig.project import Project
 from page_commands import commands_of, words_of
 from projects import PROJECT, ROOT
 
-PAGES = [PROJECT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [PROJECT / "README.md", PROJECT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMPOSING = {"train", "check", "config", "submit", "bench", "sweep", "prefetch", "shell"}
 BY_WORDS = {command.words: command for command in cli.list_commands()}
 NO_COMMAND = {"reads", "is", "of", "or", "and", "has", "on", "in", "rows", "command", "that", "to"}
