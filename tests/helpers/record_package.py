@@ -149,6 +149,7 @@ def train(project, status="finished", metrics=None, exception=None, **changes):
     """A run from start to end, with a checkpoint."""
     run = create(project, **changes)
     attempt = begin_attempt(run, project, accelerator="cpu", world_size=1)
+    attempt.note(code=attempt.facts["code"] | {"used": files_of_trial(project, run)})
     log = MetricsLog(run.dir, attempt.n)
     for step in (10, 20):
         log.append(step, 0, metrics or {"val/loss": 5 / step})
@@ -156,6 +157,21 @@ def train(project, status="finished", metrics=None, exception=None, **changes):
     (run.checkpoints / "last.ckpt").write_bytes(b"weights of " + run.id.encode())
     attempt.end(status, exception=exception)
     return run
+
+
+def files_of_trial(project, run):
+    """Git's hash of each Python file that a training of this run would import."""
+    commit = run.record["code"].get("commit")
+    package = f"{run.record['code'].get('prefix', '')}src/{project.package}"
+    trials = f"{package}/trials/"
+    own = f"{trials}{run.trial.partition('/')[0]}/"
+    lines = git(project.root, "ls-tree", "-r", "--full-tree", commit, package).splitlines()
+    files = {path: facts.split()[2] for facts, path in (line.split("\t") for line in lines)}
+    return {
+        path: of_file
+        for path, of_file in files.items()
+        if path.endswith(".py") and (path.startswith(own) or not path.startswith(trials))
+    }
 
 
 def call(project, words, *args):

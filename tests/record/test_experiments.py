@@ -8,7 +8,6 @@ import shutil
 from functools import cache
 from hashlib import sha1
 from itertools import count
-from pathlib import Path
 
 import hypothesis
 import hypothesis.strategies as st
@@ -120,7 +119,7 @@ def test_an_experiment_is_of_runs_that_differ_in_their_seed_only(made_by):
         row_of(n, seed, dict(zip(FACTORS, facts, strict=True)))
         for n, (seed, *facts) in enumerate(made_by)
     ]
-    experiments = group_experiments(Path("/"), rows)
+    experiments = group_experiments(rows)
     assert len(experiments) == len({tuple(facts) for _, *facts in made_by})
     for experiment in experiments:
         members = [made_by[int(row["run_dir"])] for row in (*experiment.rows, *experiment.older)]
@@ -136,7 +135,7 @@ def test_runs_that_read_in_blocks_are_no_repetition_of_others():
     rows = [row_of(n, n, facts) for n in range(4)]
     for row in rows[2:]:
         row["data"]["order"] = "blocks"
-    experiments = group_experiments(Path("/"), rows)
+    experiments = group_experiments(rows)
     assert [[row["seed"] for row in each.rows] for each in experiments] == [[0, 1], [2, 3]]
     assert "order blocks" in experiments[1].made_by.values()
 
@@ -217,7 +216,7 @@ def test_no_printed_mean_joins_runs_that_differ_in_more_than_the_seed(
         ("max_epochs", 5, "trainer.max_epochs"),
         ("data_sha256", "b" * 64, "data"),
         ("val_rows", "c" * 64, "samples"),
-        ("code", "WIDTH = 2\n", "trial code"),
+        ("code", "WIDTH = 2\n", "own code"),
         ("weights", "e" * 64, "started from"),
         ("tested", "best", "tested weights"),
         ("changes", ("attempt 2 has data.x=1",), "attempts"),
@@ -230,9 +229,9 @@ def test_what_differs_is_a_column_and_said(project, made, capsys, factor, value,
     for seed in range(3, 5):
         made(seed, metrics={"test/loss": 100.0 + seed}, **{factor: value})
     (head, *lines), told = printed(project, capsys, "--by", "optimizer.lr")
+    assert " ".join(head) == f"optimizer.lr {column} test/loss n"
     if factor == "code":
         assert [line[1] for line in lines] == ["1:", "2:"], "two codes of one commit"
-    assert " ".join(head) == f"optimizer.lr {column} test/loss n"
     assert sorted(line[-4:] for line in lines) == [
         ["103.50", "±", "0.71", "2"],
         ["2.0", "±", "1.0", "3"],
@@ -303,11 +302,11 @@ def test_a_seed_of_the_data_counts_as_one_when_it_follows_or_never_changes(proje
     for seed in range(1, 3):
         made(seed, data={"seed": 9})
     rows = read_rows([project.root / "runs"])
-    assert [len(each.rows) for each in group_experiments(project.root, rows)] == [2, 3]
+    assert [len(each.rows) for each in group_experiments(rows)] == [2, 3]
     fixed = [row for row in rows if row["settings"]["data"]["seed"] == 9]
-    (experiment,) = group_experiments(project.root, fixed)
+    (experiment,) = group_experiments(fixed)
     assert len(experiment.rows) == 2
-    assert {each.made_by["data.seed"] for each in group_experiments(project.root, rows)} == {
+    assert {each.made_by["data.seed"] for each in group_experiments(rows)} == {
         "${seed}",
         "9",
     }

@@ -4,6 +4,8 @@ import csv
 import json
 
 import pytest
+from labrig.errors import LabError
+from labrig.record.compare.code_files import code_of_rows
 from labrig.record.list import rows as index
 from record_package import PACKAGE, call, make_project
 from report_page import page_of, table_of
@@ -48,11 +50,11 @@ def test_each_code_of_a_trial_has_lines_of_its_own(project, capsys, monkeypatch,
         monkeypatch.setattr(index, "MANY", 0)
         printed_table(project, capsys)  # writes the cache
     (head, new, old), told = printed_table(project, capsys)
-    assert head == ["optimizer.lr", "trial", "code", "test/loss", "n"]
+    assert head == ["optimizer.lr", "own", "code", "test/loss", "n"]
     assert new[2:] == ["1.50", "±", "0.71", "2"]
     assert old[2:] == ["10.0", "±", "1.0", "3"], "its seeds 0 and 1 are no repetitions of the new"
     assert git(project.root, "cat-file", "-t", new[1]) == "commit"
-    assert "these runs differ in trial code: see its column" in told
+    assert "these runs differ in own code: see its column" in told
 
 
 def test_results_in_the_directory_of_a_trial_are_no_code(project, capsys):
@@ -72,16 +74,63 @@ def test_code_around_the_trials_makes_a_line_of_its_own_and_that_of_others_does_
     assert [line[-1] for line in lines] == ["n", "1", "3", "3"], "the newest first"
 
 
-def test_formatting_comments_and_docstrings_are_no_other_code(project, capsys):
-    write(project.root, {MODEL: '"""The model."""\n\nWIDTH = (\n    2  # channels\n)\n'})
-    settled(project, seed=2, metrics={"test/loss": 3.0})
+def test_any_edit_is_other_code_and_the_table_names_the_file_and_the_commit(project, capsys):
+    """A docstring may be a prompt; an unrelated class in data.py tears no seeds apart unseen."""
+    write(project.root, {MODEL: '"""The model."""\n\nWIDTH = 2\n'})
+    edited = settled(project, seed=2, metrics={"test/loss": 3.0})
     lines, told = printed_table(project, capsys, "test/loss<5")
-    assert lines == [["optimizer.lr", "test/loss", "n"], ["0.1", "2.0", "±", "1.0", "3"]]
-    write(project.root, {MODEL: "WIDTH = 3\n"})
-    settled(project, seed=3, metrics={"test/loss": 3.0})
-    lines, told = printed_table(project, capsys, "test/loss<5")
-    assert [line[-1] for line in lines] == ["n", "1", "3"]
-    assert "these runs differ in trial code: see its column" in told
+    assert [line[-1] for line in lines] == ["n", "1", "2"]
+    commit = edited.record["code"]["commit"][:10]
+    assert f"the code of trial baseline differs: {MODEL} since {commit}\n" in told
+    assert "--same-code FILE" in told
+
+
+@pytest.mark.parametrize("typed", [MODEL, "baseline/model.py", "model.py"])
+def test_files_are_left_out_on_purpose_and_the_table_says_so(project, capsys, typed):
+    table, told = printed_table(project, capsys, "--same-code", typed)
+    assert [line[-1] for line in table[:2]] == ["n", "3"], "seeds 0, 1 of the newer code, and 2"
+    assert " ".join(table[2]) == f"joined whatever these files were: {MODEL}"
+    assert "left out: 2 older runs with the same settings and seed" in told
+    for ending in ("md", "tex", "csv"):
+        file = project.root / f"results.{ending}"
+        call(project, "runs export", "--same-code", typed, "-o", file)
+        assert f"joined whatever these files were: {MODEL}" in file.read_text(encoding="utf-8")
+
+
+def test_a_file_of_same_code_is_one_that_the_runs_used(project, capsys):
+    settled(project, seed=2, trial="wide", metrics={"test/loss": 3.0})
+    with pytest.raises(LabError, match=r"none of these runs used such a file") as error:
+        call(project, "runs table", "--same-code", "modle.py")
+    assert MODEL in str(error.value)
+    with pytest.raises(LabError, match=rf"several files end so.*{MODEL}, .*wide/model\.py"):
+        call(project, "runs table", "--same-code", "model.py")
+
+
+def test_a_file_of_another_trial_has_its_own_place(project, capsys):
+    """R1b: trials/wide/model.py took the place of trials/baseline/model.py, and hid its edit."""
+    other = MODEL.replace("baseline", "wide")
+    used = [{MODEL: "1" * 40, other: "2" * 40}]
+    used += [used[0] | {MODEL: "3" * 40}, used[0] | {other: "4" * 40}]
+    rows = [
+        {"run_dir": f"{n}", "trial": "baseline", "code_files": files, "code_commit": f"{n}" * 40}
+        for n, files in enumerate(used)
+    ]
+    assert len(set(code_of_rows(rows).values())) == 3
+
+
+def test_the_directory_of_a_renamed_trial_is_compared_under_its_name_of_today(project):
+    new = MODEL.replace("baseline", "wide")
+    line = "- 2026-11-20 renamed `baseline` to `wide`\n"
+    write(project.root, {f"src/{PACKAGE}/trials/TRIALS.md": line, "TRIALS.md": line})
+    rows = [
+        {"run_dir": path, "trial": "wide", "code_files": {path: "1" * 40}, "code_commit": "2" * 40}
+        for path in (MODEL, new)
+    ]
+    (project.root / MODEL).unlink()
+    for file in (project.root / MODEL).parent.iterdir():
+        file.unlink()
+    (project.root / MODEL).parent.rmdir()
+    assert len(set(code_of_rows(rows).values())) == 1
 
 
 def test_the_named_code_is_what_the_line_used(project, capsys):
@@ -106,7 +155,7 @@ def test_export_tells_codes_apart(project):
     call(project, "runs export", "-o", file)
     rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
     assert [row["test/loss n"] for row in rows] == ["2", "3"]
-    assert len({row["trial code"] for row in rows}) == 2
+    assert len({row["own code"] for row in rows}) == 2
     assert [row["trial"] for row in rows] == ["baseline", "baseline"]
 
 
@@ -115,12 +164,12 @@ def test_the_report_averages_no_two_codes(project, capsys):
     assert table_of(page_of(project))["seed_groups"] == [0, 0, 1, 1, 1]
 
 
-def test_runs_whose_code_is_gone_count_as_different(project, capsys):
-    for run in (project.root / "runs/baseline").iterdir():
-        path = run / "summary.json"
+def test_of_runs_whose_files_were_not_noted_the_commits_are_compared(project, capsys):
+    for path in project.root.glob("runs/baseline/*/summary.json"):
         summary = json.loads(path.read_text(encoding="utf-8"))
-        if summary["metrics"]["test/loss"] > 5:
-            summary["code"]["trial_tree"] = "0" * 40
-            path.write_text(json.dumps(summary), encoding="utf-8")
-    lines, _ = printed_table(project, capsys)
+        path.write_text(json.dumps(summary | {"code_files": None}), encoding="utf-8")
+    lines, told = printed_table(project, capsys)
     assert [line[-1] for line in lines] == ["n", "2", "3"]
+    assert (
+        "which files 5 runs of trial baseline used was not recorded: the commit is compared" in told
+    )

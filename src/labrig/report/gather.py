@@ -180,7 +180,7 @@ def gather_report(
         "settings": settings.columns,
         "common_settings": settings.common,
         "interesting": list(settings_of_interest(rows)),
-        "seed_groups": numbers_of_groups(project.root, rows, projects),
+        "seed_groups": numbers_of_groups(rows, projects),
         "trials": [asdict(trial) for trial in gather_trials(project, sources[0].name)],
         "clocks": [vars(run.clock) for run in read],
         "curves": [
@@ -362,18 +362,17 @@ def shown_value(key: str, value: Any) -> Any:
     return format_setting(key, value)
 
 
-def numbers_of_groups(root: Path, rows: list[Row], projects: list[str]) -> list[int]:
+def numbers_of_groups(rows: list[Row], projects: list[str]) -> list[int]:
     """A number for each run; runs of one experiment, over which a mean may be taken, have the same.
 
     Args:
-        root: of the project whose repository has the code.
         projects: of each run.
     """
     places = {row["run_dir"]: place for place, row in enumerate(rows)}
     groups: list[list[Row]] = []
     for project in dict.fromkeys(projects):
         of_project = [row for row, name in zip(rows, projects, strict=True) if name == project]
-        for experiment in group_experiments(root, of_project):
+        for experiment in group_experiments(of_project):
             groups += [experiment.rows, *([row] for row in experiment.older)]
     groups.sort(key=lambda group: min(places[row["run_dir"]] for row in group))
     numbers = {row["run_dir"]: n for n, group in enumerate(groups) for row in group}

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
 from ..project import Project
-from ..record.compare.code_meaning import (
-    contents_of_blobs,
-    meaning_of_source,
-    meanings_of_blobs,
-)
-from ..record.compare.trial_code import (
-    SETTINGS,
-    TRIALS,
-    files_of_rows,
-    files_of_trees,
-    is_result,
-)
+from ..record.compare.code_files import code_of_rows
 from ..record.files.schema import Row
 from ..record.freeze.frozen_files import git_hash
 from ..record.freeze.git import Git, GitFailed
 
+PICTURES = (".png", ".jpg", ".jpeg", ".svg", ".gif")
+SETTINGS = (".yaml", ".yml")
 CACHES = ("__pycache__", ".ipynb_checkpoints")
 
 
@@ -33,6 +22,11 @@ def trial_directory(project: Project, name: str) -> Path:
 def trial_path(project: Project, name: str) -> str:
     """The directory of a trial for git, relative to the project."""
     return f"src/{project.package}/trials/{name}"
+
+
+def is_result(path: str) -> bool:
+    """Whether a file of a trial's directory, by its relative path, is a result."""
+    return path == "README.md" or path.lower().endswith(PICTURES)
 
 
 def code_files(directory: Path) -> list[str]:
@@ -50,62 +44,46 @@ def code_files(directory: Path) -> list[str]:
 
 
 def has_code_of_today(project: Project, name: str, row: Row) -> bool:
-    """Whether the code that a run of a trial used, and the trial's settings files, mean what they do now.
+    """Whether the files of code that a run of a trial used, and the trial's settings, are as then.
 
     Args:
         name: of the trial.
         row: of a run whose code was recorded; of others nobody can tell.
     """
-    then = files_of_rows(project.root, [row])[row["run_dir"]]
-    tree = row["trial_tree"]
-    in_trial = files_of_trees(project.root, [tree])[tree] if tree else {}
-    settings = {path: in_trial[path] for path in in_trial if path.endswith(SETTINGS)}
+    (code,) = code_of_rows([row]).values()
+    then = {path: hashes for path, hashes in code if path}
     if not then:
         return False
-    return all(
-        has_content(project, path_today(project, name, path), hashes)
-        for path, hashes in (
-            then | {f"{TRIALS}{path}": settings[path] for path in settings}
-        ).items()
+    top = top_of_repository(project)
+    directory = trial_directory(project, name)
+    of_trial = files_of_tree(project, row["trial_tree"]) if row["trial_tree"] else {}
+    settings = [path for path in of_trial if path.endswith(SETTINGS)]
+    return all(is_as_then(top / path, hashes) for path, hashes in then.items()) and all(
+        is_as_then(directory / path, of_trial[path]) for path in settings
     )
 
 
-def path_today(project: Project, name: str, path: str) -> Path:
-    """Where a file of recorded code lies now.
-
-    Args:
-        path: as `files_of_rows` gives it: relative to the package, or to the repository.
-    """
-    if path.startswith(TRIALS):
-        return trial_directory(project, name) / path.removeprefix(TRIALS)
-    places = [
-        project.source / path,
-        *(place / path for place in (project.root, *project.root.parents)),
-    ]
-    return next((place for place in places if place.is_file()), places[0])
+def top_of_repository(project: Project) -> Path:
+    """What the paths of recorded files are relative to."""
+    try:
+        return Path(Git(project.root)("rev-parse", "--show-toplevel").strip())
+    except GitFailed:  # no repository
+        return project.root
 
 
-def has_content(project: Project, path: Path, hashes: str) -> bool:
-    """Whether a file means what the blobs with these hashes do, which stand with spaces between them."""
+def files_of_tree(project: Project, tree: str) -> dict[str, str]:
+    """Git's hash of each file of a recorded tree; none where this repository does not have it."""
+    try:
+        lines = Git(project.root).paths("ls-tree", "-r", "-z", "--end-of-options", tree)
+    except GitFailed:
+        return {}
+    entries = [line.partition("\t") for line in lines]
+    return {path: facts.split()[2] for facts, _, path in entries}
+
+
+def is_as_then(path: Path, hashes: str) -> bool:
+    """Whether a file has the content of each of these hashes, which stand with spaces between them."""
     if not path.is_file():
         return False
     content = path.read_bytes()
-    others = [blob for blob in hashes.split() if git_hash(content, blob) != blob]
-    if not others:
-        return True
-    if path.suffix in SETTINGS:
-        before = contents_of_blobs(project.root, others)
-        return len(before) == len(others) and all(
-            same_settings(content, each) for each in before.values()
-        )
-    meaning = meaning_of_source(content) if path.suffix == ".py" else None
-    meanings = meanings_of_blobs(project.root, others)
-    return meaning is not None and all(meanings.get(blob) == meaning for blob in others)
-
-
-def same_settings(one: bytes, other: bytes) -> bool:
-    """Whether two YAML files hold the same; comments and white space are no settings."""
-    try:
-        return yaml.safe_load(one) == yaml.safe_load(other)
-    except yaml.YAMLError:
-        return False
+    return all(git_hash(content, each) == each for each in hashes.split())

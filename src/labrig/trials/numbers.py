@@ -175,9 +175,7 @@ def number_trials(
         if best
         for row in rows_like(best, compared[name].rows)
     }
-    experiments = group_experiments(
-        project.root, [row for row in rows if row["run_dir"] in repeated]
-    )
+    experiments = group_experiments([row for row in rows if row["run_dir"] in repeated])
     experiment_of = {
         row["run_dir"]: experiment
         for experiment in experiments

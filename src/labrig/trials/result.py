@@ -12,14 +12,20 @@ from ..errors import LabError, nearest
 from ..machine.counted import counted
 from ..machine.text_formats import HOUR_S
 from ..project import Project
-from ..record.compare.experiments import CODE, Experiment, group_experiments, remarks_on
+from ..record.compare.code_files import short_commit
+from ..record.compare.experiments import (
+    CODE,
+    Experiment,
+    group_experiments,
+    remarks_on,
+    remarks_on_code,
+)
 from ..record.compare.formats import format_markdown
 from ..record.compare.table import (
     format_cell,
     names_of_columns,
     shown_value,
 )
-from ..record.compare.trial_code import short_commit
 from ..record.files.atomic import write_file
 from ..record.files.schema import Row
 from ..record.list.columns import short_titles
@@ -108,13 +114,14 @@ def result_table(project: Project, name: str, metric_name: str | None = None) ->
         reasons = ", ".join(f"{n} {reason}" for reason, n in left_out.items() if n)
         print(f"lab: of {counted(len(rows), 'run')} left out: {reasons}", file=sys.stderr)
     compared = compared_rows(rows, metric)
-    experiments = group_experiments(project.root, compared.rows)
+    experiments = group_experiments(compared.rows)
     lines = [
         Line(experiment, has_code_of_today(project, name, experiment.rows[0]))
         for experiment in experiments
     ]
     lines.sort(key=lambda line: line.mean(metric), reverse=metric.mode == "max")
-    parts = [format_lines(lines, metric, name), *remarks_on(experiments)]
+    remarks = [*remarks_on_code(experiments), *remarks_on(experiments)]
+    parts = [format_lines(lines, metric, name), *remarks]
     if compared.remark:
         parts.append(f"Left aside: {compared.remark}.")
     return "\n\n".join(parts)

@@ -1,26 +1,25 @@
 """Which runs are one experiment: those that differ in their seed only. Every mean is over such runs.
 
-What made the numbers of a run is compared: its trial, its settings, its code by what it means, its
-data with the samples of validation and test, the weights that it started from and those that were
-tested, and what its attempts had different.
+What made the numbers of a run is compared: its trial, its settings, the files of its code, its data
+with the samples of validation and test, the weights that it started from and those that were tested,
+and what its attempts had different.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ...machine.counted import counted
 from ..files.schema import Row
 from ..read.settings import ABSENT, as_text, value_of
 from ..read.status import COUNT_FIRST
+from .code_files import NOT_RECORDED, Code, code_of_rows, code_remarks, short_commit
 from .repetitions import DATA_PLACES, RepetitionKeys, Seeds, Texts
 from .results import SPEED
-from .trial_code import NOT_RECORDED, code_of_rows, short_commit
 
-CODE = "trial code"  # the column of it; no setting has this name
+CODE = "own code"  # the column of it; no setting has this name
 HASH_CHARACTERS = 10
 EVALUATED = ("val", "test")  # the splits whose samples must be the same
 FOLLOWS = "${seed}"  # what a seed is called that has the value of `seed`
@@ -39,7 +38,7 @@ class Experiment:
 
     rows: list[Row]
     older: list[Row]
-    code: tuple
+    code: Code
     made_by: dict[str, str]
 
     @property
@@ -70,7 +69,7 @@ class MadeBy:
     trial: str
     settings: Texts
     seeds: Seeds
-    code: tuple
+    code: Code
     data: str | None
     samples: tuple[tuple[str, str], ...]
     started_from: str | None
@@ -80,19 +79,23 @@ class MadeBy:
 
 
 def group_experiments(
-    root: Path, rows: list[Row], over: tuple[str, ...] = (), apart: tuple[str, ...] = ()
+    rows: list[Row],
+    over: tuple[str, ...] = (),
+    apart: tuple[str, ...] = (),
+    same_code: tuple[str, ...] = (),
 ) -> list[Experiment]:
     """The experiments of these runs, that of the newest run first.
 
     Args:
-        root: of the project, whose repository has the code.
         rows: newest first.
         over: settings that runs of an experiment may differ in, too, such as the fold of the data.
             The samples of the splits follow from these, so they may differ then.
         apart: settings whose values are told apart also where they change no number.
+        same_code: paths of files of the code that are not compared.
     """
     members: dict[MadeBy, list[Row]] = defaultdict(list)
-    for row, made_by in zip(rows, made_by_of_rows(root, rows, over, apart), strict=True):
+    of_rows = made_by_of_rows(rows, over, apart, same_code)
+    for row, made_by in zip(rows, of_rows, strict=True):
         members[made_by].append(row)
     codes = name_codes(members)
     experiments = []
@@ -137,14 +140,14 @@ def seed_of(row: Row) -> str:
 
 
 def made_by_of_rows(
-    root: Path, rows: list[Row], over: tuple[str, ...], apart: tuple[str, ...]
+    rows: list[Row], over: tuple[str, ...], apart: tuple[str, ...], same_code: tuple[str, ...]
 ) -> list[MadeBy]:
     """What made the numbers of each run."""
     keys = RepetitionKeys(over)
     split = [keys.split(row["settings"]) for row in rows]
     texts = [of_row for of_row, _ in split]
     seeds = seeds_of_rows(rows, texts, [of_row for _, of_row in split])
-    code = code_of_rows(root, rows)
+    code = code_of_rows(rows, same_code)
     return [
         MadeBy(
             alone=row["run_dir"] if is_alone(row) else None,
@@ -219,8 +222,8 @@ def tested_weights(row: Row) -> str:
 
 
 def changes_of(row: Row) -> tuple[str, ...]:
-    """What the attempts of a run had different; their code is compared by what it means."""
-    if row["code_files"] is None:
+    """What the attempts of a run had different; the files of their code are compared."""
+    if not row["code_files"]:
         return tuple(row["changes"])
     return tuple(line for line in row["changes"] if " codes; " not in line)
 
@@ -263,6 +266,17 @@ def remarks_on(experiments: list[Experiment]) -> list[str]:
     for experiment in several:
         remarks += equal_runs(experiment)
     return remarks
+
+
+def remarks_on_code(experiments: list[Experiment]) -> list[str]:
+    """Which files of the code of each trial differ, and since which commit."""
+    codes = {}
+    rows = []
+    for experiment in experiments:
+        members = [*experiment.rows, *experiment.older]
+        rows += members
+        codes |= {row["run_dir"]: experiment.code for row in members}
+    return code_remarks(rows, codes)
 
 
 def equal_runs(experiment: Experiment) -> list[str]:

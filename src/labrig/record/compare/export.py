@@ -58,7 +58,7 @@ def export_command(project: Project, args: list[str]) -> None:
     if options.output.suffix not in ENDINGS:
         raise LabError(f"-o {options.output}: expected a name that ends in {', '.join(ENDINGS)}")
     all_rows = read_rows(run_roots(project))
-    table = build_table(project.root, all_rows, options, only_monitored=True)
+    table = build_table(all_rows, options, only_monitored=True)
     if table is None:
         none = none_of(all_rows, map(parse_filter, options.where))
         print(f"{none}\n{options.output} was not written")
@@ -105,7 +105,7 @@ def format_file(ending: str, table: Table) -> str:
     titles = short_titles(table.names)
     header = [*(titles[name] for name in table.names), *table.header[n_words:]]
     bold = best_cells(table)
-    said = [table.legend, *table.remarks, *paired_tests(table)]
+    said = [table.legend, *table.joined, *table.remarks, *paired_tests(table)]
     said += [f"line {n}: {ids_of(each)}" for n, each in enumerate(table.experiments, start=1)]
     said = [comment_text(line) for line in said]
     if ending == ".tex":
@@ -138,7 +138,7 @@ def format_csv(table: Table) -> str:
     writer = csv.writer(file, lineterminator="\n")
     of_metrics = [f"{metric} {what}" for metric in table.metrics for what in ("mean", "sd", "n")]
     writer.writerow(map(spreadsheet_cell, [*table.names, *of_metrics, "runs", "remarks"]))
-    remarks = "; ".join(table.remarks)
+    remarks = "; ".join([*table.joined, *table.remarks])
     for experiment in table.experiments:
         figures: list[float | str] = []
         for metric in table.metrics:

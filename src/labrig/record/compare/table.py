@@ -6,7 +6,6 @@ import argparse
 import statistics
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ...errors import LabError
@@ -31,7 +30,15 @@ from ..list.rows import read_rows
 from ..read.evaluations import metric_and_place
 from ..read.roots import run_roots
 from ..read.settings import differing_settings, format_setting, value_of
-from .experiments import CODE, Experiment, group_experiments, remarks_on, unit_of
+from .code_files import find_same_code
+from .experiments import (
+    CODE,
+    Experiment,
+    group_experiments,
+    remarks_on,
+    remarks_on_code,
+    unit_of,
+)
 from .formats import Cell, format_latex, format_markdown, format_text
 from .repetitions import DATA_PLACES, without_seeds
 from .seed_statistics import (
@@ -46,7 +53,7 @@ from .seed_statistics import (
 DESCRIPTION = (
     "Mean ± sample standard deviation over the runs that differ in their seed only; a line for each "
     "experiment. What tells the lines apart is a column: the settings in --by or those that differ, "
-    "the code of the trial, the data. A default counts: typed or not, it is the same. The last value "
+    "the files of the code, the data. A default counts: typed or not, it is the same. The last value "
     "of each finished run is taken; of two runs with the same seed the newer one. Below two lines "
     "with three seeds or more in common stands a paired t-test."
 )
@@ -64,6 +71,7 @@ class Table:
         names: what tells the lines apart: the trial, settings, or a title in `made_by`.
         over: settings next to the seed over which the means are.
         has_intervals: confidence intervals in place of deviations.
+        same_code: paths of files of the code that were not compared.
         remarks: what its reader must know, a line each.
     """
 
@@ -72,6 +80,7 @@ class Table:
     metrics: list[str]
     over: tuple[str, ...]
     has_intervals: bool
+    same_code: tuple[str, ...]
     remarks: list[str]
 
     @property
@@ -97,6 +106,13 @@ class Table:
         spread = interval if self.has_intervals else "sample standard deviation (n - 1)"
         return f"mean ± {spread} over n {units}"
 
+    @property
+    def joined(self) -> list[str]:
+        """A line of the table about what was left out of the comparison on purpose."""
+        if not self.same_code:
+            return []
+        return [f"joined whatever these files were: {', '.join(self.same_code)}"]
+
 
 def table_command(project: Project, args: list[str]) -> None:
     """`lab runs table`.
@@ -106,13 +122,13 @@ def table_command(project: Project, args: list[str]) -> None:
     """
     options = table_parser().parse_intermixed_args(args)
     all_rows = read_rows(run_roots(project))
-    table = build_table(project.root, all_rows, options)
+    table = build_table(all_rows, options)
     if table is None:
         print(none_of(all_rows, map(parse_filter, options.where)))
         return
     for remark in table.remarks:
         note(remark)
-    tests = paired_tests(table)
+    tests = [*table.joined, *paired_tests(table)]
     n_words = len(table.names)
     if options.latex:
         comments = [f"% {printable(test)}" for test in tests]
@@ -168,6 +184,14 @@ def add_table_options(parser: argparse.ArgumentParser, usual_metrics: str) -> No
         help="take the mean over these, too, such as the folds of the data: data.fold",
     )
     parser.add_argument(
+        "--same-code",
+        metavar="FILES",
+        action="append",
+        default=[],
+        help="join runs although these files of their code differ, separated by commas: data.py; "
+        "the table says so",
+    )
+    parser.add_argument(
         "--metric",
         metavar="NAMES",
         help=f"a column for each, separated by commas (default: {usual_metrics})",
@@ -182,12 +206,11 @@ def add_table_options(parser: argparse.ArgumentParser, usual_metrics: str) -> No
 
 
 def build_table(
-    root: Path, all_rows: list[Row], options: argparse.Namespace, only_monitored: bool = False
+    all_rows: list[Row], options: argparse.Namespace, only_monitored: bool = False
 ) -> Table | None:
     """The table of the runs that the options choose; None when they choose none.
 
     Args:
-        root: of the project.
         all_rows: newest first.
         options: of `add_table_options`, and the filters in `where`.
         only_monitored: the default metrics are those that chose the best weights, if known.
@@ -204,7 +227,9 @@ def build_table(
             note(remark)
         return None
     metrics = choose_metrics(rows, options.metric, only_monitored)
-    experiments = group_experiments(root, rows, over, tuple(by))
+    typed = [name for names in options.same_code for name in names.split(",") if name]
+    same_code = find_same_code(rows, typed)
+    experiments = group_experiments(rows, over, tuple(by), same_code)
     if not options.metric:  # an older run of a seed may have been evaluated, the newer one not
         metrics = [
             metric
@@ -212,14 +237,17 @@ def build_table(
             if any(numbers_of(experiment, metric) for experiment in experiments)
         ] or metrics
     names = names_of_columns(experiments, by, over)
-    remarks += remarks_on_columns(names, by) + remarks_on(experiments)
+    remarks += remarks_on_columns(names, by)
+    if CODE in names:
+        remarks += [*remarks_on_code(experiments), "to join them all the same: --same-code FILE"]
+    remarks += remarks_on(experiments)
 
     def place(experiment: Experiment) -> tuple:
         settings = [name for name in names if name not in experiment.made_by]
         return tuple(sortable(value_in(experiment, name)) for name in settings)
 
     in_order = sorted(experiments, key=place)
-    return Table(in_order, names, metrics, over, options.ci, remarks)
+    return Table(in_order, names, metrics, over, options.ci, same_code, remarks)
 
 
 def choose_rows(all_rows: list[Row], where: list[str]) -> tuple[list[Row], list[str]]:

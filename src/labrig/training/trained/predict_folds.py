@@ -73,7 +73,7 @@ def runs_of_folds(project: Project, run: Run) -> list[Run]:
         LabError: the run has no folds, or a fold has no finished run.
     """
     roots = run_roots(project)
-    experiments = group_experiments(project.root, read_rows(roots), over=(FOLD,))
+    experiments = group_experiments(read_rows(roots), over=(FOLD,))
     of_run = next(
         each for each in experiments if run.id in map(recorded_id, [*each.rows, *each.older])
     )
