@@ -1,4 +1,4 @@
-"""Are the pages and the messages plain English? plain_english.py [PAGE ...] prints what is not, with the line.
+"""Are the pages plain English? plain_english.py [PAGE ...] prints what is not, with the line.
 
 A sentence has at most LONGEST words, half of the sentences of a page at most MEDIAN. Words of `[plain]` in judges.toml
 have a plainer one. A word of the glossary has one meaning and one row.
@@ -16,11 +16,10 @@ from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
 GLOSSARY = ROOT / "docs/glossary.md"
-# Written by programs from settings, profiles and messages, or in another language
-GENERATED = ("settings.md", "sites.md", "errors.md")
+# Written by programs from settings and profiles, or in another language
+GENERATED = ("settings.md", "sites.md")
 LONGEST = 25  # words
 MEDIAN = 12
-LONGEST_OF_A_MESSAGE = 25
 WORDS = tomllib.loads((ROOT / "hooks/judges.toml").read_text(encoding="utf-8"))["plain"]
 
 
@@ -39,7 +38,7 @@ def main(names: list[str]) -> int:
     """Prints every fault; 1 when there is one."""
     faults = [fault for path in pages(names) for fault in faults_of(path)]
     if not names:
-        faults += [*faults_of_glossary(), *faults_of_messages()]
+        faults += faults_of_glossary()
     print("\n".join(faults) or "plain")
     return int(bool(faults))
 
@@ -132,18 +131,6 @@ def glossary_words() -> list[str]:
     text = GLOSSARY.read_text(encoding="utf-8")
     rows = re.findall(r"^([^|\n]+) \| (?!meaning|-)", text, re.MULTILINE)
     return [word for row in rows for word in row.split(", ")]
-
-
-def faults_of_messages() -> Iterator[str]:
-    """Messages of lab, as errors.md lists them."""
-    for line in (ROOT / "docs/errors.md").read_text(encoding="utf-8").splitlines():
-        if not line.startswith("- "):
-            continue
-        for sentence in split_paragraph([(0, line)]):
-            if len(sentence.words) > LONGEST_OF_A_MESSAGE:
-                yield f"errors.md: {len(sentence.words)} words: {sentence}"
-        for fault in hard_words_in(line):
-            yield f"errors.md: {fault}: {line}"
 
 
 if __name__ == "__main__":

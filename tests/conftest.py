@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from labrig.project import Project
+from messages import take_faults, watch_messages
 from projects import PROJECT, call, copy_project, equip, work_on
 from record_of_imports import with_extra  # noqa: F401 (fixture)
 from setup_projects import bare, fresh, light  # noqa: F401 (fixtures)
@@ -44,6 +45,7 @@ sys.path.insert(0, str(PROJECT / "src"))  # `import myproj`
 sys.dont_write_bytecode = True  # not next to the files of tests/project
 work_on(Project(PROJECT, "myproj"))  # in fixtures of modules, too
 watch_commands()
+watch_messages()
 
 
 def pytest_addoption(parser):
@@ -131,6 +133,15 @@ def no_traceback(request):
     seen = take_seen()
     if seen and not request.node.get_closest_marker("traceback"):
         pytest.fail(f"a command printed a traceback:\n{seen[0]}")
+
+
+@pytest.fixture(autouse=True)
+def messages_say_what_to_type():
+    """Fails a test that provokes a message without an instruction; see messages.py."""
+    yield
+    faults = take_faults()
+    if faults:
+        pytest.fail(f"a message of lab must say what was found and what to type; {faults[0]}")
 
 
 @pytest.fixture

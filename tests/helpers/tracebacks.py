@@ -6,9 +6,11 @@
 import re
 import subprocess
 
+from messages import look_at_output
 from warm import Fork
 
 SIGN = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
+ENDED_WITH_A_MESSAGE = (2, 3, 4)  # exit codes of lab
 SEEN = []  # what commands printed since the last test ended
 
 
@@ -19,12 +21,15 @@ def watch_commands():
 
 
 def watched(communicate):
-    def communicate_and_look(*arguments, **options):
-        outputs = communicate(*arguments, **options)
-        for output in outputs:
-            text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
-            if SIGN.search(text):
-                SEEN.append(text)
+    def communicate_and_look(process, *arguments, **options):
+        outputs = communicate(process, *arguments, **options)
+        texts = [
+            output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+            for output in outputs
+        ]
+        SEEN.extend(text for text in texts if SIGN.search(text))
+        if process.returncode in ENDED_WITH_A_MESSAGE:
+            look_at_output(texts[1])
         return outputs
 
     return communicate_and_look

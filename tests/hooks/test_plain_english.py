@@ -1,4 +1,4 @@
-"""Pages and messages are plain English, and the judge of that finds what is not."""
+"""Pages are plain English, and the judge of that finds what is not."""
 
 import sys
 
@@ -17,7 +17,7 @@ def faults(tmp_path, text):
     return list(plain_english.faults_of(page))
 
 
-def test_pages_glossary_and_messages_are_plain(capsys):
+def test_pages_and_glossary_are_plain(capsys):
     assert plain_english.main([]) == 0, capsys.readouterr().out
 
 

@@ -1,8 +1,7 @@
-"""Messages about raw data, data files and how they are read: each says what was found and what to do."""
+"""Raw data and data files that are refused, with what to do."""
 
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import h5py
 import numpy as np
@@ -13,16 +12,12 @@ from labrig.errors import LabError
 from labrig.hdf5.file import find, folder_fingerprint
 from labrig.hdf5.file import layout as file_layout
 from labrig.hdf5.file.checksum import verify_layout
-from labrig.hdf5.file.errors import unreadable
 from labrig.hdf5.file.find import find_data_file, read_data_config
 from labrig.hdf5.pack import audio as raw_audio
-from labrig.hdf5.pack import writer
-from labrig.hdf5.pack.columns import Column
-from labrig.hdf5.pack.command import load_data_class, writable_directory
+from labrig.hdf5.pack.command import load_data_class
 from labrig.hdf5.pack.split import Splitter, read_split_file
 from labrig.hdf5.read.field_readers import ImageReader, RaggedReader, build_reader
 from labrig.hdf5.read.loader import Loader
-from labrig.project import Paths, Project
 from projects import project_in
 
 X, Y = np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20)
@@ -65,31 +60,6 @@ def test_samples_that_differ(tmp_path, samples, message):
 def test_a_name_that_offsets_have(tmp_path):
     with pytest.raises(DataFileError, match=r"this is the name of the offsets of 'x'. Use another"):
         write_data_file(tmp_path / "a.h5", {"x": RAGGED, "x_offsets": np.arange(3)}, {})
-
-
-def test_a_source_that_shrinks_while_it_is_packed(tmp_path):
-    class Bar:
-        def update(self, n):
-            pass
-
-    column = Column(X.dtype, X.shape, [X[:4]])
-    with (
-        h5py.File(tmp_path / "a.h5", "w") as file,
-        pytest.raises(DataFileError, match=r"4 rows of x came, 20 were expected.*Pack"),
-    ):
-        writer._write_array(tmp_path / "a.h5", file, "x", column, Bar())
-
-
-def test_a_dataset_that_is_asked_for_what_it_has_not(path, ragged):
-    with pytest.raises(DataFileError, match=r"crop is 'middle'; expected 'random' or 'start'"):
-        H5Dataset(path, "train", crop="middle")
-    with pytest.raises(DataFileError, match=r"shapes name \['z'\], which the file does not have"):
-        H5Dataset(path, "train", shapes={"z": 3})
-    layout = read_layout(ragged)
-    with pytest.raises(
-        DataFileError, match=r"is one-dimensional; its shape is a number of values, found -1"
-    ):
-        build_reader(layout, "x", {"x": -1}, "start")
 
 
 def test_a_shape_for_a_field_that_has_one(path):
@@ -186,11 +156,6 @@ def test_a_file_that_is_replaced_while_it_is_opened(path, monkeypatch):
         read_layout(path)
 
 
-def test_a_file_that_h5py_has_open():
-    error = OSError("file locking flag values don't match")
-    assert "Close it there first" in str(unreadable(Path("a.h5"), 3, error))
-
-
 def test_a_worker_gives_the_message_alone(path, monkeypatch):
     loader = Loader(H5Dataset(path, "train"), order=None, num_workers=1)
 
@@ -229,14 +194,6 @@ def test_a_data_class_and_its_settings(tmp_path, monkeypatch):
     (project.source / "conf/data/cells.yaml").touch()
     with pytest.raises(DataFileError, match=r"pack digits. Or choose other data: data=cells$"):
         find_data_file("digits.h5", [tmp_path])
-
-
-def test_no_directory_for_data(tmp_path, monkeypatch):
-    paths = Paths(tmp_path, None, None, None, [Path("/proc/data")])
-    monkeypatch.setattr(Project, "paths", paths)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(LabError, match=r"can be written to: /proc/data. Name one with --to"):
-        writable_directory(project_in(tmp_path))
 
 
 def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):

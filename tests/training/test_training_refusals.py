@@ -1,4 +1,4 @@
-"""Messages about trainings, measurements and searches: each says what was found and what to do."""
+"""What a training, an evaluation and a prediction refuse."""
 
 from types import SimpleNamespace
 
@@ -6,25 +6,17 @@ import lightning.pytorch as L
 import pytest
 import torch
 from labrig import errors
-from labrig.bench import bench, measure, run_bench
 from labrig.cluster.submit.submit import check_points
 from labrig.config.compose import finish_config
 from labrig.errors import Failed, LabError, NotComparable
 from labrig.project import Project
-from labrig.record.reproduce import weight_tensors
-from labrig.sweep import command, samplers, show, worker
-from labrig.sweep.begin import grid_of
-from labrig.sweep.definition import define_sweep, directions_of, space_of
-from labrig.sweep.folder import Sweep, find_sweep
-from labrig.sweep.pruning import Pruned, Pruning, require_metric
-from labrig.sweep.space import parse_setting
+from labrig.sweep.definition import define_sweep
 from labrig.training.check.command import check
-from labrig.training.loggers import loggers
 from labrig.training.parts import accelerate, build, initialise
 from labrig.training.parts.ddp import RanksEnvironment
 from labrig.training.start import program
 from labrig.training.start.command import train_command
-from labrig.training.trained import load, predict_folds, write_predictions
+from labrig.training.trained import load, predict_folds
 from labrig.training.trained.predictable import choose_split, choose_test_split, make_predictable
 from labrig.training.trained.prediction_writer import PredictionWriter, as_fields, only_loader
 from labrig.training.trained.write_predictions import refuse_missing
@@ -32,56 +24,6 @@ from omegaconf import OmegaConf
 from projects import project_in
 
 ROWS = torch.zeros(3, 2)
-
-
-@pytest.fixture
-def nothing_installed(monkeypatch):
-    monkeypatch.setattr("labrig.errors.find_spec", lambda _: None)
-
-
-def test_packages_that_are_missing(nothing_installed, monkeypatch, tmp_path):
-    with pytest.raises(
-        LabError, match=r"--plot needs the package matplotlib: make add PACKAGE=matplotlib"
-    ):
-        bench.check_options(SimpleNamespace(steps=2, plot=tmp_path / "a.png", forecast=[]))
-    with pytest.raises(LabError, match=r"--plot needs the package matplotlib: make add"):
-        show.draw_plots(None, tmp_path)
-    with pytest.raises(
-        LabError, match=r"sweep.sampler=gp needs the package scipy: make add PACKAGE=scipy"
-    ):
-        samplers.sampler_of(SimpleNamespace(sampler="gp"))
-    with pytest.raises(
-        LabError, match=r"lab sweep needs the package optuna: make add PACKAGE=optuna"
-    ):
-        command.worker_command(None, [])
-    with pytest.raises(
-        LabError,
-        match=r"a .safetensors file needs the package safetensors: "
-        "make add PACKAGE='safetensors huggingface-hub'",
-    ):
-        weight_tensors.read_safetensors(tmp_path / "a.safetensors")
-    with pytest.raises(
-        LabError, match=r"logger=wandb needs the package wandb: make add PACKAGE=wandb"
-    ):
-        loggers.build_loggers(OmegaConf.create({"logger": {"wandb": {}}}), None, 1)
-
-
-def test_measurements(monkeypatch):
-    with pytest.raises(LabError, match=r"profile=simple replaces the profiler.*Leave it out"):
-        measure.build_bench(OmegaConf.create({"profile": {"kind": "simple"}}), "", [])
-
-    def fit(*_, **__):
-        raise RuntimeError("[enforce fail] . DefaultCPUAllocator: can't allocate memory")
-
-    monkeypatch.setattr(measure, "is_out_of_memory", lambda _: True)
-    parts = SimpleNamespace(trainer=SimpleNamespace(fit=fit), task=None, data=None)
-    with pytest.raises(Failed, match=r"with 8 samples in a batch. Lower data.batch_size"):
-        measure.fit(parts, SimpleNamespace(n_samples=[8]))
-    done = SimpleNamespace(returncode=1, stderr="lab: no trial named; add trial=NAME")
-    monkeypatch.setattr(run_bench.subprocess, "run", lambda *_, **__: done)
-    runner = run_bench.BenchRunner(SimpleNamespace(project=None, root="/"), 3, None)
-    with pytest.raises(Failed, match=r"batch=8: no trial named; add trial=NAME"):
-        runner.run("batch=8", [])
 
 
 def test_configurations_that_lack_a_part():
@@ -165,17 +107,6 @@ def test_predictions(tmp_path):
         refuse_missing(ROWS, 4)
 
 
-def test_a_prediction_of_nothing(tmp_path, monkeypatch):
-    trainer = SimpleNamespace(is_global_zero=True, predict=lambda *_, **__: None)
-    monkeypatch.setattr(write_predictions, "plain_trainer", lambda *_, **__: trainer)
-    with pytest.raises(
-        Failed, match=r"there were no samples to predict. Look at the data: lab data"
-    ):
-        write_predictions.run_prediction(
-            OmegaConf.create({"trainer": {}}), None, None, tmp_path / "a.h5", None, {"run": "one"}
-        )
-
-
 def test_predictions_of_several_processes():
     writer = PredictionWriter("one")
     strategy = SimpleNamespace(broadcast=lambda _: ("/", "two"))
@@ -192,61 +123,6 @@ def test_predictions_of_several_processes():
         LabError, match=r"predict_step gave 3 rows of .* for 2 samples; expected one for each"
     ):
         writer.write_on_batch_end(trainer, None, ROWS, [0, 1])
-
-
-def test_what_a_sweep_cannot_search():
-    with pytest.raises(LabError, match=r"nothing to search: no setting has several values"):
-        space_of([], [], [])
-    with pytest.raises(
-        LabError, match=r"one sweep searches in one trial. For several: lab submit trial=a,b"
-    ):
-        space_of([], ["trial=a,b"], [])
-    base = SimpleNamespace(config=SimpleNamespace(checkpoint=None))
-    with pytest.raises(LabError, match=r"for 1 metric.*write minimize or maximize for each"):
-        directions_of([("val/loss", None)], ["down"], base)
-    with pytest.raises(
-        LabError, match=r"this grid has .* points, .* are allowed. Some of them, at random"
-    ):
-        grid_of([parse_setting(f"a{n}=range(1,1000)") for n in range(3)])
-    with pytest.raises(
-        LabError, match=r"lab sweep worker is started by lab sweep. To search: lab sweep key=a,b"
-    ):
-        worker.run_worker(None, [])
-
-
-def test_sweeps_that_are_not_there(tmp_path):
-    with pytest.raises(LabError, match=r"has no sweep.json, so it is no sweep. Sweeps: sweeps/"):
-        Sweep.open(tmp_path)
-    with pytest.raises(
-        LabError, match=r"there are no sweeps in .* yet. Make one: lab sweep trial=baseline"
-    ):
-        find_sweep([tmp_path], None)
-    for name in ("a1", "a2"):
-        (tmp_path / "sweeps" / name).mkdir(parents=True)
-        (tmp_path / "sweeps" / name / "sweep.json").write_text('{"schema": 99}')
-    with pytest.raises(
-        LabError, match=r"has schema 99, but this lab reads up to .*Type: copier update"
-    ):
-        Sweep.open(tmp_path / "sweeps/a1")
-    with pytest.raises(LabError, match=r"'a' means 2 sweeps.*Sweeps: a"):
-        find_sweep([tmp_path], "a")
-
-
-def test_sweeps_without_numbers(tmp_path):
-    points = SimpleNamespace(trials=lambda _: [])
-    with pytest.raises(
-        LabError, match=r"no point was trained to its end yet.*Wait for one: lab queue"
-    ):
-        show.draw_plots(points, tmp_path)
-    trainer = SimpleNamespace(callback_metrics={"val/loss": 1}, global_step=7)
-    with pytest.raises(
-        LabError, match=r"sweep.metric=val/acc is not logged in validation. Logged: val/loss"
-    ):
-        require_metric(trainer, "val/acc")
-    pruning = Pruning("val/loss")
-    pruning.should_stop = True
-    with pytest.raises(Pruned, match=r"pruned at step 7: the others were better at this time$"):
-        pruning.on_train_batch_start(trainer)
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""The messages of lab's errors, read from its code: see ../error_catalogue.py."""

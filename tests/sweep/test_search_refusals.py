@@ -1,0 +1,67 @@
+"""What a sweep refuses."""
+
+from types import SimpleNamespace
+
+import pytest
+from labrig.errors import LabError
+from labrig.sweep import show, worker
+from labrig.sweep.begin import grid_of
+from labrig.sweep.definition import directions_of, space_of
+from labrig.sweep.folder import Sweep, find_sweep
+from labrig.sweep.pruning import Pruned, Pruning, require_metric
+from labrig.sweep.space import parse_setting
+
+
+def test_what_a_sweep_cannot_search():
+    with pytest.raises(LabError, match=r"nothing to search: no setting has several values"):
+        space_of([], [], [])
+    with pytest.raises(
+        LabError, match=r"one sweep searches in one trial. For several: lab submit trial=a,b"
+    ):
+        space_of([], ["trial=a,b"], [])
+    base = SimpleNamespace(config=SimpleNamespace(checkpoint=None))
+    with pytest.raises(LabError, match=r"for 1 metric.*write minimize or maximize for each"):
+        directions_of([("val/loss", None)], ["down"], base)
+    with pytest.raises(
+        LabError, match=r"this grid has .* points, .* are allowed. Some of them, at random"
+    ):
+        grid_of([parse_setting(f"a{n}=range(1,1000)") for n in range(3)])
+    with pytest.raises(
+        LabError, match=r"lab sweep worker is started by lab sweep. To search: lab sweep key=a,b"
+    ):
+        worker.run_worker(None, [])
+
+
+def test_sweeps_that_are_not_there(tmp_path):
+    with pytest.raises(LabError, match=r"has no sweep.json, so it is no sweep. Sweeps: sweeps/"):
+        Sweep.open(tmp_path)
+    with pytest.raises(
+        LabError, match=r"there are no sweeps in .* yet. Make one: lab sweep trial=baseline"
+    ):
+        find_sweep([tmp_path], None)
+    for name in ("a1", "a2"):
+        (tmp_path / "sweeps" / name).mkdir(parents=True)
+        (tmp_path / "sweeps" / name / "sweep.json").write_text('{"schema": 99}')
+    with pytest.raises(
+        LabError, match=r"has schema 99, but this lab reads up to .*Type: copier update"
+    ):
+        Sweep.open(tmp_path / "sweeps/a1")
+    with pytest.raises(LabError, match=r"'a' means 2 sweeps.*Sweeps: a"):
+        find_sweep([tmp_path], "a")
+
+
+def test_sweeps_without_numbers(tmp_path):
+    points = SimpleNamespace(trials=lambda _: [])
+    with pytest.raises(
+        LabError, match=r"no point was trained to its end yet.*Wait for one: lab queue"
+    ):
+        show.draw_plots(points, tmp_path)
+    trainer = SimpleNamespace(callback_metrics={"val/loss": 1}, global_step=7)
+    with pytest.raises(
+        LabError, match=r"sweep.metric=val/acc is not logged in validation. Logged: val/loss"
+    ):
+        require_metric(trainer, "val/acc")
+    pruning = Pruning("val/loss")
+    pruning.should_stop = True
+    with pytest.raises(Pruned, match=r"pruned at step 7: the others were better at this time$"):
+        pruning.on_train_batch_start(trainer)
