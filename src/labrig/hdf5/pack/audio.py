@@ -16,23 +16,30 @@ from .sources import SUFFIXES_OF_KIND
 SUFFIXES = SUFFIXES_OF_KIND["audio"]
 LARGEST_RIFF_BYTES = 0xFFFFFFFF
 INT16 = np.iinfo(np.int16)
+# What holds each value of a file as libsndfile names its type; float32 holds those of all others.
+TYPE_OF = {"PCM_16": "int16", "PCM_32": "float64", "DOUBLE": "float64", "ALAC_32": "float64"}
 
 
 def read_audio(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
-    """Samples {"wav": int16 (any length,), "y": class}, at the rate of the options; without one at that
-    of the first file, and no other is taken.
+    """Samples {"wav": (any length,), "y": class}, at the rate of the options; without one at that of the
+    first file, and no other is taken.
+
+    16-bit files give int16; all others float32, or float64 where that alone holds their values, with
+    -1..1 as the full range. --float32 gives it of all.
     """
     resampled_hz = options.rate
     require_package("soundfile", "reading audio", "soundfile scipy")
     if resampled_hz is not None:
         require_package("scipy", "resampling audio", "soundfile scipy")
     raw = open_class_folders(options.sources, "audio", SUFFIXES, options.known.classes)
-    rate_hz = resampled_hz or _first_rate_hz(raw)
+    first_rate_hz, first_type = _first_rate_and_type(raw)
+    rate_hz = resampled_hz or first_rate_hz
+    dtype = "float32" if options.float32 else first_type
 
     def read(file: RawFile) -> np.ndarray:
         content = file.content()
         _check_riff_length(content)
-        wav, found_hz = _decode(content)
+        wav, found_hz = _decode(content, dtype, options.float32)
         if found_hz == rate_hz:
             return wav
         if resampled_hz is None:
@@ -40,7 +47,10 @@ def read_audio(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
                 f"{found_hz} Hz, expected {rate_hz} Hz as the first file has. "
                 f"To resample all: --rate {rate_hz}"
             )
-        return _resample(wav, found_hz, resampled_hz)
+        resampled, n_clipped = _resample(wav, found_hz, resampled_hz)
+        if n_clipped:
+            damaged.count("recordings were clipped where resampling went over the range of 16 bits")
+        return resampled
 
     wav_attrs: dict[str, Any] = {"ragged": 1}
     if rate_hz is not None:
@@ -50,16 +60,17 @@ def read_audio(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     return RawSamples(samples, attrs, files=raw.files)
 
 
-def _first_rate_hz(raw: RawFiles) -> int | None:
-    """The sample rate of the first file that says one."""
+def _first_rate_and_type(raw: RawFiles) -> tuple[int | None, str]:
+    """The sample rate of the first file that says one, and the type that holds its values."""
     import soundfile
 
     for file in raw.files:
         try:
-            return soundfile.info(io.BytesIO(file.content())).samplerate
-        except soundfile.SoundFileError:
+            info = soundfile.info(io.BytesIO(file.content()))
+        except (soundfile.SoundFileError, OSError):
             continue
-    return None
+        return info.samplerate, TYPE_OF.get(info.subtype, "float32")
+    return None, "float32"
 
 
 def _check_riff_length(content: bytes) -> None:
@@ -73,8 +84,12 @@ def _check_riff_length(content: bytes) -> None:
         )
 
 
-def _decode(content: bytes) -> tuple[np.ndarray, int]:
-    """The values of one channel, int16 (n,), and their rate in Hz."""
+def _decode(content: bytes, dtype: str, rounds: bool) -> tuple[np.ndarray, int]:
+    """The values of one channel, (n,) of `dtype`, and their rate in Hz.
+
+    Args:
+        rounds: also of a file whose values `dtype` cannot hold.
+    """
     import soundfile
 
     try:
@@ -88,7 +103,13 @@ def _decode(content: bytes) -> tuple[np.ndarray, int]:
             raise DataFileError(
                 f"{file.channels} channels, expected 1. Convert it first: ffmpeg -i IN -ac 1 OUT"
             )
-        wav = file.read(dtype="int16")
+        own_type = TYPE_OF.get(file.subtype, "float32")
+        if own_type != dtype and not rounds:
+            raise DataFileError(
+                f"its values ({file.subtype}) are {own_type}, those of the first file {dtype}. Convert "
+                "all to one type, or store all as float32: --float32"
+            )
+        wav = file.read(dtype=dtype)
         if len(wav) != file.frames:
             raise DataFileError(
                 f"cut short: {len(wav)} of {file.frames} values found. Copy it again"
@@ -96,10 +117,17 @@ def _decode(content: bytes) -> tuple[np.ndarray, int]:
         return wav, file.samplerate
 
 
-def _resample(wav: np.ndarray, from_hz: int, to_hz: int) -> np.ndarray:
-    """The same sound at another rate, int16; what is above half of the new rate is filtered out."""
+def _resample(wav: np.ndarray, from_hz: int, to_hz: int) -> tuple[np.ndarray, int]:
+    """The same sound at another rate, in its type, and how many values were outside of that type.
+
+    What is above half of the new rate is filtered out.
+    """
     from scipy.signal import resample_poly
 
     divisor = math.gcd(from_hz, to_hz)
     resampled = resample_poly(wav.astype(np.float64), to_hz // divisor, from_hz // divisor)
-    return np.clip(np.rint(resampled), INT16.min, INT16.max).astype(np.int16)
+    if wav.dtype != np.int16:
+        return resampled.astype(wav.dtype), 0
+    rounded = np.rint(resampled)
+    clipped = np.clip(rounded, INT16.min, INT16.max)
+    return clipped.astype(np.int16), int((clipped != rounded).sum())

@@ -162,7 +162,9 @@ def with_fetched_source(project: Project, options: PackOptions) -> PackOptions:
 
 
 def print_reasons(damaged: DamagedSamples) -> None:
-    """Prints why the first samples were left out."""
+    """Prints why the first samples were left out, and what else became of some."""
+    for what, n in sorted(damaged.counts.items()):
+        print(f"  {n} {what}")
     for reason in sorted(damaged.reasons.values())[:MAX_REASONS]:
         print(f"    {' '.join(reason.split())}")
     n_more = len(damaged.reasons) - MAX_REASONS

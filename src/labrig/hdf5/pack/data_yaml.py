@@ -192,7 +192,8 @@ def scale_of(layout: Layout, options: PackOptions, own_class: str | None) -> dic
     for name, array in layout.fields.items():
         types = ("uint8", "uint16") if options.kind == "pairs" else ("uint8",)
         is_image = is_encoded(array) or (array.dtype.name in types and len(array.shape) == 4)
-        if is_image or (options.kind == "audio" and name not in (LABEL, GROUP)):
+        is_wave = options.kind == "audio" and array.dtype.name == "int16"
+        if is_image or (is_wave and name not in (LABEL, GROUP)):
             scale[name] = LARGEST[array.dtype.name]
     return scale
 

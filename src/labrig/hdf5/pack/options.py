@@ -29,6 +29,7 @@ OF_SOURCES = {"sources": [], "split_file": None, "programs": [], "directory": No
 KINDS_OF_OPTION = {
     "size": ("images", "encoded", "pairs"),
     "rate": ("audio",),
+    "float32": ("audio",),
     "jobs": ("images", "encoded", "pairs", "audio"),
     "part": ("images", "encoded", "pairs", "audio"),
     "label": ("table",),
@@ -72,6 +73,7 @@ class PackOptions:
     kind: str | None
     size: Size | None
     rate: int | None  # Hz
+    float32: bool  # recordings of all types become it
     label: str | None
     columns: list[str]
     drop_rows: bool
@@ -155,6 +157,11 @@ def _parser(command: str) -> argparse.ArgumentParser:
         help="of images and pairs: scaled to cover it, then cropped; encoded: when they are read",
     )
     add("--rate", type=int, metavar="HZ", help="of audio: resampled to it")
+    add(
+        "--float32",
+        action="store_true",
+        help="of audio: store all recordings so, whatever their types",
+    )
     add("--label", help="column of a table that becomes y")
     add(
         "--columns",

@@ -62,6 +62,7 @@ class Report(TypedDict):
     field_attrs: dict[str, dict[str, Any]]
     skipped: list[str]  # keys of samples that were left out
     reasons: dict[str, str]
+    counts: dict[str, int]  # see `DamagedSamples`
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def identity_of(raw: RawSamples, options: PackOptions, part: PartOfFiles) -> str
     """The hash of what a part is made from: its files with their sizes and times, the options, and what
     the numbers of all parts mean.
     """
-    facts: list[Any] = [options.kind, options.size, options.rate, raw.field_attrs]
+    facts: list[Any] = [options.kind, options.size, options.rate, options.float32, raw.field_attrs]
     facts += [file.version() for file in part.of(raw.files or [])]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
@@ -144,6 +145,7 @@ def make_part(raw: RawSamples, options: PackOptions, target: Path, damaged: Dama
             field_attrs=raw.field_attrs,
             skipped=damaged.skipped_keys,
             reasons=damaged.reasons,
+            counts=dict(damaged.counts),
         )
         with explain_write_errors(path):
             for name in fields:
@@ -231,6 +233,7 @@ def join_made_parts(
             )
         damaged.skipped_keys += report["skipped"]
         damaged.reasons |= report["reasons"]
+        damaged.counts.update(report["counts"])
         if report["n"]:
             reports[part] = report
     if not reports:

@@ -1,6 +1,8 @@
 """What the readers of raw data share: their result, damaged samples, changed files."""
 
 import os
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -91,10 +93,17 @@ class DamagedSamples:
         self.skip = skip
         self.skipped_keys: list[str] = []
         self.reasons: dict[str, str] = {}  # of the keys of which it is known
+        self.counts: Counter[str] = Counter()  # what happened to some, and to how many
+        self._lock = threading.Lock()
 
     def leave_out(self, key: str, reason: str) -> None:
         self.skipped_keys.append(key)
         self.reasons[key] = reason
+
+    def count(self, what: str, n: int = 1) -> None:
+        """Notes, from any thread, that something happened to `n` more samples."""
+        with self._lock:
+            self.counts[what] += n
 
     @contextmanager
     def handle(self, path: Path, key: str) -> Iterator[None]:
