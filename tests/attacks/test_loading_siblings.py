@@ -37,12 +37,7 @@ READS = {
     "r5.npy": "import numpy\nnumpy.load('src/myproj/r5.npy')",
     "r6.ckpt": "import numpy\nnumpy.memmap('src/myproj/r6.ckpt', mode='r')",
     "r7.ckpt": "import numpy\nnumpy.fromfile('src/myproj/r7.ckpt')",
-    "r8.ckpt": "import subprocess\nsubprocess.run(['cat', 'r8.ckpt'], cwd='src/myproj')",
-    "r9.ckpt": "os.system('cat src/myproj/r9.ckpt')",
-    "r10.ckpt": "os.posix_spawn('/bin/cat', ['cat', 'src/myproj/r10.ckpt'], os.environ)",
     "r11.ckpt": "import shutil\nshutil.copyfile('src/myproj/r11.ckpt', os.devnull)",
-    "r12.ckpt": "import subprocess  # which calls os.posix_spawn, as Triton does\n"
-    "subprocess.run(['/bin/cat', 'src/myproj/r12.ckpt'], close_fds=False, check=True)",
 }
 
 
@@ -73,9 +68,6 @@ CODE = {
     "ignored2.py": "import myproj.ignored2\ndel sys.modules['myproj.ignored2']",
     "ignored3.py": "import myproj.ignored3, types\n"
     "sys.modules['myproj.ignored3'] = types.ModuleType('x')",
-    "ignored4.py": "import subprocess\nsubprocess.run([sys.executable, 'src/myproj/ignored4.py'])",
-    "ignored5.py": "os.system(f'{sys.executable} src/myproj/ignored5.py')",
-    "ignored6.py": "import subprocess\nsubprocess.run(f'{sys.executable} src/myproj/ignored6.py', shell=True)",
     "ignored7.pyc": "import myproj.ignored7",
     "ignored8.pyc": "from importlib.machinery import SourcelessFileLoader as L\n"
     "import importlib.util as u\np = os.path.dirname(__file__) + '/ignored8.pyc'\n"

@@ -1,6 +1,5 @@
 """What ran is what is recorded: the imported files are compared with the frozen code, and named where they differ."""
 
-import json
 import os
 import shutil
 
@@ -97,19 +96,6 @@ def test_ignored_code_may_be_left_out_and_is_named(own):
     assert "src/myproj/made.py, which is not recorded, changed" in lab(
         own, "runs", "verify", "@last", rc=1
     )
-
-
-@pytest.mark.slow
-def test_variables_that_the_code_read_are_named(own):
-    names = ("MY_P", "HOME", "PYTHONHASHSEED", "MY_API_KEY")
-    reads = f"import os\nfor name in {names}:\n    os.environ[name]\n"
-    write(own, {"src/myproj/reads.py": reads})
-    variables = {"MY_P": "0.3", "MY_API_KEY": "a value of mine", "PYTHONHASHSEED": "3"}
-    output = run_program(own, modules="myproj.reads", **variables)
-    assert start_of(own)["variables_read"] == ["HOME", "MY_API_KEY", "MY_P"]
-    assert "the code read MY_P, which the record does not hold" in output
-    assert "record.env_vars=[MY_P]" in output
-    assert "0.3" not in json.dumps(start_of(own))
 
 
 @pytest.mark.slow

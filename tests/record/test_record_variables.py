@@ -1,54 +1,21 @@
-"""Environment variables: which values a record holds, and which names it knows only."""
+"""Environment variables: which values a record holds, and what is told when they differ later."""
 
 import json
-import os
 
 import pytest
 from labrig import env
+from labrig.errors import Refused
 from labrig.record.compare.diff import environment_of
-from labrig.record.freeze.own_files import variables_watched
+from labrig.record.freeze.environment import variable_changes
+from labrig.record.read.run import Run
+from labrig.record.reproduce.command import print_other_variables
 from labrig.record.write.begin import begin_attempt
 from record_package import create, make_project
-
-READER = """
-import os
-from os import environ
-from pathlib import Path
-
-def read():
-    environ["MY_P"]
-    os.getenv("MY_Q", "1")
-    "MY_R" in os.environ
-    os.environ.get("PYTHONHASHSEED")
-    try:
-        os.environ["MY_ABSENT"]
-    except KeyError:
-        pass
-
-def copy():
-    dict(os.environ)
-    os.environ.copy()
-    list(os.environ.items())
-
-def pass_to_library():
-    Path("~").expanduser()
-"""
 
 
 @pytest.fixture
 def project(tmp_path):
     return make_project(tmp_path / "myproj")
-
-
-@pytest.fixture
-def reader(tmp_path, monkeypatch):
-    """A module of own code."""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "lab_test_reader.py").write_text(READER)
-    import lab_test_reader
-
-    yield lab_test_reader
-    del os.sys.modules["lab_test_reader"]
 
 
 @pytest.mark.slow
@@ -69,6 +36,10 @@ def test_variables_are_recorded_by_pattern_without_secrets(project, monkeypatch)
     for variables in (run.record["env"]["variables"], start["variables"]):
         assert {"MY_P": "0.3", "ONE": "2"}.items() <= variables.items()
         assert not {"MY_API_KEY", "MY_HIDDEN", "OTHER"} & variables.keys()
+    assert start["other_variables"].keys() >= {"MY_API_KEY", "MY_HIDDEN", "OTHER"}
+    assert start["other_variables"]["MY_API_KEY"] is start["other_variables"]["MY_HIDDEN"] is None
+    for secret in ("12345678", "from-dotenv"):
+        assert secret not in (attempt.dir / "start.json").read_text()
     assert "MY_P" not in create(project).record["env"]["variables"]
 
 
@@ -91,26 +62,72 @@ def test_the_id_of_a_job_is_recorded_and_no_difference(project, monkeypatch):
     assert first["variables"] == second["variables"]
 
 
-def test_names_that_own_code_reads_are_collected(reader, monkeypatch):
-    monkeypatch.setenv("MY_P", "0.3")
-    usual = type(os.environ)
-    with variables_watched() as read:
-        reader.read()
-        reader.copy()
-        reader.pass_to_library()
-    assert read.names == {"MY_P", "MY_Q", "MY_R", "MY_ABSENT", "PYTHONHASHSEED"}
-    assert type(os.environ) is usual
-    with variables_watched() as read:
-        pass
-    assert read.names == set()
+@pytest.fixture
+def ended(project, monkeypatch):
+    """A run with one attempt, of a process with a few variables."""
+    for name in ("MY_P", "MY_Q", "MY_R", "ATEN_CPU_CAPABILITY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"MY_P": "0.3", "MY_Q": "1", "OMP_NUM_THREADS": "2", "A_TOKEN": "x"}.items():
+        monkeypatch.setenv(name, value)
+    run = create(project, env_vars=("MY_Q",))
+    begin_attempt(run, project).end("interrupted", {})
+    return Run.open(run.dir)
 
 
-def test_changes_of_variables_work_while_they_are_watched(monkeypatch):
-    monkeypatch.delenv("MY_P", raising=False)
-    with variables_watched():
-        os.environ["MY_P"] = "1"
-        assert os.environ.pop("MY_P") == "1"
-        assert os.environ.setdefault("MY_P", "2") == "2"
-        del os.environ["MY_P"]
-        with pytest.raises(KeyError):
-            os.environ["MY_P"]
+def test_equal_variables_are_no_difference_nor_are_those_of_a_terminal(ended, project, monkeypatch):
+    for name in ("SSH_CLIENT", "SLURM_JOB_ID", "PWD", "TMPDIR", "A_TOKEN"):
+        monkeypatch.setenv(name, "another")
+    start = begin_attempt(ended, project).facts
+    assert (start["variables_changed"], start["environment_differences"]) == ([], [])
+
+
+def test_resume_names_the_variables_that_differ(ended, project, monkeypatch, capsys):
+    """N-b-resumeenv2."""
+    monkeypatch.setenv("MY_P", "0.7")
+    monkeypatch.setenv("MY_R", "1")
+    monkeypatch.setenv("MY_Q", "2")
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    start = begin_attempt(ended, project).facts
+    assert start["environment_differences"] == [
+        "variable ATEN_CPU_CAPABILITY: absent -> default",
+        "variable MY_Q: 1 -> 2",
+        "variable OMP_NUM_THREADS: 2 -> 4",
+        "variable MY_P: another value",
+        "variable MY_R: absent -> 1",
+    ]
+    told = capsys.readouterr().err
+    assert all(name in told for name in start["variables_changed"])
+    assert "0.7" not in told  # its value is not recorded, and not shown
+
+
+def test_only_what_changes_numbers_is_refused(ended, project, monkeypatch):
+    monkeypatch.setenv("MY_P", "0.7")
+    begin_attempt(ended, project, "refuse").end("interrupted", {})
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "SSE41")
+    with pytest.raises(Refused, match="ONEDNN_MAX_CPU_ISA: absent -> SSE41"):
+        begin_attempt(ended, project, "refuse")
+
+
+def test_a_secret_is_never_shown_as_a_change(ended, project, monkeypatch):
+    start = ended.last_start
+    monkeypatch.setenv("OMP_NUM_THREADS", token := "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+    changes = variable_changes(start, project.root)
+    assert token not in "".join(changes.lines)
+    assert "OMP_NUM_THREADS" in changes.numbers
+
+
+def test_reproduce_names_what_it_does_not_set_again(ended, project, monkeypatch, capsys):
+    monkeypatch.setenv("MY_P", "0.7")
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    print_other_variables(ended, project)
+    out = capsys.readouterr().out
+    assert "MY_P" in out
+    assert "OMP_NUM_THREADS" not in out  # set as it was then
+
+
+def test_the_continuation_is_not_exact_with_other_variables(ended, project, monkeypatch):
+    changed_settings = pytest.importorskip("labrig.training.exact.continuation").changed_settings
+    monkeypatch.setenv("MY_P", "0.7")
+    begin_attempt(ended, project)
+    assert changed_settings(ended.dir, 2) == ["other values of the variables MY_P"]

@@ -27,6 +27,7 @@ OF_START = (
     "devices",
     "precision",
     "threads",
+    "instructions",
     "world_size",
     "driver",
     "cudnn",

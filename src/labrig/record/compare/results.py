@@ -85,6 +85,7 @@ OF_START = (
     "devices",
     "precision",
     "threads",
+    "instructions",
     "world_size",
     "torch",
     "cuda",

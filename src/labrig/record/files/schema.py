@@ -284,7 +284,8 @@ class StartRecord(ProcessFacts, total=False):
     retry: Retry  # of an attempt whose job was sent again by itself
     imported_from: PackagePath
     variables: dict[str, str]
-    variables_read: list[str]  # names that own code read and whose values are not recorded
+    other_variables: dict[str, str | None]  # a short hash of each; None of a secret
+    variables_changed: list[str]  # since the attempt before
     code: Code
     environment_differences: list[str]
     accelerator: str
@@ -292,6 +293,7 @@ class StartRecord(ProcessFacts, total=False):
     world_size: int
     data: DataFingerprint
     threads: int
+    instructions: str  # the set that torch's kernels for the CPU use, such as AVX2
     devices: int
     forecast: MeasuredForecast | None  # of `lab bench`
     init_from: InitialWeights  # the weights that this attempt loaded, when it began from others

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from ... import env
+from ...machine.caches import CACHES
 from ...machine.secrets import find_tokens, known_secrets, says_secret
 from ..files.atomic import sha256
-from ..files.schema import Environment
+from ..files.schema import Environment, StartRecord
 from ..read.settings import list_differences
 from .packages import installed_packages, other_packages, versions_by_name
 
@@ -40,8 +43,7 @@ CHANGE_NUMBERS = (
     "TORCH_CUDNN_*",
     "XLA_*",
 )
-# Only these variables and those of record.env_vars are recorded, so that no token gets in. They
-# change numbers, placement or speed.
+# These and those of record.env_vars are recorded with their values, the others with a hash.
 OTHERS = (
     "CUDA_*",
     "GLOO_*",
@@ -54,8 +56,10 @@ OTHERS = (
     "TRITON_*",
 )
 PATTERNS = (*CHANGE_NUMBERS, *OTHERS)
+# How Python itself runs: PYTHONOPTIMIZE leaves out asserts, the seed of hashes orders sets.
+OF_PYTHON = ("PYTHONHASHSEED", "PYTHONOPTIMIZE")
 NAMES = {
-    "PYTHONHASHSEED",
+    *OF_PYTHON,
     "PYTHONPATH",
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
@@ -63,6 +67,23 @@ NAMES = {
     "LOADEDMODULES",
     "VIRTUAL_ENV",
 }
+# Variables that are set again as they were, next to those of record.env_vars.
+REPEATED = (*OF_PYTHON, *CHANGE_NUMBERS)
+# What a terminal, a login, a launcher, a scheduler and, when they are imported, libraries set anew
+# each time. They are not compared.
+SET_ANEW = """
+    _ BASH_* BROWSER COLORTERM COLUMNS DBUS_* DISPLAY EDITOR ENVIRONMENT GIT_* GPG_* HIST* HOME HOST
+    HOSTNAME KRB5* LESS* LINES LOGNAME LS_COLORS MAIL MOTD_* OLDPWD PAGER PATH PS1 PWD SHELL SHLVL
+    SSH_* STY SUDO_* TEMP TERM* TMP* TMUX* TZ USER VISUAL VSCODE_* WINDOWID XDG_* PYTEST_*
+    LOADEDMODULES PYTHONPATH PYTHONSAFEPATH PYTHONUNBUFFERED VIRTUAL_ENV* WANDB_*
+    JOB_* LAB_* LSB_* LSF_* LS_* PBS_* PJM_* SGE_* SLURM* SRUN_* TASK_ID
+    GROUP_* LOCAL_* MASTER_* NODE_RANK OMPI_* PALS_* PL_* PMI* PRTE_* RANK ROLE_* TORCHELASTIC_*
+    WORLD_SIZE CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES
+    KMP_DUPLICATE_LIB_OK KMP_INIT_AT_FORK PYTORCH_NVML_BASED_CUDA_CHECK TORCHINDUCTOR_*
+"""
+OF_A_SESSION = {*SET_ANEW.split(), *CACHES}
+SESSION_BEGINNINGS = tuple(name[:-1] for name in OF_A_SESSION if name.endswith("*"))
+HASH_DIGITS = 8  # too few to tell the value
 LOCKS = ("uv.lock", "env-freeze.txt")
 CONTAINERS = (env.IMAGE, "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 COMPARED = ("python", "lock_sha256", "container", "modules")  # and the packages
@@ -100,35 +121,118 @@ def read_environment(
 
 
 def recorded_variables(root: Path, env_vars: Sequence[str] = ()) -> dict[str, str]:
-    """The environment variables that a record may hold, without those that look like a secret.
+    """The environment variables that a record holds with their values; none looks like a secret.
 
     Args:
         root: the project; a variable that its .env names is a secret.
         env_vars: patterns of variables that the user wants to be recorded.
     """
-    secret_names = names_in_dotenv(root) if env_vars else set()
+    plain = variables_without_secrets(root)
+    return {
+        name: value for name, value in plain.items() if is_listed(name) or matches(name, env_vars)
+    }
+
+
+def other_variables(root: Path, recorded: Iterable[str]) -> dict[str, str | None]:
+    """A short hash of each variable that is not among the `recorded` ones; None for a secret."""
+    plain = variables_without_secrets(root)
+    return {
+        name: short_hash(plain[name]) if name in plain else None
+        for name in sorted(os.environ.keys() - set(recorded))
+    }
+
+
+def variables_without_secrets(root: Path) -> dict[str, str]:
+    """The variables of this process that neither .env sets nor their name or value makes a secret."""
+    of_dotenv = names_in_dotenv(root)
     secrets = known_secrets()
-    variables = {}
-    for name, value in sorted(os.environ.items()):
-        asked_for = any(fnmatchcase(name, pattern) for pattern in env_vars)
-        if says_secret(name) or not (is_listed(name) or (asked_for and name not in secret_names)):
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if not (says_secret(name) or name in of_dotenv)
+        and not find_tokens(value.encode(errors="replace"), name, secrets)
+    }
+
+
+def names_in_dotenv(root: Path) -> set[str]:
+    """The variables that the project's .env sets."""
+    if not (root / ".env").is_file():
+        return set()
+    from dotenv import dotenv_values  # commands that only read records do without
+
+    return set(dotenv_values(root / ".env"))
+
+
+def short_hash(value: str) -> str:
+    return hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()[:HASH_DIGITS]
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@dataclass(frozen=True)
+class VariableChanges:
+    """Names of variables with another value than recorded, with what is known of the change.
+
+    Args:
+        numbers: those that are known to change numbers, and those of record.env_vars.
+        others: whose meaning is not known.
+    """
+
+    numbers: dict[str, str]
+    others: dict[str, str]
+
+    @property
+    def lines(self) -> list[str]:
+        return [
+            f"variable {name}: {change}" for name, change in (self.numbers | self.others).items()
+        ]
+
+
+def variable_changes(
+    start: StartRecord, root: Path, env_vars: Sequence[str] = ()
+) -> VariableChanges:
+    """How the variables of this process differ from those of an attempt.
+
+    Args:
+        start: its start.json.
+        root: the project.
+        env_vars: the patterns of record.env_vars.
+    """
+    found = VariableChanges({}, {})
+    if "other_variables" not in start:  # of a command
+        return found
+    hashes = start["other_variables"]
+    then = start.get("variables") or {}
+    plain = variables_without_secrets(root)
+    for name in sorted({*then, *hashes, *plain}):
+        if is_of_a_session(name) and not matches(name, env_vars):
             continue
-        if not find_tokens(value.encode(errors="replace"), name, secrets):
-            variables[name] = value
-    return variables
+        now = os.environ.get(name)
+        before = hashes[name] if name in hashes else then.get(name)
+        is_secret = name in hashes and before is None
+        if is_secret or before == (short_hash(now) if now and name in hashes else now):
+            continue
+        if name in hashes:
+            change = "another value" if name in os.environ else "absent now"
+        else:
+            shown = plain.get(name, "absent" if now is None else "a secret")
+            change = f"{'absent' if before is None else before} -> {shown}"
+        numbers = matches(name, (*REPEATED, *env_vars))
+        (found.numbers if numbers else found.others)[name] = change
+    return found
+
+
+def is_of_a_session(name: str) -> bool:
+    """Whether each terminal or job has another value of a variable."""
+    return name in OF_A_SESSION or name.startswith(SESSION_BEGINNINGS)
 
 
 @cache
 def is_listed(name: str) -> bool:
     """Whether every record holds the value of a variable."""
-    return name in NAMES or any(fnmatchcase(name, pattern) for pattern in PATTERNS)
-
-
-def names_in_dotenv(root: Path) -> set[str]:
-    """The variables that the project's .env sets."""
-    from dotenv import dotenv_values  # commands that only read records do without
-
-    return set(dotenv_values(root / ".env"))
+    return name in NAMES or matches(name, PATTERNS)
 
 
 def environment_differences(

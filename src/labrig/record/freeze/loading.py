@@ -5,16 +5,15 @@ seems to belong to it. Here the bytes of a module are kept as they were loaded, 
 neither read nor written. Once the code is frozen, the bytes on the disk are taken where git's hash of
 them is the frozen one, else those of git. Paths stay those of the work tree, so breakpoints, tracebacks
 and `inspect.getsource` fit. An audit hook (https://peps.python.org/pep-0578/) notes which other files
-were read, loaded as a library in C, or named to a program that was started.
+were read, executed, or loaded as a library in C.
 """
 
 from __future__ import annotations
 
 import linecache
 import os
-import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
@@ -35,6 +34,7 @@ from .own_files import installed_directories, is_generated
 IN_LIBRARY = os.path.join(LIBRARY, "")
 CODE = (".py", ".pyc")
 WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+EVENTS = frozenset({"open", "exec", "import", "ctypes.dlopen"})
 FromFrozen = Callable[[str, bytes], bytes]  # path and bytes on the disk to the frozen bytes
 
 
@@ -53,7 +53,7 @@ class OwnModules:
         if not self.roots:
             self.installed = installed_directories()
             sys.path_hooks.insert(0, self.finder)
-            sys.addaudithook(self.note)
+            sys.addaudithook(audit_hook(self))
         added = {os.path.join(root, "") for root in roots}
         self.roots = tuple({*self.roots, *added})
         for directory in list(sys.path_importer_cache):
@@ -90,24 +90,6 @@ class OwnModules:
         self.loaded[path] = content
         return content
 
-    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Notes a file that is opened for reading; an audit hook, so it is quick and never fails."""
-        if event == "open":
-            path, _, flags = arguments
-            if flags.__class__ is int and flags & WRITES:
-                return
-            if path.__class__ is str:
-                self.note_file(path)
-            elif path.__class__ is bytes:
-                self.note_file(os.fsdecode(path))
-        elif event == "ctypes.dlopen":
-            if arguments[0].__class__ is str:
-                self.note_file(arguments[0])
-        elif event in NAMES_FILES:
-            for path in NAMES_FILES[event](*arguments):
-                if os.path.isfile(path):
-                    self.note_file(path)
-
     def note_file(self, path: str) -> None:
         """Notes a file, if it is one of the project or code, and own code asked for it."""
         if path in self.read or path.startswith(self.installed):
@@ -137,42 +119,6 @@ class OwnModules:
         return True  # a thread of a package
 
 
-def files_of_subprocess(program: Any, words: Any, folder: Any, variables: Any) -> list[str]:
-    """The paths that the words of a command in `folder` may be; of subprocess.Popen."""
-    paths = files_of_program(program, words, variables)
-    return [os.path.join(os.fsdecode(folder or ""), path) for path in paths]
-
-
-def files_of_program(program: Any, words: Any, variables: Any) -> list[str]:
-    """The paths that the words of a command may be; of os.exec and os.posix_spawn."""
-    words = [words] if isinstance(words, PATH_TYPES) else words
-    typed = [os.fsdecode(word) for word in (program, *words) if isinstance(word, PATH_TYPES)]
-    return [path for word in typed for path in (word, *split_words(word))]  # of `sh -c WORDS`, too
-
-
-def files_of_shell(command: str | bytes) -> list[str]:
-    """The paths that the words of a command line may be; of os.system."""
-    return split_words(command)
-
-
-def split_words(command: str | bytes) -> list[str]:
-    text = os.fsdecode(command)
-    try:
-        return shlex.split(text)
-    except ValueError:  # an open quote
-        return text.split()
-
-
-PATH_TYPES = (str, bytes, os.PathLike)
-# What starts a program, and the files that it names.
-NAMES_FILES: dict[str, Callable[..., Iterable[str]]] = {
-    "subprocess.Popen": files_of_subprocess,
-    "os.exec": files_of_program,
-    "os.posix_spawn": files_of_program,
-    "os.system": files_of_shell,
-}
-
-
 class SourceLoader(SourceFileLoader):
     """Loads a module of Python's source from its bytes, without bytecode files."""
 
@@ -184,6 +130,38 @@ class SourceLoader(SourceFileLoader):
         path = self.get_filename(fullname)
         code: Any = self.source_to_code(self.own.source(path), path)
         return code
+
+
+def audit_hook(own: OwnModules) -> Callable[[str, tuple[Any, ...]], None]:
+    """The hook that tells `own` of files. It returns at once for other events, and never raises."""
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in EVENTS:
+            return
+        try:
+            path = file_of_event(event, arguments)
+            if path:
+                own.note_file(path)
+        except Exception:  # it would reach the user's call
+            pass
+
+    return hook
+
+
+def file_of_event(event: str, arguments: tuple[Any, ...]) -> str | None:
+    """The file that an event reads, executes or loads; None without one."""
+    path = arguments[1] if event == "import" else arguments[0]
+    if event == "open":
+        flags = arguments[2]
+        if flags.__class__ is int and flags & WRITES:
+            return None
+    elif event == "exec":
+        path = path.co_filename
+        if not os.path.isabs(path):  # such as <string>
+            return None
+    if path.__class__ is bytes:
+        return os.fsdecode(path)
+    return path if path.__class__ is str else None
 
 
 OWN = OwnModules()

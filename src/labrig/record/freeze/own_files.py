@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import linecache
 import os
-import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from types import CodeType
-from typing import Any
 
 from ... import env
 from ...project import LIBRARY
@@ -67,63 +61,3 @@ def installed_directories() -> tuple[str, ...]:
 def is_package_directory(path: str) -> bool:
     """Whether a directory of the import path is one that packages are installed into."""
     return os.path.basename(os.path.normpath(path)) in OF_PACKAGES
-
-
-# The names of the environment variables that own code reads; never their values.
-
-# Files through which a read may go: os.getenv, os.environ.get, os.environ.copy.
-WORD = re.compile(r"\w+")
-PASSED_THROUGH = (os.getenv.__code__.co_filename, Mapping.get.__code__.co_filename)
-
-
-class VariablesRead:
-    """Collects the names, by the instruction that read them."""
-
-    def __init__(self) -> None:
-        self.not_own = (*installed_directories(), f"{LIBRARY}{os.sep}")
-        self.by_place: dict[tuple[CodeType, int], set[str]] = {}
-
-    def add(self, name: str) -> None:
-        """Notes a read if own code does it. To be called by `os.environ`, two frames below it."""
-        frame = sys._getframe(2)
-        while frame and frame.f_code.co_filename in PASSED_THROUGH:
-            frame = frame.f_back
-        if frame is None:
-            return
-        file = frame.f_code.co_filename
-        if os.path.isabs(file) and not file.startswith(self.not_own):
-            self.by_place.setdefault((frame.f_code, frame.f_lasti), set()).add(name)
-
-    @property
-    def names(self) -> set[str]:
-        """Every name; of a copy of the whole environment those that the file which made it spells out."""
-        names: set[str] = set()
-        for (code, _), of_place in list(self.by_place.items()):
-            if len(of_place) > 1 and of_place >= set(os.environ):
-                words = set(WORD.findall("".join(linecache.getlines(code.co_filename))))
-                names |= of_place & words
-            else:
-                names |= of_place
-        return names
-
-
-@contextmanager
-def variables_watched() -> Iterator[VariablesRead]:
-    """Notes which variables own code reads from `os.environ` within the block."""
-    read = VariablesRead()
-    usual = type(os.environ)
-
-    class WatchedVariables(usual):
-        def __getitem__(self, name: Any) -> Any:
-            read.add(os.fsdecode(name))
-            return super().__getitem__(name)
-
-    # The objects stay the same: `from os import environ` may have been called before.
-    watched: list[Any] = [os.environ, os.environb]
-    for variables in watched:
-        variables.__class__ = WatchedVariables
-    try:
-        yield read
-    finally:
-        for variables in watched:
-            variables.__class__ = usual

@@ -6,34 +6,33 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ... import env
 from ...errors import Failed, LabError, NotComparable
-from ...machine.secrets import says_secret
 from ...machine.terminal import printable
 from ...project import Project, read_yaml
 from ..compare.results import TOLERANCE, compare_results
 from ..files.atomic import write_file
 from ..freeze.bundle import STORE, store_bundles
-from ..freeze.environment import CHANGE_NUMBERS, environment_differences
+from ..freeze.environment import (
+    REPEATED,
+    environment_differences,
+    matches,
+    variable_changes,
+)
 from ..freeze.frozen import unpack_code
 from ..list.find import find_run, run_parser
 from ..list.rows import run_directories
-from ..read.attempt_files import last_attempt, read_attempts
+from ..read.attempt_files import last_attempt
 from ..read.roots import run_roots
 from ..read.run import Run
 from ..read.stretches import Stretch, is_finished, stretches_of
-from ..write.ran import USUAL
 from .recorded_data import is_same_data
 from .relocate import config_here
 
 MAX_NOTES = 10  # lines about the environment
 SHARED = ("data", "runs")  # of a project; git ignores them
-# Variables that are set again as they were, next to those of record.env_vars.
-REPEATED_VARIABLES = ("PYTHONHASHSEED", *CHANGE_NUMBERS)
 
 
 def reproduce_command(project: Project, args: list[str]) -> int:
@@ -60,7 +59,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
     options = parser.parse_args(args)
     original = find_run(run_roots(project), options.run)
     print_environment_differences(original, project)
-    print_unrecorded_variables(original)
+    print_other_variables(original, project)
     repeat = run_with_code_of_today if options.today else run_again
     repeated = repeat(project, original)
     print(f"{original.id} was run again as {repeated.id}")
@@ -74,15 +73,16 @@ def print_environment_differences(original: Run, project: Project) -> None:
         print(f"note: the environment differs from the record: {difference}", flush=True)
 
 
-def print_unrecorded_variables(original: Run) -> None:
-    """Prints which variables the code read then, and whose values the record does not hold."""
-    attempts = read_attempts(original.dir)
-    read = {name for each in attempts for name in each.start.get("variables_read") or []}
-    names = sorted(name for name in read - USUAL if not says_secret(name))
-    if names:
+def print_other_variables(original: Run, project: Project) -> None:
+    """Names the variables that had another value then, and that are not set again as they were."""
+    attempt = last_attempt(original.dir)
+    env_vars = original.record["env"].get("env_vars") or ()
+    changes = variable_changes(attempt.start if attempt else {}, project.root, env_vars)
+    if changes.others:
+        names = ", ".join(printable(name) for name in list(changes.others)[:MAX_NOTES])
         print(
-            f"note: the code read {', '.join(map(printable, names[:MAX_NOTES]))}, "
-            "which the record does not hold. Set it as it was then.",
+            f"note: variables that differ from the record: {names}. "
+            "Set what the code reads as it was then.",
             flush=True,
         )
 
@@ -261,11 +261,7 @@ def repeated_variables(stretch: Stretch) -> dict[str, str]:
 def repeated_patterns(stretch: Stretch) -> list[str]:
     """The names of these variables, and the patterns that the user has set in record.env_vars."""
     section = read_yaml(stretch.config).get("record") or {}
-    return [*REPEATED_VARIABLES, *(section.get("env_vars") or [])]
-
-
-def matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return [*REPEATED, *(section.get("env_vars") or [])]
 
 
 def require_end(original: Run, stretch: Stretch, repeated: Run) -> None:

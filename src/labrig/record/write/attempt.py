@@ -49,6 +49,7 @@ def torch_facts() -> dict[str, Any]:
         "driver": nvidia_driver(),
         "gpus": [{"model": gpu.name, "uuid": f"GPU-{gpu.uuid}"} for gpu in gpus],
         "threads": torch.get_num_threads(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "determinism": {
             "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
             "cudnn_benchmark": torch.backends.cudnn.benchmark,

@@ -9,8 +9,15 @@ from ...project import Project
 from ..files.code_section import library_difference, same_code
 from ..files.schema import Code
 from ..freeze.bundle import STORE, link_bundles
-from ..freeze.environment import environment_differences, recorded_variables
+from ..freeze.environment import (
+    VariableChanges,
+    environment_differences,
+    other_variables,
+    recorded_variables,
+    variable_changes,
+)
 from ..freeze.frozen import check_frozen_directory, freeze_code
+from ..read.attempt_files import last_attempt
 from ..read.run import Run
 from .attempt import Attempt
 from .claim import claim_attempt, withdraw_claim
@@ -52,8 +59,18 @@ def prepare_attempt(run: Run, project: Project, env_policy: str = "warn") -> Att
     differences = []
     if not run.code_now:  # else this process has just recorded its own environment
         differences = environment_differences(run.record["env"], run.packages, project.root)
-    report_environment(differences, env_policy)
-    attempt = Attempt(run.dir, claim_attempt(run.dir), environment_differences=differences)
+    env_vars = run.record["env"].get("env_vars") or ()
+    before = last_attempt(run.dir)
+    changes = variable_changes(before.start if before else {}, project.root, env_vars)
+    known = [f"variable {name}: {change}" for name, change in changes.numbers.items()]
+    report_environment(differences + known, env_policy)
+    report_other_variables(changes)
+    attempt = Attempt(
+        run.dir,
+        claim_attempt(run.dir),
+        environment_differences=differences + changes.lines,
+        variables_changed=[*changes.numbers, *changes.others],
+    )
     try:
         code = run.code_now or freeze_code(
             project,
@@ -63,8 +80,9 @@ def prepare_attempt(run: Run, project: Project, env_policy: str = "warn") -> Att
             max_file_mb=run.record["max_file_mb"] or 10,
         )
         attempt.facts["code"] = record_code(run, attempt, code)
-        env_vars = run.record["env"].get("env_vars") or ()
-        attempt.facts["variables"] = recorded_variables(project.root, env_vars)
+        recorded = recorded_variables(project.root, env_vars)
+        attempt.facts["variables"] = recorded
+        attempt.facts["other_variables"] = other_variables(project.root, recorded)
     except BaseException:
         withdraw_attempt(attempt)
         raise
@@ -92,6 +110,13 @@ def report_environment(differences: list[str], policy: str) -> None:
         )
     shown = "; ".join(differences[:3])
     print(f"lab: the environment differs from the record: {shown}", file=sys.stderr)
+
+
+def report_other_variables(changes: VariableChanges) -> None:
+    """Names the variables that differ from the attempt before, and whose meaning is not known."""
+    if changes.others:
+        shown = ", ".join(changes.others)
+        print(f"lab: variables that differ from the attempt before: {shown}", file=sys.stderr)
 
 
 def record_code(run: Run, attempt: Attempt, code: Code) -> Code:

@@ -1,27 +1,22 @@
-"""What a process ran, for the record of its attempt: the code and the variables that it read."""
+"""What a process ran, for the record of its attempt."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import LabError
-from ...machine.secrets import known_secrets, says_secret
 from ...project import Project
 from ..files.schema import Code, StartRecord, UnfrozenFile
 from ..freeze.frozen import frozen_code, frozen_directory
 from ..freeze.imported import ImportedCode, Policy, format_files, refuse_unfrozen, unfrozen
-from ..freeze.own_files import VariablesRead
 from ..freeze.packages import edited_modules
 from ..read.run import Run
 from .new_processes import tell_new_processes
 
 DEFAULT_POLICY = Policy()
-# Variables that every program reads and that change no number.
-USUAL = {"HOME", "USER", "LOGNAME", "HOSTNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR"}
 
 
 class RanCode:
@@ -108,32 +103,6 @@ def code_of_attempt(run: Run, start: StartRecord) -> Code:
 def code_of_process(run: Run, start: StartRecord) -> Code:
     """The frozen code that this process runs, as a member of an attempt that another one began."""
     return frozen_code() if frozen_directory() else code_of_attempt(run, start)
-
-
-def unrecorded_names(read: VariablesRead, variables: dict[str, str]) -> list[str]:
-    """The variables that own code has read and whose values `variables` lacks."""
-    return sorted(read.names - variables.keys())
-
-
-def print_unrecorded(names: list[str]) -> None:
-    """One line about variables that can change a number and are not recorded.
-
-    Args:
-        names: from `unrecorded_names`.
-    """
-    secrets = known_secrets()
-    values = {name: os.environ[name] for name in names if name in os.environ}
-    shown = [
-        name
-        for name, value in values.items()
-        if name not in USUAL and not says_secret(name) and value not in secrets
-    ]
-    if shown:
-        print(
-            f"lab: the code read {', '.join(shown)}, which the record does not hold. "
-            f"To record it: record.env_vars=[{','.join(shown)}]",
-            file=sys.stderr,
-        )
 
 
 def places_in(paths: Mapping[str, Any]) -> list[Path]:

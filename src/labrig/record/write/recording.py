@@ -19,21 +19,13 @@ from ...machine.disk_errors import explain_disk_error
 from ...project import Project
 from ..files.schema import StartRecord
 from ..freeze.imported import Policy
-from ..freeze.own_files import VariablesRead, variables_watched
 from ..read.attempt_files import read_attempts
 from ..read.run import Run
 from ..read.status import CANCELLED
 from .attempt import TRACEBACK, Attempt
 from .begin import prepare_attempt, withdraw_attempt
 from .claim import is_superseded
-from .ran import (
-    DEFAULT_POLICY,
-    RanCode,
-    code_of_attempt,
-    imported_code,
-    print_unrecorded,
-    unrecorded_names,
-)
+from .ran import DEFAULT_POLICY, RanCode, code_of_attempt, imported_code
 
 HEARTBEAT_S = 30
 
@@ -42,8 +34,7 @@ class Recording:
     """What a training adds to the record of its attempt; only the first rank writes it.
 
     `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and
-    `measured` is written when the attempt ends. `ran` is the code that this process runs, and
-    `variables_read` what it reads of its environment.
+    `measured` is written when the attempt ends. `ran` is the code that this process runs.
 
     `tested` says whether the test split was tested; None: the project's train.py has not said it.
 
@@ -62,7 +53,6 @@ class Recording:
         self.n = n
         self.earlier = earlier
         self.ran = ran or RanCode()
-        self.variables_read = VariablesRead()
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
         self.tested: bool | None = None
@@ -98,15 +88,11 @@ class Recording:
             Refused: a file was changed after the freeze, or the freeze left one out.
         """
         self.note_ran(self.ran.check())
-        if self.attempt:
-            print_unrecorded(self.attempt.facts["variables_read"])
 
     def note_ran(self, code_facts: dict[str, Any]) -> None:
-        """Adds to start.json what was imported, and the variables that were read."""
+        """Adds to start.json what was imported."""
         if self.attempt:
-            facts = self.attempt.facts
-            names = unrecorded_names(self.variables_read, facts.get("variables", {}))
-            self.note(code=facts.get("code", {}) | code_facts, variables_read=names)
+            self.note(code=self.attempt.facts.get("code", {}) | code_facts)
 
 
 @contextmanager
@@ -155,13 +141,12 @@ def record_attempt(
     stop = threading.Event()
     threading.Thread(target=keep_heartbeat, args=(attempt, stop), daemon=True).start()
     try:
-        with variables_watched() as recording.variables_read:
-            try:
-                yield recording
-            finally:
-                # On a full disk, the end of the attempt reports it.
-                with suppress(OSError):
-                    recording.note_ran(ran.check_late())
+        try:
+            yield recording
+        finally:
+            # On a full disk, the end of the attempt reports it.
+            with suppress(OSError):
+                recording.note_ran(ran.check_late())
     except BaseException as error:
         end_badly(run, recording, attempt, error)
         shown = error_to_show(error, run, recording, attempt)

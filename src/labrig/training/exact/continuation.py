@@ -27,7 +27,7 @@ from .steps import is_within_epoch
 # Callbacks of Lightning that do not save all that they change: frozen weights, masks.
 FORGETFUL = (BaseFinetuning, ModelPruning)
 # Settings of an attempt that change the last bits, by their name in start.json.
-CHOSEN = ("device", "precision", "threads", "matmul_precision")
+CHOSEN = ("device", "precision", "threads", "instructions", "matmul_precision")
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random, torch.Generator)
 SKIPPED = (torch.Tensor, np.ndarray, type, ModuleType)  # hold no generators
 DEPTH = 4  # of objects within a dataset that are searched for generators
@@ -91,7 +91,9 @@ def changed_settings(run_dir: Path, attempt: int) -> list[str]:
     """What was chosen for this attempt otherwise than for the one before."""
     starts: Any = [read_attempt(run_dir, n).start for n in (attempt - 1, attempt)]
     before, now = starts
-    return [
+    names = now.get("variables_changed") or []
+    variables = [f"other values of the variables {', '.join(names)}"] if names else []
+    return variables + [
         f"{name} {before[name]} before, {now[name]} now"
         for name in CHOSEN
         if name in before and name in now and before[name] != now[name]
