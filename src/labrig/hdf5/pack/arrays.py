@@ -116,7 +116,7 @@ def _open_hdf5(source: Source, unpacked: Path) -> Parts:
             parts = {}
             for split, datasets in _datasets_of_splits(source, file).items():
                 parts[split] = {
-                    name: _map_dataset(path, dataset, unpacked / f"{split}-{name}")
+                    name: _read_dataset(dataset, unpacked / f"{split}-{name}")
                     for name, dataset in datasets.items()
                 }
             return parts
@@ -148,19 +148,148 @@ def _datasets_of_splits(source: Source, file: Any) -> dict[str | None, dict[str,
     return {name: {field: group[field] for field in group} for name, group in groups.items()}
 
 
-def _map_dataset(path: Path, dataset: Any, copy: Path) -> np.ndarray:
-    """A memory map of a data set; of a `copy` when it does not lie in one piece."""
+CF_ATTRIBUTES = ("scale_factor", "add_offset", "_FillValue", "missing_value")
+CF_RANGES = ("valid_min", "valid_max", "valid_range", "_Unsigned")
+
+
+def _read_dataset(dataset: Any, copy: Path) -> np.ndarray:
+    """The values of a data set, (N, ...): a memory map of its file where that holds the same bytes, else
+    a `copy` that h5py reads.
+    """
     name = dataset.name.rsplit("/", 1)[-1]
+    path = Path(dataset.file.filename)  # another file where a link leads to it
     where = f"{path}: {dataset.name}"
     check_name(where, name)
     check_type(where, dataset.dtype.newbyteorder("="))
     if not dataset.shape:
         raise DataFileError(f"{where} is a single value, expected one row per sample.")
+    _require_sources(where, dataset)
+    mapped = _map_dataset(path, dataset)
+    if mapped is None:
+        mapped = _stored(path, copy, _blocks(dataset), dataset.dtype, dataset.shape)
+    values = _as_matlab_has_it(where, dataset, mapped)
+    return _with_cf_attributes(where, dataset, values, copy.with_suffix(".values"))
+
+
+def _map_dataset(path: Path, dataset: Any) -> np.ndarray | None:
+    """A memory map of a data set that lies in one piece in `path`; None of others."""
+    import h5py
+
     offset = dataset.id.get_offset()
-    is_one_piece = dataset.chunks is None and not dataset.is_virtual and not dataset.external
-    if is_one_piece and offset:
-        return np.asarray(np.memmap(path, dataset.dtype, "r", offset, dataset.shape))
-    return _stored(path, copy, _blocks(dataset), dataset.dtype, dataset.shape)
+    same_type = dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype))
+    is_apart = dataset.chunks is not None or dataset.is_virtual or dataset.external
+    if is_apart or not offset or not same_type or not dataset.size:
+        return None
+    mapped = np.asarray(np.memmap(path, dataset.dtype, "r", offset, dataset.shape))
+    for block in (slice(0, 1), slice(len(mapped) - 1, len(mapped))):
+        if mapped[block].tobytes() != dataset[block].tobytes():
+            return None
+    return mapped
+
+
+def _require_sources(where: str, dataset: Any) -> None:
+    """Makes sure that all values of a data set are stored somewhere: HDF5 reads others as zeros.
+
+    Raises:
+        DataFileError: a file of a virtual data set or of external bytes is missing, or too short.
+    """
+    folder = Path(dataset.file.filename).parent
+    if dataset.is_virtual:
+        sources = dataset.virtual_sources()
+        for source in sources:
+            _require_virtual_source(where, dataset, source, folder)
+        n_mapped = sum(source.vspace.get_select_npoints() for source in sources)
+        if n_mapped < dataset.size:
+            raise DataFileError(
+                f"{where} is a virtual data set of {dataset.size} values, of which {n_mapped} lie in "
+                "a file. The others would be fill values. Map all of them."
+            )
+    for name, offset, n_bytes in dataset.external or ():
+        file = next((file for file in (Path(name), folder / name) if file.is_file()), None)
+        n_there = file.stat().st_size - offset if file else 0
+        n_wanted = min(n_bytes, dataset.nbytes)
+        if n_there < n_wanted:
+            raise DataFileError(
+                f"{where} takes {n_wanted} bytes of {name}, which has {max(0, n_there)} of them. "
+                "Copy that file again."
+            )
+
+
+def _require_virtual_source(where: str, dataset: Any, source: Any, folder: Path) -> None:
+    import h5py
+
+    name = source.file_name
+    files = [Path(dataset.file.filename)] if name == "." else [folder / name, Path(name)]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
+        raise DataFileError(
+            f"{where} is a virtual data set with values in {name}, which is not there. Copy it next "
+            "to this file: HDF5 would read zeros."
+        )
+    with h5py.File(file, "r", locking=False) as opened:
+        found = opened.get(source.dset_name)
+        if not isinstance(found, h5py.Dataset):
+            raise DataFileError(
+                f"{where} has values in {source.dset_name} of {file}, which is no data set there. "
+                "Copy that file again."
+            )
+        last = source.src_space.get_select_bounds()[1] if source.src_space.shape else ()
+        is_short = any(end >= n for end, n in zip(last, found.shape, strict=False))
+        if is_short or found.size < source.vspace.get_select_npoints():
+            raise DataFileError(
+                f"{where} takes more values of {found.name} in {file} than it has: {found.shape}. "
+                "Copy that file again."
+            )
+        _require_sources(f"{file}: {found.name}", found)
+
+
+def _as_matlab_has_it(where: str, dataset: Any, values: np.ndarray) -> np.ndarray:
+    """The axes in MATLAB's order, which its files hold the other way round; a vector has one axis."""
+    kind = dataset.attrs.get("MATLAB_class")
+    if kind is None:
+        return values
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    if kind in ("char", "cell", "struct") or "MATLAB_empty" in dataset.attrs:
+        raise DataFileError(f"{where} is a MATLAB {kind}. Save it there as an array of numbers.")
+    values = values.T
+    if values.ndim == 2 and 1 in values.shape:
+        values = values.reshape(-1)
+    print(f"  {where}: written by MATLAB, so its axes are as there: {[*values.shape]}")
+    return values
+
+
+def _with_cf_attributes(where: str, dataset: Any, values: np.ndarray, copy: Path) -> np.ndarray:
+    """The values that a file of climate data means (scale_factor, add_offset, _FillValue), as float64.
+
+    A missing value becomes NaN.
+    """
+    attrs = {name: dataset.attrs[name] for name in CF_ATTRIBUTES if name in dataset.attrs}
+    unread = [name for name in CF_RANGES if name in dataset.attrs]
+    if unread:
+        raise DataFileError(
+            f"{where} has the attribute {unread[0]}, which says that not all of its numbers are values. "
+            "Apply it first, such as with xarray, or in samples() of data.py."
+        )
+    fills = [attrs[name] for name in ("_FillValue", "missing_value") if name in attrs]
+    n_missing = sum(
+        int(np.isin(block, np.concatenate([np.ravel(fill) for fill in fills])).sum())
+        for block in (_blocks(values) if fills else ())
+    )
+    scale = float(np.ravel(attrs.get("scale_factor", 1))[0])
+    offset = float(np.ravel(attrs.get("add_offset", 0))[0])
+    if (scale, offset, n_missing) == (1, 0, 0):
+        return values
+
+    def blocks() -> Iterator[np.ndarray]:
+        for block in _blocks(values):
+            meant = block.astype(np.float64) * scale + offset
+            for fill in fills:
+                meant[np.isin(block, np.ravel(fill))] = np.nan
+            yield meant
+
+    said = ", ".join(f"{name} {np.ravel(value)[0]}" for name, value in attrs.items())
+    print(f"  {where}: float64 values by its attributes {said}; {n_missing} are missing, now NaN")
+    return _stored(Path(where), copy, blocks(), np.dtype(np.float64), values.shape)
 
 
 def _blocks(values: Any) -> Iterator[np.ndarray]:
