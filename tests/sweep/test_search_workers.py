@@ -36,12 +36,6 @@ def kill(worker):
     worker.wait(TIMEOUT_S)
 
 
-def tear(points):
-    """Leaves half a line at the end of the journal, as a writer that was killed does."""
-    with points.lock, open(points.sweep.journal, "ab") as file:
-        file.write(b'{"op_code":6,"worker_id":"torn","trial_')
-
-
 def require_each_once(points, n_points):
     """Makes sure that no point is lost or doubled, in the journal and in the record."""
     points = Points(points.sweep)
@@ -63,7 +57,6 @@ def search_with_kills(project, n_workers, n_points, point_s):
         wait_for_points(points, n * n_points // 4, workers)
         time.sleep(numbers.random() * 0.5)
         kill(victim)
-        tear(points)
     for worker in workers[2:]:
         assert worker.wait(TIMEOUT_S) == 0, logs_of(points.sweep)
     # the same command again, which fills what the killed ones left last

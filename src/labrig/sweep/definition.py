@@ -24,7 +24,6 @@ from .sections import SweepSettings
 from .space import SYNTAX, Setting, parse_setting
 
 DIRECTIONS = {"min": "minimize", "max": "maximize"}
-NUMBERS_ONLY = ("cmaes", "neldermead")  # samplers that move in a space of numbers
 # Sections that say where and how long a sweep runs, not what it searches
 PLACE = ("sweep", "job", "site", "paths")
 MAX_CHECKED = 20  # values of a list that are composed before the start
@@ -185,12 +184,12 @@ def check_definition(definition: SweepDefinition) -> None:
         LabError: they do not; the message says what does.
     """
     sampler, n_metrics = definition.sampler, len(definition.metrics)
-    if n_metrics > 1 and sampler in ("cmaes", "neldermead"):
+    if n_metrics > 1 and sampler == "cmaes":
         raise LabError(f"sweep.sampler={sampler} takes one metric. For two: sweep.sampler=nsga2")
     if n_metrics > 1 and definition.pruner:
         raise LabError("points can be pruned by one metric only. For two: sweep.pruner=null")
     lists = [setting.name for setting in definition.settings if setting.is_list]
-    if sampler in NUMBERS_ONLY and lists:
+    if sampler == "cmaes" and lists:
         raise LabError(
             f"sweep.sampler={sampler} searches numbers, but {lists[0]} is a list. "
             "Write interval(low,high), or take sweep.sampler=tpe"

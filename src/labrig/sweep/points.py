@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
@@ -33,7 +34,7 @@ from ..record.read.status import SILENT_S, alive, silence_s, status_of
 from ..record.write.recording import HEARTBEAT_S
 from .data import HASH_CHARACTERS, recorded_hash
 from .folder import Sweep
-from .journal import JournalLock, open_study
+from .journal import one_process, open_storage, open_study
 
 RUN = "run"  # user attributes of a point: its run's directory below the root of all runs
 WORKER = "worker"  # the process that works on it; None when it waits to be resumed
@@ -62,8 +63,20 @@ class Points:
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
-        self.lock = JournalLock(sweep.journal)
-        self.study = open_study(sweep.journal, self.lock, sweep.id, sweep.definition)
+        with self.lock:
+            self.storage = open_storage(sweep.journal)
+            self.study = open_study(self.storage, sweep.id, sweep.definition)
+
+    @property
+    def lock(self) -> AbstractContextManager[None]:
+        """Held while a point is given to a worker, or decided about: points.lock in the sweep's directory."""
+        return one_process(self.sweep.dir / "points")
+
+    def trial(self, number: int) -> Trial:
+        """A point by its number, to write into. It may be that of another process, which has ended."""
+        study_id = self.storage.get_study_id_from_name(self.sweep.id)
+        trial_id = self.storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        return Trial(self.study, trial_id)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
         """The points in these states, or all, as the journal holds them now."""
@@ -98,8 +111,7 @@ class Points:
             number = self.next_number()
             if number is None:
                 return None
-            # The trial of another process, which has ended, is taken over by its number.
-            trial = Trial(self.study, self.study.get_trials(deepcopy=False)[number]._trial_id)
+            trial = self.trial(number)
             trial.set_user_attr(WORKER, process_facts())
         for setting in self.sweep.definition.settings:
             setting.suggest(trial)
@@ -243,7 +255,7 @@ class Points:
 
     def set_attributes(self, trial: FrozenTrial, **attributes: Any) -> None:
         for key, value in attributes.items():
-            Trial(self.study, trial._trial_id).set_user_attr(key, value)
+            self.trial(trial.number).set_user_attr(key, value)
 
     def run_dir(self, trial: FrozenTrial | Trial) -> Path | None:
         """The directory of a point's run; None when it has none, or it was deleted."""

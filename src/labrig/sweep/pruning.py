@@ -78,11 +78,8 @@ def require_metric(trainer: L.Trainer, metric: str) -> None:
 
 def open_trial(place: str) -> Any:
     """Optuna's trial of a point, from DIRECTORY:NUMBER."""
-    from optuna.trial import Trial
-
     from .folder import Sweep
     from .points import Points
 
     directory, _, number = place.rpartition(":")
-    points = Points(Sweep.open(Path(directory)))
-    return Trial(points.study, points.trials()[int(number)]._trial_id)
+    return Points(Sweep.open(Path(directory))).trial(int(number))

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ..config.setting import setting
 
-Sampler = Literal["grid", "random", "tpe", "gp", "cmaes", "nsga2", "neldermead"]
+Sampler = Literal["grid", "random", "tpe", "gp", "cmaes", "nsga2"]
 Pruner = Literal["median", "asha", "hyperband"]
 Direction = Literal["minimize", "maximize"]
 
@@ -29,7 +29,7 @@ class SweepSettings:
     )
     sampler: Sampler | None = setting(
         None,
-        "grid | random | tpe | gp | cmaes | nsga2 | neldermead; "
+        "grid | random | tpe | gp | cmaes | nsga2; "
         "null: grid for lists, tpe with an interval, nsga2 for two metrics",
     )
     points: int = setting(20, "how many runs; a grid has as many as it has combinations", least=1)
