@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import CONF, read_yaml, this_project
-from .check_target import absolute_target, argument_names, check_target, is_target
+from .check_target import check_target, is_target
 from .schema import all_settings, check_value, takes_any_key
 from .setting import KnownSetting
 from .trainer_arguments import check_trainer_argument, is_trainer_argument, trainer_settings
@@ -59,11 +59,8 @@ def check_keys(
         name = f"{prefix}{key}"
         default: Any = base.get(key)
         _refuse_option(name, value, default, source)
-        if is_trainer_argument(name):
-            if is_target(default) and isinstance(value, dict):
-                value = default | value
-            check_trainer_argument(name, value, source.name)
-            _check_objects(name, value, source)
+        if prefix == "trainer.":
+            _check_trainer_key(name, value, base, source)
         elif is_target(value) or is_target(default) or _is_model_of_trial(name, default, source):
             check_target(name, value, default, source.name, source.trial)
         elif key not in base:
@@ -78,15 +75,17 @@ def check_keys(
             check_value(name, value, default, source.name, source.settings)
 
 
-def _check_objects(name: str, value: Any, source: SettingsSource) -> None:
-    """Checks that the classes of an argument of the Trainer exist.
-
-    Not their arguments: those of a strategy go on to DDP, which its source does not show.
-    """
-    for node in value if isinstance(value, list) else [value]:
-        if is_target(node):
-            target = absolute_target(node["_target_"], source.trial)
-            argument_names(target, f"{source.name}: {name}")
+def _check_trainer_key(name: str, value: Any, base: dict[str, Any], source: SettingsSource) -> None:
+    """Checks a key of the section `trainer`: ours, or an argument of Lightning's Trainer."""
+    default = base.get(name.removeprefix("trainer."))
+    is_ours = name in source.settings
+    if not is_ours and not is_trainer_argument(name):
+        raise unknown_setting(name, dotted_keys(base, "trainer."), source.name)
+    check_trainer_argument(name, value, source.name)
+    if is_ours:
+        check_value(name, value, default, source.name, source.settings)
+    elif isinstance(value, dict) and (is_target(value) or is_target(default)):
+        check_target(name, value, default, source.name, source.trial)
 
 
 def _refuse_option(name: str, value: Any, default: Any, source: SettingsSource) -> None:
@@ -110,8 +109,7 @@ def _check_new_key(
     key: str, value: Any, base: dict[str, Any], source: SettingsSource, prefix: str
 ) -> None:
     section = prefix.rstrip(".")
-    # An option of `trainer` too: each of its keys is an argument of Lightning's Trainer, or ours.
-    if source.new_keys is NewKeys.NONE or section == "trainer":
+    if source.new_keys is NewKeys.NONE:
         if not _takes_any_key(section, base):
             raise unknown_setting(f"{prefix}{key}", dotted_keys(base, prefix), source.name)
         return

@@ -66,6 +66,8 @@ def with_changes(
         value = plain_value(override.value())
         if is_trainer_argument(key) and key.startswith(may_change):
             check_trainer_argument(key, value, SOURCE)
+            if key in all_settings():
+                check_value(key, value, None, SOURCE, all_settings())
         elif key == "data" and "data." in may_change:
             raise LabError(
                 f"data={value} cannot be set here: the run has its data already. Another file of "

@@ -12,9 +12,6 @@ from typing import Any, Literal, get_args, get_origin
 from .check_value import check_type
 from .setting import KnownSetting, kinds_in, load, section, setting, settings_class, settings_of
 
-# Of the section `trainer`, those that are no arguments of Lightning's Trainer, which checks its own
-OWN_OF_TRAINER = ("trainer.matmul_precision", "trainer.threads", "trainer.test_after_fit")
-
 
 @settings_class
 class PathSettings:
@@ -144,10 +141,8 @@ def takes_any_key(name: str) -> bool:
 def find_setting(name: str, settings: Mapping[str, KnownSetting]) -> KnownSetting | None:
     """What is known of a dotted name: a setting, or an entry of one that takes any names.
 
-    None for a setting of the project's own, and for the arguments of Lightning's Trainer.
+    None for a setting of the project's own.
     """
-    if name.startswith("trainer.") and name not in OWN_OF_TRAINER:
-        return None
     if name in settings:
         return settings[name]
     around = settings.get(name.rpartition(".")[0])

@@ -17,7 +17,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 
 from ...config.check_target import is_target
-from ...config.trainer_arguments import check_trainer, duration_s
+from ...config.trainer_arguments import check_trainer_argument, duration_s
 from ...errors import LabError
 from ...hdf5.read.datamodule import H5DataModule
 from ...machine.ranks import discover
@@ -140,7 +140,7 @@ def plain_trainer(
     }
     try:
         return L.Trainer(**all_arguments)
-    except (MisconfigurationException, TypeError, ValueError) as error:
+    except (MisconfigurationException, AttributeError, TypeError, ValueError) as error:
         raise LabError(f"trainer: Lightning refuses these settings. {error}") from error
 
 
@@ -152,14 +152,18 @@ def lightning_settings(config: DictConfig) -> dict[str, Any]:
         LabError: an unknown key, a value of another type, or what the library sets itself.
     """
     settings: Any = OmegaConf.to_container(config.trainer)
-    check_trainer(settings, NOT_LIGHTNINGS, "trainer")
+    for key, value in settings.items():
+        check_trainer_argument(f"trainer.{key}", value, "trainer")
     for key in (*NOT_LIGHTNINGS, "strategy"):
         settings.pop(key, None)
     if is_target(settings.get("profiler")):
         settings["profiler"] = build(config.trainer, "profiler")
     nodes = settings.get("plugins") or []
     nodes = nodes if isinstance(nodes, list) else [nodes]
-    settings["plugins"] = [build(DictConfig({"plugins": node}), "plugins") for node in nodes]
+    settings["plugins"] = [
+        build(DictConfig({"plugins": node}), "plugins") if is_target(node) else node
+        for node in nodes
+    ]
     for plugin in settings["plugins"]:
         if isinstance(plugin, CheckpointIO | ClusterEnvironment):
             raise LabError(
