@@ -90,7 +90,6 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab, tmp_path, monkeypat
     # one worker is preempted in the middle of a point, another is killed with all it started
     slurm("scancel", "--batch", "--signal=USR2", job_id(preempted))
     kill_job(job_id(killed))
-    journal = lab.folder / "runs/sweeps" / shown(lab)["sweep_id"] / "journal.log"
     wait_until(lambda: n_done(lab) >= N_POINTS - 2, "the other points", 900)
     wait_until(lambda: all_over(job_id(preempted)), "the end of all jobs", 900)
     if n_done(lab) < N_POINTS:  # what the killed worker had
