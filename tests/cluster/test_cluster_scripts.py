@@ -1,43 +1,22 @@
-"""Job scripts: one stored whole for each scheduler, else what differs for a site; shellcheck reads them all."""
+"""Job scripts: one stored whole for each scheduler; shellcheck reads those of every site and shape."""
 
 import re
-import shlex
 import subprocess
 from contextlib import suppress
 
 import pytest
-from job_scripts import ANN, SITES, job_request, job_script
-from labrig.cluster.schedulers import scheduler_of
+from job_scripts import IMAGES, SHAPES, SITES, job_script
 from labrig.cluster.sites.show import show_command
-from labrig.cluster.sites.site import load_site
 from labrig.cluster.submit import script
 from labrig.cluster.submit.script import TEMPLATES, library_template, names_in, script_template
 from labrig.errors import LabError
 from labrig.machine.caches import CACHES
 from labrig.project import Project
 from programs import need
-from projects import HELPERS, PROJECT, ROOT
+from projects import HELPERS, ROOT
 from repositories import write
 
 GOLDEN = ROOT / "tests/golden/jobs"
-SHAPES = {
-    "cpu": {"gpus": 0},
-    "1gpu": {},
-    "1node": {"gpus": None},
-    "2nodes": {"gpus": None, "nodes": 2},
-    "array": {"n_runs": 3},
-    "chunks": {"gpus": None, "time": "20h", "chunk": "3h"},
-    "after": {"after_runs": ["/home/ann/myproj/runs/it's one/1", "/home/ann/myproj/runs/wide/2"]},
-    "each": {"n_runs": 2, "command": ["--", "python", "it's.py", "a b", "--to={}"]},
-}
-# forms of an image, each for the script of Slurm on two nodes, and where srun is not what starts it
-IMAGES = {
-    "packed": ("slurm", "packed"),
-    "apptainer": ("slurm", "apptainer"),
-    "pyxis": ("slurm", "pyxis"),
-    "singularity with PBS": ("abci3", "singularity"),
-    "apptainer without a scheduler": ("workstation", "apptainer"),
-}
 # scheduler -> the site and shape whose script is stored whole
 WHOLE = {
     "slurm": ("slurm", "2nodes"),
@@ -74,55 +53,9 @@ def whole_script(scheduler):
     return job_script(site, **SHAPES[shape])
 
 
-def scheduler_of_site(site):
-    text = (TEMPLATES.parents[1] / f"conf/site/{site}.yaml").read_text()
-    return re.search(r"^scheduler: (\w+)", text, re.M)[1]
-
-
-def excerpt(site, shape, **more):
-    """The directives, the environment, and every other line that the scheduler's whole script does not have."""
-    try:
-        lines = job_script(site, **SHAPES[shape] | more).splitlines()
-    except LabError as error:
-        return f"lab: {error}".replace(str(PROJECT), "")
-    whole = set(whole_script(scheduler_of_site(site)).splitlines())
-    end_of_head = lines.index("")
-    environment_begin = lines.index("  export LAB_ENVIRONMENT_READY=1") + 1
-    environment_end = lines.index("fi", environment_begin)
-    shown = []
-    for i, line in enumerate(lines):
-        is_head = i < end_of_head
-        is_environment = environment_begin <= i < environment_end
-        if is_head or is_environment or line not in whole:
-            shown.append(line)
-    return "\n".join(shown)
-
-
-def shell_command(site):
-    """What `lab shell` would run for one GPU, or a CPU where there is none."""
-    gpus = 0 if load_site(ANN, site).gpus_per_node == 0 else 1
-    scheduler = scheduler_of(scheduler_of_site(site))
-    return shlex.join(scheduler.shell_words(job_request(site, gpus=gpus, is_shell=True)))
-
-
 @pytest.mark.parametrize("scheduler", WHOLE)
 def test_the_script_of_each_scheduler_is_the_stored_one(scheduler, compare):
     assert compare(GOLDEN / f"{scheduler}.sh", whole_script(scheduler)), READ_THE_DIFFERENCE
-
-
-@pytest.mark.parametrize("site", SITES)
-def test_every_site_and_shape_differs_from_it_as_stored(site, compare):
-    parts = [f"==== {site}, {shape}\n{excerpt(site, shape)}\n" for shape in SHAPES]
-    parts.append(f"==== {site}, lab shell\n{shell_command(site)}\n")
-    assert compare(GOLDEN / f"{site}.txt", "\n".join(parts)), READ_THE_DIFFERENCE
-
-
-def test_a_job_takes_its_packages_from_one_file_as_stored(compare):
-    parts = []
-    for title, (site, form) in IMAGES.items():
-        shape = "1gpu" if site == "workstation" else "2nodes"
-        parts.append(f"==== {title}\n{excerpt(site, shape, form=form)}\n")
-    assert compare(GOLDEN / "images.txt", "\n".join(parts)), READ_THE_DIFFERENCE
 
 
 def for_shellcheck(text):

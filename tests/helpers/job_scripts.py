@@ -19,6 +19,26 @@ SITES = sorted(path.stem for path in (ROOT / "src/labrig/conf/site").glob("*.yam
 GPUS_WHERE_UNKNOWN = 4  # per node
 
 
+SHAPES = {
+    "cpu": {"gpus": 0},
+    "1gpu": {},
+    "1node": {"gpus": None},
+    "2nodes": {"gpus": None, "nodes": 2},
+    "array": {"n_runs": 3},
+    "chunks": {"gpus": None, "time": "20h", "chunk": "3h"},
+    "after": {"after_runs": ["/home/ann/myproj/runs/it's one/1", "/home/ann/myproj/runs/wide/2"]},
+    "each": {"n_runs": 2, "command": ["--", "python", "it's.py", "a b", "--to={}"]},
+}
+# forms of an image, each for the script of Slurm on two nodes, and where srun is not what starts it
+IMAGES = {
+    "packed": ("slurm", "packed"),
+    "apptainer": ("slurm", "apptainer"),
+    "pyxis": ("slurm", "pyxis"),
+    "singularity with PBS": ("abci3", "singularity"),
+    "apptainer without a scheduler": ("workstation", "apptainer"),
+}
+
+
 class KnownImage(Image):
     """An image that need not be there."""
 
@@ -48,6 +68,11 @@ def request_of(site, *, nodes=1, gpus=1, n_runs=1, is_shell=False, **job):
     account = "abc" if site["account"]["required"] else None
     job = {"nodes": nodes, "gpus": gpus, "account": account} | job
     return build_request(site, job_settings(**job), "wide", n_runs, is_shell)
+
+
+def scheduler_of_site(site):
+    """The name of the scheduler that a site has."""
+    return load_site(ANN, site).scheduler
 
 
 def job_settings(**job):
