@@ -15,6 +15,9 @@ INSTRUCTION = re.compile(
     r"|\b(expected|must|needs?|takes|at most|write|type|did you mean|it is one of|name it|LAB_DEBUG)\b"
     r"|\bTo [a-z]"
 )
+PASSED_ON = re.compile(
+    r"^[a-z]+ .*failed: ", re.DOTALL
+)  # a scheduler's own words; the command adds ours
 ENDS = ("stopped at step ", "pruned at step ")  # of a training that was asked to stop: no mistake
 SEEN = []  # faults since the last test ended
 
@@ -24,7 +27,7 @@ def fault_of(message):
     words = re.findall(r"\b[a-z]{2,}\b", message)
     if len(words) < 2:
         return f"no sentence: {message!r}"
-    if message.startswith(ENDS) or INSTRUCTION.search(message):
+    if message.startswith(ENDS) or PASSED_ON.match(message) or INSTRUCTION.search(message):
         return ""
     return f"nothing to do or to type: {message!r}"
 

@@ -81,7 +81,7 @@ def verify_archive(file: Path) -> str:
             remarks.append(f"{run.id}: {describe_data(run)}")
     if problems:
         listed = [problem.replace(f"{top}/", "") for problem in problems]
-        raise Failed("\n  ".join([f"{file} is not as it was written:", *listed]))
+        raise Failed("\n  ".join([f"{file} is not as it was written. Get it anew:", *listed]))
     runs = counted(len(directories), "run")
     return "\n  ".join([f"{file}: as recorded, with the code: {runs}", *remarks])
 

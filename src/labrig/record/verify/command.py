@@ -62,7 +62,11 @@ def verify_command(project: Project, args: list[str]) -> int:
     remarks += [f"note: {change}" for change in list_changes(run.record, read_attempts(run.dir))]
     remarks += [f"note: {line}" for line in format_scrubs(run.record)]
     if problems:
-        raise Failed("\n  ".join([f"{run.id} is not as recorded:", *problems, *remarks]))
+        raise Failed(
+            "\n  ".join(
+                [f"{run.id} is not as recorded. Bring it back from a copy:", *problems, *remarks]
+            )
+        )
     whole = [part.name for part in parts if not part.unchecked]
     print("\n  ".join([f"{run.id}: {join_names(whole)} as recorded", *remarks]))
     return 0

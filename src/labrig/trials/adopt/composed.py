@@ -80,7 +80,7 @@ class Configs:
             ]
             raise LabError(
                 f"Hydra cannot compose {self.folder}/{self.primary}.yaml "
-                f"{' '.join(overrides)}: {line}".rstrip()
+                f"{' '.join(overrides)}: {line or type(error).__name__}. Correct it there first"
             ) from error
         values.pop("hydra", None)
         return ForeignConfig(values, cast("dict[str, Any]", choices))
