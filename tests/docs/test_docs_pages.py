@@ -119,8 +119,21 @@ def test_the_widths_of_intervals_are_those_of_student():
 def test_the_first_screen_of_the_readme_says_what_it_is():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     first_lines = "\n".join(text.splitlines()[:12])
-    for word in ("PyTorch", "Lightning", "Hydra", "Linux", "Slurm", "students", "PATH-OR-URL"):
+    for word in (
+        "PyTorch",
+        "Lightning",
+        "Hydra",
+        "Linux",
+        "Slurm",
+        "students",
+        "uvx copier copy gh:",
+    ):
         assert word in first_lines, word
+    screen = text.partition("## Beside others")[0]
+    searched = (
+        "HDF5 DDP AMP ruff pre-commit pytest profiler W&B copier.update reproduc commit sweep"
+    )
+    assert [word for word in searched.split() if not re.search(word, screen)] == []
     for word in ("Never tried:", "lightning-hydra-template", "DVC", "W&B", "which-template.md"):
         assert word in text, word
 
@@ -235,5 +248,6 @@ def test_the_picture_of_a_terminal_is_that_of_the_first_day(name):
 
 
 def test_the_readme_of_the_template_is_short():
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert len([line for line in lines if line.strip()]) <= 45
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    screen = text.partition("## Beside others")[0].splitlines()
+    assert len([line for line in screen if line.strip()]) <= 45
