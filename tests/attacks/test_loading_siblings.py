@@ -7,8 +7,9 @@ import subprocess
 import zipfile
 
 import pytest
+from labrig.record.freeze.own_files import is_generated
 from record_of_imports import run_program, start_of
-from repositories import commit, write
+from repositories import commit, git, write
 
 IGNORED = ".venv\n/runs\n/ignored*\n*.ckpt\n*.npy\n*.so\n*.pyc\nsrc/myproj/ignored*\nscripts/\n"
 
@@ -141,3 +142,92 @@ def test_a_sitecustomize_is_named(own, tmp_path):
     output = run_program(own, PYTHONPATH=f"{tmp_path / 'steer'}{os.pathsep}{own / 'src'}")
     assert f"{tmp_path / 'steer/sitecustomize.py'}: outside of the repository" in output
     assert start_of(own)["code"]["complete"] is False
+
+
+READS_IN_WORKER = """
+import multiprocessing
+import sys
+
+from . import place
+
+def read(path):
+    sys.path.insert(0, "helpers")
+    import helper
+    return open(path).read() + str(helper.VALUE)
+
+def read_in(method, path):
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        print(pool.apply(read, (path,)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_what_a_worker_process_reads_is_named_as_of_the_main_process(own, tmp_path, method):
+    """N-a-workerread."""
+    write(own, {"ignored.txt": "text", "helpers/helper.py": "VALUE = 1\n"})
+    write(own, {".gitignore": f"{IGNORED}helpers/\n"})
+    write(own, {"src/myproj/place.py": "", "src/myproj/works.py": READS_IN_WORKER})
+    commit(own, "Works")
+    call = f"import myproj.works as w; w.read_in({method!r}, 'ignored.txt')"
+    output = run_program(own, modules="", later=call)
+    assert "text1" in output
+    code = start_of(own)["code"]
+    assert {(file["path"], file["kind"]) for file in code["not_frozen"]} == {
+        ("ignored.txt", "read"),
+        ("helpers/helper.py", "left out"),
+    }
+    assert code["complete"] is False
+    assert not list(own.glob("runs/*/*/attempts/1/.read-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["triton_utils", "torchinductor", ".triton", "torch_extensions"])
+def test_a_folder_is_not_a_cache_for_its_name(own, tmp_path, folder):
+    """N-a-triton."""
+    write(tmp_path / folder, {"helper.py": "VALUE = 1\n"})
+    path = f"{own}/src{os.pathsep}{tmp_path / folder}"
+    output = run_program(own, modules="helper", PYTHONPATH=path)
+    assert f"{tmp_path / folder}/helper.py: outside of the repository" in output
+
+
+@pytest.mark.parametrize("name", ["TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", None])
+def test_what_torch_generates_lies_in_its_caches(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if name:
+        monkeypatch.setenv(name, str(tmp_path))
+    folder = tmp_path if name else tmp_path / "torch_extensions"
+    monkeypatch.delenv("TORCH_EXTENSIONS_DIR", raising=False)
+    assert is_generated(str(folder / "ab/cd.py"))
+    assert not is_generated(f"{folder}2/cd.py")
+
+
+@pytest.mark.slow
+def test_the_bytes_that_ran_count_not_those_that_a_filter_stores(own):
+    """N-a-cleanfilter."""
+    git(own, "config", "filter.rate.clean", "sed s/0.31/0.77/")
+    write(own, {".gitattributes": "rate.* filter=rate\n", "rate.txt": "0.31\n"})
+    write(
+        own,
+        {
+            "src/myproj/rate.py": "RATE = 0.31\n",
+            "src/myproj/.gitattributes": "rate.py filter=rate\n",
+        },
+    )
+    shown = "import myproj.rate as r; print(r.RATE, open('rate.txt').read())"
+    output = run_program(own, modules="", later=shown)
+    assert "0.31 0.31" in output
+    code = start_of(own)["code"]
+    assert code["complete"] is False
+    assert {(file["path"], file["kind"]) for file in code["not_frozen"]} == {
+        ("rate.txt", "filtered"),
+        ("src/myproj/rate.py", "filtered"),
+    }
+
+
+@pytest.mark.slow
+def test_flags_of_python_are_recorded(own):
+    """N-a-optimize."""
+    run_program(own, PYTHONOPTIMIZE="1")
+    assert start_of(own)["flags"]["optimize"] == 1
+    assert start_of(own)["variables"]["PYTHONOPTIMIZE"] == "1"

@@ -7,7 +7,10 @@ import csv
 import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from io import StringIO
 from pathlib import Path
+
+from ..record.files.atomic import is_below, read_bytes
 
 FOLDER = "pictures"
 MEDIA = {
@@ -53,7 +56,8 @@ def find_pictures(directories: list[Path], folder: Path) -> list[SavedPicture]:
     for run, directory in enumerate(directories):
         for n, path in enumerate(newest_first(directory / FOLDER)):
             try:
-                is_inside = n < MOST_OF_RUN and path.stat().st_size <= left_bytes
+                size = path.stat().st_size
+                is_inside = n < MOST_OF_RUN and size <= left_bytes and size <= MOST_BYTES
                 picture = read_picture(run, path, directory, folder, is_inside)
             except (OSError, csv.Error):
                 continue  # a training has replaced it just now, or it is no table
@@ -63,12 +67,15 @@ def find_pictures(directories: list[Path], folder: Path) -> list[SavedPicture]:
 
 
 def newest_first(folder: Path) -> list[Path]:
-    """The pictures and tables in a folder and below, without those that are being written."""
+    """The pictures and tables in a folder and below, without those that are being written.
+
+    A link is left out: it may lead to a file of the reader's.
+    """
     times = {}
     for path in folder.rglob("*"):
         is_shown = path.suffix.lower() in {*MEDIA, TABLE} and not path.name.startswith(".")
         with suppress(OSError):
-            if is_shown and path.is_file():
+            if is_shown and path.is_file() and is_below(path, folder.parent):
                 times[path] = path.stat().st_mtime
     return sorted(times, key=times.__getitem__, reverse=True)
 
@@ -87,12 +94,13 @@ def read_picture(
     )
     if not is_inside:
         return SavedPicture(facts, "", [])
+    content = read_bytes(path, MOST_BYTES, below=directory)
     if suffix == TABLE:
-        return SavedPicture(facts, "", read_table(path))
-    return SavedPicture(facts, base64.b64encode(path.read_bytes()).decode("ascii"), [])
+        return SavedPicture(facts, "", read_table(content))
+    return SavedPicture(facts, base64.b64encode(content).decode("ascii"), [])
 
 
-def read_table(path: Path) -> list[list[str]]:
+def read_table(content: bytes) -> list[list[str]]:
     """The first rows of a CSV file."""
-    with open(path, encoding="utf-8", errors="replace", newline="") as file:
-        return [row for row, _ in zip(csv.reader(file), range(MOST_ROWS), strict=False)]
+    file = StringIO(content.decode("utf-8", errors="replace"), newline="")
+    return [row for row, _ in zip(csv.reader(file), range(MOST_ROWS), strict=False)]

@@ -14,7 +14,7 @@ from signal import SIGKILL
 
 from ...errors import Failed
 from ...machine.text_formats import format_hms
-from ...record.files.atomic import write_file
+from ...record.files.atomic import open_file, read_text, write_file
 from ...record.files.process import signal_name, user
 from ...record.files.schema import RunRecord
 from ...record.read.attempt_files import last_attempt
@@ -69,7 +69,7 @@ def how_job_ended(run_dir: Path, record: RunRecord) -> str | None:
 def words_of_cancel(run_dir: Path) -> str | None:
     """Who ended the job on purpose."""
     try:
-        reason = (run_dir / CANCELLED).read_text(encoding="utf-8").strip()
+        reason = read_text(run_dir / CANCELLED).strip()
     except OSError:
         return None
     return reason or BY_USER
@@ -78,7 +78,7 @@ def words_of_cancel(run_dir: Path) -> str | None:
 def words_of_scheduler(run_dir: Path, record: RunRecord) -> str:
     """What the scheduler says, now or when it was asked before; "" when it adds nothing."""
     with suppress(OSError):
-        return (run_dir / END).read_text(encoding="utf-8").strip()
+        return read_text(run_dir / END).strip()
     job = record["job"]
     if record["who"] != user():
         return ""
@@ -96,7 +96,7 @@ def words_of_scheduler(run_dir: Path, record: RunRecord) -> str:
 def last_job_of(run_dir: Path, job: dict) -> str:
     """The job that ran last: of a chain, the last chunk that has started."""
     try:
-        started = (run_dir / CHUNK_JOBS).read_text(encoding="utf-8").split()
+        started = read_text(run_dir / CHUNK_JOBS).split()
     except OSError:
         started = []
     return started[-1] if started else job["id"]
@@ -105,7 +105,7 @@ def last_job_of(run_dir: Path, job: dict) -> str:
 def read_exit(run_dir: Path) -> ScriptExit | None:
     """How the job script ended; None when it was killed, or is of an older version."""
     try:
-        code, seconds = (run_dir / CODE).read_text(encoding="utf-8").split()
+        code, seconds = read_text(run_dir / CODE).split()
         return ScriptExit(int(code), int(seconds))
     except (OSError, ValueError):
         return None
@@ -141,7 +141,7 @@ def words_of_script(run_dir: Path, exited: ScriptExit | None) -> str:
 
 def end_of_log(run_dir: Path) -> bytes:
     try:
-        with open(run_dir / "job.log", "rb") as file:
+        with open_file(run_dir / "job.log") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - LOG_END_BYTES))
             return file.read()

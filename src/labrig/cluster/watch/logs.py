@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import time
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 
 from ...errors import LabError
 from ...project import Project
+from ...record.files.atomic import open_file
+from ...record.files.json_lines import parts_of
 from ...record.list.find import find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
@@ -38,7 +41,9 @@ def logs(
     path = of_run.dir / "job.log"
     if not path.exists():
         raise no_log(of_run)
-    lines = path.read_text(errors="replace").splitlines(keepends=True)
+    lines = "".join(part.decode(errors="replace") for part in parts_of(path)).splitlines(
+        keepends=True
+    )
     return "".join(line for line in lines if is_of_rank(line, rank))
 
 
@@ -93,7 +98,7 @@ class LogReader:
         """Prints the lines that were completed since the last call."""
         if not self.path.exists():
             return
-        with open(self.path, errors="replace") as file:
+        with TextIOWrapper(BufferedReader(open_file(self.path)), errors="replace") as file:
             file.seek(self._position)
             *lines, self._rest = (self._rest + file.read()).split("\n")
             self._position = file.tell()

@@ -28,6 +28,7 @@ OF_START = (
     "precision",
     "threads",
     "instructions",
+    "flags",
     "world_size",
     "driver",
     "cudnn",

@@ -86,6 +86,7 @@ OF_START = (
     "precision",
     "threads",
     "instructions",
+    "flags",
     "world_size",
     "torch",
     "cuda",

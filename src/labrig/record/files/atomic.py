@@ -115,31 +115,52 @@ def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+def read_bytes(path: Path, most_bytes: int, below: Path | None = None) -> bytes:
+    """The content of a file of a record.
+
+    Raises:
+        OSError: as `open_file`, or it has more than `most_bytes`.
+    """
+    with open_file(path, below=below) as file:
+        if os.fstat(file.fileno()).st_size > most_bytes:
+            raise OSError(errno.EFBIG, f"it has more than {most_bytes:,} bytes", str(path))
+        return file.read(most_bytes)
+
+
 def read_text(path: Path) -> str:
     """The text of a file.
 
     Raises:
         OSError: it is missing, a link, no file, or too large.
     """
-    with open_file(path) as file:
-        if os.fstat(file.fileno()).st_size > MAX_JSON_BYTES:
-            raise OSError(errno.EFBIG, f"it has more than {MAX_JSON_BYTES:,} bytes", str(path))
-        # Older records hold bytes that are not UTF-8, from file names.
-        return file.read(MAX_JSON_BYTES).decode("utf-8", errors="surrogateescape")
+    # Bytes that are not UTF-8 are of file names.
+    return read_bytes(path, MAX_JSON_BYTES).decode("utf-8", errors="surrogateescape")
 
 
-def open_file(path: Path, follow_links: bool = False) -> FileIO:
+def open_file(path: Path, follow_links: bool = False, below: Path | None = None) -> FileIO:
     """Opens a file to read it: no link to a file of the reader's, and no pipe that never ends.
 
+    Every file of a record is opened here, since another person may have put it there.
+
+    Args:
+        below: the directory that must hold it, also when a directory on the way is a link.
+
     Raises:
-        OSError: it is missing, no file, or a link unless `follow_links`.
+        OSError: it is missing, no file, elsewhere, or a link unless `follow_links`.
     """
+    if below and not is_below(path, below):
+        raise OSError(errno.ELOOP, "a link leads out of the run", str(path))
     no_link = 0 if follow_links else os.O_NOFOLLOW
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | no_link)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no file", str(path))
     return FileIO(descriptor)
+
+
+def is_below(path: Path, directory: Path) -> bool:
+    """Whether a file lies below a directory, and no link on the way leads out of it."""
+    return os.path.realpath(path).startswith(os.path.join(os.path.realpath(directory), ""))
 
 
 def plain_json(value: Any) -> Any:
@@ -181,3 +202,13 @@ def sha256(path: Path) -> str:
         return hashlib.sha256(format_sums(sums_of(path, sha256)).encode()).hexdigest()
     with open_file(path, follow_links=True) as file:  # of weights there may be links
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_of_file(path: Path) -> str | None:
+    """As `sha256`; None of a pipe or a device that lies in place of a file."""
+    try:
+        return sha256(path)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENXIO):
+            return None
+        raise

@@ -47,9 +47,11 @@ def format_sums(sums: dict[str, str]) -> str:
 
 def read_sums(directory: Path) -> dict[str, str]:
     """What the directory lists, as it was written; empty when another program wrote it."""
+    from .atomic import read_text  # which imports this file
+
     sums = {}
     with suppress(OSError, UnicodeDecodeError):
-        for line in (directory / SUMS).read_text(encoding="utf-8").splitlines():
+        for line in read_text(directory / SUMS).splitlines():
             digest, _, name = line.partition("  ")
             sums[name] = digest
     return sums

@@ -7,13 +7,15 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .atomic import OBJECT, open_file, plain_json
 from .forms import problem_in
 
 PART_BYTES = 2**20  # of a file that is read a part at a time
+LONGEST_LINE_BYTES = 2**28
 
 
 class JsonLines:
@@ -63,38 +65,39 @@ def read_lines(path: Path, form: Any = OBJECT) -> list[Any]:
 
 def raw_lines(path: Path) -> list[bytes]:
     """The lines of a file as they are; none when it is missing, a link or no file."""
-    try:
-        with open_file(path) as file:
-            return file.read().split(b"\n")
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL):
-            return []
-        raise
+    with opened(path) as file:
+        return file.read().split(b"\n")
 
 
 def parts_of(path: Path) -> Iterator[bytes]:
-    """The file in parts of whole lines; none when it is missing."""
-    if not path.exists():
-        return
-    with open(path, "rb") as file:
+    """The file in parts of whole lines; none when it is missing, a link or no file."""
+    with opened(path) as file:
         while part := file.read(PART_BYTES):
-            yield part + file.readline()
+            yield part + file.readline(LONGEST_LINE_BYTES)
 
 
 def lines_from_end(path: Path) -> Iterator[bytes]:
-    """The lines of a file, the last one first; none when it is missing."""
-    if not path.exists():
-        return
-    with open(path, "rb") as file:
+    """The lines of a file, the last one first; none when it is missing, a link or no file."""
+    with opened(path) as file:
         end = file.seek(0, os.SEEK_END)
         begun = b""  # a line whose beginning lies before
         while end > 0:
             start = max(0, end - PART_BYTES)
             file.seek(start)
-            begun, *lines = (file.read(end - start) + begun).split(b"\n")
+            begun, *lines = (file.read(end - start) + begun[:LONGEST_LINE_BYTES]).split(b"\n")
             yield from reversed(lines)
             end = start
         yield begun
+
+
+def opened(path: Path) -> BinaryIO:
+    """A file of lines to read; an empty one in place of one that is missing, a link or no file."""
+    try:
+        return BufferedReader(open_file(path))
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO):
+            return BytesIO()
+        raise
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ class UnfrozenFile(TypedDict):
     """An imported file that the frozen code does not hold as it ran."""
 
     path: str  # relative to the project, or absolute
-    kind: str  # changed (since the freeze), left out (by git or a limit) or outside (of git)
+    kind: str  # changed (since the freeze), left out (by git or a limit), outside (of git), read, filtered
     reason: str
     sha256: str | None  # of its content; None when it was gone
 
@@ -283,6 +283,7 @@ class StartRecord(ProcessFacts, total=False):
     job: JobOfAttempt
     retry: Retry  # of an attempt whose job was sent again by itself
     imported_from: PackagePath
+    flags: dict[str, int]  # of Python, those that are not 0, such as optimize
     variables: dict[str, str]
     other_variables: dict[str, str | None]  # a short hash of each; None of a secret
     variables_changed: list[str]  # since the attempt before

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...env import FROZEN_LIBRARY
+from ..files.atomic import open_file, read_bytes
 from ..files.code_section import checked_out_submodules, folder_name
 from ..files.schema import Code
 from .git import Git, GitFailed
@@ -36,9 +37,9 @@ def is_complete(path: Path) -> bool:
     """Whether a bundle is there and its pack, or its gzip file, has the hash that stands at its end."""
     try:
         if path.name.endswith(COMPRESSED):
-            content = path.read_bytes()
+            content = read_bytes(path, MAX_LIBRARY_BYTES)
             return content[-SEAL_BYTES:] == seal_of(content[:-SEAL_BYTES])
-        with open(path, "rb") as file:
+        with io.BufferedReader(open_file(path)) as file:
             start = pack_start(file)
             file.seek(0)
             pack_hash = hash_of_pack(file.read(start))
@@ -116,7 +117,7 @@ SEAL_BYTES = len(seal_of(b""))
 @contextmanager
 def open_bundle(path: Path) -> Iterator[io.FileIO]:
     """A bundle as git reads it; of a gzip file at most MAX_LIBRARY_BYTES."""
-    with open(path, "rb", buffering=0) as file:
+    with open_file(path) as file:
         if not path.name.endswith(COMPRESSED):
             yield file
             return

@@ -31,6 +31,7 @@ from .loading import CODE, OWN
 from .own_files import own_files
 from .packages import editable_repositories, nearest_repository
 
+FILTERED = "a filter of git has stored other bytes than those that ran"
 MAX_NAMES = 3  # files that a message names
 NOT_CODE = (".env", ".git", ".venv")  # of a project; the record never holds values of .env
 
@@ -77,6 +78,8 @@ class ImportedCode:
             recorded = self.recorded.get(name or "")
             if recorded is None or self.is_as_recorded(path, recorded, on_disk):
                 return on_disk
+            if self.is_filtered(path, recorded, on_disk):
+                return on_disk  # `compare` names it
             return self.blob(name or "", recorded)
         except GitFailed:
             return on_disk  # `compare` says that it differs, or why it cannot tell
@@ -109,6 +112,7 @@ class ImportedCode:
         differing = [] if self.unpacked else self.compare_library()
         for path in modules:
             differing += self.compare_module(path)
+        OWN.add_reports()
         for path in list(OWN.read):
             if path not in self.compared:
                 self.compared.add(path)
@@ -123,10 +127,7 @@ class ImportedCode:
             return self.describe_outside(path)
         if name not in self.recorded:
             return [self.describe_left_out(path)]
-        if self.is_as_recorded(path, self.recorded[name], OWN.loaded.get(path)):
-            self.used[name] = self.recorded[name]
-            return []
-        return [unfrozen(self.shown(path), "changed", "changed after the code was frozen", path)]
+        return self.compare_frozen(path, name, OWN.loaded.get(path))
 
     def compare_read(self, path: str, elsewhere: Sequence[Path]) -> list[UnfrozenFile]:
         """Nothing, or what the frozen code lacks of a file that was read, and not imported."""
@@ -141,14 +142,26 @@ class ImportedCode:
             # What was read before the freeze, such as settings, is recorded by itself.
             if path in self.read_before:
                 return []
-            if self.is_as_recorded(path, self.recorded[name]):
-                self.used[name] = self.recorded[name]
-                return []
-            return [
-                unfrozen(self.shown(path), "changed", "changed after the code was frozen", path)
-            ]
+            return self.compare_frozen(path, name)
         reason = skip_reason(self.code, name or "") or "not in the frozen code"
         return [unfrozen(self.shown(path), "read", f"read, and {reason}", path)]
+
+    def compare_frozen(
+        self, path: str, name: str, content: bytes | None = None
+    ) -> list[UnfrozenFile]:
+        """Nothing, or how a file differs from the frozen one of this name.
+
+        Args:
+            content: that was loaded from `path`; else what lies there now counts.
+        """
+        recorded = self.recorded[name]
+        if self.is_as_recorded(path, recorded, content):
+            self.used[name] = recorded
+            return []
+        if self.is_filtered(path, recorded, content):
+            self.used[name] = recorded
+            return [unfrozen(self.shown(path), "filtered", FILTERED, path)]
+        return [unfrozen(self.shown(path), "changed", "changed after the code was frozen", path)]
 
     def counts(self, path: str, elsewhere: Sequence[Path]) -> bool:
         """Whether a file that was read, and is no code, can have changed a number."""
@@ -191,8 +204,16 @@ class ImportedCode:
         """
         try:
             now = Path(path).read_bytes() if content is None else content
-            if git_hash(now, recorded) == recorded:
-                return True
+        except OSError:
+            return False
+        unix = now.replace(b"\r\n", b"\n")
+        forms = (now, unix, unix.replace(b"\n", b"\r\n"))
+        return any(git_hash(form, recorded) == recorded for form in forms)
+
+    def is_filtered(self, path: str, recorded: str, content: bytes | None = None) -> bool:
+        """Whether a filter of git, such as Git LFS, makes the recorded content of a file."""
+        try:
+            now = Path(path).read_bytes() if content is None else content
             hashed = Git(self.top).content("hash-object", "--stdin", f"--path={path}", stdin=now)
             return hashed.decode().strip() == recorded
         except (OSError, GitFailed):

@@ -14,6 +14,7 @@ import linecache
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
@@ -29,10 +30,12 @@ from types import CodeType
 from typing import Any
 
 from ...project import LIBRARY
+from ..files.atomic import open_file
 from .own_files import installed_directories, is_generated
 
 IN_LIBRARY = os.path.join(LIBRARY, "")
 CODE = (".py", ".pyc")
+REPORT = ".read-"  # the beginning of the names of reports
 WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 EVENTS = frozenset({"open", "exec", "import", "ctypes.dlopen"})
 FromFrozen = Callable[[str, bytes], bytes]  # path and bytes on the disk to the frozen bytes
@@ -47,6 +50,10 @@ class OwnModules:
         self.from_frozen: FromFrozen | None = None
         self.loaded: dict[str, bytes] = {}  # source of each module by its path
         self.read: dict[str, None] = {}  # paths of other files, in order
+        self.elsewhere: tuple[str, ...] = ()  # where files that are only read do not count
+        self.reports: Path | None = None  # where other processes than `owner` say what they read
+        self.owner: int | None = None
+        self._report: int | None = None  # the open file of this process
 
     def watch(self, *roots: Path) -> None:
         """From now on modules below `roots` are loaded here, and files that are read are noted."""
@@ -59,6 +66,39 @@ class OwnModules:
         for directory in list(sys.path_importer_cache):
             if self.covers(os.path.realpath(directory)):
                 del sys.path_importer_cache[directory]
+
+    def report_to(self, directory: Path, is_owner: bool = False) -> None:
+        """From now on processes that this one starts, or it itself, report what they read in a file there.
+
+        Args:
+            is_owner: this process writes the record, and reads their reports.
+        """
+        self.reports = directory
+        self.owner = os.getpid() if is_owner else None
+
+    def add_reports(self) -> None:
+        """Adds to `read` what other processes have reported."""
+        for path in self.reports.glob(f"{REPORT}*") if self.reports else []:
+            with suppress(OSError):
+                with open_file(path) as file:
+                    names = file.read().split(b"\0")
+                self.read.update((os.fsdecode(name), None) for name in names if name)
+
+    def end_reports(self) -> None:
+        """Deletes the reports, at the end of an attempt."""
+        for path in self.reports.glob(f"{REPORT}*") if self.reports else []:
+            with suppress(OSError):
+                path.unlink()
+        self.reports = None
+
+    def report(self, path: str) -> None:
+        """Tells the process that writes the record of a file that this one has read."""
+        if self._report is None:
+            name = f"{REPORT}{os.uname().nodename}-{os.getpid()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            assert self.reports
+            self._report = os.open(self.reports / name, flags, 0o666)
+        os.write(self._report, os.fsencode(path) + b"\0")
 
     def covers(self, path: str) -> bool:
         """Whether a directory or file lies below the roots and is not an installed package's."""
@@ -103,8 +143,11 @@ class OwnModules:
         if path.startswith(IN_LIBRARY):  # the library is compared as a whole
             return
         is_code = path.endswith(CODE) and not is_generated(path)
-        if (is_code or path.startswith(self.roots)) and self.is_read_by_own_code():
+        is_of_project = path.startswith(self.roots) and not path.startswith(self.elsewhere)
+        if (is_code or is_of_project) and self.is_read_by_own_code():
             self.read[path] = None
+            if self.reports and os.getpid() != self.owner:
+                self.report(path)
 
     def is_read_by_own_code(self) -> bool:
         """Whether the code that opens a file is the user's, perhaps through a package."""

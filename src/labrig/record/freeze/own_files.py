@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 import sysconfig
+import tempfile
 
 from ... import env
 from ...project import LIBRARY
@@ -13,14 +15,7 @@ from ...project import LIBRARY
 OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
 OF_PACKAGES = ("site-packages", "dist-packages")
 MAIN = ("__main__", "__mp_main__")  # the second is a name that scikit-learn gives the first
-# Code that torch generates from what is recorded.
-GENERATED = (
-    "torchinductor",
-    f"{os.sep}triton",
-    f"{os.sep}.triton",
-    "torch_extensions",
-    "_remote_module_non_scriptable",  # torch up to 2.7, when it is imported
-)
+OF_OLD_TORCH = "_remote_module_non_scriptable.py"  # torch up to 2.7, when it is imported
 
 
 def own_files() -> list[str]:
@@ -46,8 +41,27 @@ def own_files() -> list[str]:
 
 
 def is_generated(path: str) -> bool:
-    """Whether torch has written a file from what is recorded."""
-    return any(word in path for word in GENERATED)
+    """Whether torch or Triton has written a file of code from what is recorded."""
+    temporary = tempfile.gettempdir()
+    if os.path.basename(path) == OF_OLD_TORCH:
+        return os.path.dirname(os.path.dirname(path)) == temporary
+    return path.startswith(caches_of_generated_code())
+
+
+def caches_of_generated_code() -> tuple[str, ...]:
+    """The cache directories of torch's compiler, Triton and torch's extensions, with a separator at the end."""
+    home = os.path.expanduser("~")
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
+    usual = {
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(
+            tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}"
+        ),
+        "TRITON_CACHE_DIR": os.path.join(os.environ.get("TRITON_HOME") or home, ".triton", "cache"),
+        "TORCH_EXTENSIONS_DIR": os.path.join(caches, "torch_extensions"),
+    }
+    # torch sets the first variable itself when it compiles.
+    places = [os.environ.get(name) or place for name, place in usual.items()]
+    return tuple(os.path.join(os.path.abspath(place), "") for place in places)
 
 
 def installed_directories() -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from ...project import parse_yaml
-from ..files.atomic import plain_json
+from ..files.atomic import plain_json, read_text
 from ..files.schema import RunRecord
 from .attempt_files import AttemptFiles
 
@@ -114,9 +114,10 @@ def recorded_settings(
 
 def settings_of_file(path: Path) -> dict[str, Any]:
     """As `settings_of_yaml`; empty when the file is missing."""
-    if not path.exists():
+    try:
+        return settings_of_yaml(read_text(path))
+    except FileNotFoundError:
         return {}
-    return settings_of_yaml(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def value_of(settings: dict[str, Any], key: str) -> Any:

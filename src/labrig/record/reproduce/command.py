@@ -242,6 +242,9 @@ def variables_of_attempt(stretch: Stretch) -> dict[str, str]:
     patterns = repeated_patterns(stretch)
     variables = {name: value for name, value in os.environ.items() if not matches(name, patterns)}
     variables |= repeated_variables(stretch)
+    optimize = stretch.attempt.start.get("flags", {}).get("optimize")
+    if optimize:  # python -O
+        variables["PYTHONOPTIMIZE"] = str(optimize)
     if "threads" in stretch.attempt.start:
         # Other threads add numbers in another order.
         variables["OMP_NUM_THREADS"] = str(stretch.attempt.start["threads"])

@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from ...machine.counted import counted
-from ..files.atomic import OBJECT, json_problem, object_of_pairs, plain_json, read_json, sha256
+from ..files.atomic import (
+    OBJECT,
+    hash_of_file,
+    json_problem,
+    object_of_pairs,
+    plain_json,
+    read_json,
+)
 from ..files.fields import SUMMARY
 from ..files.forms import problem_in
+from ..files.json_lines import raw_lines
 from ..files.schema import (
     Archived,
     Beginning,
@@ -143,7 +151,7 @@ def file_problems(hashes: dict[Path, str]) -> list[str]:
             missing.append(f"{path} is missing")
         elif path.is_symlink() or not path.is_file():
             changed.append(f"{path} was changed: something else is there in place of the file")
-        elif sha256(path) != expected:
+        elif hash_of_file(path) != expected:
             changed.append(f"{path} was changed")
     return missing + changed
 
@@ -211,7 +219,7 @@ def line_problems(path: Path, record_has_hash: bool) -> list[str]:
         return [f"{path} is missing, which had {counted(end['n'], 'line')}"] if end else []
     rows = []
     problems = []
-    for n, line in enumerate(path.read_bytes().splitlines(), start=1):
+    for n, line in enumerate(b"\n".join(raw_lines(path)).splitlines(), start=1):
         row, problem = parse_strictly(line, LINES[path.name])
         rows.append(row)
         if problem:

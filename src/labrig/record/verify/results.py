@@ -9,7 +9,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from ..files.atomic import read_json, sha256
+from ..files.atomic import hash_of_file, read_json, sha256
+from ..files.json_lines import opened
 from ..files.schema import Archived
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.run import Run
@@ -45,7 +46,7 @@ def check_log(part: Part, path: Path, attempts: list[AttemptFiles]) -> None:
     later = attempts_after(last, attempts)
     if not path.exists():
         part.problems.append(f"{path} is missing")
-    elif sha256(path) == expected:
+    elif hash_of_file(path) == expected:
         return
     elif later and begins_with(path, expected):
         part.unchecked.append(f"the last rows of {path.name} have no hash: {no_end(later)}")
@@ -73,6 +74,9 @@ def check_checkpoints(run: Run) -> Part:
     unknown = []
     for name in sorted(existing):
         path = run.checkpoints / name
+        if not (path.is_file() or path.is_dir()):
+            part.problems.append(f"{path} is no file any more")
+            continue
         if name in recorded and sha256(path) == recorded[name]["sha256"]:
             continue
         may_be_new = later and name != FINISHED_WEIGHTS
@@ -129,7 +133,7 @@ def no_end(attempts: list[AttemptFiles]) -> str:
 def begins_with(path: Path, expected: str) -> bool:
     """Whether the first lines of a file have this sha256."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with opened(path) as file:
         for line in file:
             digest.update(line)
             if digest.hexdigest() == expected:

@@ -59,6 +59,8 @@ def torch_facts() -> dict[str, Any]:
     }
 
 
+# Flags of Python that change what code does: -O leaves out asserts.
+FLAGS = ("optimize", "dev_mode", "utf8_mode", "isolated", "no_site", "no_user_site")
 LOGS = ("metrics.jsonl", "speed.jsonl")  # files that every attempt of a run appends to
 EXIT_CODES = {"finished": 0, "trained": 1, "failed": 1, "interrupted": 130}
 READ_IN_A_HURRY_BYTES = 1 << 30  # of checkpoints that others wrote, when an attempt is interrupted
@@ -108,6 +110,7 @@ class Attempt:
                 attempt=self.n,
                 started_unix_s=round(self.started_unix_s, 3),
                 imported_from=this_project().source,
+                flags={name: n for name in FLAGS if (n := int(getattr(sys.flags, name)))},
                 **process_facts(),
                 **job_facts(),
                 files=file_hashes(self.run_dir, [f"attempts/{self.n}/*.bundle"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from ...project import Project
 from ..files.schema import Code, StartRecord, UnfrozenFile
 from ..freeze.frozen import frozen_code, frozen_directory
 from ..freeze.imported import ImportedCode, Policy, format_files, refuse_unfrozen, unfrozen
+from ..freeze.loading import OWN
 from ..freeze.packages import edited_modules
 from ..read.run import Run
 from .new_processes import tell_new_processes
@@ -37,6 +39,8 @@ class RanCode:
         self.imported = imported
         self.policy = policy
         self.elsewhere = elsewhere
+        if imported:
+            OWN.elsewhere = tuple(os.path.join(place.absolute(), "") for place in elsewhere)
         self.not_frozen: list[UnfrozenFile] = []
 
     def check(self) -> dict[str, Any]:

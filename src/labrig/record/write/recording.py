@@ -19,6 +19,7 @@ from ...machine.disk_errors import explain_disk_error
 from ...project import Project
 from ..files.schema import StartRecord
 from ..freeze.imported import Policy
+from ..freeze.loading import OWN
 from ..read.attempt_files import read_attempts
 from ..read.run import Run
 from ..read.status import CANCELLED
@@ -131,6 +132,7 @@ def record_attempt(
     attempt.facts["code"] = attempt.facts["code"] | {"complete": False}
     earlier = read_attempts(run.dir)
     start: Any = attempt.facts
+    OWN.report_to(attempt.dir, is_owner=True)
     imported = imported_code(project, code_of_attempt(run, start))
     ran = RanCode(imported, policy, elsewhere)
     recording = Recording(attempt, attempt.n, earlier[0].start if earlier else {}, ran)
@@ -147,6 +149,7 @@ def record_attempt(
             # On a full disk, the end of the attempt reports it.
             with suppress(OSError):
                 recording.note_ran(ran.check_late())
+            OWN.end_reports()
     except BaseException as error:
         end_badly(run, recording, attempt, error)
         shown = error_to_show(error, run, recording, attempt)

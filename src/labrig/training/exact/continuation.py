@@ -27,7 +27,7 @@ from .steps import is_within_epoch
 # Callbacks of Lightning that do not save all that they change: frozen weights, masks.
 FORGETFUL = (BaseFinetuning, ModelPruning)
 # Settings of an attempt that change the last bits, by their name in start.json.
-CHOSEN = ("device", "precision", "threads", "instructions", "matmul_precision")
+CHOSEN = ("device", "precision", "threads", "instructions", "flags", "matmul_precision")
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random, torch.Generator)
 SKIPPED = (torch.Tensor, np.ndarray, type, ModuleType)  # hold no generators
 DEPTH = 4  # of objects within a dataset that are searched for generators

@@ -263,6 +263,7 @@ def join_attempt() -> int:
     first_attempt: StartRecord = attempts[0].start if attempts else {}
     # Only the first rank writes the record.
     code = code_of_process(run, read_attempt(run.dir, attempt).start)
+    OWN.report_to(run.dir / "attempts" / str(attempt))
     ran = RanCode(imported_code(project, code), policy_of(config), places_in(resolve(config).paths))
     readable = with_kept_data(config, run, project, quiet=True)
     call_train(readable, run, Recording(None, attempt, first_attempt, ran))
