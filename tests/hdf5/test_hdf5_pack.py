@@ -116,10 +116,10 @@ def test_a_source_that_changes_while_packed_is_reported(tmp_path, pack, monkeypa
     root = images(tmp_path / "raw" / "pets", each=2)
     decode = raw_images.decode_image
 
-    def slow_decode(*args):
+    def slow_decode(*args, **more):
         victim = next(root.rglob("image 1.png"))
         os.utime(victim, ns=(time.time_ns(), time.time_ns()))
-        return decode(*args)
+        return decode(*args, **more)
 
     monkeypatch.setattr(raw_images, "decode_image", slow_decode)
     with pytest.raises(DataFileError, match="changed while it was packed"):

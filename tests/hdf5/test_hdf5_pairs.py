@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -170,7 +171,7 @@ def damage(root):
         "p2_0": r"2 of 12 samples are not complete:\n  \S+/images/p2_0.png has no partner in \S+masks",
         "p2_1": r"masks/p2_1.png has no partner in \S+/images",
         "p0_1": r"images/p0_1.png cannot be read: image file is truncated",
-        "p1_0": r"masks/p1_0.png cannot be read: cannot identify",
+        "p1_0": r"masks/p1_0.png cannot be read: it is no image",
         "p1_1": rf"masks/p1_1.png cannot be read: it has {W}x{H + 2} pixels, its partner "
         rf"\S+images/p1_1.png {W}x{H} pixels",
         "p3_0": r"masks/p3_0.png cannot be read: it has colours \(RGB\)",
@@ -336,7 +337,8 @@ def test_sources_that_do_not_fit_together_are_refused(tmp_path, pack):
         (root / "other/masks" / path.name).write_bytes(path.read_bytes())
     with pytest.raises(DataFileError, match=r"other gives the fields y, x, depth|depth, x, y"):
         pack("cells", root / "cells", root / "other", "--as", "pairs")
-    layout = pack("cells", root / "cells", root / "cells", "--as", "pairs")
+    shutil.copytree(root / "cells", root / "same/cells")
+    layout = pack("cells", root / "cells", root / "same/cells", "--as", "pairs")
     assert layout.n_samples == 16
     (root / "cells/masks/p0_0.bmp").write_bytes(b"")
     with pytest.raises(DataFileError, match=r"p0_0.bmp and \S+p0_0.png have one name"):

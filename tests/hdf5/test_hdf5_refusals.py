@@ -229,12 +229,12 @@ def test_recordings_that_do_not_fit(monkeypatch):
     content = io.BytesIO()
     soundfile.write(content, np.zeros((8, 2), np.int16), 8000, format="WAV")
     with pytest.raises(DataFileError, match=r"2 channels, expected 1. Convert it first: ffmpeg"):
-        raw_audio._decode(content.getvalue())
+        raw_audio._decode(content.getvalue(), "int16", False)
     content = io.BytesIO()
     soundfile.write(content, np.zeros(8, np.int16), 8000, format="WAV")
     monkeypatch.setattr(soundfile.SoundFile, "read", lambda *_, **__: np.zeros(5, np.int16))
     with pytest.raises(DataFileError, match=r"cut short: 5 of 8 values found. Copy it again"):
-        raw_audio._decode(content.getvalue())
+        raw_audio._decode(content.getvalue(), "int16", False)
 
 
 def test_splits_that_do_not_fit(tmp_path):

@@ -28,8 +28,9 @@ def check_split_name(where: str, name: object) -> None:
 
 def check_usual_name(where: str, name: str) -> None:
     """Raises DataFileError when a split would never be read: trainings read train, val and test."""
-    usual = OTHER_NAMES.get(name.lower())
-    if usual:
+    lower = name.lower()
+    usual = OTHER_NAMES.get(lower, lower if lower in ("train", "val", "test") else name)
+    if usual != name:
         raise DataFileError(f"{where}: trainings do not read the split {name!r}. Call it {usual}.")
 
 

@@ -31,7 +31,7 @@ def read_audio(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     require_package("soundfile", "reading audio", "soundfile scipy")
     if resampled_hz is not None:
         require_package("scipy", "resampling audio", "soundfile scipy")
-    raw = open_class_folders(options.sources, "audio", SUFFIXES, options.known.classes)
+    raw = open_class_folders(options, "audio", SUFFIXES, damaged)
     first_rate_hz, first_type = _first_rate_and_type(raw)
     rate_hz = resampled_hz or first_rate_hz
     dtype = "float32" if options.float32 else first_type

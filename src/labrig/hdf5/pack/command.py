@@ -331,6 +331,8 @@ def pack(
     with temporary_directory_next_to(target) as directory:
         collected = _collect(config, target, options, damaged, splitter, directory)
         fields, places = collected.fields, collected.places
+        splitter.check_split_file(damaged.skipped_keys)
+        splitter.join_spellings()
         groups = splitter.group_numbers()
         if groups is not None and GROUP not in fields:
             fields[GROUP] = groups[0][places.argsort()]  # k folds keep groups together, too
@@ -407,7 +409,15 @@ def _build_splitter(options: PackOptions) -> Splitter:
     # in a table --group is a column, and in arrays one of them
     group_pattern = None if options.kind in ("table", "arrays", "hdf5") else options.group
     known = options.known.groups
-    return Splitter(options.shares, options.seed, split_of_key, group_pattern, known, options.names)
+    return Splitter(
+        options.shares,
+        options.seed,
+        split_of_key,
+        group_pattern,
+        known,
+        options.names,
+        options.spellings,
+    )
 
 
 def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:

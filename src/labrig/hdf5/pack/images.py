@@ -1,5 +1,7 @@
 """Reads folders and archives of images, as pixels or as the bytes of their files."""
 
+from typing import Any
+
 import numpy as np
 
 from ...errors import require_package
@@ -18,10 +20,10 @@ def read_images(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     options; without one, all images must have one size.
     """
     require_package("PIL", "reading images", "pillow")
-    raw = open_class_folders(options.sources, "images", SUFFIXES, options.known.classes)
+    raw = open_class_folders(options, "images", SUFFIXES, damaged)
 
     def read(file: RawFile) -> np.ndarray:
-        image_HWC = decode_image(file.content(), options.size)
+        image_HWC = decode_image(file.content(), options.size, background=options.background)
         return image_HWC.transpose(2, 0, 1)
 
     samples = read_class_folders(raw, "x", read, damaged, options.part)
@@ -31,13 +33,16 @@ def read_images(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
 def read_encoded_images(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     """Samples {"x": uint8, the bytes of an image file, "y": class}, checked by decoding."""
     require_package("PIL", "reading images", "pillow")
-    raw = open_class_folders(options.sources, "images", SUFFIXES, options.known.classes)
+    raw = open_class_folders(options, "images", SUFFIXES, damaged)
 
     def read(file: RawFile) -> np.ndarray:
         content = file.content()
-        decode_image(content, CHECKED_SIZE)
+        decode_image(content, CHECKED_SIZE, background=options.background)
         return np.frombuffer(content, np.uint8)
 
-    attrs = {"x": {"encoding": "image", "ragged": 1}} | class_attrs(raw.classes)
+    x_attrs: dict[str, Any] = {"encoding": "image", "ragged": 1}
+    if options.background:
+        x_attrs["background"] = options.background
+    attrs = {"x": x_attrs} | class_attrs(raw.classes)
     samples = read_class_folders(raw, "x", read, damaged, options.part)
     return RawSamples(samples, attrs, files=raw.files)

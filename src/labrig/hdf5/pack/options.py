@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from ...errors import LabError, nearest
+from ...errors import LabError, nearest, require_package
 from ..file.groups import KnownGroups
-from ..file.images import Size
+from ..file.images import Colour, Size
 from ..file.names import check_is_text, check_usual_name
 from .sources import KINDS, Source, packers, parse_source
+from .spellings import Spellings
 from .split import parse_shares
 
 DESCRIPTION = """Packs raw data into one .h5 file in the first writable directory of paths.data, and
@@ -28,6 +29,7 @@ OF_SOURCES = {"sources": [], "split_file": None, "programs": [], "directory": No
 # What each option needs. Without --as, samples() decides.
 KINDS_OF_OPTION = {
     "size": ("images", "encoded", "pairs"),
+    "background": ("images", "encoded", "pairs"),
     "rate": ("audio",),
     "float32": ("audio",),
     "jobs": ("images", "encoded", "pairs", "audio"),
@@ -72,6 +74,7 @@ class PackOptions:
     # one of KINDS or packers(), or the name of a class; None: the class that conf/data names
     kind: str | None
     size: Size | None
+    background: Colour | None  # what is seen through transparent pixels
     rate: int | None  # Hz
     float32: bool  # recordings of all types become it
     label: str | None
@@ -88,6 +91,7 @@ class PackOptions:
     directory: Path | None
     jobs: int | None  # processes, each of which packs a part
     part: PartOfFiles | None  # the one to pack
+    spellings: Spellings
     known: KnownNames = KnownNames()
 
     @property
@@ -117,6 +121,7 @@ def parse_options(args: list[str], earlier: list[str] | None = None) -> PackOpti
     values["sources"] = [parse_source(word) for word in values["sources"]]
     values["shares"] = parse_shares(values.pop("split"))
     values["size"] = tuple(values["size"]) if values["size"] else None
+    values["spellings"] = Spellings(values.pop("join_names"), values.pop("names_as_written"))
     options = PackOptions(**values)
     _check_name(options.name)
     _check_sources(options)
@@ -156,6 +161,12 @@ def _parser(command: str) -> argparse.ArgumentParser:
         metavar=("H", "W"),
         help="of images and pairs: scaled to cover it, then cropped; encoded: when they are read",
     )
+    add(
+        "--background",
+        type=_colour,
+        metavar="COLOUR",
+        help="of images: seen where they are transparent; such as white or '#808080'",
+    )
     add("--rate", type=int, metavar="HZ", help="of audio: resampled to it")
     add(
         "--float32",
@@ -181,6 +192,15 @@ def _parser(command: str) -> argparse.ArgumentParser:
         "--group",
         help="keeps a group in one split: column of a table, name of an array, "
         "or a regular expression that finds the group in each path",
+    )
+    spellings = parser.add_mutually_exclusive_group()
+    spellings.add_argument(
+        "--join-names",
+        action="store_true",
+        help="classes and groups whose names differ in capitals, blanks or the form of a number only are one",
+    )
+    spellings.add_argument(
+        "--names-as-written", action="store_true", help="they are as many as there are spellings"
     )
     add("--seed", type=int, default=0, help="of the random order and the splits (default: 0)")
     add(
@@ -212,6 +232,19 @@ def _parser(command: str) -> argparse.ArgumentParser:
     add("--jobs", type=int, metavar="N", help="processes that read images or recordings")
     add("--part", type=_part, metavar="K/N", help="pack this part only, in a job of its own")
     return parser
+
+
+def _colour(word: str) -> Colour:
+    require_package("PIL", "reading images", "pillow")
+    from PIL import ImageColor
+
+    try:
+        red, green, blue, *_ = ImageColor.getrgb(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"found {word!r}, expected a colour such as white or '#808080'"
+        ) from None
+    return red, green, blue
 
 
 def _part(word: str) -> PartOfFiles:

@@ -2,13 +2,15 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..file.errors import DataFileError
-from .sources import Source, hint
+from .folders import is_hidden, walk
+from .sources import Source, hint, source_labels
 from .tables import Row, is_gap, table_rows
 
 # What folders of images and of masks are called; a folder of another name beside them holds masks
@@ -83,43 +85,43 @@ class Pairs:
     unread: Sequence[str] = ()
 
 
-def find_pairs(sources: Sequence[Source], group: str | None) -> Pairs:
+def find_pairs(sources: Sequence[Source], group: str | None, counts: Counter[str]) -> Pairs:
     """The pairs of all sources, which are folders of folders, or tables.
 
     Args:
         group: a column of a table; in another source, or without such a column, it means nothing.
+        counts: takes what else lies in the folders, and how many.
 
     Raises:
         DataFileError: a source is something else, or two of them hold different fields.
     """
-    parts = [_pairs_of(source, group) for source in sources]
+    parts = [_pairs_of(source, group, counts) for source in sources]
     first = parts[0]
     samples: list[Pair] = []
-    for source, part in zip(sources, parts, strict=True):
+    for source, label, part in zip(sources, source_labels(sources), parts, strict=True):
         if (part.fields, part.images) != (first.fields, first.images):
             raise DataFileError(
                 f"{source.path} gives the fields {', '.join(part.fields)}, {sources[0].path} "
                 f"{', '.join(first.fields)}. Give all sources the same folders or columns."
             )
         for pair in part.samples:
-            key = f"{source.path.name}/{pair.key}" if len(sources) > 1 else pair.key
             placement = pair.placement | ({"split": source.split} if source.split else {})
-            samples.append(replace(pair, key=key, placement=placement))
+            samples.append(replace(pair, key=f"{label}{pair.key}", placement=placement))
     unread = dict.fromkeys(name for part in parts for name in part.unread)
     return replace(first, samples=samples, unread=[*unread])
 
 
-def _pairs_of(source: Source, group: str | None) -> Pairs:
+def _pairs_of(source: Source, group: str | None, counts: Counter[str]) -> Pairs:
     if source.path.suffix.lower() in TABLES:
         return _pairs_of_table(source, group)
-    return _pairs_of_folder(source.path)
+    return _pairs_of_folder(source.path, counts)
 
 
 # In folders: raw/images/a.png and raw/masks/a.png
 
 
-def _pairs_of_folder(root: Path) -> Pairs:
-    folders = _folders_of(root) if root.is_dir() else {}
+def _pairs_of_folder(root: Path, counts: Counter[str]) -> Pairs:
+    folders = _folders_of(root, counts) if root.is_dir() else {}
     if len(folders) < 2 or all(looks_like_pairs(root / name) for name in folders):
         raise DataFileError(_no_pairs(root, folders))
     field_of = name_fields(str(root), list(folders))
@@ -155,12 +157,14 @@ def _near_hint(root: Path) -> str:
     return f" {near[0]} holds pairs: type {near[0]} in place of {root}"
 
 
-def _folders_of(root: Path) -> dict[str, list[Path]]:
+def _folders_of(root: Path, counts: Counter[str]) -> dict[str, list[Path]]:
     """The image files below each folder of `root` that has some."""
     folders = {}
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
-        files = sorted(path for path in folder.rglob("*") if is_image_file(path))
-        if files:
+        found = walk(folder, SUFFIXES)
+        files = [folder / path for path in found.paths]
+        if files and not is_hidden(folder.name):
+            counts.update(found.describe())
             folders[folder.name] = files
     return folders
 

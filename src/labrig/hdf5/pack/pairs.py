@@ -1,6 +1,7 @@
 """Reads pairs, such as images and masks; the values of a mask stay exactly as they are."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,15 @@ import numpy as np
 
 from ...errors import require_package
 from ..file.errors import DataFileError
-from ..file.images import Size, has_wide_pixels
+from ..file.images import (
+    ORIENTATION,
+    UPRIGHT,
+    Colour,
+    Size,
+    bits_of,
+    on_background,
+    open_image,
+)
 from ..file.parallel import map_in_order
 from .merge import ROW
 from .options import PackOptions
@@ -17,8 +26,6 @@ from .pair_files import Pair, Pairs, describe_missing, find_pairs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
 
 MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
-ORIENTATION = 274  # the EXIF tag that says how an image is turned when it is shown
-UPRIGHT = 1
 Sample = dict[str, np.ndarray]  # by the names of its fields
 
 
@@ -35,7 +42,9 @@ def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
             with a field `row`.
     """
     require_package("PIL", "reading images", "pillow")
-    pairs = find_pairs(options.sources, options.group)
+    pairs = find_pairs(
+        options.sources, options.group, Counter() if options.part else damaged.counts
+    )
     if ROW in pairs.fields and (options.jobs or options.part):
         raise DataFileError(
             f"{options.sources[0].path} has {ROW!r}, which parts need as a name of their own. Rename "
@@ -73,7 +82,7 @@ def _samples(
     chosen = [complete[row] for row in rows]
 
     def read(pair: Pair) -> Sample | None:
-        return _read_pair(pair, pairs.images, options.size, damaged)
+        return _read_pair(pair, pairs.images, options, damaged)
 
     for row, pair, sample in zip(rows, chosen, map_in_order(read, chosen), strict=True):
         if sample is None:
@@ -123,7 +132,7 @@ class MaskValues:
 
 
 def _read_pair(
-    pair: Pair, images: Sequence[str], size: Size | None, damaged: DamagedSamples
+    pair: Pair, images: Sequence[str], options: PackOptions, damaged: DamagedSamples
 ) -> Sample | None:
     """The fields of a sample; None when one is damaged and is to be left out.
 
@@ -135,8 +144,10 @@ def _read_pair(
     sides: dict[Path, Size] = {}
     for name, path in pair.files.items():
         with damaged.handle(path, pair.key):
-            read = read_image if name in images else read_mask
-            array, sides[path] = read(path, size)
+            if name in images:
+                array, sides[path] = read_image(path, options.size, options.background)
+            else:
+                array, sides[path] = read_mask(path, options.size)
             _check_sides(path, sides)
             sample[name] = array
         if name not in sample:
@@ -173,32 +184,44 @@ def _check_form(path: Path, array: np.ndarray, first_path: Path, first: np.ndarr
         )
 
 
-def read_image(path: Path, size: Size | None) -> tuple[np.ndarray, Size]:
+def read_image(
+    path: Path, size: Size | None, background: Colour | None = None
+) -> tuple[np.ndarray, Size]:
     """An image as (channels, height, width), and its height and width in the file.
 
     It is RGB uint8; of one channel, and as it is, when its pixels have more than 8 bits.
 
     Raises:
-        DataFileError: it is several images, or turned when it is shown.
+        DataFileError: it is several images, turned when it is shown, or has colours of more than 8 bits.
         Exception: of Pillow's choice, when it is no image or cut short.
     """
     from PIL import Image, ImageOps  # only data sets of images need it
 
-    with Image.open(path) as image:
-        _check_single(image)
-        orientation = image.getexif().get(ORIENTATION, UPRIGHT)
-        if orientation != UPRIGHT:
-            raise DataFileError(
-                f"its pixels are stored turned (EXIF orientation {orientation}), so they may not "
-                "fit those of its mask. Save it upright"
-            )
+    encoded = path.read_bytes()
+    with open_image(encoded) as image:
+        _require_upright(image)
         side = (image.height, image.width)
-        pixels = image if has_wide_pixels(image) else image.convert("RGB")
+        is_wide = bits_of(image, encoded) > 8
+        if is_wide and len(image.getbands()) > 1:
+            raise DataFileError(
+                f"its colours have {bits_of(image, encoded)} bits, which Pillow cuts to 8. Save it with "
+                "8, or read it in samples() of data.py"
+            )
+        pixels = image if is_wide else on_background(image, background)
         pixels.load()
         if size:
             pixels = ImageOps.fit(pixels, (size[1], size[0]), Image.Resampling.BILINEAR)
         values = _native(np.asarray(pixels))
         return values[None] if values.ndim == 2 else values.transpose(2, 0, 1), side
+
+
+def _require_upright(image: Any) -> None:
+    orientation = image.getexif().get(ORIENTATION, UPRIGHT)
+    if orientation != UPRIGHT:
+        raise DataFileError(
+            f"its pixels are stored turned (EXIF orientation {orientation}), so an image and its mask "
+            "may not fit. Save it upright"
+        )
 
 
 def read_mask(path: Path, size: Size | None) -> tuple[np.ndarray, Size]:
@@ -213,19 +236,25 @@ def read_mask(path: Path, size: Size | None) -> tuple[np.ndarray, Size]:
     """
     from PIL import Image, ImageOps  # only data sets of images need it
 
-    with Image.open(path) as image:
-        _check_single(image)
-        if image.format == "JPEG":
+    encoded = path.read_bytes()
+    with open_image(encoded) as image:
+        if image.format in ("JPEG", "MPO"):
             raise DataFileError(
                 "it is a JPEG, which changes the values of a mask. Save masks as PNG"
             )
+        _require_upright(image)
         side = (image.height, image.width)
+        bits = bits_of(image, encoded)
         image.load()
         pixels = (
             ImageOps.fit(image, (size[1], size[0]), Image.Resampling.NEAREST) if size else image
         )
         values = np.asarray(pixels)
+        if bits in (2, 4) and image.mode == "L":
+            values = values // (255 // (2**bits - 1))  # Pillow spreads grey values over 0..255
         if values.ndim == 3:
+            if bits > 8:
+                raise DataFileError(f"its channels have {bits} bits. Save it with one channel")
             values = _one_channel(values, image.mode)
         return _native(values.astype(np.uint8) if values.dtype == bool else values), side
 
@@ -245,10 +274,3 @@ def _one_channel(values_HWC: np.ndarray, mode: str) -> np.ndarray:
 def _native(values: np.ndarray) -> np.ndarray:
     """The values in this machine's byte order."""
     return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-
-
-def _check_single(image: Any) -> None:
-    """Raises DataFileError when a file holds several images: Pillow would read the first only."""
-    n_images = getattr(image, "n_frames", 1)
-    if n_images > 1:
-        raise DataFileError(f"it holds {n_images} images, expected one. Save each in its own file")

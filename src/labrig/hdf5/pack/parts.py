@@ -99,7 +99,14 @@ def identity_of(raw: RawSamples, options: PackOptions, part: PartOfFiles) -> str
     """The hash of what a part is made from: its files with their sizes and times, the options, and what
     the numbers of all parts mean.
     """
-    facts: list[Any] = [options.kind, options.size, options.rate, options.float32, raw.field_attrs]
+    facts: list[Any] = [
+        options.kind,
+        options.size,
+        options.rate,
+        options.float32,
+        options.background,
+        raw.field_attrs,
+    ]
     facts += [file.version() for file in part.of(raw.files or [])]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import LabError
 from ...plugins import origin_of, plugins
+from ..file.errors import DataFileError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -60,6 +61,26 @@ def parse_source(word: str) -> Source:
     if match and not os.path.exists(word):
         return Source(Path(match[2]), match[1])
     return Source(Path(word))
+
+
+def source_labels(sources: Sequence[Source]) -> list[str]:
+    """What begins the keys of the samples of each source, such as "a/raw/"; "" of a single one.
+
+    It is the end of its path, as long as it takes to tell all sources apart.
+
+    Raises:
+        DataFileError: one is named twice.
+    """
+    if len(sources) < 2:
+        return [""] * len(sources)
+    parts = [Path(os.path.abspath(source.path)).parts for source in sources]
+    for path, source in zip(parts, sources, strict=True):
+        if parts.count(path) > 1:
+            raise DataFileError(f"{source.path} is named twice. Name each source once.")
+    n = 1
+    while len({path[-n:] for path in parts}) < len(parts):
+        n += 1
+    return ["/".join(path[-n:]) + "/" for path in parts]
 
 
 def kind_of(path: Path) -> str | None:

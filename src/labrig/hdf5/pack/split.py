@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ...machine.counted import counted
 from ..file.errors import DataFileError
 from ..file.groups import KnownGroups, group_name, hash_of_group
 from ..file.names import check_split_name, check_usual_name
 from ..read.order import permutation
+from .spellings import Spellings
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Splitter:
         split_of_key: the split of each sample by its key (path below the source, or row number).
         group_pattern: regular expression for the group in a key: its last bracket, or all of it.
         known: groups of the files to which one is added.
+        spellings: what to do about groups that are spellings of one.
         keeps_keys: whether `keys` gets the key of each sample; of a hundred million they fill gigabytes.
     """
 
@@ -46,15 +50,18 @@ class Splitter:
         group_pattern: str | None = None,
         known: KnownGroups | None = None,
         keeps_keys: bool = False,
+        spellings: Spellings | None = None,
     ) -> None:
         self.shares = shares
         self.seed = seed
         self.split_of_key = split_of_key
         self.group_pattern = group_pattern
         self.known = known or KnownGroups()
+        self.spellings = spellings or Spellings(as_written=True)
         self.keeps_keys = keeps_keys
         self.keys: list[str] = []
         self.n_samples = 0
+        self.unplaced = dict(split_of_key or {})  # lines of the split file that named no sample yet
         self.assigned_splits: list[str] = []
         self.names: set[str] = set()  # that samples bring with them, checked
         self.groups: list[str] = []  # of samples whose split is not assigned
@@ -101,7 +108,41 @@ class Splitter:
                 f"--split-file has no line for {key!r}; it needs one `sample,split` for each. "
                 "Rows of tables and arrays are counted from 0."
             )
-        return split_of_key[key]
+        if key not in self.unplaced:
+            raise DataFileError(f"two samples are called {key!r}. Give each a name of its own.")
+        return self.unplaced.pop(key)
+
+    def check_split_file(self, left_out: Collection[str]) -> None:
+        """Makes sure that each line of the split file named a sample, once all samples were taken.
+
+        Args:
+            left_out: samples that are not packed.
+
+        Raises:
+            DataFileError: there are others.
+        """
+        unknown = [key for key in self.unplaced if key not in left_out]
+        if unknown:
+            raise DataFileError(
+                f"--split-file has {counted(len(unknown), 'line')} for no sample, such as {unknown[0]!r}. "
+                "Delete them, or write the sample's path below the source."
+            )
+
+    def join_spellings(self) -> None:
+        """Gives each group one name, once all samples were taken.
+
+        Raises:
+            DataFileError: some are spellings of one, and the options do not say what to do.
+        """
+        chosen = self.spellings.choose("groups", Counter(self.all_groups))
+        if not chosen:
+            return
+        self.groups = [chosen.get(group, group) for group in self.groups]
+        self.all_groups = [chosen.get(group, group) for group in self.all_groups]
+        splits_of_group: dict[str, set[str]] = {}
+        for group, splits in self.splits_of_group.items():
+            splits_of_group.setdefault(chosen.get(group, group), set()).update(splits)
+        self.splits_of_group = splits_of_group
 
     def _groups_of(self, key: str, sample: Mapping[str, Any], required: bool) -> list[str]:
         """The group of a sample; none where there are no groups."""
@@ -277,14 +318,18 @@ def read_split_file(path: Path) -> dict[str, str]:
         DataFileError: a line of another form, a sample twice, or a word that names no split.
     """
     split_of_key: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        key, _, split = map(str.strip, line.rpartition(","))
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        key, _, split = line.rpartition(",")
+        split = split.strip()
+        if number == 1 and (key, split) == ("sample", "split"):
+            continue
         if not key or not split or key in split_of_key:
             raise DataFileError(
                 f"{path}:{number}: found {line!r}, "
                 "expected `sample,split` with a sample not listed above."
             )
         check_split_name(f"{path}:{number}", split)
+        check_usual_name(f"{path}:{number}", split)
         split_of_key[key] = split
     return split_of_key
 

@@ -160,6 +160,8 @@ class ImageReader(RaggedReader):
     def __init__(self, layout: Layout, name: str, size: Size, crop: str) -> None:
         super().__init__(layout, name, None, crop)
         self.size = size
+        background = layout.field(name).attrs.get("background")
+        self.background = None if background is None else tuple(map(int, background))
 
     def read(self, rows: np.ndarray, batch: Batch) -> np.ndarray:
         out = np.empty((len(rows), 3, *self.size), np.uint8)
@@ -175,7 +177,7 @@ class ImageReader(RaggedReader):
 
     def _decode(self, encoded: bytes, row: int, centre: tuple[float, float]) -> np.ndarray:
         try:
-            return decode_image(encoded, self.size, centre)
+            return decode_image(encoded, self.size, centre, self.background)
         except Exception as error:  # whatever a decoder raises for damaged bytes
             path = self.layout.path
             raise DataFileError(

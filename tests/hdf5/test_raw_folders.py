@@ -1,0 +1,184 @@
+"""Nothing is left out or taken in without a line; names that look alike are refused, shown, or joined."""
+
+import json
+import os
+import tarfile
+import unicodedata
+
+import numpy as np
+import pytest
+from hdf5_packing import all_rows, packing  # noqa: F401
+from labrig.data import DataFileError
+from PIL import Image
+
+
+def image(path, value=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4), (value, 0, 0)).save(path)
+    return path
+
+
+def classes(layout):
+    return json.loads(layout.arrays["y"].attrs["classes"])
+
+
+def two_classes(root, n=5):
+    for i in range(2 * n):
+        image(root / "ab"[i % 2] / f"{i}.png", i)
+    return root
+
+
+@pytest.mark.parametrize("tool", [".ipynb_checkpoints", "__MACOSX", "__pycache__", ".thumbs"])
+def test_the_folders_of_tools_are_no_classes_and_are_told(tmp_path, pack, capsys, tool):
+    """R16: .ipynb_checkpoints became a class."""
+    root = two_classes(tmp_path / "raw/r")
+    image(root / tool / "a" / "0-checkpoint.png")
+    (root / "a/._0.png").write_bytes(b"of macOS")
+    (root / ".DS_Store").write_bytes(b"")
+    assert classes(pack("r", root, "--as", "images")) == ["a", "b"]
+    assert "3 hidden files left out, such as .DS_Store" in capsys.readouterr().out
+
+
+def test_a_flat_folder_beside_an_empty_one_is_flat(tmp_path, pack):
+    """R18: skimage's own pictures could not be packed because of __pycache__."""
+    for i in range(5):
+        image(tmp_path / f"raw/r/{i}.png", i)
+    (tmp_path / "raw/r/__pycache__").mkdir()
+    (tmp_path / "raw/r/empty").mkdir()
+    layout = pack("r", tmp_path / "raw/r", "--as", "images")
+    assert (layout.n_samples, "y" in layout.fields) == (5, False)
+
+
+def test_a_folder_around_all_classes_is_skipped_as_in_a_tar(tmp_path, pack, capsys):
+    """R19: it became the only class."""
+    root = two_classes(tmp_path / "raw/r/dataset").parent
+    assert classes(pack("r", root, "--as", "images")) == ["a", "b"]
+    assert f"they are those in {root / 'dataset'}" in capsys.readouterr().out
+    with tarfile.open(tmp_path / "raw/r.tar", "w") as archive:
+        archive.add(root / "dataset", "dataset")
+        archive.add(image(root / "dataset/a/._1.png"), "__MACOSX/dataset/a/._1.png")
+    assert classes(pack("r", tmp_path / "raw/r.tar", "--as", "images")) == ["a", "b"]
+    assert "1 files of r.tar left out: hidden 1" in capsys.readouterr().out
+
+
+def test_links_are_followed_once_and_one_that_leads_nowhere_is_damage(tmp_path, pack, capsys):
+    """R20, R21: linked classes had no images; a dangling link was a traceback."""
+    real = two_classes(tmp_path / "raw/real")
+    root = tmp_path / "raw/r"
+    root.mkdir()
+    for name in "ab":
+        (root / name).symlink_to(real / name)
+    assert classes(pack("r", root, "--as", "images")) == ["a", "b"]
+    (real / "a/again").symlink_to(real / "a")
+    assert pack("r", root, "--as", "images").n_samples == 10
+    assert "links not followed, such as a/again" in capsys.readouterr().out
+    (real / "a/99.png").symlink_to("nowhere")
+    with pytest.raises(DataFileError, match=r"99\.png cannot be read"):
+        pack("r", root, "--as", "images")
+    layout = pack("r", root, "--as", "images", "--skip-damaged")
+    assert json.loads(layout.attrs["skipped"]) == ["a/99.png"]
+
+
+def test_files_of_other_suffixes_are_counted(tmp_path, pack, capsys):
+    """R22: 12 of 22 files vanished."""
+    root = two_classes(tmp_path / "raw/r")
+    for i, suffix in enumerate(("gif", "gif", "ppm", "jfif", "GIF")):
+        (root / "a" / f"x{i}.{suffix}").write_bytes(b"")
+    pack("r", root, "--as", "images")
+    assert "5 files of other kinds left out: .gif 3, " in capsys.readouterr().out
+    pack("r", root, "--as", "images", "--jobs", 2)
+    assert "5 files of other kinds left out: .gif 3" in capsys.readouterr().out
+
+
+CAFES = [unicodedata.normalize(form, "café") for form in ("NFC", "NFD")]
+
+
+@pytest.mark.parametrize(
+    "names", [CAFES, ["Cat", "cat"], ["1", "01"], ["1", "1.0"], ["cat", "cat "], ["a b", "a  b"]]
+)
+def test_classes_that_are_spelled_alike_are_refused_and_shown(tmp_path, pack, names):
+    """R25: café and café were two classes, one in each split."""
+    for split, name in zip(("train", "val"), names, strict=True):
+        for i in range(3):
+            image(tmp_path / f"raw/{split}/{name}/{i}.png", i)
+            image(tmp_path / f"raw/{split}/tea/{i}.png", 10 + i)
+    words = [f"{split}={tmp_path}/raw/{split}" for split in ("train", "val")]
+    with pytest.raises(DataFileError) as error:
+        pack("r", *words, "--as", "images")
+    shown = [ascii(name) if not name.isascii() else repr(name) for name in names]
+    for text in (*shown, "--join-names", "--names-as-written"):
+        assert text in str(error.value)
+    assert len(set(shown)) == 2
+    joined = pack("r", *words, "--as", "images", "--join-names")
+    assert len(classes(joined)) == 2
+    assert np.bincount(*all_rows(joined, "y")).tolist() == [6, 6]
+    assert len(classes(pack("r", *words, "--as", "images", "--names-as-written"))) == 3
+
+
+@pytest.mark.parametrize("groups", [("p7", "P7"), ("p7", "p7 "), ("7", "07"), CAFES])
+def test_a_patient_lies_in_one_split_whatever_the_spelling(tmp_path, pack, groups):
+    for i in range(40):
+        group = groups[i % 2] if i < 8 else f"q{i}"
+        image(tmp_path / f"raw/r/{group}-{i}.png", i)
+    words = (
+        "r",
+        tmp_path / "raw/r",
+        "--as",
+        "images",
+        "--group",
+        "(.*)-",
+        "--split",
+        "train=.5,val=.5",
+    )
+    with pytest.raises(
+        DataFileError, match=r"groups that differ in their spelling only.*--join-names"
+    ):
+        pack(*words)
+    layout = pack(*words, "--join-names")
+    x, group = all_rows(layout, "x", "group")
+    assert len(set(group[x[:, 0, 0, 0] < 8])) == 1
+    for rows in layout.splits.values():
+        in_split = x[layout.map(rows)][:, 0, 0, 0] < 8
+        assert in_split.sum() in (0, 8)
+    assert len(set(all_rows(pack(*words, "--names-as-written"), "group")[0])) == 34
+
+
+def test_keys_tell_all_sources_apart(tmp_path, pack):
+    """R63: 20 keys twice; one line of a split file placed two rows."""
+    for i, name in enumerate(("one", "two")):
+        for k in range(3):
+            image(tmp_path / f"raw/{name}/raw/a/{k}.png", 10 * i + k)
+    sources = [tmp_path / f"raw/{name}/raw" for name in ("one", "two")]
+    layout = pack("r", *sources, "--as", "images", "--names")
+    lines = (tmp_path / "data/r.names.csv").read_text().splitlines()[1:]
+    keys = {line.split(",")[2] for line in lines}
+    assert keys == {f"{name}/raw/a/{k}.png" for name in ("one", "two") for k in range(3)}
+    os.remove(tmp_path / "data/r.names.csv")
+    file = tmp_path / "split.csv"
+    file.write_text(
+        "sample,split\n" + "".join(f"{key},{'test' if 'two' in key else 'train'}\n" for key in keys)
+    )
+    layout = pack("r", *sources, "--as", "images", "--split-file", file)
+    (x,) = all_rows(layout, "x")
+    assert sorted(x[layout.map(layout.splits["test"])][:, 0, 0, 0]) == [10, 11, 12]
+    with pytest.raises(DataFileError, match="is named twice"):
+        pack("r", sources[0], sources[0], "--as", "images")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a/99.png,train", r"1 line for no sample, such as 'a/99\.png'"),
+        ("a/0.png,val", "a sample not listed above"),
+        (" a/1.png,val", r"no line for 'a/1\.png'|1 line for no sample"),
+        ("a/1.png,Train", "Call it train"),
+        ("a/1.png,training", "Call it train"),
+    ],
+)
+def test_a_split_file_names_each_sample_once_and_nothing_else(tmp_path, pack, line, message):
+    for k in range(2):
+        image(tmp_path / f"raw/r/a/{k}.png", k)
+    lines = ["a/0.png,train", *([] if "1.png" in line else ["a/1.png,val"]), line]
+    (tmp_path / "split.csv").write_text("\n".join(lines))
+    with pytest.raises(DataFileError, match=message):
+        pack("r", tmp_path / "raw/r", "--as", "images", "--split-file", tmp_path / "split.csv")
