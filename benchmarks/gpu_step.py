@@ -8,7 +8,9 @@ images, torch.compile for the first two.
 One process for each contender and round, interleaved. The time is that of whole epochs without the
 first, which compiles, from the first batch to the last; checkpoints are written between them.
 A ratio is the median over the rounds of the two times of a round.
-The figures, with GPU, driver and versions, go to build/gpu_step.md: docs/gpu.md tells what to do with them.
+A run whose network fell back to the uncompiled one is not counted: the benchmark ends, and says why.
+The figures of all rounds, with GPU, driver and versions, go to build/gpu_step.md: docs/gpu.md tells
+what to do with them.
 Where torch sees no GPU, it says so and measures nothing. `--cpu` then runs the program itself with
 tiny batches; its figures mean nothing.
 Needs the packages of constraints.txt with a CUDA build of torch.
@@ -19,13 +21,12 @@ import platform
 import statistics
 import sys
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-import pynvml
 import torch
 from cpu_seconds import run
 from gpu_step_programs import CASE, LOOP, MODULES
@@ -47,6 +48,7 @@ class Result:
     loop_s: float
     ratio: float
     limit: float
+    rounds: list[tuple[float, float]]  # lab_s and loop_s of each
 
 
 class Benchmark:
@@ -76,6 +78,7 @@ class Benchmark:
         """Seconds of a step of the loop by hand."""
         command = [sys.executable, "loop.py"]
         output = run(command, self.folder, **self.variables(case))
+        require_compiled(f"{case}, the loop by hand", json.loads(output.splitlines()[-2]))
         return json.loads(output.splitlines()[-1])
 
     def lab_s(self, case: str) -> float:
@@ -89,28 +92,58 @@ class Benchmark:
         command += ["callbacks.timer={_target_: modules.Timer}"]
         command += [f"speed.channels_last={channels_last}"]
         command += [f"speed.compile={'default' if compiles else 'null'}"]
+        command += ["speed.compile_fallback=refuse"]
         run(command, self.project, **self.variables(case))
+        if compiles:
+            require_compiled(f"{case}, lab train", compiled_of(self.project))
         return json.loads((self.project / "step_s.json").read_text())
 
     def adjust_smallest(self) -> None:
         """Chooses the number of layers with which a step of the loop takes SMALLEST_S."""
         self.depth = max(1, round(self.depth * SMALLEST_S / self.loop_s("smallest")))
 
+    def measure_round(self, case: str, n: int) -> tuple[float, float]:
+        """One process of each, in turns first."""
+        if n % 2:
+            loop_s = self.loop_s(case)
+            return self.lab_s(case), loop_s
+        return self.lab_s(case), self.loop_s(case)
+
     def measure(self, case: str, n_rounds: int) -> Result:
-        rounds = [(self.lab_s(case), self.loop_s(case)) for _ in range(n_rounds)]
+        rounds = [self.measure_round(case, n) for n in range(n_rounds)]
         lab_s, loop_s = (statistics.median(times) for times in zip(*rounds, strict=True))
         ratio = statistics.median(lab / loop for lab, loop in rounds)
-        result = Result(case, lab_s, loop_s, ratio, CASES[case])
+        result = Result(case, lab_s, loop_s, ratio, CASES[case], rounds)
         print(row_of(result), flush=True)
         return result
 
 
+def compiled_of(project: Path) -> dict[str, Any]:
+    """What the newest run recorded of its compiled network."""
+    starts = project.glob("runs/net/*/attempts/1/start.json")
+    newest = max(starts, key=lambda path: path.stat().st_mtime)
+    return json.loads(newest.read_text()).get("compiled", {})
+
+
+def require_compiled(what: str, compiled: dict[str, Any] | None) -> None:
+    """Ends the benchmark when a network that should be compiled is not; None: it should not be."""
+    if compiled is None:
+        return
+    if compiled.get("fell_back") or not compiled.get("graphs"):
+        sys.exit(f"{what}: it ran uncompiled, so nothing is counted: {compiled}")
+    if compiled.get("frames_ok") != compiled.get("frames"):
+        sys.exit(f"{what}: only a part of it is compiled: {compiled}")
+
+
 def driver() -> str:
     """Version of NVIDIA's driver."""
-    with suppress(pynvml.NVMLError):
+    try:
+        import pynvml
+
         pynvml.nvmlInit()
         return pynvml.nvmlSystemGetDriverVersion()
-    return "none"
+    except Exception:  # the package, the driver, or a GPU is missing
+        return "none"
 
 
 def row_of(one: Result) -> str:
@@ -119,6 +152,10 @@ def row_of(one: Result) -> str:
         f"| {one.case} | {1e3 * one.lab_s:.3f} ms | {1e3 * one.loop_s:.3f} ms "
         f"| {one.ratio:.3f} | {one.limit} |"
     )
+
+
+def all_rounds(one: Result) -> str:
+    return ", ".join(f"{1e3 * lab_s:.3f} : {1e3 * loop_s:.3f}" for lab_s, loop_s in one.rounds)
 
 
 def as_markdown(name: str, precision: str, results: list[Result], n_rounds: int) -> str:
@@ -140,6 +177,8 @@ def as_markdown(name: str, precision: str, results: list[Result], n_rounds: int)
         "| step | `lab train` | loop by hand | ratio | limit |",
         "|---|---|---|---|---|",
         *map(row_of, results),
+        "",
+        *(f"{one.case}, each round, ms: {all_rounds(one)}" for one in results),
     ]
     return "\n".join(lines) + "\n"
 

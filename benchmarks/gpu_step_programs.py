@@ -26,6 +26,12 @@ def page_locked(tensor):
     return tensor.pin_memory() if ON_GPU else tensor
 
 
+def compiled_counts():
+    from torch._dynamo.utils import counters
+    frames, graphs = counters["frames"], counters["stats"]["unique_graphs"]
+    return {{"frames": frames["total"], "frames_ok": frames["ok"], "graphs": graphs}}
+
+
 class Block(nn.Module):
     def __init__(self, n_in, n_out, stride):
         super().__init__()
@@ -137,6 +143,7 @@ for epoch in range(EPOCHS):
         scaler.step(optimizer)
         scaler.update()
     clock.epoch_ends(epoch)
+print(json.dumps(compiled_counts() if COMPILE else None))
 print(json.dumps(clock.step_s()))
 """
 MODULES = """

@@ -133,7 +133,7 @@ class Unlogged(Unwatched):
 """
 
 
-ALL_HOOKS = "speed.skip_unused_hooks=false"
+ALL_HOOKS = "speed.lean_loop=false"
 NO_HEALTH = "callbacks.unwatched={_target_: modules.Unwatched}"
 NO_LINES = "callbacks.unlogged={_target_: modules.Unlogged}"
 CHRONOMETER = "callbacks.timed={_target_: modules.Timed}"

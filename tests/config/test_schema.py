@@ -143,7 +143,7 @@ def test_what_a_comment_promises_is_accepted(setting, value):
     ("setting", "value", "message"),
     [
         ("checkpoint.mode", "maxi", r"must be min or max, but it is maxi; did you mean: max"),
-        ("speed.skip_unused_hooks", None, "must be false or auto, but it is null"),
+        ("speed.lean_loop", None, "must be false or auto, but it is null"),
         ("log.progress", ["x"], r"must be true or false or auto, but it is \['x'"),
         ("log.every_s", "soon", "must be a number of seconds, at least 0, but it is soon"),
         ("checkpoint", 3, "must be a section with every_min, monitor, mode, .*, but it is 3"),

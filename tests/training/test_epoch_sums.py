@@ -9,6 +9,7 @@ import pytest
 import torch
 from attempts import Net, attempt, attempts
 from labrig.training import lightning_internals
+from labrig.training.lightning_internals_sums import metrics_of
 from projects import call
 from torch import nn
 from torchmetrics import MaxMetric, MeanMetric, MetricCollection
@@ -202,3 +203,14 @@ def test_each_of_two_ranks_continues_its_sums(home):
     start = json.loads(Path(parts["run_dir"], "attempts/2/start.json").read_text())
     assert start["exact"], start["inexact_because"]
     assert whole["metrics"] == parts["metrics"]
+
+
+def test_a_callback_may_keep_a_list_that_holds_itself():
+    """`self.callbacks = trainer.callbacks` is what plain Lightning takes."""
+    keeper = Seen()
+    others = [keeper, Seen()]
+    keeper.callbacks = others
+    keeper.by_name = {"all": others}
+    found = metrics_of({"keeper": keeper})
+    assert len(found) == 4
+    assert {id(one) for one in keeper.metrics} < {id(one) for one in found.values()}

@@ -89,8 +89,11 @@ def test_the_norm_is_that_of_all_gradients():
     assert gradient_norm(trainer, optimizer) == 5
     # A fused optimizer in 16-mixed has not divided by the scale yet.
     optimizer._step_supports_amp_scaling = True
-    scaled = SimpleNamespace(scaler=SimpleNamespace(get_scale=lambda: 2.0))
+    scaler, plugin = SimpleNamespace(get_scale=lambda: 2.0), SimpleNamespace()
+    scaled = SimpleNamespace(scaler=scaler, precision_plugin=plugin)
     assert gradient_norm(scaled, optimizer) == 2.5
+    plugin.optimizer_step = print  # as `fused_gradients_clipped` leaves it: it has divided
+    assert gradient_norm(scaled, optimizer) == 5
 
 
 def test_a_second_optimizer_has_a_rate_of_its_own():

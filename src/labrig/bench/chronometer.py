@@ -87,14 +87,16 @@ class StepFigures:
 class Chronometer(PassThroughProfiler):
     """Times `n_steps` optimizer steps after WARMUP others.
 
-    In the first batch it counts the FLOPs. It wants no names of hooks, so like Lightning's
-    PassThroughProfiler it leaves the steps as they are in a training (`speed.skip_unused_hooks`).
+    In the first batch it counts the FLOPs. The lean loop of a training tells it what begins and
+    ends, so that steps are measured as they are in a training.
 
     Args:
         trainer: the one that this profiler belongs to.
         n_steps: optimizer steps to measure.
         accumulate: batches of one step.
     """
+
+    times_lean_loop = True  # the lean loop calls `start` and `stop`
 
     def __init__(self, trainer: L.Trainer, n_steps: int, accumulate: int) -> None:
         super().__init__()

@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import lightning
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import GradientAccumulationScheduler, StochasticWeightAveraging
+from lightning.pytorch.plugins import MixedPrecision, Precision
 from lightning.pytorch.utilities import CombinedLoader
 from omegaconf import DictConfig
+from torch.optim import Optimizer
 
-from .lightning_internals_torch import compile_errors_ignored, replaced
+from .lightning_internals_torch import replaced
 
 TESTED = ("2.6",)  # releases of Lightning whose source was read for this file
 
@@ -45,38 +47,97 @@ def print_untested() -> None:
 class Internals(L.Callback):
     """Replaces what the section `speed` asks for, as long as `fit`, `validate` or `test` runs.
 
-    With a release of Lightning that was not tested it skips no hooks, and prints one line.
+    With a release of Lightning that was not tested it runs Lightning's loop, and prints one line.
+    `why_not_lean` is the reason for Lightning's loop from the first batch on.
 
     Args:
         speed: the section `speed` of the configuration.
     """
 
     def __init__(self, speed: DictConfig) -> None:
-        self.skip_unused_hooks = speed.get("skip_unused_hooks", "auto") is not False
-        self.compiles = bool(speed.compile)
+        self.is_lean = speed.get("lean_loop", "auto") is not False
+        self.why_not_lean: str | None = "speed.lean_loop=false"
         self.replacements = ExitStack()
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if self.compiles:
-            self.replacements.enter_context(compile_errors_ignored())
         if not is_tested():
+            self.why_not_lean = f"Lightning {lightning.__version__} was not tested"
             if trainer.is_global_zero:
                 print_untested()
             return
+        self.replacements.enter_context(fused_gradients_clipped(trainer))
         # Their files import private names, which another release may lack.
         if trainer.world_size > 1 or stage == "predict":
             from .lightning_internals_evaluation import each_sample_counted_once
 
             self.replacements.enter_context(each_sample_counted_once(trainer))
-        if self.skip_unused_hooks:
-            from .lightning_internals_hooks import unused_hooks_skipped
+        if self.is_lean and stage == "fit":
+            from .lightning_internals_lean import lean_loop
 
-            self.replacements.enter_context(unused_hooks_skipped(trainer))
+            self.replacements.enter_context(lean_loop(trainer, self.note_loop))
+
+    def note_loop(self, why_not_lean: str | None) -> None:
+        self.why_not_lean = why_not_lean
 
     def teardown(self, *_: Any, **__: Any) -> None:
         self.replacements.close()
 
     on_exception = teardown
+
+
+def loop_line(trainer: L.Trainer) -> str:
+    """Which loop a Trainer has trained with, and why."""
+    internals = next(one for one in trainer.callbacks if isinstance(one, Internals))
+    why = internals.why_not_lean
+    return f"Lightning's loop: {why}" if why else "the lean loop"
+
+
+@contextmanager
+def fused_gradients_clipped(trainer: L.Trainer) -> Iterator[None]:
+    """Within the block the gradients of a fused optimizer are clipped in mixed precision too.
+
+    `MixedPrecision.clip_gradients` refuses it, because a fused optimizer divides by the scale of
+    16-mixed within its step, which is too late for clipping. bf16-mixed has no scale. With one they
+    are divided after backward, as for any other optimizer; torch's GradScaler leaves it out of the
+    step then. Otherwise: `without_refused_fused` has switched the fused optimizer off.
+    """
+    plugin: Any = trainer.precision_plugin
+    if type(plugin) is not MixedPrecision:
+        yield
+        return
+
+    def step(optimizer: Any, model: L.LightningModule, closure: Any, **kwargs: Any) -> Any:
+        def closure_and_scale() -> Any:
+            loss = closure()
+            if loss is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
+                plugin.scaler.unscale_(optimizer)
+            return loss
+
+        return MixedPrecision.optimizer_step(plugin, optimizer, model, closure_and_scale, **kwargs)
+
+    with ExitStack() as stack:
+        is_automatic = trainer.lightning_module.automatic_optimization
+        if plugin.scaler is None or is_automatic:
+            clip = partial(Precision.clip_gradients, plugin)
+            stack.enter_context(replaced(plugin, "clip_gradients", clip))
+        if plugin.scaler is not None and is_automatic and clips_gradients(trainer):
+            stack.enter_context(replaced(plugin, "optimizer_step", step))
+        yield
+
+
+def clips_gradients(trainer: L.Trainer) -> bool:
+    """Whether the gradients are clipped, by a setting or by the task's own hook."""
+    own_hook = type(trainer.lightning_module).configure_gradient_clipping
+    is_own = own_hook is not L.LightningModule.configure_gradient_clipping
+    return bool(trainer.gradient_clip_val) or is_own
+
+
+def is_scaled_before_step(trainer: L.Trainer, optimizer: Optimizer) -> bool:
+    """Whether the gradients still have the scale of 16-mixed in `on_before_optimizer_step`: a fused
+    optimizer divides by it within its step, unless they are clipped."""
+    divides_itself = getattr(optimizer, "_step_supports_amp_scaling", False)
+    is_divided = "optimizer_step" in vars(trainer.precision_plugin)  # by `fused_gradients_clipped`
+    return trainer.scaler is not None and divides_itself and not is_divided
 
 
 @contextmanager

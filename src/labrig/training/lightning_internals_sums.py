@@ -124,8 +124,17 @@ def metrics_of(owners: dict[str, Any]) -> dict[str, Metric]:
     return found
 
 
-def metrics_within(place: str, value: Any) -> Iterator[tuple[str, Metric]]:
-    """The metrics in a module, a callback, or a list or dict of theirs."""
+def metrics_within(
+    place: str, value: Any, within: tuple[int, ...] = ()
+) -> Iterator[tuple[str, Metric]]:
+    """The metrics in a module, a callback, or a list or dict of theirs.
+
+    Args:
+        within: the ids of what the value lies in: a callback may keep the list that holds itself.
+    """
+    if id(value) in within:
+        return
+    within = (*within, id(value))
     if isinstance(value, nn.Module):
         for name, module in value.named_modules():
             if isinstance(module, Metric):
@@ -133,12 +142,12 @@ def metrics_within(place: str, value: Any) -> Iterator[tuple[str, Metric]]:
     elif isinstance(value, list | tuple | dict):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for name, item in items:
-            yield from metrics_within(f"{place}.{name}", item)
+            yield from metrics_within(f"{place}.{name}", item, within)
     if isinstance(value, L.Callback | L.LightningModule):
         for name, item in vars(value).items():
             # A reference to the task or the trainer is not the callback's own.
             if isinstance(item, OWN) and name not in OF_MODULE:
-                yield from metrics_within(f"{place}.{name}", item)
+                yield from metrics_within(f"{place}.{name}", item, within)
 
 
 def read_metric(metric: Metric) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -48,19 +48,74 @@ def replaced(owner: object, name: str, new: object) -> Iterator[None]:
             delattr(owner, name)
 
 
-@contextmanager
-def compile_errors_ignored() -> Iterator[None]:
-    """What torch.compile cannot compile runs uncompiled, with a warning, within the block.
+class CompilerWatch:
+    """What torch.compile does between `begin` and `end`.
 
-    `torch._dynamo.config.suppress_errors` is the only switch for it. Without it such an error ends
-    the training.
+    - `torch._functorch.config.force_non_lazy_backward_lowering` compiles backward together with
+      forward. Else an error there comes when the forward has been computed already.
+    - `torch._dynamo.utils.counters` has the frames (functions) that dynamo looked at, and the graphs;
+      `guard_failures` has an entry for each recompilation. No public name has them.
+
+    A torch without these names compiles as ever; then `counts` is empty.
     """
-    config: Any = torch._dynamo.config if hasattr(torch, "_dynamo") else None
-    if not hasattr(config, "suppress_errors"):
-        yield
-        return
-    with config.patch(suppress_errors=True):
-        yield
+
+    def __init__(self) -> None:
+        self.before: dict[str, int] = {}
+        self.stack = ExitStack()
+
+    def begin(self) -> None:
+        self.end()
+        self.before = dynamo_counts()
+        from torch._functorch import config
+
+        of_config: Any = config
+        if hasattr(config, "force_non_lazy_backward_lowering"):
+            self.stack.enter_context(of_config.patch(force_non_lazy_backward_lowering=True))
+
+    def end(self) -> None:
+        self.stack.close()
+
+    def counts(self) -> dict[str, int]:
+        """Frames, graphs, breaks and recompilations since `begin`."""
+        return {name: n - self.before.get(name, 0) for name, n in dynamo_counts().items()}
+
+
+NOTHING_COUNTED = {"frames": 0, "frames_ok": 0, "graphs": 0, "breaks": 0, "recompilations": 0}
+
+
+def dynamo_counts() -> dict[str, int]:
+    """What dynamo has done in this process; zeros where a release keeps it elsewhere."""
+    import torch._dynamo.utils as dynamo
+
+    if not hasattr(dynamo, "counters"):
+        return NOTHING_COUNTED
+    counters = dynamo.counters
+    failures = getattr(dynamo, "guard_failures", {})
+    return {
+        "frames": counters["frames"]["total"],
+        "frames_ok": counters["frames"]["ok"],
+        "graphs": counters["stats"]["unique_graphs"],
+        "breaks": sum(counters["graph_break"].values()),
+        "recompilations": sum(map(len, failures.values())),
+    }
+
+
+def frames_compiled() -> int:
+    """How many functions dynamo has compiled in this process."""
+    return dynamo_counts()["frames_ok"]
+
+
+def compile_errors() -> tuple[type[BaseException], ...]:
+    """What torch.compile raises for what it cannot compile; none where a release has another name."""
+    import torch._dynamo.exc as errors
+
+    return (errors.TorchDynamoException,) if hasattr(errors, "TorchDynamoException") else ()
+
+
+def reason_of(error: BaseException) -> str:
+    """An error of the compiler in one line."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first}"
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class CheckResult:
     n_parameters: int | None = None
     batch_s: float | None = None  # seconds that one batch took
     test: str | None = None  # what became of the test batch
+    loop: str = ""  # which one runs the steps, and why
     task: str | None = None  # the name of its class
     sections: tuple[str, ...] = ()  # those that fill parameters which the task leaves open
     seeds: tuple[str, ...] = ()  # what is to be said of seeds, a line each
@@ -89,6 +90,7 @@ def format_result(result: CheckResult) -> str:
     return (
         f"ok  {result.trial}: {result.n_parameters:,} parameters, "
         f"one batch in {result.batch_s:.2f} s, {result.test}\n"
+        f"    steps run in {result.loop}\n"
         f"    sections that {result.task} is given: {sections}{seeds}"
     )
 
@@ -129,6 +131,7 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
         Exception: what the project's own code raised.
     """
     # They import torch, which takes seconds.
+    from ..lightning_internals import loop_line
     from ..parts.accelerate import accelerate
     from ..parts.build import build_data, build_task, filled_sections
     from ..parts.callbacks import callbacks_of_a_check
@@ -170,6 +173,7 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
         n_parameters=n_parameters_of(task),
         batch_s=batch_s,
         test=f"no test: {why_untested}" if why_untested else "one test batch",
+        loop=loop_line(trainer),
         task=config.task._target_.rpartition(".")[2],
         sections=filled_sections(config),
         seeds=(

@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -22,6 +19,7 @@ from torch.distributed.tensor import DTensor, Replicate, distribute_module
 from torch.utils.checkpoint import checkpoint
 
 from ...errors import LabError, nearest
+from .compile import compile_modules, require_compile_settings
 from .lazy_layers import require_sizes
 from .settings import n_processes_of
 
@@ -38,8 +36,7 @@ PLAN = """\
 def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule:
     """Applies the section `speed` to the networks of a task, in place.
 
-    The Trainer does the rest of the section: `strategy_for` chooses FSDP2, `Internals` ignores
-    errors of the compiler.
+    The Trainer does the rest of the section: `strategy_for` chooses FSDP2.
 
     Args:
         config: a configuration without `auto`.
@@ -57,7 +54,12 @@ def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule
         print("speed.sync_batchnorm is off: torch has it for CUDA only")
     elif speed.sync_batchnorm and is_distributed:
         nn.SyncBatchNorm.convert_sync_batchnorm(task)
-    for module in matching_modules(task, speed.checkpoint_activations):
+    require_compile_settings(speed)
+    repeated = matching_modules(task, "compile_modules", speed.get("compile_modules", []))
+    # Before checkpointing, which wraps them.
+    if repeated:
+        compile_modules(repeated, speed, on_gpu)
+    for module in matching_modules(task, "checkpoint_activations", speed.checkpoint_activations):
         recompute_in_backward(module)
     if speed.channels_last:
         for network in networks:
@@ -68,8 +70,8 @@ def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule
     if (speed.fsdp or tensor_parallel > 1) and is_distributed:
         # Lightning's hook for it; it calls it when the processes are connected.
         task.configure_model = partial(shard, task, task.configure_model)
-    if speed.compile:
-        compile_networks(networks, speed.compile, on_gpu)
+    if speed.compile and not repeated:
+        compile_modules(networks, speed, on_gpu)
     return task
 
 
@@ -92,31 +94,9 @@ def as_channels_last(x: Any) -> Any:
     return x
 
 
-def compile_networks(networks: list[nn.Module], mode: str, on_gpu: bool) -> None:
-    """torch.compile, in place, so that checkpoints keep their names. Without a compiler it prints a
-    line, and does nothing.
-    """
-    missing = missing_compiler(on_gpu)
-    if missing:
-        print(f"speed.compile is off: it needs {missing}", flush=True)
-        return
-    for network in networks:
-        network.forward = torch.compile(network.forward, mode=mode)
-
-
-def missing_compiler(on_gpu: bool) -> str | None:
-    """What torch.compile needs and this machine does not have, or None."""
-    compiler = os.environ.get("CXX", "g++")
-    if not shutil.which(compiler):
-        return f"the C++ compiler {compiler} (module load gcc?)"
-    if on_gpu and importlib.util.find_spec("triton") is None:
-        return "the package triton"
-    return None
-
-
-def matching_modules(task: L.LightningModule, patterns: list[str]) -> list[nn.Module]:
-    """The modules whose names match one of the patterns, without those inside another one that
-    does.
+def matching_modules(task: L.LightningModule, setting: str, patterns: list[str]) -> list[nn.Module]:
+    """The modules whose names match one of the patterns of a setting of `speed`, without those
+    inside another one that does.
 
     Raises:
         LabError: a pattern matches no module.
@@ -133,7 +113,7 @@ def matching_modules(task: L.LightningModule, patterns: list[str]) -> list[nn.Mo
             ]
             listed = f"Its lists of modules: {', '.join(lists[:3])}. " if lists else ""
             raise LabError(
-                f"speed.checkpoint_activations: the task has no module {pattern!r}"
+                f"speed.{setting}: the task has no module {pattern!r}"
                 f"{nearest(pattern, names)}. {listed}Names may have *, as in model.blocks.*"
             )
         matching.update(matches)

@@ -5,6 +5,7 @@ docs/training-design.md says what each does and costs. Plug-ins add theirs by th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,6 +35,7 @@ from ..watch.optimizer_watch import OptimizerWatch
 from ..watch.profilers import build_profiler
 from ..watch.progress import build_progress
 from .build import build_callbacks
+from .compile import TellCompiled
 from .ddp import NodeFacts
 from .leave_out import LeaveOutInitial
 
@@ -101,6 +103,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         "batch_size": [found_batch_size],
         "nodes": [NodeFacts(run, attempt)],
         "idle": [IdleWatch(config, run)],
+        "compiled": tell_compiled(config, partial(note_attempt, run.dir, attempt)),
         "loaders": [PlainLoaders(config.seed)],
         "resumed": resumed,
         "stretch": [StretchCallback(run.dir, attempt, preemption)],
@@ -119,6 +122,11 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
     if added:
         in_order.append(TellAdded(run, attempt, {new.name: new.package for new in added}))
     return in_order
+
+
+def tell_compiled(config: DictConfig, note: Callable[..., None] | None = None) -> list[L.Callback]:
+    """The callback that says whether the networks run compiled, where they should."""
+    return [TellCompiled(config.speed, note)] if config.speed.compile else []
 
 
 def with_added(

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import lightning
 import lightning.pytorch as L
 import torch
 from lightning.pytorch.plugins import Precision
@@ -26,6 +27,7 @@ from ...machine.cpu import cores, unused_cores
 from ...machine.gpu import cuda_of_driver, nvidia_driver
 from ...machine.ranks import discover
 from ...machine.torch_build import replaced_build
+from ..lightning_internals import is_tested
 from ..watch.profilers import enable_line_marks, require_profiler
 from .build import import_target
 
@@ -269,18 +271,18 @@ def scale_to_processes(config: DictConfig) -> DictConfig:
 def without_refused_fused(config: DictConfig) -> DictConfig:
     """A copy of `config` without optimizer.fused, where Lightning refuses it; a line says so.
 
-    A fused optimizer unscales the gradients itself, which is too late for clipping. Lightning
-    refuses it with bf16 as well.
+    It refuses a fused optimizer in mixed precision with clipping. With a tested release
+    `fused_gradients_clipped` does both.
     """
     mixed = "mixed" in str(config.trainer.precision)
     fused = config.get("optimizer", {}).get("fused")
-    if not (mixed and fused and config.trainer.gradient_clip_val):
+    if is_tested() or not (mixed and fused and config.trainer.gradient_clip_val):
         return config
     config = copy.deepcopy(config)
     config.optimizer.fused = False
     print(
-        f"optimizer.fused is off: Lightning refuses it with {config.trainer.precision} "
-        "and trainer.gradient_clip_val.",
+        f"optimizer.fused is off: Lightning {lightning.__version__} was not tested with "
+        f"{config.trainer.precision} and trainer.gradient_clip_val.",
         flush=True,
     )
     return config

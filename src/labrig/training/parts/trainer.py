@@ -28,7 +28,8 @@ from ..lightning_internals import Internals
 from ..loggers.loggers import build_loggers
 from ..trained.load_from_checkpoint import complete_load_from_checkpoint
 from .build import build
-from .callbacks import fit_callbacks
+from .callbacks import fit_callbacks, tell_compiled
+from .compile import TellCompiled
 from .ddp import BuffersAgree, cluster_environment, is_in_parts, own_strategy, strategy_for
 from .settings import chosen_settings
 
@@ -118,6 +119,8 @@ def plain_trainer(
     has_several = int(config.trainer.devices) > 1 or num_nodes > 1
     if has_several:
         callbacks = [BuffersAgree(), *callbacks]
+    if not any(isinstance(callback, TellCompiled) for callback in callbacks):
+        callbacks = [*callbacks, *tell_compiled(config)]
     if any(isinstance(plugin, Precision) for plugin in own_plugins):
         settings["precision"] = None  # Lightning takes one of the two
     defaults: dict[str, Any] = {

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..exact.steps import steps_done
+from ..lightning_internals import is_scaled_before_step
 
 
 class OptimizerWatch(L.Callback):
@@ -80,8 +81,7 @@ def gradient_norm(trainer: L.Trainer, optimizer: Optimizer) -> Tensor:
     norm: Any = torch.nn.utils.get_total_norm(gradients)
     # With parameters spread over processes (FSDP2) all of them together have the norm.
     norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-    if trainer.scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
-        # A fused optimizer divides by the scale of 16-mixed only within its step.
+    if trainer.scaler is not None and is_scaled_before_step(trainer, optimizer):
         norm = norm / trainer.scaler.get_scale()
     return norm
 

@@ -1,0 +1,444 @@
+"""The lean loop does what Lightning's loop does: weights, rows, counters, and the order of all calls."""
+
+from dataclasses import dataclass, field
+
+import lightning
+import lightning.pytorch as L
+import pytest
+import torch
+from labrig.bench.chronometer import Chronometer
+from labrig.training import lightning_internals
+from labrig.training.exact.preemption import PreemptionCallback
+from labrig.training.lightning_internals import Internals, loop_line
+from lightning.pytorch import callbacks as stock
+from omegaconf import OmegaConf
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
+
+N_BATCHES = 8
+HOOKS = (
+    *("on_train_batch_start", "on_train_batch_end", "on_before_zero_grad", "on_before_backward"),
+    *("on_after_backward", "on_before_optimizer_step", "on_train_epoch_start"),
+    *("on_train_epoch_end", "on_validation_start", "on_validation_batch_end", "on_validation_end"),
+)
+
+
+class Task(L.LightningModule):
+    """Two layers. `calls` are the hooks that were called, each with the name that `self.log` sees."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+        self.calls = []
+
+    def note(self, owner, hook_name, *more):
+        step = self.trainer.global_step
+        self.calls.append((owner, hook_name, self._current_fx_name, step, *more))
+
+    def loss(self, batch):
+        self.note("module", "training_step")
+        return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+    def training_step(self, batch, batch_idx):
+        loss = self.loss(batch)
+        return {"loss": loss, "half": loss.detach() / 2}
+
+    def validation_step(self, batch, batch_idx):
+        self.log("checked", self.net(batch[0]).mean())
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.01)
+
+
+class TaskOfTensors(Task):
+    def training_step(self, batch):
+        return self.loss(batch)
+
+
+class TaskThatLogs(Task):
+    def training_step(self, batch, batch_idx):
+        loss = self.loss(batch)
+        self.log("seen", loss, on_step=True, on_epoch=True)
+        return loss
+
+
+class TaskThatSkips(Task):
+    def training_step(self, batch, batch_idx):
+        return None if batch_idx == 3 else self.loss(batch)
+
+
+class TaskWithHooks(Task):
+    def on_train_batch_start(self, batch, batch_idx):
+        self.note("module", "on_train_batch_start")
+        return -1 if batch_idx == 5 else None
+
+    def on_before_zero_grad(self, optimizer):
+        self.note("module", "on_before_zero_grad")
+
+    def on_before_backward(self, loss):
+        self.note("module", "on_before_backward", float(loss))
+
+    def on_after_backward(self):
+        self.note("module", "on_after_backward")
+
+    def on_before_optimizer_step(self, optimizer):
+        self.note("module", "on_before_optimizer_step")
+
+    def on_train_batch_end(self, outputs, batch, batch_idx):
+        self.note("module", "on_train_batch_end")
+
+    def backward(self, loss):
+        self.note("module", "backward")
+        (loss * 2).backward()
+
+    def optimizer_zero_grad(self, epoch, batch_idx, optimizer):
+        self.note("module", "optimizer_zero_grad", epoch, batch_idx)
+        optimizer.zero_grad(set_to_none=False)
+
+    def configure_gradient_clipping(self, optimizer, gradient_clip_val=None, **_):
+        self.note("module", "configure_gradient_clipping")
+        nn.utils.clip_grad_value_(self.parameters(), 0.01)
+
+    def on_before_batch_transfer(self, batch, dataloader_idx):
+        self.note("module", "on_before_batch_transfer")
+        return batch
+
+    def transfer_batch_to_device(self, batch, device, dataloader_idx):
+        self.note("module", "transfer_batch_to_device")
+        return [batch[0] * 2, batch[1]]
+
+
+class TaskThatStepsItself(Task):
+    def optimizer_step(self, epoch, batch_idx, optimizer, optimizer_closure):
+        self.note("module", "optimizer_step", type(optimizer).__name__)
+        super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
+
+    def lr_scheduler_step(self, scheduler, metric):
+        self.note("module", "lr_scheduler_step")
+        scheduler.step()
+
+
+class TaskWithSchedules(TaskThatStepsItself):
+    interval = "step"
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        return [optimizer], [{"scheduler": schedule, "interval": self.interval, "frequency": 2}]
+
+
+class TaskWithEpochSchedules(TaskWithSchedules):
+    interval = "epoch"
+
+
+class TaskThatWaits(TaskThatLogs):
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        way = {"scheduler": schedule, "monitor": "seen_step", "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": way}
+
+
+class TaskOfManyClosures(Task):
+    def configure_optimizers(self):
+        return torch.optim.LBFGS(self.parameters(), max_iter=3)
+
+
+def listener():
+    """A callback that notes every hook, with the counters that it finds."""
+
+    def note(name):
+        def hook(self, trainer, module, *args):
+            loop = trainer.fit_loop.epoch_loop
+            counts = str(loop.batch_progress), str(loop.scheduler_progress)
+            steps = str(loop.automatic_optimization.optim_progress), loop._batches_that_stepped
+            module.note("callback", name, counts, steps)
+            if name == "on_train_batch_end" and args[0]:
+                module.calls.append(sorted((key, float(value)) for key, value in args[0].items()))
+
+        return hook
+
+    return type("Listener", (L.Callback,), {name: note(name) for name in HOOKS})()
+
+
+class Endless(IterableDataset):
+    def __init__(self, pairs):
+        self.pairs = pairs
+
+    def __iter__(self):
+        return iter(self.pairs)
+
+
+class Data(L.LightningDataModule):
+    def __init__(self, task, has_length=True):
+        super().__init__()
+        self.task, self.has_length = task, has_length
+
+    def train_dataloader(self):
+        x = torch.randn(4 * N_BATCHES, 4, generator=torch.Generator().manual_seed(0))
+        pairs = list(zip(x, (x[:, 0] > 0).long(), strict=True))
+        return DataLoader(pairs if self.has_length else Endless(pairs), batch_size=4)
+
+    val_dataloader = train_dataloader
+
+    def on_after_batch_transfer(self, batch, dataloader_idx):
+        self.task.note("data", "on_after_batch_transfer")
+        return batch
+
+
+class Rows(L.loggers.Logger):
+    name, version = "rows", 0
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def log_metrics(self, metrics, step=None):
+        self.rows.append((step, dict(metrics)))
+
+    def log_hyperparams(self, *_, **__):
+        pass
+
+
+def train(task, callbacks=(), lean="auto", resume=None, has_length=True, **settings):
+    """Trains and gives the Trainer."""
+    torch.manual_seed(1)
+    speed = OmegaConf.create({"lean_loop": lean, "compile": None})
+    arguments = {"max_epochs": 2, "logger": Rows(), "log_every_n_steps": 3, **settings}
+    trainer = L.Trainer(
+        accelerator="cpu",
+        enable_checkpointing=any(isinstance(one, stock.ModelCheckpoint) for one in callbacks),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        callbacks=[*callbacks, Internals(speed)],
+        **arguments,
+    )
+    trainer.fit(task, datamodule=Data(task, has_length), ckpt_path=resume)
+    return trainer
+
+
+def outcome(task, trainer):
+    """All that a training leaves."""
+    progress = trainer.fit_loop.state_dict()
+    rows = trainer.logger.rows if isinstance(trainer.logger, Rows) else []
+    return {
+        "calls": task.calls,
+        "rows": rows,
+        "metrics": {name: float(value) for name, value in trainer.callback_metrics.items()},
+        "weights": [p.tolist() for p in task.parameters()],
+        "counters": str(progress),
+        "step": trainer.global_step,
+        "optimizer": str(trainer.optimizers[0].state_dict()),
+    }
+
+
+def both(make_task, make_callbacks=lambda: (), expected_lean=True, **settings):
+    """Trains with the lean loop and with Lightning's, and compares all that they leave."""
+    outcomes = []
+    for lean in ("auto", False):
+        task = make_task()
+        trainer = train(task, [*make_callbacks(), listener()], lean, **settings)
+        if lean:
+            assert (loop_line(trainer) == "the lean loop") is expected_lean, loop_line(trainer)
+        outcomes.append(outcome(task, trainer))
+    ours, lightnings = outcomes
+    assert len(ours["calls"]) > 40
+    for name, value in lightnings.items():
+        assert ours[name] == value, name
+
+
+CASES = {
+    "a dict as output": (Task, {}),
+    "a tensor as output, without batch_idx": (TaskOfTensors, {}),
+    "self.log": (TaskThatLogs, {}),
+    "no loss for one batch": (TaskThatSkips, {}),
+    "gradients clipped by norm": (Task, {"gradient_clip_val": 0.01}),
+    "gradients clipped by value": (
+        Task,
+        {"gradient_clip_val": 0.01, "gradient_clip_algorithm": "value"},
+    ),
+    "gradients accumulated": (TaskThatLogs, {"accumulate_grad_batches": 3}),
+    "hooks of the module": (TaskWithHooks, {}),
+    "hooks of the module, accumulated": (TaskWithHooks, {"accumulate_grad_batches": 2}),
+    "an own optimizer_step": (TaskThatStepsItself, {}),
+    "a schedule by steps": (TaskWithSchedules, {}),
+    "a schedule by steps, accumulated": (TaskWithSchedules, {"accumulate_grad_batches": 3}),
+    "a schedule by epochs": (TaskWithEpochSchedules, {}),
+    "a schedule by a metric": (TaskThatWaits, {}),
+    "an optimizer that calls its closure again": (TaskOfManyClosures, {}),
+    "bfloat16": (Task, {"precision": "bf16-mixed"}),
+    "bfloat16, clipped": (Task, {"precision": "bf16-mixed", "gradient_clip_val": 0.01}),
+    "float16 with its scale": (TaskWithHooks, {"precision": "16-mixed"}),
+    "float16, clipped": (Task, {"precision": "16-mixed", "gradient_clip_val": 0.01}),
+    "validation within an epoch": (TaskThatLogs, {"val_check_interval": 3}),
+    "validation by batches of all epochs": (
+        Task,
+        {"val_check_interval": 5, "check_val_every_n_epoch": None},
+    ),
+    "max_steps within an epoch": (TaskWithSchedules, {"max_steps": 11, "max_epochs": -1}),
+    "few batches of an epoch": (Task, {"limit_train_batches": 5}),
+    "no validation": (Task, {"limit_val_batches": 0}),
+    "data without a length": (TaskThatLogs, {"has_length": False}),
+    "data without a length, few batches": (Task, {"has_length": False, "limit_train_batches": 3}),
+    "fast_dev_run": (TaskThatLogs, {"fast_dev_run": 20, "max_epochs": None}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_lean_step_is_lightnings_step(case):
+    task_class, settings = CASES[case]
+    both(task_class, **settings)
+
+
+class Stops(L.Callback):
+    def on_train_batch_end(self, trainer, task, outputs, batch, batch_idx):
+        trainer.should_stop = trainer.should_stop or trainer.global_step == 6
+
+
+class Changes(L.Callback):
+    """Puts another callback next to itself in the second epoch."""
+
+    def on_train_epoch_start(self, trainer, task):
+        if trainer.current_epoch == 1:
+            trainer.callbacks = [Stops(), *trainer.callbacks]
+
+
+STOCK = {
+    "accumulation that changes": lambda: [stock.GradientAccumulationScheduler({0: 1, 1: 3})],
+    "averaged weights": lambda: [stock.StochasticWeightAveraging(0.01, swa_epoch_start=1)],
+    "early stopping": lambda: [stock.EarlyStopping("checked", patience=0)],
+    "a monitor of rates": lambda: [stock.LearningRateMonitor("step")],
+    "a timer": lambda: [stock.Timer()],
+    "a stop within an epoch": lambda: [Stops()],
+    "callbacks that change": lambda: [Changes()],
+}
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_callbacks_see_the_same(name):
+    both(TaskWithSchedules, STOCK[name], max_epochs=3)
+
+
+@pytest.mark.parametrize("every", [3, 8, 11])
+@pytest.mark.parametrize("task_class", [TaskWithSchedules, TaskThatLogs, TaskWithHooks])
+def test_a_resumed_training_is_the_same(tmp_path, every, task_class):
+    """From the middle of an epoch, from its end, and from the middle of the second one."""
+
+    def saves():
+        return [stock.ModelCheckpoint(tmp_path, every_n_train_steps=every, save_top_k=-1)]
+
+    train(task_class(), saves(), False, max_steps=every, max_epochs=4)
+    (checkpoint,) = tmp_path.glob("*.ckpt")
+    both(task_class, resume=checkpoint, max_epochs=4, val_check_interval=4)
+
+
+class ByHand(Task):
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, batch_idx):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(self.loss(batch))
+        optimizer.step()
+
+
+class TakesIterators(Task):
+    def training_step(self, dataloader_iter):
+        batch, _, _ = next(dataloader_iter)
+        return self.loss(batch)
+
+
+OTHERS = {
+    "optimizes by hand": (ByHand, {}),
+    "takes the batches itself": (TakesIterators, {}),
+    "SimpleProfiler": (Task, {"profiler": "simple"}),
+    "DoublePrecision": (Task, {"precision": "64-true"}),
+}
+
+
+@pytest.mark.parametrize("why", OTHERS)
+def test_what_it_does_not_know_runs_lightnings_loop(why):
+    task_class, settings = OTHERS[why]
+    task = task_class()
+    trainer = train(task, **settings)
+    assert loop_line(trainer).startswith("Lightning's loop: ")
+    assert why in loop_line(trainer)
+    assert "advance" not in vars(trainer.fit_loop.epoch_loop)
+
+
+def test_the_loop_comes_back_after_an_exception(tmp_path):
+    class Failing(L.Callback):
+        def on_train_batch_end(self, trainer, *_):
+            self.loop = trainer.fit_loop.epoch_loop
+            assert "advance" in vars(self.loop)
+            raise RuntimeError("no more")
+
+    failing, iterate = Failing(), DataLoader.__iter__
+    with pytest.raises(RuntimeError, match="no more"):
+        train(Task(), [failing, PreemptionCallback(tmp_path)])
+    assert "advance" not in vars(failing.loop)
+    assert "on_advance_end" not in vars(failing.loop)
+    assert DataLoader.__iter__ is iterate
+
+
+class Timed(L.Callback):
+    def setup(self, trainer, pl_module, stage):
+        trainer.profiler = Chronometer(trainer, n_steps=1000, accumulate=1)
+
+
+def test_the_chronometer_times_lean_steps():
+    trainer = train(Task(), [Timed()])
+    assert loop_line(trainer) == "the lean loop"
+    timed = [mark.part for mark in trainer.profiler.marks]
+    # Two epochs of 8 batches, each part with its begin and end.
+    parts = ("forward", "backward", "optimizer")
+    assert [timed.count(part) for part in parts] == [4 * N_BATCHES] * 3
+    # A fetch and a copy of each; the copies of two validations count as well.
+    assert timed.count("load") == 12 * N_BATCHES
+
+
+class DoublingData(Data):
+    def on_after_batch_transfer(self, batch, dataloader_idx):
+        return [batch[0] * 2, batch[1]]
+
+
+def test_a_second_fit_calls_the_hooks_of_its_own_data():
+    weights = []
+    for lean in ("auto", False):
+        task = Task()
+        trainer = train(task, lean=lean)
+        trainer.fit_loop.max_epochs = 4
+        trainer.fit(task, datamodule=DoublingData(task))
+        weights.append([p.tolist() for p in task.parameters()])
+    assert weights[0] == weights[1]
+
+
+@dataclass
+class Mine(L.Callback):
+    """A dataclass has `__eq__`, so it is not hashable; its tensor has no truth value when compared."""
+
+    weight: torch.Tensor = field(default_factory=lambda: torch.ones(2))
+    n_batches: int = 0
+
+    def on_train_batch_end(self, *_):
+        self.n_batches += 1
+
+
+def test_a_callback_may_be_a_dataclass():
+    mine, other = Mine(), Mine()
+    train(Task(), [mine, other])
+    assert (mine.n_batches, other.n_batches) == (16, 16)
+
+
+def test_with_another_release_lightnings_loop_runs_and_one_line_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(lightning, "__version__", "2.99.0")
+    lightning_internals.print_untested.cache_clear()
+    for _ in range(2):
+        assert "2.99.0 was not tested" in loop_line(train(Task()))
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "2.99.0" in line
+    assert f"lightning=={lightning_internals.TESTED[-1]}.*" in line
