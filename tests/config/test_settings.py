@@ -163,7 +163,7 @@ def test_a_wrong_name_of_modules_is_told_the_lists_of_the_network():
     with pytest.raises(
         LabError, match=r"has no module '\*\.layers\.\*'.* lists of modules: h\.\*\. "
     ):
-        matching_modules(network, ["*.layers.*"])
+        matching_modules(network, "checkpoint_activations", ["*.layers.*"])
 
 
 def test_wrong_use_is_found_before_the_queue(home):
