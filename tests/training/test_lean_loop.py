@@ -11,6 +11,7 @@ from labrig.training import lightning_internals
 from labrig.training.exact.preemption import PreemptionCallback
 from labrig.training.lightning_internals import Internals, loop_line
 from lightning.pytorch import callbacks as stock
+from lightning.pytorch.plugins import MixedPrecision
 from omegaconf import OmegaConf
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
@@ -140,6 +141,17 @@ class TaskThatWaits(TaskThatLogs):
         return {"optimizer": optimizer, "lr_scheduler": way}
 
 
+class FusedTask(Task):
+    lr, fused = 1.0, True
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=self.lr, fused=self.fused)
+
+
+class UnfusedTask(FusedTask):
+    fused = False
+
+
 class TaskOfManyClosures(Task):
     def configure_optimizers(self):
         return torch.optim.LBFGS(self.parameters(), max_iter=3)
@@ -204,6 +216,8 @@ class Rows(L.loggers.Logger):
 def train(task, callbacks=(), lean="auto", resume=None, has_length=True, **settings):
     """Trains and gives the Trainer."""
     torch.manual_seed(1)
+    if "plugins" in settings:
+        settings["plugins"] = settings["plugins"]()
     speed = OmegaConf.create({"lean_loop": lean, "compile": None})
     arguments = {"max_epochs": 2, "logger": Rows(), "log_every_n_steps": 3, **settings}
     trainer = L.Trainer(
@@ -249,6 +263,11 @@ def both(make_task, make_callbacks=lambda: (), expected_lean=True, **settings):
         assert ours[name] == value, name
 
 
+def scaled():
+    """16-mixed, which `precision` refuses on a CPU."""
+    return [MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))]
+
+
 CASES = {
     "a dict as output": (Task, {}),
     "a tensor as output, without batch_idx": (TaskOfTensors, {}),
@@ -270,8 +289,9 @@ CASES = {
     "an optimizer that calls its closure again": (TaskOfManyClosures, {}),
     "bfloat16": (Task, {"precision": "bf16-mixed"}),
     "bfloat16, clipped": (Task, {"precision": "bf16-mixed", "gradient_clip_val": 0.01}),
-    "float16 with its scale": (TaskWithHooks, {"precision": "16-mixed"}),
-    "float16, clipped": (Task, {"precision": "16-mixed", "gradient_clip_val": 0.01}),
+    "float16 with its scale": (TaskWithHooks, {"plugins": scaled}),
+    "float16, clipped": (Task, {"plugins": scaled, "gradient_clip_val": 0.01}),
+    "float16, fused and clipped": (FusedTask, {"plugins": scaled, "gradient_clip_val": 0.01}),
     "validation within an epoch": (TaskThatLogs, {"val_check_interval": 3}),
     "validation by batches of all epochs": (
         Task,
@@ -290,6 +310,17 @@ CASES = {
 def test_a_lean_step_is_lightnings_step(case):
     task_class, settings = CASES[case]
     both(task_class, **settings)
+
+
+@pytest.mark.parametrize("lean", ["auto", False])
+@pytest.mark.parametrize("task_class", [FusedTask, UnfusedTask])
+def test_a_clipped_step_of_float16_is_as_long_as_the_limit(task_class, lean):
+    """The scale is taken out once, before clipping, also of a fused optimizer."""
+    task = task_class()
+    before = nn.utils.parameters_to_vector(task.parameters()).detach().clone()
+    train(task, lean=lean, plugins=scaled, gradient_clip_val=0.01, max_steps=1)
+    step = nn.utils.parameters_to_vector(task.parameters()).detach() - before
+    assert float(step.norm()) == pytest.approx(0.01, rel=0.01)
 
 
 class Stops(L.Callback):
