@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .cluster.submit.submit import submit
     from .cluster.watch.logs import logs
     from .cluster.watch.queue import queue
-    from .cluster.watch.runs import runs
     from .errors import LabError
     from .hdf5.read.datamodule import H5DataModule
     from .hdf5.read.dataset import H5Dataset
     from .project import Project
+    from .record.list.notebook import runs
     from .training.parts.schedule import scheduled
     from .training.trained.load import load
 
@@ -45,7 +45,7 @@ MODULES = {
     "load": ".training.trained.load",
     "logs": ".cluster.watch.logs",
     "queue": ".cluster.watch.queue",
-    "runs": ".cluster.watch.runs",
+    "runs": ".record.list.notebook",
     "scheduled": ".training.parts.schedule",
     "submit": ".cluster.submit.submit",
 }

@@ -19,7 +19,6 @@ from .errors import LabError
 from .examples import EXAMPLES
 from .plugins import load_plugin, origin_of, plugins
 from .project import (
-    LIBRARY,
     PYPROJECT,
     Project,
     enter,
@@ -28,6 +27,7 @@ from .project import (
     say_once,
     settings_in,
 )
+from .providers import rooms
 from .version import __version__
 
 ANYWHERE = ("docs",)  # commands that need no project
@@ -105,10 +105,8 @@ def say_what_differs(project: Project) -> None:
 def list_commands() -> list[Command]:
     """The library's commands, in the order of the folders and of their lists."""
     commands = []
-    for path in sorted(LIBRARY.glob("*/__init__.py")):
-        folder = f"{__package__}.{path.parent.name}"
-        listed = getattr(import_module(folder), "COMMANDS", ())
-        commands += commands_in(listed, folder)
+    for package, module in rooms():
+        commands += commands_in(getattr(module, "COMMANDS", ()), package)
     return commands
 
 

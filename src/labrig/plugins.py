@@ -5,6 +5,7 @@
 [project.entry-points."labrig.schedulers"]  # a class, see labrig.cluster.schedulers
 [project.entry-points."labrig.callbacks"]   # a function of the configuration; lab docs lab
 [project.entry-points."labrig.commands"]    # a module with a list COMMANDS, as in the folders here
+[project.entry-points."labrig.providers"]   # a module with a list PROVIDES, see providers.py
 [project.entry-points."labrig.packers"]     # a function of a path that yields samples: lab data pack --as NAME
 ```
 """

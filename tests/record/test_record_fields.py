@@ -7,12 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from labrig.cluster.watch.runs import runs
 from labrig.record.files.atomic import read_json
 from labrig.record.files.fields import FIELDS, REPORT, Field
 from labrig.record.files.forms import problem_in
 from labrig.record.list import row_cache
 from labrig.record.list import rows as index
+from labrig.record.list.notebook import runs
 from labrig.record.list.rows import read_row
 from labrig.record.write.begin import begin_attempt
 from projects import SOURCE

@@ -159,7 +159,7 @@ def test_a_job_that_the_scheduler_starts_again_stays(own, capsys, monkeypatch):
         lock.write_text(json.dumps({**json.loads(lock.read_text()), "pid_started": "0"}))
     answers = {"0": "queued", "1": None}
     answer = lambda: lambda record: answers[record["job"]["id"]]  # noqa: E731
-    monkeypatch.setattr("labrig.cluster.watch.runs.job_state_of", answer)
+    monkeypatch.setattr("labrig.record.keep.prune.job_state_of", answer)
     assert pruned(own, capsys) == {over.id}
     answers["0"] = "unknown"  # the scheduler does not answer, so the job may be in its queue
     assert pruned(own, capsys) == {over.id}

@@ -1,17 +1,20 @@
 """From one command to many nodes: sites, job scripts, submit, queue, logs, and the doctor."""
 
 COMMANDS = [
+    (
+        "submit",
+        "freeze the code, send it: lab submit trial=wide site=slurm",
+        "submit.command:submit_command",
+    ),
+    (
+        "queue",
+        "your jobs: state, why they wait, for how long, GPU-hours",
+        "watch.queue:queue_command",
+    ),
+    ("logs", "what a run's job printed; -f follows it", "watch.logs:logs_command"),
+    ("cancel", "end a run's job", "watch.cancel:cancel_command"),
     ("top", "who uses which GPU of this machine", "watch.top_in_job:top_command"),
     ("shell", "an interactive shell on a node", "submit.shell:shell_command"),
-    ("runs list", "list runs, newest first", "watch.runs:list_command"),
-    ("runs show", "one run: what ran, how it went, where it is", "watch.runs:show_command"),
-    (
-        "runs reproduce",
-        "run a run again, from its frozen code; site=NAME: as a job",
-        "submit.reproduce:reproduce_command",
-    ),
-    ("runs prune", "delete runs that nobody needs", "watch.runs:prune_command"),
-    ("", "what finished, failed or continued since you last looked", "watch.runs:news_command"),
     ("rank", "one process of a job (started by job scripts)", "job.rank:rank_command"),
     (
         "doctor",
@@ -28,4 +31,10 @@ COMMANDS = [
     ("site show", "the profile of a cluster", "sites.show:show_command"),
     ("site verify", "send a job of one minute: does it work?", "sites.verify:verify_command"),
     ("site init", "ask this cluster, and draft its profile", "sites.init:init_command"),
+]
+
+PROVIDES = [
+    ("job_state_of", "watch.job_states:job_state_of"),
+    ("job_words_of", "watch.job_states:job_words_of"),
+    ("reproduce_as_job", "submit.reproduce:reproduce_as_job"),
 ]

@@ -1,15 +1,11 @@
-"""`lab queue`: the jobs of this machine, and those that it sent to hosts."""
+"""Jobs on other machines: in `lab queue`, their logs, and their end. cluster/watch asks for them by name."""
 
 from __future__ import annotations
 
-import time
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from ..cluster.watch.cancel import cancel_command as cancel_here
-from ..cluster.watch.cancel import runs_to_cancel
-from ..cluster.watch.logs import logs_command as logs_here
-from ..cluster.watch.logs import logs_options
-from ..cluster.watch.queue import DEFAULT_POLL_S, print_queue, watches
-from ..cluster.watch.queue import queue_command as queue_here
 from ..errors import Failed
 from ..machine.terminal import printable
 from ..project import Project
@@ -17,22 +13,18 @@ from .ask import Hosts
 from .sent import SENDING, SENT, Sent, all_sent, file_of, find_elsewhere
 
 
-def queue_command(project: Project, args: list[str]) -> None:
-    """Prints the jobs here, then those of each host that has runs of this machine."""
-    watch = watches(args)
-    if not open_submissions(project):
-        queue_here(project, args)
-        return
+@contextmanager
+def jobs_elsewhere(project: Project) -> Iterator[Callable[[], bool]]:
+    """Gives a function that prints the jobs on each host, and says whether one is open still."""
     with Hosts(project) as hosts:
-        while True:
-            jobs = print_queue(project)
-            submissions = hosts.ask(open_submissions(project))
-            print_hosts(hosts, submissions)
-            is_over = not jobs and not open_submissions(project)
-            if not watch or is_over:
-                return
-            time.sleep(DEFAULT_POLL_S)
-            print()
+
+        def print_jobs() -> bool:
+            submissions = open_submissions(project)
+            if submissions:
+                print_hosts(hosts, hosts.ask(submissions))
+            return bool(open_submissions(project))
+
+        yield print_jobs
 
 
 def open_submissions(project: Project) -> list[Sent]:
@@ -55,19 +47,15 @@ def print_hosts(hosts: Hosts, submissions: list[Sent]) -> None:
             print(f"{words}. Its record: lab runs pull", flush=True)
 
 
-# `lab logs`: of a run here, or of one that was sent to a host.
-
-
-def logs_command(project: Project, args: list[str]) -> int:
-    """Prints what a run's job printed, wherever it runs.
+def logs_elsewhere(project: Project, options: argparse.Namespace) -> int | None:
+    """Prints what the job of a run on a host printed; None when the run is of this machine.
 
     Raises:
-        LabError: no such run, no log of it, or its host does not answer.
+        LabError: there is no log of it, or its host does not answer.
     """
-    options = logs_options(args)
     sent_run = find_elsewhere(project, options.run)
     if sent_run is None:
-        return logs_here(project, args)
+        return None
     sent, run_id = sent_run
     words = ["logs", run_id]
     if options.follow:
@@ -78,31 +66,18 @@ def logs_command(project: Project, args: list[str]) -> int:
         return hosts.show(sent, *words)
 
 
-# `lab cancel`: of runs here, and of those that were sent to hosts.
-
-
-def cancel_command(project: Project, args: list[str]) -> None:
-    """Ends the jobs of runs.
+@contextmanager
+def cancel_elsewhere(project: Project, names: list[str]) -> Iterator[list[str]]:
+    """Gives the runs that are of this machine; at its end it ends the jobs of the others.
 
     Raises:
-        LabError: a run has no job, or its job is over.
         Failed: a host refuses.
     """
-    here = []
-    elsewhere = []
-    for name in runs_to_cancel(args):
-        sent_run = find_elsewhere(project, name)
-        if sent_run:
-            elsewhere.append(sent_run)
-        else:
-            here.append(name)
-    if here:
-        cancel_here(project, here)
-    if not elsewhere:
-        return
+    sent_runs = {name: find_elsewhere(project, name) for name in names}
+    yield [name for name, sent_run in sent_runs.items() if sent_run is None]
     with Hosts(project) as hosts:
-        for sent, run_id in elsewhere:
-            cancel_there(hosts, sent, run_id)
+        for sent_run in filter(None, sent_runs.values()):
+            cancel_there(hosts, *sent_run)
 
 
 def cancel_there(hosts: Hosts, sent: Sent, run_id: str) -> None:

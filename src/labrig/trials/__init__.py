@@ -15,8 +15,9 @@ COMMANDS = [
     ("trials drop", "remove one, with a line in TRIALS.md", "drop:drop_command"),
     ("trials restore", "bring a dropped one back", "restore:restore_command"),
     ("trials rename", "rename one; its runs follow", "rename:rename_command"),
-    ("adopt", "bring in code that was written elsewhere", "adopt.command:adopt_command"),
 ]
+
+ROOMS = ["adopt"]
 
 
 def trial_table(metric: str | None = None, *, project: Project | None = None) -> list[dict]:

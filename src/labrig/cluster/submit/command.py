@@ -13,6 +13,7 @@ from ...errors import Failed, LabError
 from ...machine.counted import counted
 from ...machine.text_formats import format_hms
 from ...project import Project
+from ...providers import provided
 from ...record.freeze.bundle import STORE
 from ...training.start.unchanged import IF_CHANGED_HELP
 from ..schedulers import scheduler_of
@@ -28,11 +29,22 @@ from .send import Submitted
 from .start_cost import cost_of_start
 from .submit import SubmitOptions, submit_plan
 
+ON = "on="
 MAX_PRINTED = 10  # runs of an array
 
 
 def submit_command(project: Project, args: list[str]) -> None:
+    """`lab submit`; with on=HOST on that host, with on=A,B where the job starts first.
+
+    Raises:
+        LabError: what was typed is not understood, or the job is refused.
+    """
     settings, command = split_command(args)
+    hosts = [word.removeprefix(ON) for word in settings if word.startswith(ON)]
+    if hosts:
+        words = [word for word in settings if not word.startswith(ON)]
+        submit_to_hosts(project, hosts[-1].split(","), words, command)
+        return
     chosen = parse_arguments(settings)
     if command is None and not chosen.each and named_run(chosen.overrides):
         plan, run, stretch = plan_resumption(project, chosen.overrides)
@@ -60,6 +72,20 @@ def submit_command(project: Project, args: list[str]) -> None:
     if plan:
         print_balance(plan.site)
     print_result(plan, submit_plan(plan, options) if plan else [], chosen.json)
+
+
+def submit_to_hosts(
+    project: Project, hosts: list[str], settings: list[str], command: list[str] | None
+) -> None:
+    """Sends a job to other machines.
+
+    Raises:
+        LabError: this library has no such room, or a host refuses.
+    """
+    send = provided("submit_to_hosts")
+    if send is None:
+        raise LabError("on= needs labrig.remote, which is not installed here. Leave out on=")
+    send(project, hosts, settings, command)
 
 
 def print_result(plan: Plan | None, submitted: list[Submitted], as_json: bool) -> None:

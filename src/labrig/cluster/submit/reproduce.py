@@ -1,4 +1,4 @@
-"""`lab runs reproduce`, here or as a job."""
+"""`lab runs reproduce RUN site=NAME`: a run again, as a job."""
 
 from __future__ import annotations
 
@@ -13,30 +13,21 @@ from ...config.resolve import plain_values, resolve
 from ...errors import LabError
 from ...project import Project
 from ...record.freeze.bundle import STORE, store_bundles
-from ...record.list.find import find_run
-from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.stretches import Stretch, stretches_of
 from ...record.reproduce.command import repeated_variables
-from ...record.reproduce.command import reproduce_command as reproduce_here
 from ...record.reproduce.relocate import config_here
 from .command import print_submitted
 from .plan import TRIAL_OF_COMMANDS, Plan, plan_of, plan_submission
 from .submit import SubmitOptions, submit_repetition
 
 
-def reproduce_command(project: Project, args: list[str]) -> int | None:
-    """`lab runs reproduce RUN site=NAME job.…` sends a job; without settings it runs here.
+def reproduce_as_job(project: Project, original: Run, overrides: list[str]) -> None:
+    """`lab runs reproduce RUN site=NAME job.…`: sends the job that repeats a run.
 
     Raises:
         LabError: the run was a command, its data is not here, or one job cannot repeat it.
     """
-    overrides = [word for word in args if "=" in word and not word.startswith("-")]
-    words = [word for word in args if word not in overrides]
-    names_one_run = len(words) == 1 and not words[0].startswith("-")
-    if not overrides or not names_one_run:
-        return reproduce_here(project, args)
-    original = find_run(run_roots(project), words[0])
     if original.trial == TRIAL_OF_COMMANDS:
         raise LabError(
             f"{original.id} ran a command, not a training."
@@ -49,7 +40,6 @@ def reproduce_command(project: Project, args: list[str]) -> int | None:
     submitted = submit_repetition(plan, options, original, stretch)
     print_submitted(plan, submitted)
     print(f"when it has ended: lab runs verify {original.id} {submitted[0].run_id}")
-    return None
 
 
 def only_stretch(original: Run) -> Stretch:

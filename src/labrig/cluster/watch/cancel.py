@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import Failed, LabError
 from ...project import Project
+from ...providers import provided
 from ...record.list.find import find_runs
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
@@ -31,7 +32,23 @@ def runs_to_cancel(args: list[str]) -> list[str]:
 
 
 def cancel_command(project: Project, args: list[str]) -> None:
+    """Ends the jobs of runs, here and on the hosts that they were sent to.
+
+    Raises:
+        LabError: a run has no job, or its job is over.
+        Failed: a host or a scheduler refuses.
+    """
     names = runs_to_cancel(args)
+    elsewhere = provided("cancel_elsewhere")
+    if elsewhere is None:
+        cancel_here(project, names)
+        return
+    with elsewhere(project, names) as names_here:
+        cancel_here(project, names_here)
+
+
+def cancel_here(project: Project, names: list[str]) -> None:
+    """Ends the jobs of runs of this machine."""
     states = JobStates()
     for name in names:
         runs = with_waiting(find_runs(run_roots(project), name), name)

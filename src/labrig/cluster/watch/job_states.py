@@ -127,7 +127,7 @@ def series_of(host: str) -> str:
 def job_state_of() -> JobStateOf:
     """A function from a run's record to the word for its job's state.
 
-    lab.record, which asks no scheduler itself, is given this function.
+    The record, which asks no scheduler itself, asks for it by name: see PROVIDES of this folder.
     """
     return JobStates().word_of
 
@@ -135,7 +135,7 @@ def job_state_of() -> JobStateOf:
 def job_words_of() -> JobWordsOf:
     """A function from a run to what is known of its job, in words.
 
-    lab.record, which asks no scheduler itself, is given this function.
+    The record, which asks no scheduler itself, asks for it by name: see PROVIDES of this folder.
     """
     states = JobStates()
 

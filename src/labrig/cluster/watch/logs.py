@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...errors import LabError
 from ...project import Project
+from ...providers import provided
 from ...record.files.atomic import open_file
 from ...record.files.json_lines import parts_of
 from ...record.list.find import find_run
@@ -64,12 +65,16 @@ def logs_options(args: list[str]) -> argparse.Namespace:
 
 
 def logs_command(project: Project, args: list[str]) -> int:
-    """Prints what a run's job printed.
+    """Prints what a run's job printed, wherever it runs.
 
     Raises:
-        LabError: no such run, or no log of it.
+        LabError: no such run, no log of it, or its host does not answer.
     """
     options = logs_options(args)
+    elsewhere = provided("logs_elsewhere")
+    exit_code = elsewhere(project, options) if elsewhere else None
+    if exit_code is not None:
+        return exit_code
     run = find_run(run_roots(project), options.run)
     job = require_job(run)
     log = LogReader(run.dir / "job.log", options.rank)

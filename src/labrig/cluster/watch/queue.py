@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ...machine.terminal import printable
 from ...machine.text_formats import HOUR_S, format_clock
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml
+from ...providers import provided
 from ...record.files.after import format_retry
 from ...record.files.atomic import read_json
 from ...record.files.process import user
@@ -185,13 +187,24 @@ def watches(args: list[str]) -> bool:
 
 
 def queue_command(project: Project, args: list[str]) -> None:
+    """`lab queue`: the jobs of this machine, and those that it sent to others."""
     watch = watches(args)
-    while True:
-        jobs = print_queue(project)
-        if not watch or not jobs:
-            return
-        time.sleep(max(poll_interval_s(project, job.site) for job in jobs))
-        print()
+    elsewhere = provided("jobs_elsewhere") or nowhere
+    with elsewhere(project) as print_jobs_elsewhere:
+        while True:
+            jobs = print_queue(project)
+            is_open = print_jobs_elsewhere()
+            if not watch or not (jobs or is_open):
+                return
+            intervals_s = [poll_interval_s(project, job.site) for job in jobs]
+            time.sleep(max(intervals_s, default=DEFAULT_POLL_S))
+            print()
+
+
+@contextmanager
+def nowhere(project: Project) -> Iterator[Callable[[], bool]]:
+    """No job was sent to another machine."""
+    yield lambda: False
 
 
 def print_queue(project: Project) -> list[QueuedJob]:

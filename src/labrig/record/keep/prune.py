@@ -43,7 +43,7 @@ from ..read.evaluations import EVALUATIONS
 from ..read.roots import FILE as ROOTS
 from ..read.roots import missing_roots, run_roots
 from ..read.run import read_record
-from ..read.status import COUNT_FIRST, UNENDED, JobStateOf, silence_s
+from ..read.status import COUNT_FIRST, UNENDED, JobStateOf, job_state_of, silence_s
 from ..write.claim import is_claimed
 from ..write.weights_place import own_place
 from .mentions import find_mentions
@@ -260,9 +260,7 @@ DESCRIPTION = (
 DEFAULT_FILTER = "status=failed,interrupted,lost"
 
 
-def prune_command(
-    project: Project, args: list[str], job_state_of: JobStateOf | None = None
-) -> None:
+def prune_command(project: Project, args: list[str]) -> None:
     """`lab runs prune`.
 
     Raises:
@@ -273,7 +271,8 @@ def prune_command(
     filters = [parse_filter(text) for text in options.where or [DEFAULT_FILTER]]
     roots = run_roots(project)
     require_all_roots(project)
-    rows = read_rows(roots, job_state_of)
+    ask_jobs = job_state_of()
+    rows = read_rows(roots, ask_jobs)
     wanted = filter_rows(rows, filters)
     people = these_people([value for each in filters if each.key == "who" for value in each.values])
     names = {name for row in wanted for name in (row["run_id"], recorded_id(row))}
@@ -284,7 +283,7 @@ def prune_command(
         options.keep_best,
         metric or None,
         mode,
-        job_state_of,
+        ask_jobs,
         frozenset(foreign_runs(rows, project)),
     )
     by_rows = protection.needed_by_rows()

@@ -15,7 +15,7 @@ from ..files.fields import CSV, JSON, LIST, names_shown
 from ..files.schema import Row
 from ..read.roots import run_roots
 from ..read.settings import ABSENT, differing_settings, value_of
-from ..read.status import JobStateOf
+from ..read.status import job_state_of
 from .columns import IN_EVERY_TABLE, choose_columns, require_columns
 from .filters import (
     FIELDS,
@@ -94,7 +94,7 @@ REMARK_WIDTH = 6  # least
 MAX_DAMAGED = 5  # lines about runs whose record cannot be read
 
 
-def list_command(project: Project, args: list[str], job_state_of: JobStateOf | None = None) -> None:
+def list_command(project: Project, args: list[str]) -> None:
     """`lab runs list`.
 
     Raises:
@@ -102,7 +102,7 @@ def list_command(project: Project, args: list[str], job_state_of: JobStateOf | N
     """
     options = list_parser().parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where]
-    all_rows = read_rows(run_roots(project), job_state_of)
+    all_rows = read_rows(run_roots(project), job_state_of())
     names = typed_columns(all_rows, options.columns)
     rows = sort_rows(filter_rows(all_rows, filters), options.sort)
     report_damaged(rows)

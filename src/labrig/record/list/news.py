@@ -15,7 +15,7 @@ from ..files.atomic import read_json, write_json
 from ..files.process import user
 from ..files.schema import Row
 from ..read.roots import run_roots
-from ..read.status import ENDED, UNENDED, JobStateOf
+from ..read.status import ENDED, UNENDED, job_state_of
 from .rows import read_rows
 
 KINDS = (*ENDED, "continued", *UNENDED)
@@ -32,13 +32,13 @@ class LastLook:
     open: list[str] = field(default_factory=list)
 
 
-def news_command(project: Project, args: list[str], job_state_of: JobStateOf | None = None) -> None:
+def news_command(project: Project, args: list[str]) -> None:
     runs = project.paths.runs
     path = runs / ".looked" / f"{user()}.json"
     known = read_json(path, LastLook) or {}
     last_look = LastLook(known.get("unix_s", 0), known.get("open", []))
     now_unix_s = time.time()
-    rows = read_rows(run_roots(project), job_state_of)
+    rows = read_rows(run_roots(project), job_state_of())
     print("\n".join(format_news(rows, last_look)))
     open_ids = [row["run_id"] for row in rows if row["status"] in UNENDED]
     # Somebody else's runs, or a read-only disk: the same news appear again next time.

@@ -5,9 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from ...machine.text_formats import HOUR_S
+from ...project import Project
 from ..files.fields import NOTEBOOK, names_shown
 from ..files.schema import Row
+from ..read.roots import run_roots
 from ..read.settings import ABSENT, differing_settings, value_of
+from ..read.status import job_state_of
+from .filters import filter_rows, parse_filter
+from .rows import read_rows
+
+
+def runs(*filters: str, project: Project | None = None) -> list[dict[str, Any]]:
+    """The runs as a table, newest first: a dict for each, which pandas.DataFrame takes.
+
+    Args:
+        filters: as after `lab runs list`: "trial=wide", "status=finished", "val/loss<0.3".
+
+    Returns:
+        Facts such as run_id, trial, status, seed, commit, gpu_hours, run_dir; metrics by their
+        names; the settings that differ between these runs by their dotted keys.
+
+    Raises:
+        LabError: a filter is not understood, or no run has what it names.
+    """
+    project = project or Project.of_notebook()
+    rows = read_rows(run_roots(project), job_state_of())
+    return flat_rows(filter_rows(rows, [parse_filter(text) for text in filters]))
 
 
 def flat_rows(rows: list[Row]) -> list[dict[str, Any]]:

@@ -27,10 +27,10 @@ from ..read.run import Run
 from ..read.status import (
     COUNT_FIRST,
     UNENDED,
-    JobStateOf,
-    JobWordsOf,
     deciding_attempt,
     final_weights,
+    job_state_of,
+    job_words_of,
 )
 from ..read.used import format_used, settings_that_would_do, used_on_nodes
 from ..reproduce.recorded_weights import format_weights, recorded_weights
@@ -45,23 +45,19 @@ from .rows import read_row
 MAX_CHANGES = 5  # lines about the environment of an attempt
 
 
-def show_command(
-    project: Project,
-    args: list[str],
-    job_state_of: JobStateOf | None = None,
-    job_words_of: JobWordsOf | None = None,
-) -> None:
+def show_command(project: Project, args: list[str]) -> None:
     parser = run_parser("show", "What ran, on what, how it went, where it is.")
     parser.add_argument(
         "--json", action="store_true", help="the whole record with status, run_dir and metrics"
     )
     options = parser.parse_args(args)
     run = find_run(run_roots(project), options.run)
-    row = read_row(str(run.dir), job_state_of)
+    row = read_row(str(run.dir), job_state_of())
     if options.json:
         print(json.dumps(as_dict(run, row), indent=1))
     else:
-        job = job_words_of(run.dir, run.record) if job_words_of else None
+        words_of = job_words_of()
+        job = words_of(run.dir, run.record) if words_of else None
         print(format_run(run, row, identity_problems(run, run_roots(project)), job))
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...providers import provided
 from ..files.atomic import read_json
 from ..files.checkpoint_files import files_of, link_or_copy, n_bytes_of
 from ..files.process import pid_space, pid_started
@@ -116,6 +117,18 @@ SILENT_S = 600  # without a heartbeat for so long, a process on another machine 
 JobStateOf = Callable[[RunRecord], str | None]
 # What is known of the job of a run, in words: why it waits, or how it ended; None without a job.
 JobWordsOf = Callable[[Path, RunRecord], str | None]
+
+
+def job_state_of() -> JobStateOf | None:
+    """Asks the schedulers about jobs; None where no room of this library knows them."""
+    make = provided("job_state_of")
+    return make() if make else None
+
+
+def job_words_of() -> JobWordsOf | None:
+    """What is known of a run's job, in words; None where no room of this library knows."""
+    make = provided("job_words_of")
+    return make() if make else None
 
 
 def status_of(

@@ -12,6 +12,7 @@ from ... import env
 from ...errors import Failed, LabError, NotComparable
 from ...machine.terminal import printable
 from ...project import Project, read_yaml
+from ...providers import provided
 from ..compare.results import TOLERANCE, compare_results
 from ..files.atomic import write_file
 from ..freeze.bundle import STORE, store_bundles
@@ -36,12 +37,18 @@ SHARED = ("data", "runs")  # of a project; git ignores them
 
 
 def reproduce_command(project: Project, args: list[str]) -> int:
-    """`lab runs reproduce`.
+    """`lab runs reproduce`: here, or with site=NAME as a job.
 
     Raises:
         NotComparable: the data is not as recorded, or the results cannot be compared.
         Failed: the new run failed.
     """
+    overrides = [word for word in args if "=" in word and not word.startswith("-")]
+    words = [word for word in args if word not in overrides]
+    as_job = provided("reproduce_as_job")
+    if as_job and overrides and len(words) == 1 and not words[0].startswith("-"):
+        as_job(project, find_run(run_roots(project), words[0]), overrides)
+        return 0
     parser = run_parser("reproduce", "Runs the frozen code of a run again, as a new run.")
     parser.add_argument(
         "--check",
