@@ -26,7 +26,8 @@ from ..training.parts.ddp import is_in_parts, strategy_for
 from ..training.parts.lazy_layers import n_parameters_of, sized_parameters
 from ..training.parts.settings import ChosenSettings, apply_settings, resolve_settings
 from ..training.parts.trainer import for_optimization, plain_trainer
-from ..training.watch.means import LogMeans, batch_size_of
+from ..training.watch.batch_size import describe_lengths, n_samples_of
+from ..training.watch.means import LogMeans
 from ..training.watch.profilers import build_profiler
 from .chronometer import Chronometer, StepFigures
 from .result import Measurement, MemoryBytes, StageTimes
@@ -128,7 +129,13 @@ class CountSamples(L.Callback):
     def on_train_batch_start(
         self, trainer: L.Trainer, task: L.LightningModule, batch: Any, *_: Any
     ) -> None:
-        self.n_samples.append(batch_size_of(batch))
+        n_samples = n_samples_of(trainer, batch)
+        if n_samples is None:
+            raise LabError(
+                "lab bench counts samples, and how many a batch has is not known "
+                f"({describe_lengths(batch)}). Let a torch DataLoader or an H5DataModule cut the batches"
+            )
+        self.n_samples.append(n_samples)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         if trainer.profiler.finished:

@@ -370,6 +370,17 @@ def cycles_shorter_loaders(trainer: L.Trainer) -> bool:
     return loaders._mode == "max_size_cycle"
 
 
+def is_of_training_loop(trainer: L.Trainer, iterator: Iterator[Any]) -> bool:
+    """Whether the training loop takes its batches from this iterator of a loader.
+
+    `CombinedLoader._iterator` holds those of the loop. Otherwise: yes.
+    """
+    if not is_tested():
+        return True
+    loaders: Any = trainer.fit_loop._combined_loader
+    return any(one is iterator for one in loaders._iterator.iterators)
+
+
 @contextmanager
 def fetches_watched(
     trainer: L.Trainer, before: Callable[[], None], after: Callable[[], None]

@@ -128,7 +128,8 @@ class Loader:
     epoch: int = field(default=0, init=False)
     position: int = field(default=0, init=False)  # samples of all ranks delivered in this epoch
     _resumes: bool = field(default=False, init=False)  # a state was loaded and not yet iterated
-    _planned_ends: deque[int] = field(default_factory=deque, init=False)  # of batches not delivered
+    n_samples: int = field(default=0, init=False)  # that were cut for this rank's batch at hand
+    _planned: deque[Batch] = field(default_factory=deque, init=False)  # not delivered yet
     _workers: DataLoader | None = field(default=None, init=False)
 
     def __len__(self) -> int:
@@ -139,7 +140,9 @@ class Loader:
         batches = self._read_in_workers() if self.num_workers else self._read_in_thread()
         for batch in batches:
             # before the yield: a checkpoint that is written during this batch includes it
-            self.position = self._planned_ends.popleft()
+            planned = self._planned.popleft()
+            self.position = planned.end
+            self.n_samples = len(planned.indices)
             yield batch
 
     def plan(self) -> Iterator[Batch]:
@@ -154,9 +157,9 @@ class Loader:
         if epoch != self.epoch or not resumes:
             self.position = 0
         self.epoch = epoch
-        self._planned_ends.clear()
+        self._planned.clear()
         for batch in self.order.batches(epoch, self.position):
-            self._planned_ends.append(batch.end)
+            self._planned.append(batch)
             yield batch
 
     def _epoch_to_plan(self, resumes: bool) -> int:

@@ -12,12 +12,18 @@ def run_final_test(
 ) -> bool:
     """Tests once, with the weights as they are after `fit`; prints one line if there is no test.
 
+    `trainer.callback_metrics` has the values of the fit and those of the test afterwards.
+
     Returns:
         Whether there was one.
     """
     reason = why_no_test(task, data)
+    # Lightning forgets them in a test: the record would have those of the last row.
+    of_fit = dict(trainer.callback_metrics)
     if reason is None:
         trainer.test(task, datamodule=data, verbose=False)
+        of_test = dict(trainer.callback_metrics)
+        trainer.callback_metrics.update(of_fit | of_test)
     elif trainer.is_global_zero:
         print(f"not tested: {reason}", flush=True)
     return reason is None

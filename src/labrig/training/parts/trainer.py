@@ -24,6 +24,7 @@ from ...machine.ranks import discover
 from ...record.read.run import Run
 from ...record.write.attempt import note_attempt
 from ..checkpoints.in_parts import PartsIO, save_in_parts
+from ..exact.plain_loaders import PlainLoaders
 from ..lightning_internals import Internals
 from ..loggers.loggers import build_loggers
 from ..trained.load_from_checkpoint import complete_load_from_checkpoint
@@ -121,6 +122,8 @@ def plain_trainer(
         callbacks = [BuffersAgree(), *callbacks]
     if not any(isinstance(callback, TellCompiled) for callback in callbacks):
         callbacks = [*callbacks, *tell_compiled(config)]
+    if not any(isinstance(callback, PlainLoaders) for callback in callbacks):
+        callbacks = [*callbacks, PlainLoaders()]  # each says how many samples a batch has
     if any(isinstance(plugin, Precision) for plugin in own_plugins):
         settings["precision"] = None  # Lightning takes one of the two
     defaults: dict[str, Any] = {

@@ -12,7 +12,7 @@ from torch import Tensor
 from ...hdf5.read.datamodule import data_ranks
 from ...machine.counted import counted
 from ..parts.lazy_layers import n_parameters_of, sized_parameters, unsized_tensors
-from .means import batch_size_of
+from .batch_size import n_samples_of
 from .print_line import print_line
 
 MAX_TENSORS = 6  # of a batch, whose shapes are shown
@@ -43,11 +43,12 @@ class FirstLines(L.Callback):
         self.has_shown_batch = True
         # Before the step, which may fail because of the shapes.
         print_line(trainer, f"batch: {describe_batch(batch)}")
-        n_samples = batch_size_of(batch)
-        print_line(
-            trainer,
-            global_batch_line(n_samples, data_ranks(trainer)[1], trainer.accumulate_grad_batches),
-        )
+        n_samples = n_samples_of(trainer, batch)
+        if n_samples is not None:
+            n_processes = data_ranks(trainer)[1]
+            print_line(
+                trainer, global_batch_line(n_samples, n_processes, trainer.accumulate_grad_batches)
+            )
 
 
 def describe_network(task: L.LightningModule) -> str:

@@ -22,7 +22,7 @@ from ...project import this_project
 from ...record.read.run import Run
 from ..exact.steps import is_logging_step, steps_done
 from ..lightning_internals import fetches_watched
-from .means import batch_size_of
+from .batch_size import n_samples_of
 from .notify import notify_idle
 
 MAX_DATA_WAIT = 0.5  # share of the time; a warning above it
@@ -85,7 +85,7 @@ class Health(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        self.n_samples += batch_size_of(batch)
+        self.n_samples += n_samples_of(trainer, batch) or 0
         if not is_logging_step(trainer):
             return
         if trainer.is_global_zero:
@@ -118,9 +118,10 @@ class Health(L.Callback):
         seconds = time.perf_counter() - self.began_s
         device = trainer.strategy.root_device
         speed = {
-            "speed/samples_per_s": self.n_samples * data_ranks(trainer)[1] / seconds,
             "speed/memory_gb": peak_memory_bytes(device) / 1e9,
         }
+        if self.n_samples:
+            speed["speed/samples_per_s"] = self.n_samples * data_ranks(trainer)[1] / seconds
         if self.measures_wait:
             speed["speed/data_wait"] = self.wait_s / seconds
         if device.type == "cuda":

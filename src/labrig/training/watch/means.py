@@ -1,24 +1,29 @@
 """Means of what the steps return: summed on the device, read once per logging interval, equal on
-any number of ranks."""
+any number of ranks. Each name has its own sum and its own count of samples."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from numbers import Real
 from typing import Any
 
 import lightning.pytorch as L
 import torch
-from lightning.pytorch.utilities.data import extract_batch_size
 from torch import Tensor
 
 from ...errors import Failed
 from ...record.files.metrics_file import refuse_row_keys
 from ..exact.steps import is_logging_step, steps_done
 from ..lightning_internals import names_of_own_rows
+from .batch_size import describe_lengths, loaders_of_stage, n_samples_of
 from .optimizer_watch import OptimizerWatch
 from .print_line import print_line
+
+BATCH_SIZE = "batch_size"  # what a step returns under it is no metric, but the weight of the others
+UNKNOWN = math.nan  # samples of a batch that nobody has counted: no mean can be made with them
 
 
 class Means:
@@ -26,80 +31,164 @@ class Means:
     zero."""
 
     def __init__(self) -> None:
-        self.sums: dict[str, Tensor] = {}
-        self.n_samples = 0
+        self.sums: dict[str, Tensor | float] = {}
+        self.counts: dict[str, Tensor | float] = {}
+        self.no_numbers: dict[str, str] = {}  # name -> what it was instead
 
     def add(
-        self, outputs: Tensor | Mapping[str, Any] | None, n_samples: int, loss_divisor: int = 1
+        self,
+        outputs: Any,
+        n_samples: int | None,
+        loss_divisor: int = 1,
+        suffix: str = "",
     ) -> None:
-        """Adds what a step returned for a batch of `n_samples`: a loss, or a dict, of which scalar
-        tensors are taken.
+        """Adds what a step returned for a batch: a loss, or a dict, of which the numbers are taken.
+        None adds nothing.
 
         Args:
+            n_samples: that the values are means of; None: not known. A `batch_size` in the dict wins.
             loss_divisor: by which Lightning has divided the loss.
+            suffix: of the names.
         """
-        values = outputs if isinstance(outputs, Mapping) else {"loss": outputs}
+        values = values_of(outputs)
+        n = values.get(BATCH_SIZE, UNKNOWN if n_samples is None else n_samples)
         for name, value in values.items():
-            if not isinstance(value, Tensor) or value.ndim:
+            if name == BATCH_SIZE:
                 continue
-            if name not in self.sums:
-                dtype = summing_dtype(value.device)
-                self.sums[name] = torch.zeros((), dtype=dtype, device=value.device)
-            weight = n_samples * loss_divisor if name == "loss" else n_samples
-            # `detach` costs more than the question whether it is needed.
-            self.sums[name].add_(value.detach() if value.requires_grad else value, alpha=weight)
-        self.n_samples += n_samples
+            number = as_number(value)
+            if number is None:
+                self.no_numbers.setdefault(name, describe_value(value))
+                continue
+            # The sum of a mean that cannot be made still shows whether all values are finite.
+            weight = 1 if n is UNKNOWN else n
+            if name == "loss":
+                weight = weight * loss_divisor
+            self._add(name + suffix, number, weight)
+            self.counts[name + suffix] = self.counts.get(name + suffix, 0) + n
+
+    def _add(self, name: str, number: Tensor | float, weight: Tensor | float) -> None:
+        total = self.sums.get(name, 0.0)
+        if not isinstance(number, Tensor):
+            self.sums[name] = total + number * weight
+            return
+        if not isinstance(total, Tensor):
+            dtype = summing_dtype(number.device)
+            total = torch.full((), total, dtype=dtype, device=number.device)
+            self.sums[name] = total
+        if isinstance(weight, Tensor):
+            total.add_(number.to(total.dtype) * weight)
+        else:
+            total.add_(number, alpha=weight)
 
     def totals(self, trainer: L.Trainer) -> tuple[list[str], Tensor]:
-        """Names, and their sums over all ranks followed by the number of samples; all ranks
+        """The names of all ranks, and a row of sums and one of counts, (2, names); all ranks
         together."""
-        names = sorted(self.sums)
+        names = agreed_names(trainer, sorted(self.sums))
         device = trainer.strategy.root_device
-        n_samples = torch.tensor(self.n_samples, dtype=summing_dtype(device), device=device)
-        total = torch.stack([*[self.sums[name] for name in names], n_samples])
+        dtype = summing_dtype(device)
+        rows = [
+            [torch.as_tensor(of.get(name, 0.0), dtype=dtype, device=device) for name in names]
+            for of in (self.sums, self.counts)
+        ]
+        if not names:
+            return names, torch.zeros(2, 0, dtype=dtype, device=device)
+        total = torch.stack([torch.stack(row) for row in rows])
         if trainer.world_size > 1:
             torch.distributed.all_reduce(total)
         return names, total
 
     def mean_so_far(self, name: str) -> float | None:
-        """The mean on this process; None when nothing was added. Waits for the device."""
+        """The mean on this process; None when there is none. Waits for the device."""
         if name not in self.sums:
             return None
-        return self.sums[name].item() / max(self.n_samples, 1)
+        n = float(self.counts[name])
+        return float(self.sums[name]) / n if n > 0 else None
 
     def read(self, trainer: L.Trainer) -> Totals:
         """The sums over all ranks; empty when nothing was added. All ranks together."""
-        if not self.sums:
-            return Totals()
         names, total = self.totals(trainer)
-        *sums, n_samples = total.tolist()
+        sums, counts = total.tolist()
         self.sums = {}
-        self.n_samples = 0
-        return Totals(dict(zip(names, sums, strict=True)), n_samples)
+        self.counts = {}
+        return Totals(dict(zip(names, sums, strict=True)), dict(zip(names, counts, strict=True)))
+
+
+def values_of(outputs: Any) -> Mapping[str, Any]:
+    """What a step returned, by name."""
+    if outputs is None:
+        return {}
+    return outputs if isinstance(outputs, Mapping) else {"loss": outputs}
+
+
+def as_number(value: Any) -> Tensor | float | None:
+    """A number, or a tensor without dimensions that needs no gradient; None: it is neither."""
+    if isinstance(value, Tensor):
+        if value.numel() != 1 or value.is_complex():
+            return None
+        # `detach` costs more than the question whether it is needed.
+        value = value.detach() if value.requires_grad else value
+        return value.reshape(()) if value.ndim else value
+    if isinstance(value, Real):  # NumPy's numbers too
+        return float(value)
+    return None
+
+
+def describe_value(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def agreed_names(trainer: L.Trainer, names: list[str]) -> list[str]:
+    """The names of all ranks, in one order. They are sent only where they differ."""
+    if trainer.world_size == 1:
+        return names
+    device = trainer.strategy.root_device
+    # 31 bits, which every back end can compare.
+    digest = int.from_bytes(sha256("\n".join(names).encode()).digest()[:4], "big") >> 1
+    ends = torch.tensor([digest, -digest], device=device)
+    torch.distributed.all_reduce(ends, op=torch.distributed.ReduceOp.MAX)
+    largest, negative_of_smallest = ends.tolist()
+    if largest == -negative_of_smallest:
+        return names
+    of_ranks: list[Any] = [None] * trainer.world_size
+    torch.distributed.all_gather_object(of_ranks, names)
+    return sorted({name for of_rank in of_ranks for name in of_rank})
 
 
 @dataclass
 class Totals:
-    """Sums of named values over `n_samples` samples of all ranks."""
+    """Sums of named values of all ranks, each with the number of samples that it is over."""
 
     sums: dict[str, float] = field(default_factory=dict)
-    n_samples: float = 0
+    counts: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: Totals) -> None:
         for name, value in other.sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
-        self.n_samples += other.n_samples
+            self.counts[name] = self.counts.get(name, 0.0) + other.counts[name]
 
     def means(self, prefix: str) -> dict[str, float]:
-        """The means as <prefix>/<name>."""
+        """The means as <prefix>/<name>, without those whose samples nobody has counted."""
         return {
-            f"{prefix}/{name}": value / max(self.n_samples, 1) for name, value in self.sums.items()
+            f"{prefix}/{name}": value / self.counts[name]
+            for name, value in self.sums.items()
+            if self.counts[name] > 0
+        }
+
+    def not_finite(self, prefix: str) -> dict[str, float]:
+        """The sums that are NaN or infinite, as <prefix>/<name>."""
+        return {
+            f"{prefix}/{name}": value
+            for name, value in self.sums.items()
+            if not math.isfinite(value)
         }
 
 
 class LogMeans(L.Callback):
     """Logs the means as train/<name>, val/<name> and test/<name>, to all loggers and to
-    `trainer.callback_metrics`.
+    `trainer.callback_metrics`. Of several validation or test loaders each has its own:
+    val/<name>/<loader>, by the key that the data give it, else by its number.
 
     A row of train/<name> is the mean over a logging interval, or over the rest of an epoch. At the
     end of an epoch `callback_metrics` has the mean over all of it: for the line of the epoch, for
@@ -120,28 +209,48 @@ class LogMeans(L.Callback):
         self.train = Means()
         self.epoch = Totals()
         self.evaluation = Means()
-        self.told: set[str] = set()  # names of which a line said that they are the task's
+        self.told: set[str] = set()  # what a line has said already
+        self.suffixes: list[str] = []  # of the names, for each loader of an evaluation
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
+        n_samples = n_samples_of(trainer, batch)
         # Lightning gives the share of a batch in the gradient: its loss divided by their number.
-        self.train.add(outputs, batch_size_of(batch), trainer.accumulate_grad_batches)
+        self.train.add(outputs, n_samples, trainer.accumulate_grad_batches)
+        if n_samples is None:
+            self._ask_for_size(trainer, "training_step", outputs, batch)
         if is_logging_step(trainer):
             self._publish_interval(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        # The epoch may have ended with a row.
-        if self.train.sums:
-            self._publish_interval(trainer)
+        # The epoch may have ended with a row; then this one is empty, and none is written.
+        self._publish_interval(trainer, is_rest=True)
         set_metrics(trainer, self._without_own(trainer, self.epoch.means("train")))
         self.epoch = Totals()
 
-    def _publish_interval(self, trainer: L.Trainer) -> None:
+    def _publish_interval(self, trainer: L.Trainer, is_rest: bool = False) -> None:
         interval = self.train.read(trainer)
+        if is_rest and not interval.sums:
+            return
         self.epoch.add(interval)
         of_optimizers = self.watch.values() if self.watch else {}
+        self._tell_what_is_no_number(trainer, "training_step", self.train)
         self._publish(trainer, interval.means("train"), of_optimizers)
+        self._require_finite(trainer, interval.not_finite("train"))
+
+    def on_validation_batch_start(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if batch_idx == 0 and dataloader_idx == 0:
+            self.suffixes = suffixes_of(loaders_of_stage(trainer))
+
+    on_test_batch_start = on_validation_batch_start
 
     def on_validation_batch_end(
         self,
@@ -149,10 +258,15 @@ class LogMeans(L.Callback):
         pl_module: L.LightningModule,
         outputs: Any,
         batch: Any,
-        *_: Any,
-        **__: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
     ) -> None:
-        self.evaluation.add(outputs, batch_size_of(batch))
+        n_samples = n_samples_of(trainer, batch, dataloader_idx)
+        suffix = self.suffixes[dataloader_idx] if self.suffixes else ""
+        self.evaluation.add(outputs, n_samples, suffix=suffix)
+        if n_samples is None:
+            step = "test_step" if trainer.testing else "validation_step"
+            self._ask_for_size(trainer, step, outputs, batch)
 
     on_test_batch_end = on_validation_batch_end
 
@@ -160,10 +274,15 @@ class LogMeans(L.Callback):
         if trainer.sanity_checking:
             self.evaluation = Means()  # of a few batches, before the training
             return
-        self._publish(trainer, self.evaluation.read(trainer).means("val"))
+        self._publish_evaluation(trainer, "val", "validation_step")
 
     def on_test_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._publish(trainer, self.evaluation.read(trainer).means("test"))
+        self._publish_evaluation(trainer, "test", "test_step")
+
+    def _publish_evaluation(self, trainer: L.Trainer, prefix: str, step: str) -> None:
+        totals = self.evaluation.read(trainer)
+        self._tell_what_is_no_number(trainer, step, self.evaluation)
+        self._publish(trainer, totals.means(prefix))
 
     def _publish(
         self, trainer: L.Trainer, values: dict[str, float], further: dict[str, float] | None = None
@@ -176,12 +295,16 @@ class LogMeans(L.Callback):
         for logger in trainer.loggers if row else []:
             # Lightning's loggers count steps from 0.
             logger.log_metrics(row | {"epoch": trainer.current_epoch}, step=n_steps - 1)
-        wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
-        if wrong and trainer.training:
-            raise Failed(
-                f"{' and '.join(wrong)} in the {trainer.log_every_n_steps} steps up to step {n_steps}. "
-                "Lower optimizer.lr, set trainer.gradient_clip_val=1.0, or look at the data."
-            )
+
+    def _require_finite(self, trainer: L.Trainer, values: dict[str, float]) -> None:
+        if not values:
+            return
+        wrong = [f"{name} is {value}" for name, value in values.items()]
+        raise Failed(
+            f"{' and '.join(wrong)} in the {trainer.log_every_n_steps} steps up to step "
+            f"{steps_done(trainer)}. Lower optimizer.lr, set trainer.gradient_clip_val=1.0, or look "
+            "at the data."
+        )
 
     def _without_own(self, trainer: L.Trainer, values: dict[str, float]) -> dict[str, float]:
         """The values without those that the task logs under the same name; says so once.
@@ -201,40 +324,64 @@ class LogMeans(L.Callback):
             )
         return {name: value for name, value in values.items() if name not in own}
 
+    def _ask_for_size(self, trainer: L.Trainer, step: str, outputs: Any, batch: Any) -> None:
+        """Says once that the samples of a batch are not known, unless the step says it."""
+        values = values_of(outputs)
+        if step in self.told or BATCH_SIZE in values or not values:
+            return
+        self.told.add(step)
+        print_line(
+            trainer,
+            f"{step}: how many samples a batch has is not known ({describe_lengths(batch)}), so no "
+            f"mean of what it returns is recorded. Let it return their number too: "
+            f'return {{"loss": loss, "{BATCH_SIZE}": n}}',
+        )
+
+    def _tell_what_is_no_number(self, trainer: L.Trainer, step: str, means: Means) -> None:
+        new = {
+            name: what
+            for name, what in means.no_numbers.items()
+            if f"{step} {name}" not in self.told
+        }
+        if not new:
+            return
+        self.told |= {f"{step} {name}" for name in new}
+        named = ", ".join(f"{name} ({what})" for name, what in sorted(new.items()))
+        print_line(trainer, f"{step}: no number, so not recorded: {named}")
+
     def on_save_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if self.train.sums:
-            checkpoint["means"] = self.train.totals(trainer)
+        checkpoint["means"] = self.train.totals(trainer)
         checkpoint["means_of_epoch"] = asdict(self.epoch)
 
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        if trainer.state.fn != "fit":
+        if trainer.state.fn != "fit" or "means" not in checkpoint:
             return
-        self.epoch = Totals(**checkpoint.get("means_of_epoch", {}))
-        if "means" not in checkpoint:
-            return
+        self.epoch = Totals(**checkpoint["means_of_epoch"])
         # Sums of all ranks: the first continues with them, the others start from zero.
         names, totals = checkpoint["means"]
-        totals = totals.to(trainer.strategy.root_device) * float(trainer.is_global_zero)
-        *sums, n_samples = totals.unbind()
-        self.train.sums = dict(zip(names, sums, strict=True))
-        self.train.n_samples = int(n_samples)
+        if trainer.is_global_zero:
+            sums, counts = totals.to(trainer.strategy.root_device)
+            self.train.sums = dict(zip(names, sums.unbind(), strict=True))
+            self.train.counts = dict(zip(names, counts.tolist(), strict=True))
+
+
+def suffixes_of(loaders: Any) -> list[str]:
+    """What the names of each loader's means end with: nothing for one loader."""
+    if isinstance(loaders, Mapping):
+        # The order in which Lightning takes them.
+        return [f"/{name}" for name in loaders]
+    if isinstance(loaders, list | tuple) and len(loaders) > 1:
+        return [f"/{n}" for n in range(len(loaders))]
+    return []
 
 
 def set_metrics(trainer: L.Trainer, values: dict[str, float]) -> None:
     """For callbacks with a monitor."""
     trainer.callback_metrics.update({name: torch.tensor(value) for name, value in values.items()})
-
-
-def batch_size_of(batch: Any) -> int:
-    """Samples in a batch, from its first tensor."""
-    first = batch[0] if isinstance(batch, list | tuple) and batch else batch
-    if isinstance(first, Tensor) and first.ndim:
-        return first.shape[0]
-    return extract_batch_size(batch)
 
 
 def summing_dtype(device: torch.device) -> torch.dtype:

@@ -1,0 +1,70 @@
+"""How many samples a batch has, asked of who knows: the loader that cut it, else Lightning's rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import lightning.pytorch as L
+from torch import Tensor
+
+from ..exact.plain_loaders import flat_loaders, samples_cut
+
+
+def n_samples_of(trainer: L.Trainer, batch: Any, loader_number: int = 0) -> int | None:
+    """Samples in the batch at hand, within a hook of Lightning for it; None: nobody knows.
+
+    A loader counts what it cut, whatever a transform or `collate_fn` made of it. Other iterables:
+    the first length of the batch's tensors, if they agree.
+
+    Args:
+        loader_number: of the validation or test loaders.
+    """
+    loaders = loaders_of_stage(trainer)
+    if not trainer.training:
+        loaders = flat_loaders(loaders)
+        loaders = loaders[loader_number] if loader_number < len(loaders) else None
+    cut = samples_cut(loaders)
+    if cut is None and isinstance(loaders, list | tuple | Mapping):
+        cut = the_same(samples_cut(loader) for loader in flat_loaders(loaders))
+    return cut if cut is not None else the_same(first_lengths(batch))
+
+
+def loaders_of_stage(trainer: L.Trainer) -> Any:
+    """As the data gave them: one, or a list or dict of several."""
+    if trainer.training:
+        return trainer.train_dataloader
+    return trainer.test_dataloaders if trainer.testing else trainer.val_dataloaders
+
+
+def the_same(numbers: Iterator[int | None]) -> int | None:
+    """The number that all of them are; None if they differ, or there is none."""
+    different = set(numbers)
+    return different.pop() if len(different) == 1 else None
+
+
+def first_lengths(batch: Any) -> Iterator[int]:
+    """The first length of each tensor in a batch, which is Lightning's rule too. (Lightning takes
+    the first of them if they differ.)"""
+    if isinstance(batch, Tensor):
+        if batch.ndim:
+            yield batch.shape[0]
+    elif isinstance(batch, Mapping):
+        for part in batch.values():
+            yield from first_lengths(part)
+    elif isinstance(batch, list | tuple):
+        for part in batch:
+            yield from first_lengths(part)
+    elif is_dataclass(batch) and not isinstance(batch, type):
+        for field in fields(batch):
+            yield from first_lengths(getattr(batch, field.name))
+
+
+def describe_lengths(batch: Any) -> str:
+    """Why the samples of a batch are not known."""
+    lengths = list(dict.fromkeys(first_lengths(batch)))
+    if not lengths:
+        return "it holds no tensors"
+    shown = ", ".join(map(str, lengths[:4])) + (", …" if len(lengths) > 4 else "")
+    return f"the first lengths of its tensors are {shown}"
