@@ -4,7 +4,9 @@ The network has dropout and the data random augmentation, so each number that is
 """
 
 import pytest
-from attempts import attempt, attempts
+import torch
+from attempts import Tutorial, attempt, attempts
+from labrig.errors import LabError
 
 EPOCHS = ("trainer.max_epochs=2",)
 PLAIN = (*EPOCHS, "data._target_=attempts.PlainData")  # 14 batches an epoch
@@ -91,3 +93,77 @@ def test_the_record_says_when_an_attempt_may_not_be_exact(home, tmp_path, capsys
     assert reason in said
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "bit for bit" in line]
     assert said in line
+
+
+def test_a_longer_run_with_a_schedule_of_the_old_length_is_refused(home, tmp_path):
+    settings = ("trainer.limit_train_batches=4", "schedule=onecycle", "optimizer=sgd")
+    attempt(home, tmp_path, *settings, "trainer.max_epochs=2", stop="train:5")
+    with pytest.raises(LabError, match=r"OneCycleLR .*total_steps 8 before, 16 now"):
+        attempt(home, tmp_path, *settings, "trainer.max_epochs=4")
+
+
+def test_a_longer_run_along_a_closed_form_says_that_its_curve_is_another(home, tmp_path):
+    settings = ("trainer.limit_train_batches=4", "schedule=cosine")
+    attempt(home, tmp_path, *settings, "trainer.max_epochs=2")
+    longer = attempt(home, tmp_path, *settings, "trainer.max_epochs=4")
+    assert longer.start["exact"] is False
+    assert any("ends at another step now" in one for one in longer.start["inexact_because"])
+
+
+class Forgetful(Tutorial):
+    """Keeps numbers that change, and that its state_dict leaves out."""
+
+    def __init__(self):
+        super().__init__()
+        self.n_seen = 0
+        self.fixed = [1, 2]
+        self.register_buffer("mean", torch.zeros(2), persistent=False)
+
+    def training_step(self, batch, batch_idx):
+        self.n_seen += len(batch[1])
+        self.mean += 1
+        return super().training_step(batch, batch_idx)
+
+
+def test_what_no_checkpoint_holds_is_named(home, tmp_path):
+    settings = ("trainer.max_epochs=1", "task._target_=test_exact.Forgetful")
+    attempt(home, tmp_path, *settings, stop="train:7")
+    resumed = attempt(home, tmp_path, *settings)
+    assert resumed.start["exact"] is False
+    said = "; ".join(resumed.start["inexact_because"])
+    assert "Forgetful.n_seen" in said
+    assert "Forgetful.mean (persistent=False)" in said
+    assert "fixed" not in said
+
+
+class ByHand(Tutorial):
+    """Accumulates the gradients of three batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, batch_idx):
+        image, label = batch
+        loss = torch.nn.functional.cross_entropy(self.net(image), label)
+        self.manual_backward(loss)
+        if batch_idx % 3 == 2:
+            self.optimizers().step()
+            self.optimizers().zero_grad()
+        return {"loss": loss}
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val_loss", torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1]))
+
+    test_step = validation_step
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_a_stop_waits_for_gradients_that_a_task_accumulates_by_hand(home, tmp_path):
+    settings = ("trainer.max_epochs=1", "task._target_=test_exact.ByHand")
+    whole = attempt(home, tmp_path / "whole", *settings)
+    parts = attempts(home, tmp_path / "parts", *settings, stops=["train:5"])
+    assert whole.differences(parts) == []
+    assert parts.start["exact"] is True

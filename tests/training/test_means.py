@@ -9,6 +9,7 @@ from collections import defaultdict
 import lightning.pytorch as L
 import pytest
 import torch
+from attempts import attempt, attempts
 from labrig.training.exact.plain_loaders import PlainLoaders
 from labrig.training.watch.means import LogMeans
 from lightning.pytorch.loggers.logger import DummyLogger
@@ -258,3 +259,107 @@ def test_samples_are_counted_where_workers_make_the_batches(tmp_path):
     rows, returned = train(tmp_path, 2, 1, 1, workers=2)
     tested = [row for row in returned if row[0] == "test"]
     assert rows[-1] == pytest.approx(expected(tested, "test", [""]), rel=1e-6)
+
+
+class ShortIntervals(L.LightningModule):
+    """Its loss falls with each batch, so the last interval differs from the epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+    def training_step(self, batch, batch_idx):
+        return {"loss": 0 * self.weight + 10.0 - batch_idx}
+
+    def test_step(self, batch, batch_idx):
+        return {"acc": 0.5}
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_the_record_has_the_epochs_loss_after_a_test(home, tmp_path):
+    settings = ("trainer.max_epochs=1", "log.every_n_steps=10", "trainer.limit_train_batches=11")
+    run = attempt(home, tmp_path, *settings, "task._target_=test_means.ShortIntervals")
+    assert run.metrics["train/loss"] == pytest.approx(5.0)
+    assert run.metrics["test/acc"] == 0.5
+
+
+class OwnLoader(L.LightningDataModule):
+    """Validates on the object that it trains on."""
+
+    def __init__(self, **_):
+        super().__init__()
+        self.samples = DataLoader(range(100), batch_size=10, shuffle=True)
+
+    def train_dataloader(self):
+        return self.samples
+
+    val_dataloader = test_dataloader = train_dataloader
+
+
+class Counts(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+    def training_step(self, batch, batch_idx):
+        return 0 * self.weight
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/n", float(len(batch)), reduce_fx="sum")
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_a_validation_on_the_training_loader_has_all_its_samples(home, tmp_path):
+    settings = ("trainer.max_epochs=2", "trainer.val_check_interval=0.5", "checkpoint.monitor=null")
+    own = ("task._target_=test_means.Counts", "data._target_=test_means.OwnLoader")
+    whole = attempt(home, tmp_path / "whole", *settings, *own)
+    parts = attempts(home, tmp_path / "parts", *settings, *own, stops=["train:3", "train:17"])
+    for run in (whole, parts):
+        assert [row["val/n"] for row in run.rows if "val/n" in row] == [100.0] * 4
+
+
+UNKNOWN = [{"a": torch.zeros(7, 3), "b": torch.zeros(3)}, {"names": ["a", "b"]}]
+
+
+class Unsized:
+    """Batches of an iterable that is no DataLoader."""
+
+    def __init__(self, batch):
+        self.batch = batch
+
+    def __iter__(self):
+        return iter([self.batch] * 3)
+
+
+class SaysSize(ShortIntervals):
+    says = False
+
+    def training_step(self, batch, batch_idx):
+        size = {"batch_size": [1, 3, 2][batch_idx]} if self.says else {}
+        return super().training_step(batch, batch_idx) | size
+
+
+@pytest.mark.parametrize("batch", UNKNOWN, ids=["tensors that disagree", "texts"])
+@pytest.mark.parametrize("says", [False, True])
+def test_the_run_asks_for_samples_that_nobody_has_counted(capsys, batch, says):
+    task = SaysSize()
+    task.says = says
+    trainer = L.Trainer(
+        accelerator="cpu",
+        max_epochs=1,
+        callbacks=[LogMeans(), PlainLoaders(0)],
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        logger=False,
+    )
+    trainer.fit(task, Unsized(batch))
+    asked = 'return {"loss": loss, "batch_size": n}' in capsys.readouterr().out
+    assert asked is not says
+    expected = {"train/loss": pytest.approx((10 + 3 * 9 + 2 * 8) / 6)} if says else {}
+    found = {name: float(one) for name, one in trainer.callback_metrics.items()}
+    assert {name: one for name, one in found.items() if "/" in name} == expected

@@ -153,7 +153,7 @@ def test_the_callbacks_stand_in_the_order_that_is_written_down(home, tmp_path, n
     )
     trainer = build_trainer(config, Record(tmp_path), 1, ClockData(Clock(), 0), build_task(config))
     names = [type(callback).__name__ for callback in trainer.callbacks]
-    assert names[-20:] == [
+    assert names[-21:] == [
         "ProfileCallback",
         "EpochSums",
         "OptimizerWatch",
@@ -169,13 +169,14 @@ def test_the_callbacks_stand_in_the_order_that_is_written_down(home, tmp_path, n
         "NodeFacts",
         "IdleWatch",
         "PlainLoaders",
+        "Unsaved",
         "StretchCallback",
         "PreemptionCallback",
         "TestedWeights",
         "Internals",
         "Checkpoints",
     ]
-    assert names[:-20] == ([] if n_devices == 1 else ["BuffersAgree"])
+    assert names[:-21] == ([] if n_devices == 1 else ["BuffersAgree"])
 
 
 def test_a_bar_is_drawn_on_a_terminal_or_when_asked_for():

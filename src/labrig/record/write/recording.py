@@ -37,7 +37,7 @@ class Recording:
     `earlier` is start.json of the run's first attempt. What the training puts into `metrics` and
     `measured` is written when the attempt ends. `ran` is the code that this process runs.
 
-    `tested` says whether the test split was tested; None: the project's train.py has not said it.
+    `tested` names what the test measured; False: no test; None: the project's train.py has not said it.
 
     The attempt of a resumed run begins when its parts are built: what cannot be built leaves the
     run as it was.
@@ -56,7 +56,7 @@ class Recording:
         self.ran = ran or RanCode()
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, Any] = {}
-        self.tested: bool | None = None
+        self.tested: list[str] | bool | None = None
         self.has_started = False
 
     def begin(self, **facts: Any) -> None:

@@ -9,24 +9,25 @@ from ...hdf5.read.datamodule import H5DataModule
 
 def run_final_test(
     trainer: L.Trainer, task: L.LightningModule, data: L.LightningDataModule
-) -> bool:
+) -> list[str] | bool:
     """Tests once, with the weights as they are after `fit`; prints one line if there is no test.
 
     `trainer.callback_metrics` has the values of the fit and those of the test afterwards.
 
     Returns:
-        Whether there was one.
+        The names of what the test measured; False: there was none.
     """
     reason = why_no_test(task, data)
+    if reason is not None:
+        if trainer.is_global_zero:
+            print(f"not tested: {reason}", flush=True)
+        return False
     # Lightning forgets them in a test: the record would have those of the last row.
     of_fit = dict(trainer.callback_metrics)
-    if reason is None:
-        trainer.test(task, datamodule=data, verbose=False)
-        of_test = dict(trainer.callback_metrics)
-        trainer.callback_metrics.update(of_fit | of_test)
-    elif trainer.is_global_zero:
-        print(f"not tested: {reason}", flush=True)
-    return reason is None
+    trainer.test(task, datamodule=data, verbose=False)
+    of_test = dict(trainer.callback_metrics)
+    trainer.callback_metrics.update(of_fit | of_test)
+    return list(of_test)
 
 
 def why_no_test(task: L.LightningModule, data: L.LightningDataModule) -> str | None:

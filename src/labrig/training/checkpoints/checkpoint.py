@@ -34,6 +34,7 @@ from ...record.reproduce.weight_tensors import with_left_out
 from ...record.write.attempt import note_attempt
 from ..exact.random_state import RandomState, read_random_state, set_random_state
 from ..exact.steps import ends_epoch, is_logging_step, nothing_pending
+from ..exact.unsaved import gradients_wait
 from ..lightning_internals import (
     begin_after_finished_epoch,
     count_finished_epoch,
@@ -221,7 +222,7 @@ class Checkpoints(LightningCheckpoint):
             set_random_state(self.random_states[trainer.global_rank])
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        if not is_logging_step(trainer) or not nothing_pending(trainer):
+        if not is_logging_step(trainer) or not nothing_pending(trainer) or gradients_wait(trainer):
             return
         is_due = time.monotonic() - self.saved_at_s > self.every_s
         # By the clock of the first rank, so that all ranks save together.

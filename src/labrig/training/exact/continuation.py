@@ -22,7 +22,9 @@ from ...record.write.attempt import note_attempt
 from ..lightning_internals_torch import can_seed_batches
 from .epoch_sums import EpochSums
 from .preemption import BATCH_IS_FINISHED
+from .schedule_lengths import ScheduleLengths
 from .steps import is_within_epoch
+from .unsaved import UNSAVED
 
 # Callbacks of Lightning that do not save all that they change: frozen weights, masks.
 FORGETFUL = (BaseFinetuning, ModelPruning)
@@ -52,17 +54,27 @@ class Continuation(L.Callback):
         self.sums = sums
         self.n_ranks_before: int | None = None  # None: no checkpoint was loaded
         self.batch_was_finished = False
+        self.unsaved: list[str] = []
+        self.schedules = ScheduleLengths()
 
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         self.n_ranks_before = len(checkpoint.get("random_states", []))
         self.batch_was_finished = checkpoint.get(BATCH_IS_FINISHED, False)
+        self.unsaved = checkpoint.get(UNSAVED, [])
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.schedules.note_new(trainer)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self.n_ranks_before is None or not trainer.is_global_zero:
+        if self.n_ranks_before is None:
             return
-        reasons = changed_settings(self.run_dir, self.attempt)
+        of_schedules = self.schedules.reasons(trainer)  # on all ranks: it may end them
+        if not trainer.is_global_zero:
+            return
+        reasons = changed_settings(self.run_dir, self.attempt) + of_schedules
+        reasons += [f"no checkpoint holds {name}, which has changed" for name in self.unsaved]
         if self.n_ranks_before != trainer.world_size:
             reasons.append(f"{self.n_ranks_before} processes before, {trainer.world_size} now")
         reasons += [

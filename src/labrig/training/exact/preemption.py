@@ -29,6 +29,7 @@ from .epoch_sums import EpochSums
 from .random_state import RandomState, read_random_state, set_random_state
 from .steps import accumulates, nothing_pending
 from .stopped import Stopped
+from .unsaved import gradients_wait
 
 BATCH_IS_FINISHED = "batch_is_finished"  # its name in a checkpoint
 
@@ -108,7 +109,7 @@ class PreemptionCallback(L.Callback):
         self.n_batches += 1
         if self.n_batches == self.next_agreement:
             self._agree(trainer)
-        if self.agreed and nothing_pending(trainer):
+        if self.agreed and nothing_pending(trainer) and not gradients_wait(trainer):
             self.batch_is_finished = finish_batch(trainer, outputs, batch, batch_idx)
             save_now(trainer)
             self._stop(trainer)
@@ -144,7 +145,7 @@ class PreemptionCallback(L.Callback):
             # No further agreement: this validation is finished.
             self.n_common_batches = 0
             save_now(trainer)
-        elif can_restart_validation() and not accumulates(trainer):
+        elif can_restart_validation() and not accumulates(trainer) and not gradients_wait(trainer):
             set_random_state(self.random_state)
             if self.sums:
                 self.sums.rewind()

@@ -28,6 +28,7 @@ from ..exact.continuation import Continuation
 from ..exact.epoch_sums import EpochSums
 from ..exact.plain_loaders import PlainLoaders
 from ..exact.preemption import PreemptionCallback, StretchCallback
+from ..exact.unsaved import Unsaved
 from ..watch.health import Health, IdleWatch
 from ..watch.means import LogMeans
 from ..watch.no_effect import NoEffect, typed_overrides
@@ -105,6 +106,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         "idle": [IdleWatch(config, run)],
         "compiled": tell_compiled(config, partial(note_attempt, run.dir, attempt)),
         "loaders": [PlainLoaders(config.seed)],
+        "unsaved": [Unsaved(own)],
         "resumed": resumed,
         "stretch": [StretchCallback(run.dir, attempt, preemption)],
         # After all others have seen the batch. Lightning always calls checkpoints last.

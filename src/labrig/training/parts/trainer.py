@@ -25,6 +25,7 @@ from ...record.read.run import Run
 from ...record.write.attempt import note_attempt
 from ..checkpoints.in_parts import PartsIO, save_in_parts
 from ..exact.plain_loaders import PlainLoaders
+from ..exact.unsaved import GradientsByHand
 from ..lightning_internals import Internals
 from ..loggers.loggers import build_loggers
 from ..trained.load_from_checkpoint import complete_load_from_checkpoint
@@ -65,6 +66,8 @@ def build_trainer(
     n_accumulated = config.trainer.accumulate_grad_batches
     config = for_optimization(config, task)
     callbacks = fit_callbacks(config, run, attempt)
+    if not task.automatic_optimization:
+        callbacks.append(GradientsByHand())
     if config.trainer.accumulate_grad_batches != n_accumulated:
         callbacks.append(StepsByHand(config, run, attempt))
     for line in consequences(config.trainer):

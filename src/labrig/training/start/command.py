@@ -309,19 +309,18 @@ def print_end(config: DictConfig, run: Run, recording: Recording) -> None:
         if metrics:
             shown.append("(weights: last.ckpt)")
         else:
-            shown.append("(tested, but it logged nothing)" if recording.tested else "(not tested)")
+            is_tested = recording.tested not in (None, False)
+            shown.append("(tested, but it logged nothing)" if is_tested else "(not tested)")
     print("  ".join(["finished", *shown]))
     print(f"look: lab runs show {run.id}")
 
 
 def metrics_of_test(recording: Recording) -> dict[str, float]:
-    """What the test gave, under any names; {} without a test.
-
-    A test leaves its own metrics only.
-    """
-    if recording.tested is None:
-        # Without a test, or of an older train.py.
+    """What the test gave, under any names; {} without a test."""
+    tested = recording.tested
+    if isinstance(tested, bool | None):
+        # A train.py of one's own, which does not give the names.
         return {
             name: value for name, value in recording.metrics.items() if split_of(name) == "test"
         }
-    return recording.metrics if recording.tested else {}
+    return {name: value for name, value in recording.metrics.items() if name in tested}
