@@ -11,8 +11,8 @@ ODD = {
         from .task import Classifier
 
         class Odd(Classifier):
-            def __init__(self, value=0.0, **kwargs):
-                super().__init__(**kwargs)
+            def __init__(self, model, optimizer, schedule, value=0.0):
+                super().__init__(model, optimizer, schedule)
 
         class Loose(Classifier):
             def __init__(self, value=0.0, **kwargs):
@@ -41,8 +41,7 @@ REFUSED = {
     f"{CHOSEN} +task.valeu=0.5": "takes no argument 'valeu'; did you mean: value",
     f"+task.value=0.5 {CHOSEN} +task.depth=1": "myproj.odd.Odd takes no argument 'depth'",
     "+task.value=0.5": "myproj.task.Classifier takes no argument 'value'",
-    "task.optimizer.lrr=0.5 task.optimizer._target_=torch.optim.SGD": "did you mean: lr",
-    "optimizer._target_=torch.optim.SGD +optimizer.momentum=0.9": "takes no argument 'betas'",
+    "optimizer._target_=torch.optim.SGD optimizer.lrr=0.9": "did you mean: lr. To add it: +optimizer",
 }
 
 
@@ -89,25 +88,14 @@ def test_a_trials_own_data_class_is_named_in_conf_data(tmp_path, target):
     assert str(refused.value).startswith("src/myproj/conf/data/pets.yaml: data._target_")
 
 
-def test_a_section_below_a_task_is_checked_where_its_class_was_chosen_before(tmp_path):
-    files = {
-        "trials/wide/config.yaml": """
-            model: {_target_: torch.nn.Identity}
-            task: {optimizer: {_target_: torch.optim.SGD, _partial_: true, lr: 0.1}}
-        """,
-        "trials/wide/low.yaml": "task: {optimizer: {lrr: 0.01}}\n",
-    }
-    with pytest.raises(LabError, match=r"low.yaml: torch.optim.SGD takes no argument 'lrr'"):
-        compose(make_tree(tmp_path, files), ["trial=wide/low"])
-
-
 def test_a_task_of_any_name_that_needs_a_model_says_that_there_is_none(tmp_path):
     files = {
         "trials/bare/task.py": """
             from ...task import Classifier
 
             class Ranker(Classifier):
-                pass
+                def __init__(self, model):
+                    super().__init__(model, None, None)
 
             class Whole(Classifier):
                 def __init__(self, model=None):

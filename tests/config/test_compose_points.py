@@ -87,7 +87,7 @@ def test_a_long_list_asks_hydra_once(tmp_path, monkeypatch):
 
 def test_a_wrong_value_is_refused_wherever_it_stands(tmp_path):
     tree = tree_in(tmp_path)
-    with pytest.raises(LabError, match=r"trainer.max_epochs must be a whole number"):
+    with pytest.raises(LabError, match=r"trainer.max_epochs must be null or a whole number"):
         module.compose_points(tree, sweep_points(["trial=wide", "trainer.max_epochs=1,2,many"]))
     with pytest.raises(LabError, match=r"checkpoint.mode"):
         module.compose_points(tree, sweep_points(["trial=wide", "checkpoint.mode=min,mni"]))

@@ -1,4 +1,4 @@
-"""The journal of a sweep: its locks, damaged lines, a full disk; other programs of Optuna's read it."""
+"""The journal of a sweep: its lock, damaged lines, a full disk; other programs of Optuna's read it."""
 
 import os
 import subprocess
@@ -48,8 +48,7 @@ def test_a_torn_last_line_is_named_before_anything_is_glued_to_it(points):
 def test_a_lock_that_is_not_touched_is_taken_over(points, monkeypatch):
     monkeypatch.setattr(JournalFileOpenLock.__init__, "__defaults__", (3,))
     points = Points(points.sweep)
-    (points.sweep.dir / "points.lock").touch()
-    points.sweep.journal.with_name("journal.log.lock").touch()
+    points.lock.path.touch()
     assert points.take() is not None
 
 
@@ -59,10 +58,11 @@ def test_only_one_process_has_the_lock(tmp_path):
     counter.write_text("0")
     program = (
         "import sys, pathlib\n"
-        "from labrig.sweep.journal import one_process\n"
+        "from labrig.sweep.journal import SweepLock\n"
         "path = pathlib.Path(sys.argv[1])\n"
+        "lock = SweepLock(path.with_name('journal.log'))\n"
         "for _ in range(100):\n"
-        "    with one_process(path.with_name('points')):\n"
+        "    with lock, lock:\n"
         "        path.write_text(str(int(path.read_text()) + 1))\n"
     )
     variables = os.environ | {"PYTHONPATH": str(SOURCE)}
@@ -81,7 +81,7 @@ def test_a_full_disk_stops_a_worker_and_loses_nothing(points, monkeypatch):
     monkeypatch.setattr("optuna.storages.journal._file.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         points.take()
-    assert not (points.sweep.dir / "points.lock").exists()
+    assert not points.lock.path.exists()
     monkeypatch.setattr("optuna.storages.journal._file.os.fsync", real_fsync)
     later = Points(points.sweep)
     numbers = [later.take().number for _ in range(3)]

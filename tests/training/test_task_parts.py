@@ -181,10 +181,7 @@ LIGHTNING_MODEL = {
     "trials/lit/model.py": """
         import lightning as L
 
-        class Base(L.LightningModule):
-            pass
-
-        class Lit(Base):
+        class Lit(L.LightningModule):
             def __init__(self, width=3):
                 super().__init__()
     """,

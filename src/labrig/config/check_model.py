@@ -6,8 +6,8 @@ from typing import Any
 
 from ..errors import LabError
 from .check_target import is_target, known_signature, shown_target
-from .definitions import is_lightning_module
 from .program import is_program
+from .targets import MissingTarget, definition_of
 
 
 def check_model(values: dict[str, Any]) -> None:
@@ -35,6 +35,15 @@ def check_model(values: dict[str, Any]) -> None:
         return
     if is_lightning_module(model["_target_"]):
         raise model_is_a_task(model["_target_"], task["_target_"], values["trial"])
+
+
+def is_lightning_module(target: str) -> bool:
+    """Whether a class of the project names LightningModule as its base. Others are met when built."""
+    try:
+        definition = definition_of(target)
+    except MissingTarget:
+        return False
+    return definition is not None and "LightningModule" in definition.bases
 
 
 def model_is_a_task(model: str, task: str, trial: str) -> LabError:

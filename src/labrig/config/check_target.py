@@ -7,8 +7,7 @@ from typing import Any
 from ..errors import LabError, nearest
 from ..project import this_project
 from .check_value import check_type
-from .definitions import MissingPackage, MissingTarget
-from .signature import UNREADABLE, Signature, signature_of
+from .targets import UNREADABLE, MissingPackage, MissingTarget, Signature, signature_of
 
 # keys that hydra.utils.instantiate reads itself
 INSTANTIATE_KEYS = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig
 
-from .check import NewKeys, SettingsSource, check_keys, dotted_keys, unknown_setting
+from ..errors import SYNONYMS, LabError
+from .check import SIMILAR, NewKeys, SettingsSource, check_keys, dotted_keys, unknown_setting
 from .check_files import merge_sections
 from .check_target import absolute_target, is_target, known_signature
 from .resolve import plain_values
@@ -60,7 +62,7 @@ def _values_after(override: Override, values: dict[str, Any]) -> dict[str, Any]:
 def check_typed(override: Override, values: dict[str, Any], source: SettingsSource) -> str:
     """A single setting, such as `optimizer.lr=3e-4`, as Hydra takes it; key and type are checked.
 
-    An argument that its class is known to take needs no `+` here, although no file holds it.
+    An argument of a class needs no `+` here, although no file holds it: the class refuses others.
 
     Args:
         values: the composed files.
@@ -90,7 +92,9 @@ def check_typed(override: Override, values: dict[str, Any], source: SettingsSour
         source = replace(source, new_keys=NewKeys.OWN)
     check_keys(_nested(parts, plain_value(override.value())), values, source)
     takes_new_keys = takes_any_key(key)  # as init.prefix={encoder.: backbone.}
-    takes_new_keys |= is_new and _needs_no_plus(section, rest[0], source)
+    if is_new:
+        _refuse_similar(section, rest[0], override, source)
+    takes_new_keys |= is_new
     if takes_new_keys and override.type is OverrideType.CHANGE:
         return f"++{typed}"
     return typed
@@ -115,13 +119,23 @@ def _locate(parts: list[str], values: dict[str, Any]) -> tuple[dict[str, Any], l
     return section, parts[-1:]
 
 
-def _needs_no_plus(section: dict[str, Any], key: str, source: SettingsSource) -> bool:
-    """Whether a new key is known to be right: its section takes any, or its class has the argument."""
-    if not is_target(section):
-        return True
+def _refuse_similar(
+    section: dict[str, Any], key: str, override: Override, source: SettingsSource
+) -> None:
+    """Refuses an argument that no file holds and no signature shows, where a similar one is there."""
+    if not is_target(section) or override.type is not OverrideType.CHANGE:
+        return
     target = absolute_target(section["_target_"], source.trial)
     signature = known_signature(target, source.name)
-    return not signature.takes_any or key in signature.names
+    if key in signature.names:
+        return
+    names = [*map(str, section), *signature.names]
+    similar = difflib.get_close_matches(SYNONYMS.get(key, key), names, 1, SIMILAR)
+    if similar:
+        raise LabError(
+            f"{source.name}: no file gives {target} an argument {key!r}; did you mean: {similar[0]}. "
+            f"To add it: +{override.input_line}"
+        )
 
 
 def _nested(parts: list[str], value: Any) -> dict[str, Any]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from typing import Any
 
-from ..project import LIBRARY
 from .check_target import is_target, known_signature
-from .definitions import definition_of, linearised
+from .targets import definition_of, signature_of
 
 FOLLOWS = "${seed}"
 DATA_CLASS = "H5DataModule"  # whose order and augmentation the library seeds
@@ -25,23 +23,19 @@ def with_seed_of_data(values: dict[str, Any]) -> dict[str, Any]:
     data = values["data"]
     if not is_target(data) or "seed" in data or "${" in data["_target_"]:
         return values
-    takes_seed = "seed" in known_signature(data["_target_"], "data").names
-    if not takes_seed or not is_data_of_the_library(data["_target_"]):
+    known_signature(data["_target_"], "data")  # it exists
+    if not is_data_of_the_library(data["_target_"]):
         return values
     return values | {"data": data | {"seed": FOLLOWS}}
 
 
 def is_data_of_the_library(target: str) -> bool:
-    """Whether the source of a class shows that it is an H5DataModule. It exists."""
+    """Whether a class is H5DataModule, or names it as its base, and takes a seed."""
     definition = definition_of(target)
-    if definition is None or not isinstance(definition.node, ast.ClassDef):
+    if definition is None or DATA_CLASS not in (definition.node.name, *definition.bases):
         return False
-    return any(
-        owner is not None
-        and owner.path.is_relative_to(LIBRARY)
-        and getattr(owner.node, "name", None) == DATA_CLASS
-        for owner in linearised(definition)
-    )
+    signature = signature_of(target)
+    return signature.takes_any or "seed" in signature.names
 
 
 def seeds_that_stay(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

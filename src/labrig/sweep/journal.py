@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +19,53 @@ from .definition import SweepDefinition
 from .samplers import sampler_of
 
 
-@contextmanager
-def one_process(path: Path) -> Iterator[None]:
-    """Optuna's lock, PATH.lock: of the processes on all machines, one is inside at a time.
+class SweepLock:
+    """Optuna's lock of a journal, JOURNAL.lock. The process that has it may take it again.
 
-    The lock of a process that was killed is removed after half a minute.
+    So several records are written as one. The lock of a process that was killed is removed after half
+    a minute; each record is a sign of life.
     """
-    lock = JournalFileOpenLock(str(path))
-    lock.acquire()
-    try:
-        yield
-    finally:
-        # It is gone when others took this process for dead, because it was stopped for so long.
-        with suppress(RuntimeError):
-            lock.release()
+
+    def __init__(self, journal: Path) -> None:
+        self.lock = JournalFileOpenLock(str(journal))
+        self.path = journal.with_name(f"{journal.name}.lock")
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def acquire(self) -> bool:
+        if self.depth == 0:
+            self.lock.acquire()
+        else:
+            with suppress(FileNotFoundError):
+                os.utime(self.path)
+        self.depth += 1
+        return True
+
+    def release(self) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            # It is gone when others took this process for dead, because it was stopped for so long.
+            with suppress(RuntimeError):
+                self.lock.release()
 
 
-def open_storage(journal: Path) -> JournalStorage:
-    """Reads the whole journal. A damaged line is named, and nothing is repaired."""
+def open_storage(journal: Path, lock: Any) -> JournalStorage:
+    """Reads the whole journal. A damaged line is named, and nothing is repaired.
+
+    Args:
+        lock: a SweepLock, which has the methods that Optuna calls, and not its class. It is held.
+    """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with one_process(journal):
-        number = torn_line(journal)
-    if number:
+    if number := torn_line(journal):
         raise Failed(
             f"{journal} is damaged in line {number}, which is no record of Optuna's.\n"
             "Stop the workers, remove that line, and type the same command again."
         )
-    lock = JournalFileOpenLock(str(journal))
     return JournalStorage(JournalFileBackend(str(journal), lock))
 
 

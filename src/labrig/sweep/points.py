@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import sys
-from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
@@ -34,7 +33,7 @@ from ..record.read.status import SILENT_S, alive, silence_s, status_of
 from ..record.write.recording import HEARTBEAT_S
 from .data import HASH_CHARACTERS, recorded_hash
 from .folder import Sweep
-from .journal import one_process, open_storage, open_study
+from .journal import SweepLock, open_storage, open_study
 
 RUN = "run"  # user attributes of a point: its run's directory below the root of all runs
 WORKER = "worker"  # the process that works on it; None when it waits to be resumed
@@ -63,14 +62,10 @@ class Points:
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
+        self.lock = SweepLock(sweep.journal)
         with self.lock:
-            self.storage = open_storage(sweep.journal)
+            self.storage = open_storage(sweep.journal, self.lock)
             self.study = open_study(self.storage, sweep.id, sweep.definition)
-
-    @property
-    def lock(self) -> AbstractContextManager[None]:
-        """Held while a point is given to a worker, or decided about: points.lock in the sweep's directory."""
-        return one_process(self.sweep.dir / "points")
 
     def trial(self, number: int) -> Trial:
         """A point by its number, to write into. It may be that of another process, which has ended."""

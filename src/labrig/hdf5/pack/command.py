@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...config.definitions import binding_statements
-from ...config.signature import signature_of
+from ...config.targets import Definition, signature_of
 from ...errors import LabError
 from ...machine.counted import counted
 from ...plugins import load_plugin, origin_of
@@ -284,7 +283,7 @@ def classes_with_samples(project: Project) -> list[str]:
     except (OSError, SyntaxError, ValueError):
         return []
     classes = [statement for statement in statements if isinstance(statement, ast.ClassDef)]
-    return [node.name for node in classes if binding_statements(node.body, "samples")]
+    return [node.name for node in classes if Definition(file, node).defines("samples")]
 
 
 def _which_kind(project: Project, options: PackOptions) -> str:

@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...config.definitions import binding_statements, definition_of
-from ...config.signature import signature_of
+from ...config.targets import definition_of, signature_of
 from ...machine.counted import counted
 from ...project import Project
 from ..file.images import Size
@@ -186,7 +185,7 @@ def scale_of(layout: Layout, options: PackOptions, own_class: str | None) -> dic
     Nothing, where a class of the user's says itself what is done to a batch.
     """
     definition = definition_of(own_class) if own_class else None
-    if definition and binding_statements(definition.node.body, "on_after_batch_transfer"):
+    if definition and definition.defines("on_after_batch_transfer"):
         return {}
     scale = {}
     for name, array in layout.fields.items():

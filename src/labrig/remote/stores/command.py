@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from ...config.signature import signature_of
+from ...config.targets import signature_of
 from ...errors import Failed, LabError, Refused
 from ...hdf5.file.errors import DataFileError
 from ...hdf5.file.find import (

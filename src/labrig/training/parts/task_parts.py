@@ -16,8 +16,6 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ...config.signature import PassedOn, passed_on
-
 PARTS = ("model", "optimizer", "schedule")
 
 
@@ -112,3 +110,50 @@ def passed_on_by(init: Callable[..., Any], before: PassedOn) -> PassedOn:
     if not isinstance(node, ast.FunctionDef):
         return PassedOn(to_base=False)
     return passed_on(node, before)
+
+
+@dataclass(frozen=True)
+class PassedOn:
+    """What an `__init__` does with its `**kwargs`.
+
+    Attributes:
+        to_base: it passes them to the `__init__` of a base.
+        is_all: it does nothing else with them.
+        given: names that it, or a class before it, passes itself.
+        n_positional: how many arguments it passes before them, without names.
+    """
+
+    to_base: bool = True
+    is_all: bool = True
+    given: frozenset[str] = frozenset()
+    n_positional: int = 0
+
+
+def passed_on(init: ast.FunctionDef, before: PassedOn | None = None) -> PassedOn:
+    """How an `__init__` with `**kwargs` passes them to its base class.
+
+    Args:
+        before: of the class whose `**kwargs` come here.
+    """
+    name = init.args.kwarg.arg if init.args.kwarg else ""
+    nodes = list(ast.walk(init))
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _is_for_base(node, name)]
+    if len(calls) != 1:
+        return PassedOn(to_base=False, is_all=False)
+    (call,) = calls
+    n_uses = sum(isinstance(node, ast.Name) and node.id == name for node in nodes)
+    positional = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
+    is_super = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call)
+    given = {keyword.arg for keyword in call.keywords if keyword.arg}
+    return PassedOn(
+        is_all=n_uses == 1 and is_super and len(positional) == len(call.args),
+        given=frozenset(given | (before.given if before else set())),
+        n_positional=len(positional) if is_super else max(0, len(positional) - 1),  # self
+    )
+
+
+def _is_for_base(call: ast.Call, name: str) -> bool:
+    """Whether a call is `super().__init__(..., **NAME)`, or `Base.__init__(self, ..., **NAME)`."""
+    is_init = isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
+    unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    return is_init and any(isinstance(value, ast.Name) and value.id == name for value in unpacked)
