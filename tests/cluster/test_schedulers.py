@@ -169,6 +169,46 @@ def test_a_shell_has_the_resources_of_a_job():
     assert scheduler_of("local").shell_words(request) == ["bash", "-l"]
 
 
+QSTAT = """<job_info><queue_info><job_list><JB_job_number>7</JB_job_number><state>{}</state>
+</job_list></queue_info></job_info>"""
+JOBS = {  # scheduler, its answer -> state, words of the reason
+    ("slurm", "7|SUSPENDED|None|0:27|N/A"): ("running", "suspended"),
+    ("slurm", "7|COMPLETING|None|0:27|N/A"): ("running", "it is ending"),
+    ("slurm", "7|RUNNING|None|0:27|N/A"): ("running", ""),
+    ("slurm", "7|PENDING|PartitionDown|0:00|N/A"): ("queued", "starts no jobs now"),
+    ("slurm", "7|PENDING|PartitionInactive|0:00|N/A"): ("queued", "takes no jobs"),
+    ("slurm", "7|PENDING|job requeued in held state|0:00|N/A"): ("queued", "scontrol release"),
+    ("slurm", "7|PENDING|QOSMaxGRESPerUser|0:00|N/A"): ("queued", "the QoS allows a user"),
+    ("slurm", "7|PENDING|QOSMaxCpuPerJobLimit|0:00|N/A"): ("queued", "never start"),
+    ("slurm", "7|PENDING|QOSGrpCpuLimit|0:00|N/A"): ("queued", "all of its users"),
+    ("slurm", "7|PENDING|AssocGrpCPUMinutesLimit|0:00|N/A"): ("queued", "the account uses"),
+    ("slurm", "7|PENDING|AssocMaxJobsLimit|0:00|N/A"): ("queued", "the account allows a user"),
+    ("slurm", "7|PENDING|MaxJobsPerAccount|0:00|N/A"): ("queued", "the account runs"),
+    ("gridengine", QSTAT.format("hqw")): ("queued", "held"),
+    ("gridengine", QSTAT.format("qw")): ("queued", "waiting"),
+    ("gridengine", QSTAT.format("s")): ("running", "suspended"),
+    ("gridengine", QSTAT.format("r")): ("running", ""),
+}
+
+
+@pytest.mark.parametrize(("name", "answer"), JOBS)
+def test_every_word_of_a_job_that_stands_still_says_what_to_do(monkeypatch, name, answer):
+    monkeypatch.setattr(scheduler, "run_scheduler_command", lambda *words, **_: answer)
+    state, words = JOBS[name, answer]
+    (job,) = scheduler_of(name).jobs().values()
+    assert job.state == state
+    assert words in job.reason
+    assert words or not job.reason
+
+
+def test_an_array_is_cancelled_by_its_number_and_single_runs_of_it_by_theirs():
+    slurm = scheduler_of("slurm")
+    left = {"40_0", "40_1", "41", "42_0", "42_1"}
+    assert slurm.with_whole_arrays(["40_0", "40_1", "41", "42_1"], left) == ["40", "41", "42_1"]
+    assert slurm.with_whole_arrays(["40_0"], set()) == ["40_0"], "nobody knows of the others"
+    assert scheduler_of("pbs").with_whole_arrays(["4[0]", "4[1]"], {"4[0]", "4[1]"}) == ["4[]"]
+
+
 # ---- what every class must do, also that of a plug-in
 
 NAMES = [*vars(REQUEST), "time", "time_min", "name", "n_tasks", "queue", "account", *OPTIONAL]

@@ -17,7 +17,7 @@ from labrig.cluster.sites.site import Site
 from labrig.cluster.submit import existing_runs, send
 from labrig.cluster.submit.plan import Plan
 from labrig.cluster.watch import queue, unanswered
-from labrig.cluster.watch.cancel import cancel
+from labrig.cluster.watch.cancel import job_to_cancel
 from labrig.cluster.watch.job_states import JobStates, job_words_of
 from labrig.errors import Failed, LabError, Refused
 from labrig.project import Project
@@ -149,7 +149,7 @@ def test_what_stays_unknown_is_called_unknown_until_it_is_settled(slurm, sent, t
     assert status_of(run.dir, lambda _: "unknown", run.record) == "unknown"
     assert "not known on slurm" in job_words_of()(run.dir, run.record)
     with pytest.raises(LabError, match="has not said whether it has the job"):
-        cancel(run, states)
+        job_to_cancel(run, states)
     slurm("squeue", f"78|RUNNING|{RUN_ID}|0:01|N/A\n")  # which answers both questions
     assert JobStates().of(run.record).state == "running"
     assert job_of(run)["id"] == "78"

@@ -199,12 +199,14 @@ def test_a_sending_that_broke_off_before_the_scheduler_got_it_waits_on(slurm, su
 
 def test_cancelling_an_array_cancels_what_waits_of_it(slurm, submitted, lab_queue, capsys):
     runs = submitted(4, 2)
-    (slurm.tools / "scancel").write_text("#!/bin/sh\n")
+    ended = slurm.tools / "ended"
+    (slurm.tools / "scancel").write_text(f'#!/bin/sh\necho "$@" >>{ended}\n')
     (slurm.tools / "scancel").chmod(0o755)
     cancel.cancel_command(None, [runs[3].id])
     assert "which waited here" in capsys.readouterr().out
     cancel.cancel_command(None, ["71"])
     assert capsys.readouterr().out.count("cancelled ") == 3
+    assert ended.read_text() == "71\n", "one call, for the whole array"
     slurm.jobs.write_text("")
     lab_queue()
     assert len(slurm.calls()) == 1

@@ -58,7 +58,9 @@ def job_python(
         options.append('"--container-mounts=$MOUNTS"')
         return JobPython("python3", [*exports, *mount_lines(mounts, "$place:$place")], [], options)
     command = shlex.join([image.form, "exec", *site["container"]["options"]])
-    binds = [*mount_lines(mounts, "$place"), f"export {image.form.upper()}_BIND=$MOUNTS"]
+    variable = f"{image.form.upper()}_BIND"  # modules of a centre set it, too
+    export = f"export {variable}=${{{variable}:+${variable},}}$MOUNTS"
+    binds = [*mount_lines(mounts, "$place"), export]
     return JobPython(f"{command} {file} python3", [*exports, *binds])
 
 

@@ -10,6 +10,7 @@ HOSTS=$SLURM_JOB_NODELIST
 # where the ranks meet: the first node; a port below the ephemeral ones, different for jobs that share a node
 MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)
 MASTER_PORT=$((20000 + (SLURM_JOB_ID * 7 + RESTART) % 10000))
+while (: <"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done # in use
 RUNNING_JOBS=$(squeue --noheader --me --format=%A 2>/dev/null | tr '\n' ' ') || RUNNING_JOBS=""
 export MASTER_ADDR MASTER_PORT RUNNING_JOBS
 export SRUN_CPUS_PER_TASK=$CPUS_PER_TASK # since Slurm 22.05 srun does not take it from sbatch

@@ -74,7 +74,11 @@ class GridEngine(Scheduler):
 
     list_command = ("qstat", "-u", "{user}", "-g", "d", "-xml")
     waiting = r".*[wq]"
-    reasons = {"in error": "in error; qstat -j tells why, qmod -cj clears it"}
+    reasons = {
+        "in error": "in error; qstat -j tells why, qmod -cj clears it",
+        "held": "held: by qhold, which qrls takes back, or until another job ends",
+    }
+    standing = {r"d?[hR]*[sST]": "suspended: qmod -usj resumes it, or ask the site"}
     cancel_command = ("qdel", "{id}")
     end_questions = ((("qacct", "-j", "{number}"), read_qacct),)
     ends = {  # by the number of `failed`; for the others Grid Engine's own words are shown
@@ -100,7 +104,7 @@ class GridEngine(Scheduler):
             yield ListedJob(
                 job_id=f"{number}.{task}" if task else number,
                 state=state,
-                reason="in error" if "E" in state else "waiting",
+                reason=reason_of_state(state),
                 elapsed="",
             )
 
@@ -128,6 +132,13 @@ class GridEngine(Scheduler):
             ' site: add it to resources, as options: ["-pe NAME {n_tasks}"]'
         )
         return SiteDraft(profile, notes)
+
+
+def reason_of_state(state: str) -> str:
+    """Why a job waits, as far as the letters of its state say it."""
+    if "E" in state:
+        return "in error"
+    return "held" if "h" in state else "waiting"
 
 
 def valid_name(name: str) -> str:

@@ -95,11 +95,12 @@ class Local(Scheduler):
                 states[f"{name}-{started_ticks}"] = JobState(state, reason, round(age_s))
         return states
 
-    def cancel(self, job_id: str) -> None:
-        """Asks the process to save and end, if it still runs."""
-        pid = int(job_id.partition("-")[0])
-        if job_id == _job_id(pid):
-            os.kill(pid, signal.SIGTERM)
+    def cancel(self, job_ids: list[str]) -> None:
+        """Asks the processes to save and end, those that still run."""
+        for job_id in job_ids:
+            pid = int(job_id.partition("-")[0])
+            if job_id == _job_id(pid):
+                os.kill(pid, signal.SIGTERM)
 
 
 def waiting_processes() -> dict[int, str]:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ...errors import Failed
@@ -124,9 +125,12 @@ class Scheduler:
     # ---- asking
     list_command: Words = ()  # prints the jobs of {user}
     waiting = ""  # regular expression of the states of jobs that do not run yet
-    reasons: Mapping[str, str] = {}  # why a job waits: the scheduler's word -> a sentence
+    # why a job waits: the scheduler's word -> a sentence; a word may be a pattern, QOSMax*
+    reasons: Mapping[str, str] = {}
+    # what a job does that has started and does not compute: regular expression of its state -> a sentence
+    standing: Mapping[str, str] = {}
     start_command: Words = ()  # prints when job {id} is expected to start
-    cancel_command: Words = ()  # ends job {id}
+    cancel_command: Words = ()  # ends job {id}; it takes several ids, a word each
     # commands that print how job {id}, of which {number} is the array, ended, each with the function that
     # reads its answer; the first that knows the job counts
     end_questions: tuple[tuple[Words, Callable[[str, str], EndedJob | None]], ...] = ()
@@ -293,14 +297,20 @@ class Scheduler:
             if re.match(self.waiting, job.state):
                 states[job.job_id] = JobState("queued", self.reason_of(job), elapsed_s)
             else:
-                states[job.job_id] = JobState("running", "", elapsed_s)
+                states[job.job_id] = JobState("running", self.standing_of(job), elapsed_s)
         return states
 
     def reason_of(self, job: ListedJob) -> str:
         """Why a job waits, in words, and when it is expected to start."""
         word = job.reason.partition(",")[0]  # what follows are names of nodes
-        reason = self.reasons.get(word, job.reason)
+        sentences = (self.reasons[known] for known in self.reasons if fnmatchcase(word, known))
+        reason = next(sentences, job.reason)
         return f"{reason} (start: {job.start})" if job.start else reason
+
+    def standing_of(self, job: ListedJob) -> str:
+        """Why a job that has started does not compute; "" where it does."""
+        sentences = (text for state, text in self.standing.items() if re.match(state, job.state))
+        return next(sentences, "")
 
     def words_of_end(self, job_id: str) -> str:
         """How a job that is over ended; "" when its exit code says as much.
@@ -327,13 +337,33 @@ class Scheduler:
                 return self.ends[state].format(nodes=ended.nodes or "not known")
         return ended.text
 
-    def cancel(self, job_id: str) -> None:
-        """Ends a job.
+    def with_whole_arrays(self, job_ids: list[str], known: set[str]) -> list[str]:
+        """The same jobs, where all that is left of an array is among them by the array's number.
+
+        Args:
+            known: ids of all jobs that are queued or running.
+        """
+        left: dict[str, set[str]] = {}
+        for job_id in known:
+            left.setdefault(number_of(job_id), set()).add(job_id)
+        named = []
+        for job_id in job_ids:
+            number = number_of(job_id)
+            is_whole = number != job_id and left.get(number, {""}) <= set(job_ids)
+            whole = (self.whole_array or "{number}").format(number=number)
+            named.append(whole if is_whole else job_id)
+        return list(dict.fromkeys(named))
+
+    def cancel(self, job_ids: list[str]) -> None:
+        """Ends jobs, with one call.
 
         Raises:
             Failed: the scheduler refuses.
         """
-        run_scheduler_command(*fill_in(self.cancel_command, id=job_id))
+        words: list[str] = []
+        for word in self.cancel_command:
+            words += job_ids if word == "{id}" else [word]
+        run_scheduler_command(*words)
 
     def start_estimate(self, job_id: str) -> str | None:
         """When a queued job is expected to start, in the scheduler's words; None if it is silent.
@@ -357,7 +387,7 @@ class Scheduler:
 
     def chain_options(self, job_id: str, n_runs: int) -> list[str]:
         """The options of a job that waits for the end of the job (or array) `job_id`."""
-        number = re.split(r"[_\[.]", job_id)[0]
+        number = number_of(job_id)
         job = number if n_runs == 1 else self.whole_array.format(number=number)
         return fill_in(self.chain, job=job)
 
@@ -372,12 +402,17 @@ class Scheduler:
             return None
         jobs = []
         for job_id in [*must_be_ok, *must_end]:
-            number = re.split(r"[_\[.]", job_id)[0]
+            number = number_of(job_id)
             is_whole = self.waits_for_arrays and number != job_id
             job = self.whole_array.format(number=number) if is_whole else job_id
             is_ok = job_id in must_be_ok and self.after_ok and not is_whole
             jobs.append((self.after_ok if is_ok else self.after_end).format(job=job))
         return fill_in(self.after, jobs=self.after_joint.join(dict.fromkeys(jobs)))
+
+
+def number_of(job_id: str) -> str:
+    """The number of the array that a job is part of, or of the job itself: 40 of 40_3 and of 40.4."""
+    return re.split(r"[_\[.]", job_id)[0]
 
 
 def fill_in(command: Words, **values: str) -> list[str]:

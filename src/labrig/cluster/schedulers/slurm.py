@@ -118,9 +118,27 @@ class Slurm(Scheduler):
         "PartitionNodeLimit": "asks for more nodes than the partition has; it will never start",
         "ReqNodeNotAvail": "the nodes are reserved or down",
         "JobHeldUser": "held by you; scontrol release it",
+        "job requeued in held state": "requeued and held; scontrol release it",
+        "PartitionDown": "its partition starts no jobs now; wait, or cancel it and set another job.queue",
+        "PartitionInactive": "its partition takes no jobs; cancel it and set another job.queue",
+        "QOSMaxWallDurationPerJobLimit": "asks for more time than the QoS allows; it will never start",
+        "AssocMaxWallDurationPerJobLimit": "asks for more time than the account allows; it will never start",
+        "QOSMax*PerJob*": "asks for more than the QoS allows one job; it will never start. Ask for less",
+        "AssocMax*PerJob*": "asks for more than the account allows one job; it will never start. Ask for less",
+        "QOSGrp*": "the QoS uses as much as all of its users together may; starts when others end",
+        "QOSMax*": "you use as much as the QoS allows a user; starts when one of your jobs ends",
+        "QOSMin*": "asks for less than the QoS wants of a job; it will never start. Ask for more",
+        "AssocGrp*": "the account uses as much as it may; starts when its jobs end, or ask for more hours",
+        "AssocMax*": "you use as much as the account allows a user; starts when one of your jobs ends",
+        "MaxJobsPerAccount": "the account runs as many jobs as it may; starts when one of them ends",
         "JobHeldAdmin": "held by the administrators; ask them",
         "JobLaunchFailure": "could not be launched; the site's fault, ask its help desk",
         "launch failed requeued held": "its node could not launch it, so it is held; ask the site's help desk",
+    }
+    standing = {
+        "SUSPENDED": "suspended: its time stands still; scontrol resume it, or ask the site",
+        "STOPPED": "stopped: it holds its nodes; scontrol show job tells more, or ask the site",
+        "COMPLETING": "it is ending",
     }
     start_command = ("squeue", "--start", "--noheader", "--format=%S", "--jobs={id}")
     cancel_command = ("scancel", "{id}")

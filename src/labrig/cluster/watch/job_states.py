@@ -70,6 +70,11 @@ class JobStates:
         chunks = [replace(jobs[chunk], job_id=chunk) for chunk in job["chain"] if chunk in jobs]
         return next(iter(chunks), None)
 
+    def ids_of(self, scheduler: str) -> set[str]:
+        """The ids of all jobs of this user that a scheduler has."""
+        jobs = self._ask(scheduler)
+        return set() if isinstance(jobs, str) else set(jobs)
+
     def word_of(self, record: RunRecord) -> str | None:
         """The word for the state of a run's job, for `status_of`."""
         job = self.of(record)
