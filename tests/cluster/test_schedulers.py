@@ -211,7 +211,18 @@ def test_an_array_is_cancelled_by_its_number_and_single_runs_of_it_by_theirs():
 
 # ---- what every class must do, also that of a plug-in
 
-NAMES = [*vars(REQUEST), "time", "time_min", "name", "n_tasks", "queue", "account", *OPTIONAL]
+NAMES = [
+    *vars(REQUEST),
+    "time",
+    "time_min",
+    "name",
+    "n_tasks",
+    "n_cores",
+    "cores_per_node",
+    "queue",
+    "account",
+    *OPTIONAL,
+]
 OF_AN_ARRAY = ["name", "run_dir", "n", "last", "throttle"]
 every = pytest.mark.parametrize("one", all_schedulers(), ids=scheduler_names())
 

@@ -213,6 +213,12 @@ def test_a_chunk_of_a_chain_knows_which_it_is(site):
     assert "chunk $CHUNK of 7: the run is over" in job_script(site, **SHAPES["chunks"])
 
 
+def test_lsf_counts_the_cores_and_reserves_the_memory():
+    text = job_script("lsf", nodes=2, gpus=4, cpus_per_task=4, mem="64G")
+    asked = set(directives(text))
+    assert asked >= {"-n 32", '-R "span[ptile=16]"', "-M 64G", '-R "rusage[mem=64G]"'}
+
+
 @pytest.mark.parametrize("title", IMAGES)
 def test_a_job_takes_its_packages_from_one_file(title):
     site, form = IMAGES[title]
@@ -233,5 +239,6 @@ def test_a_job_takes_its_packages_from_one_file(title):
     elif form == "pyxis":
         assert f"--container-image={file}.sqsh " in text
     else:
-        assert f"export {form.upper()}_BIND=$MOUNTS\n" in text
+        bind = f"{form.upper()}_BIND"
+        assert f"export {bind}=${{{bind}:+${bind},}}$MOUNTS\n" in text, "binds of a module stay"
         assert "for place in /home/ann/myproj /scratch/ann " in text

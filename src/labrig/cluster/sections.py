@@ -156,6 +156,9 @@ class SiteAccount:
 class SiteModules:
     init: str | None = setting(None, "a file that defines `module`, where a job does not have it")
     purge: bool = setting(False, "true: module purge before")
+    use: list[str] = setting(
+        [], "directories with more of them: module use; $VARIABLES are expanded"
+    )
     load: list[str] = setting([], "their names, in order")
 
 
@@ -247,7 +250,15 @@ class SiteSettings:
     container: SiteContainer = section(
         'of python: container; the image is that of "lab image build"'
     )
-    env: dict[str, Any] = setting({}, "exported in the job; the only place for NCCL settings")
+    env: dict[str, Any] = setting(
+        {},
+        "exported in the job; the only place for NCCL settings. $VARIABLES of the job are expanded; "
+        "a value with that of a rank, such as $SLURM_LOCALID, is exported in each rank",
+    )
+    prologue: list[str] = setting([], "lines of shell of the site's own, before the ranks start")
+    rendezvous_suffix: str = setting(
+        "", "added to the name of the first node, where the ranks meet: i for JUWELS' InfiniBand"
+    )
     requeue: SiteRequeue = section("how a job starts again after its time limit")
     poll_s: int = setting(30, "between two questions to the scheduler", unit="seconds", least=0)
     login_hosts: list[str] = setting(

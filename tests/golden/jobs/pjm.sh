@@ -143,6 +143,7 @@ MASTER_ADDR=${HOSTS%% *}
 # below the ephemeral ports, different for jobs that share a node: for all tasks of an array, and for jobs and
 # tasks whose numbers differ by less than 99
 MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX * 693) % 10000))
+while (: <"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done # in use
 export MASTER_ADDR MASTER_PORT
 
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ OFFLINE_SWITCHES = {
     "UV_OFFLINE": "1",
     "PIP_NO_INDEX": "1",
 }
+# What only a rank knows: which one it is, and on which node.
+OF_A_RANK = re.compile(r"\$\{?(?:SLURM_(?:PROC|LOCAL|NODE)ID|OMPI_COMM_WORLD_\w+|PMI\w*_RANK)\b")
 
 
 def job_environment(site: Site, scratch: Path, caches: Path | None) -> list[str]:
@@ -34,9 +37,25 @@ def job_environment(site: Site, scratch: Path, caches: Path | None) -> list[str]
         lines.append(f"export {_words({env.CACHES: str(caches)})} # the caches of all tools")
     if own := own_cache_variables():
         lines.append(f"export {_words(own)} # as set where this was submitted")
-    for name, value in site["env"].items():
-        lines.append(f"export {_words({name: value})}")
-    return lines
+    lines += [export for export in _exports(site) if not OF_A_RANK.search(export)]
+    return lines + site["prologue"]
+
+
+def rank_environment(site: Site) -> list[str]:
+    """Shell lines that each rank runs: the site's variables that differ between ranks."""
+    return [export for export in _exports(site) if OF_A_RANK.search(export)]
+
+
+def _exports(site: Site) -> list[str]:
+    return [f"export {name}={_expandable(value)}" for name, value in site["env"].items()]
+
+
+def _expandable(value: Any) -> str:
+    """A word of the shell in which $NAME and ${NAME} are expanded, and nothing else is."""
+    text = str(value)
+    if "$" not in text:
+        return shlex.quote(text)
+    return '"' + re.sub(r'[\\`"]|\$(?![A-Za-z_{])', lambda match: "\\" + match[0], text) + '"'
 
 
 def places_in_job(site: Site, scratch: Path, caches: Path | None) -> dict[str, str]:
@@ -54,7 +73,7 @@ def _words(variables: dict[str, Any]) -> str:
 
 
 def _module_lines(modules: dict[str, Any]) -> list[str]:
-    if not (modules["init"] or modules["purge"] or modules["load"]):
+    if not any(modules.values()):
         return []
     init = shlex.quote(modules["init"] or "/etc/profile")
     lines = [
@@ -63,6 +82,7 @@ def _module_lines(modules: dict[str, Any]) -> list[str]:
     ]
     if modules["purge"]:
         lines.append("module purge")
+    lines += [f"module use {_expandable(place)}" for place in modules["use"]]
     if modules["load"]:
         lines.append("module load " + shlex.join(modules["load"]))
     return lines

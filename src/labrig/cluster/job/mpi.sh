@@ -4,10 +4,11 @@ echo "${JOB%%_*}" >"$RUN_DIR/job.id" # for a sender that got no answer
 HOST_FILE=${@@{host_variable}:-$RUN_DIR/hosts} # unset in jobs on a part of a node
 [ -n "${@@{host_variable}:-}" ] || hostname >"$HOST_FILE"
 HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
-MASTER_ADDR=${HOSTS%% *}
+MASTER_ADDR=${HOSTS%% *}@@{rendezvous_suffix}
 # below the ephemeral ports, different for jobs that share a node: for all tasks of an array, and for jobs and
 # tasks whose numbers differ by less than 99
 MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX * 693) % 10000))
+while (: <"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done # in use
 export MASTER_ADDR MASTER_PORT
 
 launch() { # launch PROCESSES_PER_NODE prepare|rank|clean; replaces the shell it runs in

@@ -8,7 +8,7 @@ rm -f "$RUN_DIR/cancelled" # it was sent again, by hand
 echo "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" >"$RUN_DIR/job.id" # for a sender that got no answer
 HOSTS=$SLURM_JOB_NODELIST
 # where the ranks meet: the first node; a port below the ephemeral ones, different for jobs that share a node
-MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)
+MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)@@{rendezvous_suffix}
 MASTER_PORT=$((20000 + (SLURM_JOB_ID * 7 + RESTART) % 10000))
 while (: <"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done # in use
 RUNNING_JOBS=$(squeue --noheader --me --format=%A 2>/dev/null | tr '\n' ' ') || RUNNING_JOBS=""

@@ -59,8 +59,8 @@ class LSF(Scheduler):
     answer = r"Job <(\d+)> is submitted"  # Job <12345> is submitted to queue <normal>.
     options = (
         '-J "{name}"',
-        "-n {n_tasks}",
-        '-R "span[ptile={tasks_per_node}]"',
+        "-n {n_cores}",  # slots, of which LSF gives a core each
+        '-R "span[ptile={cores_per_node}]"',
         "-W {time_min}",
         "-r",
         "-Q 99",  # a job that ends with this code is queued again
@@ -68,7 +68,7 @@ class LSF(Scheduler):
     optional = {
         "account": ("-P {account}",),
         "queue": ("-q {queue}",),
-        "mem": ("-M {mem}",),
+        "mem": ("-M {mem}", '-R "rusage[mem={mem}]"'),  # a limit alone reserves nothing
         "mail": ("-u {mail}", "-N"),
         "after": ('-w "done({after})"', "-ti"),
         "reservation": ("-U {reservation}",),

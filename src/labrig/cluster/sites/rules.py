@@ -158,6 +158,8 @@ def option_values(
         "tasks_per_node": size.tasks_per_node,
         "cpus_per_task": size.cpus_per_task,
         "n_tasks": size.nodes * size.tasks_per_node,
+        "n_cores": size.nodes * size.tasks_per_node * size.cpus_per_task,
+        "cores_per_node": size.tasks_per_node * size.cpus_per_task,
         "time": format_hms(place.time_s),
         "time_min": math.ceil(place.time_s / 60),
         "lead_s": lead_s,

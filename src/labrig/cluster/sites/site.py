@@ -20,6 +20,7 @@ from ..sections import JobSettings, Queue, Resource, SiteSettings
 # What {names} in options of a job stand for, next to the keys of `job`; site_rules.py fills them in
 FILLED_IN = (
     *("name", "nodes", "gpus", "tasks_per_node", "cpus_per_task", "n_tasks"),
+    *("n_cores", "cores_per_node"),
     *("time", "time_min", "lead_s", "queue"),
 )
 OPTION_NAMES = (

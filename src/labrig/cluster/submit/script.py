@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import LabError, nearest
-from ..job.environment import job_environment
+from ..job.environment import job_environment, rank_environment
 from ..job.python import JobPython, job_python
 from ..schedulers import scheduler_of
 from ..schedulers.scheduler import Scheduler
@@ -151,6 +151,8 @@ def script_values(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> dict[s
         "job_id": scheduler.job_id,
         "node_local": _node_local(plan.site["node_local"]),
         "environment": "\n".join(f"  {line}" for line in environment) or "  :",
+        "of_rank": "".join(f"\n  {line}" for line in rank_environment(plan.site)),
+        "rendezvous_suffix": plan.site["rendezvous_suffix"],
         "launcher": plan.site["launcher"],
         "launcher_options": "".join(f" {option}" for option in launcher_options),
         "host_variable": scheduler.host_variable,
