@@ -202,9 +202,9 @@ def test_cancelling_an_array_cancels_what_waits_of_it(slurm, submitted, lab_queu
     ended = slurm.tools / "ended"
     (slurm.tools / "scancel").write_text(f'#!/bin/sh\necho "$@" >>{ended}\n')
     (slurm.tools / "scancel").chmod(0o755)
-    cancel.cancel_command(None, [runs[3].id])
+    cancel.cancel_here(None, [runs[3].id])
     assert "which waited here" in capsys.readouterr().out
-    cancel.cancel_command(None, ["71"])
+    cancel.cancel_here(None, ["71"])
     assert capsys.readouterr().out.count("cancelled ") == 3
     assert ended.read_text() == "71\n", "one call, for the whole array"
     slurm.jobs.write_text("")
