@@ -38,7 +38,7 @@ def make_runs(folder: Path, n_runs: int, n_trials: int = 20) -> None:
         run = folder / f"runs/trial{k % n_trials}" / run_id
         run.mkdir(parents=True)
         about = {
-            "schema": 1,
+            "format": 1,
             "run_id": run_id,
             "trial": f"trial{k % n_trials}",
             "parent": None,

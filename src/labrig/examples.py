@@ -40,7 +40,6 @@ EXAMPLES = {
     "runs prune": "lab runs prune status=failed --yes",
     "runs pull": "lab runs pull @last --checkpoints",
     "runs reproduce": "lab runs reproduce @last --check",
-    "runs scrub": "lab runs scrub @last --yes",
     "runs show": "lab runs show @last",
     "runs table": "lab runs table --by optimizer.lr trial=baseline --latex",
     "runs tag": "lab runs tag @best:val/loss paper",

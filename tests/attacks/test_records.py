@@ -299,7 +299,7 @@ def test_what_is_damaged_is_named_and_hides_no_other_run(own, capsys):
     path = run_dir_of_id(own, other.id, False) / "run.json"
     rewrite(path, lambda record: record["code"].update(commit=[1]))
     said = refused(own, "runs show", str(path.parent))
-    assert "is damaged: in its run.json, code.commit is a list, expected a hash of git" in said
+    assert "cannot be read: in its run.json, code.commit is a list, expected text or null" in said
     assert "Bring" in said
     call(own, "runs list")
     assert capsys.readouterr().out.count("finished") == 2

@@ -4,7 +4,7 @@ import pytest
 from labrig.config.compose import compose
 from labrig.errors import LabError
 from labrig.project import Project
-from labrig.record.files.atomic import read_json
+from labrig.record.files.atomic import read_advisory
 from labrig.record.files.metrics_file import MetricsLog
 from labrig.record.write.begin import begin_attempt
 from labrig.record.write.create import create_run
@@ -157,7 +157,7 @@ def test_the_data_of_a_run_are_known_before_it_begins(home):
     """The hash in sweep.json is the one in the record of a run."""
     first = min(home.glob("runs/baseline/*/summary.json")).parent
     config = compose(Project(home, "myproj"), ["trial=baseline"]).config
-    assert hash_of_data(config) == read_json(first / "attempts/1/start.json")["data"]["sha256"]
+    assert hash_of_data(config) == read_advisory(first / "attempts/1/start.json")["data"]["sha256"]
     config.data.path = "none.h5"
     assert hash_of_data(config) is None
 

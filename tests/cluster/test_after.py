@@ -59,7 +59,7 @@ def roots(tmp_path, monkeypatch):
 def ended_run(root, run_id, status):
     run = make_run(root, run_id, id="5")
     (run.dir / "job.over").touch()
-    (run.dir / "summary.json").write_text(json.dumps({"status": status}))
+    (run.dir / "summary.json").write_text(json.dumps({"format": 1, "status": status}))
     return run
 
 
@@ -141,7 +141,7 @@ def test_what_waits_here_for_a_run_that_fails_is_refused(
 ):
     (run,) = submitted(1, 0)
     child = send_child(roots, monkeypatch, after_of_words(None, [run.id]))
-    (run.dir / "summary.json").write_text(json.dumps({"status": "failed"}))
+    (run.dir / "summary.json").write_text(json.dumps({"format": 1, "status": "failed"}))
     run.update(job=run.record["job"] | {"refused": "x"})
     lab_queue()
     assert "is failed, so a run after it would never start" in capsys.readouterr().err

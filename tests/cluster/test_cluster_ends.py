@@ -11,6 +11,7 @@ from labrig.cluster.watch.job_end import how_job_ended, words_of_scheduler
 from labrig.cluster.watch.job_states import JobStates
 from labrig.project import Project
 from labrig.record.files.process import user
+from records import whole_record
 
 # As Slurm 22.05 and Grid Engine 8.1.9 print it, shortened
 SCONTROL = """\
@@ -72,9 +73,9 @@ def make_run(root, n=1, *, end=None, job_id="12", scheduler="slurm", time_s=1200
     (attempt / "start.json").write_text(json.dumps({"host": "c1"}))
     if end:
         (attempt / "end.json").write_text(json.dumps({"status": end}))
-        (run_dir / "summary.json").write_text(json.dumps({"status": end}))
+        (run_dir / "summary.json").write_text(json.dumps({"format": 1, "status": end}))
     job = {"scheduler": scheduler, "site": "slurm", "id": job_id, "time_s": time_s, "lead_s": 120}
-    record = {"run_id": run_dir.name, "trial": "baseline", "who": user(), "job": job}
+    record = whole_record(run_dir.name, who=user(), job=job)
     (run_dir / "run.json").write_text(json.dumps(record))
     return run_dir, record
 

@@ -24,6 +24,7 @@ from labrig.project import Project
 from labrig.record.files.process import pid_space, user
 from labrig.record.read.run import Run
 from labrig.record.read.status import status_of
+from records import whole_record
 
 RUN_ID = "20261120-190001-abcdef"
 TIMED_OUT = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
@@ -69,15 +70,12 @@ def make_run(root, run_id=RUN_ID, first=RUN_ID, sent_s_ago=0.0, **job):
         "submitted_unix_s": time.time() - sent_s_ago,
     }
     record = {
-        "schema": 1,
-        "run_id": run_id,
-        "trial": "baseline",
         "who": user(),
         "host": os.uname().nodename,
         "process": {},
         "job": section | job,
     }
-    (run_dir / "run.json").write_text(json.dumps(record))
+    (run_dir / "run.json").write_text(json.dumps(whole_record(run_id, **record)))
     return Run.open(run_dir)
 
 
@@ -275,8 +273,8 @@ def end(run, status):
     for folder in (run.dir, run.dir / "attempts/1"):
         folder.mkdir(parents=True, exist_ok=True)
     (run.dir / "attempts/1/start.json").write_text('{"host": "c1"}')
-    (run.dir / "attempts/1/end.json").write_text(json.dumps({"status": status}))
-    (run.dir / "summary.json").write_text(json.dumps({"status": status}))
+    (run.dir / "attempts/1/end.json").write_text(json.dumps({"format": 1, "status": status}))
+    (run.dir / "summary.json").write_text(json.dumps({"format": 1, "status": status}))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from in_process import NO_ARGUMENTS, ONE_EPOCH
 from labrig.config.compose import compose
 from labrig.machine.stop import STOP
 from labrig.project import Project
-from labrig.record.files.atomic import read_json
+from labrig.record.files.atomic import read_advisory
 from labrig.record.files.metrics_file import read_metrics
 from labrig.record.write.attempt import Attempt
 from labrig.record.write.recording import Recording
@@ -260,7 +260,7 @@ def attempt(home, folder, *overrides, stop="never", base=SMALL_NETWORK):
         for row in read_metrics(folder)
     ]
     checkpoint = torch.load(run.checkpoints / "last.ckpt", weights_only=True)
-    start = read_json(record.dir / "start.json")
+    start = read_advisory(record.dir / "start.json")
     return Outcome(was_stopped, rows, checkpoint, start, recording.metrics)
 
 

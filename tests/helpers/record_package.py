@@ -162,6 +162,8 @@ def train(project, status="finished", metrics=None, exception=None, **changes):
 def files_of_trial(project, run):
     """Git's hash of each Python file that a training of this run would import."""
     commit = run.record["code"].get("commit")
+    if not commit:
+        return {}
     package = f"{run.record['code'].get('prefix', '')}src/{project.package}"
     trials = f"{package}/trials/"
     own = f"{trials}{run.trial.partition('/')[0]}/"

@@ -6,6 +6,7 @@ import platform
 
 import pytest
 from projects import call
+from records import whole_record
 
 SQUEUE = """\
 11|RUNNING|None|1-01:00:05|2026-11-20T18:00:00
@@ -50,14 +51,12 @@ def make_run(lab, n, job, *, ends=None, starts=False, requeue=False, **record):
     if job is not None:
         job = {"scheduler": "slurm", "site": "slurm", "nodes": 2, "gpus": 4} | job
     values = {
-        "run_id": directory.name,
-        "trial": "baseline",
         "who": getpass.getuser(),
         "host": platform.node(),
         "process": process,
         "job": job,
     }
-    (directory / "run.json").write_text(json.dumps(values | record))
+    (directory / "run.json").write_text(json.dumps(whole_record(directory.name, **values | record)))
     if starts or ends:
         attempt = directory / "attempts/1"
         attempt.mkdir(parents=True)
@@ -65,7 +64,7 @@ def make_run(lab, n, job, *, ends=None, starts=False, requeue=False, **record):
         (attempt / "heartbeat").touch()
     if ends:
         (directory / "attempts/1/end.json").write_text(json.dumps({"status": ends}))
-        (directory / "summary.json").write_text(json.dumps({"status": ends}))
+        (directory / "summary.json").write_text(json.dumps({"format": 1, "status": ends}))
     if requeue:
         (directory / "requeue").touch()
     return directory

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labrig.record.files.atomic import read_json
+from labrig.record.files.atomic import read_advisory
 from labrig.sweep.begin import plan_points
 from labrig.sweep.definition import SweepDefinition
 from labrig.sweep.folder import make_sweep
@@ -54,8 +54,8 @@ def finished_runs(sweep):
     """The recorded settings of each finished run of a sweep."""
     settings = []
     for path in sweep.runs.glob("*/*/run.json"):
-        record = read_json(path)
-        summary = read_json(path.with_name("summary.json")) or {}
+        record = read_advisory(path)
+        summary = read_advisory(path.with_name("summary.json")) or {}
         if record["parent"] == sweep.id and summary.get("status") == "finished":
             settings.append((path.parent / "overrides.txt").read_text())
     return settings

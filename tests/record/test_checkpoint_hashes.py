@@ -11,6 +11,7 @@ from labrig.record.files import checkpoint_hashes as hashes
 from labrig.record.files.checkpoint_hashes import HashedFile, checkpoint_hashes, remember_hash
 from labrig.record.read.run import Run
 from labrig.record.verify.results import check_checkpoints
+from records import write_record
 
 BIG = bytes(range(256)) * (2 * hashes.BESIDE_BYTES // 256)  # is hashed by another thread
 
@@ -109,7 +110,7 @@ def test_verify_says_what_there_was_no_time_to_read(tmp_path):
         (checkpoints / name).write_bytes(name.encode())
     recorded = checkpoint_hashes(checkpoints)
     recorded["epoch-001.ckpt"]["sha256"] = None
-    (run_dir / "run.json").write_text(json.dumps({"schema": 1, "run_id": run_dir.name}))
+    write_record(run_dir)
     (attempt / "start.json").write_text("{}")
     end = {"status": "interrupted", "checkpoints": recorded}
     (attempt / "end.json").write_text(json.dumps(end))

@@ -246,13 +246,19 @@ def test_metrics_of_overlapping_attempts_and_cut_lines(tmp_path):
 
 
 @pytest.mark.slow
-def test_records_of_other_schemas(project):
+def test_records_of_other_formats(project):
     run = train(project)
-    record = json.loads((run.dir / "run.json").read_bytes())
-    (run.dir / "run.json").write_text(json.dumps({"run_id": run.id, "code": {"commit": "a" * 40}}))
-    assert Run.open(run.dir).trial == "baseline"
-    (run.dir / "run.json").write_text(json.dumps(record | {"schema": 99}))
-    with pytest.raises(errors.LabError, match="copier update"):
+    path = run.dir / "run.json"
+    record = json.loads(path.read_bytes())
+    path.write_text(json.dumps(record | {"format": 99}))
+    with pytest.raises(errors.LabError, match=r"it has format 99, and .* up to 1.* copier update"):
+        Run.open(run.dir)
+    path.write_text(json.dumps({key: record[key] for key in record if key != "format"}))
+    with pytest.raises(errors.LabError, match="a labrig from before its first release wrote it"):
+        Run.open(run.dir)
+    del record["who"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(errors.LabError, match="it has no 'who'"):
         Run.open(run.dir)
 
 

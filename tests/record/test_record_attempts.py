@@ -8,7 +8,7 @@ import time
 import pytest
 from labrig.errors import LabError
 from labrig.record.compare.results import metric_rows
-from labrig.record.files.atomic import read_json, write_json
+from labrig.record.files.atomic import read_advisory, write_json
 from labrig.record.files.metrics_file import MetricsLog
 from labrig.record.list.find import find_run
 from labrig.record.list.news import LastLook, format_news
@@ -55,7 +55,7 @@ def elsewhere(run, n, silent_s=0):
     """Makes attempt `n` one of a process on another machine, silent for so long."""
     folder = run.dir / "attempts" / str(n)
     for name in ("lock", "start.json"):
-        facts = read_json(folder / name)
+        facts = read_advisory(folder / name)
         if facts:
             write_json(folder / name, facts | {"pid_space": "elsewhere", "host": "node7"})
     then = time.time() - silent_s

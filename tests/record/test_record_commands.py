@@ -274,12 +274,8 @@ def test_news_are_reported_once(own, capsys):
 
 
 @pytest.mark.slow
-def test_runs_of_older_schemas_and_other_directories(own, capsys):
-    run = train(own)
-    (run.dir / "summary.json").write_text(
-        json.dumps({"status": "finished", "metrics": {"val/loss": 0.4}})
-    )
-    (run.dir / "run.json").write_text("{}")
+def test_other_directories_are_no_runs(own, capsys):
+    run = train(own, metrics={"val/loss": 0.4})
     for name in ("wandb/offline-run-1", "sweeps/first"):
         (own.root / "runs" / name).mkdir(parents=True)
     assert [row["metrics"] for row in listed(own, capsys)] == [{"val/loss": 0.4}]

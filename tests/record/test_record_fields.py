@@ -5,15 +5,16 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
-from labrig.record.files.atomic import read_json
-from labrig.record.files.fields import FIELDS, REPORT, Field
+from labrig.record.files.atomic import read_advisory
 from labrig.record.files.forms import problem_in
 from labrig.record.list import row_cache
 from labrig.record.list import rows as index
 from labrig.record.list.notebook import runs
 from labrig.record.list.rows import read_row
+from labrig.record.read.fields import FIELDS, REPORT
 from labrig.record.write.begin import begin_attempt
 from projects import SOURCE
 from record_package import call, create, make_project, train
@@ -46,7 +47,9 @@ def rows_of(project):
 def test_the_largest_memory_of_all_attempts_counts(project):
     on_gpu, on_cpu = rows_of(project)
     assert (on_gpu["peak_gpu_bytes"], on_cpu["peak_gpu_bytes"]) == (PEAK_BYTES, None)
-    assert read_json(project.root / on_gpu["run_dir"] / "summary.json")["peak_gpu_bytes"] == 3.2e9
+    assert (
+        read_advisory(project.root / on_gpu["run_dir"] / "summary.json")["peak_gpu_bytes"] == 3.2e9
+    )
 
 
 def test_lists_show_it(project, capsys):
@@ -121,17 +124,16 @@ def test_every_field_has_a_name_of_its_own_and_a_value_of_its_type(project):
 
 
 @pytest.mark.slow
-def test_a_record_of_an_older_version_opens(tmp_path, capsys):
+def test_a_new_field_is_known_of_runs_that_ended_before(tmp_path, capsys):
+    """summary.json is not written again: what it lacks comes from run.json and the attempts."""
     project = make_project(tmp_path / "project")
-    run = train(project, metrics={"val/loss": 0.5})
-    summary = read_json(run.dir / "summary.json")
-    old = {"schema", "run_id", "trial", "status", "metrics", "created"}
-    (run.dir / "summary.json").write_text(json.dumps({key: summary[key] for key in old}))
-    row = read_row(str(run.dir))
-    assert row["status"] == "finished"
-    assert row.keys() == {field.name for field in FIELDS}
-    assert row["peak_gpu_bytes"] is None
-    assert "peak GPU" not in printed(project, capsys, "runs show", run.id)
+    run = train(project, metrics={"val/loss": 0.5}, why="to see")
+    summary = read_advisory(run.dir / "summary.json")
+    whole = read_row(str(run.dir))
+    lacking = {key: summary[key] for key in summary if key not in ("why", "n_attempts")}
+    (run.dir / "summary.json").write_text(json.dumps(lacking | {"fields": "of another labrig"}))
+    assert read_row(str(run.dir)) == whole
+    assert (whole["why"], whole["n_attempts"]) == ("to see", 1)
 
 
 @pytest.mark.slow
@@ -139,7 +141,7 @@ def test_a_value_of_another_type_is_called_damaged_and_hides_nothing(tmp_path, c
     project = make_project(tmp_path / "project")
     whole = train(project)
     odd = train(project)
-    summary = read_json(odd.dir / "summary.json")
+    summary = read_advisory(odd.dir / "summary.json")
     others = {"device": "a list", "peak_gpu_bytes": "text", "status": "null"}
     for key, value in (("device", ["a"]), ("peak_gpu_bytes", "much"), ("status", None)):
         (odd.dir / "summary.json").write_text(json.dumps(summary | {key: value}))
@@ -156,7 +158,7 @@ def test_a_cache_of_other_fields_is_made_again(project, tmp_path, monkeypatch):
     expected = rows_of(project)
     assert next(tmp_path.glob("*/*.rows")).read_bytes().startswith(row_cache.HEADER)
     last = FIELDS[-1]
-    for fields in (FIELDS[:-1], [*FIELDS[:-1], Field(last.name, str, last.source)]):
+    for fields in (FIELDS[:-1], [*FIELDS[:-1], replace(last, type=str)]):
         with monkeypatch.context() as patch:
             patch.setattr(row_cache, "HEADER", row_cache.header_of(fields))
             store_rows(project.root / "runs", [row | {"who": "from the cache"} for row in expected])
@@ -176,11 +178,11 @@ def store_rows(runs_root, rows):
 ONE_LINE_MORE = """
 import sys
 from pathlib import Path
-from labrig.record.files import fields
-from labrig.record.files.forms import problem_in
-from labrig.record.files.fields import LINE, LIST, SHOW, TABLES, Field, Number, recorded
+from labrig.record.read import fields
+from labrig.record.read.fields import LINE, LIST, SHOW, TABLES, Field, Number, recorded
 field = Field("max_file_mb", Number, recorded, LIST | SHOW | LINE | TABLES, "limit_gb", "limit in GB", 1e3)
 fields.FIELDS = (*fields.FIELDS, field)
+fields.FIELDS_HASH = "of a labrig with this field"
 from labrig.cli import main
 for words in (
     ["runs", "list", "--columns", "max_file_mb"], ["runs", "list", "--csv"], ["runs", "show", "@last"],
@@ -195,8 +197,7 @@ print("notebook", runs()[0]["max_file_mb"])
 @pytest.mark.slow
 def test_one_line_is_a_field_everywhere(tmp_path):
     project = make_project(tmp_path / "project")
-    run = train(project, max_file_mb=12.5)
-    (run.dir / "summary.json").unlink()  # that of a version without the field
+    train(project, max_file_mb=12.5)
     done = subprocess.run(
         [sys.executable, "-c", ONE_LINE_MORE],
         cwd=project.root,

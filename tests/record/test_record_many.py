@@ -5,13 +5,14 @@ import os
 import shutil
 
 import pytest
-from labrig.record.files.fields import FIELDS
 from labrig.record.keep.annotate import annotate
 from labrig.record.list import row_cache
 from labrig.record.list import rows as index
 from labrig.record.list.filters import parse_filter, sort_rows
 from labrig.record.list.find import find_run
+from labrig.record.read.fields import FIELDS
 from labrig.record.read.run import Run
+from records import whole_record
 
 N = 10_000
 
@@ -23,7 +24,7 @@ def make_runs(runs, n):
         folder = runs / f"trial{k % 20}" / run_id
         folder.mkdir(parents=True)
         about = {
-            "schema": 1,
+            "format": 1,
             "run_id": run_id,
             "trial": f"trial{k % 20}",
             "created": f"2026-01-01T{k:05}",
@@ -39,7 +40,9 @@ def make_runs(runs, n):
         }
         text = json.dumps(about | more | {"status": state, "metrics": metrics})
         (folder / "summary.json").write_text(text)
-        (folder / "run.json").write_text(json.dumps(about | {"code": {"commit": "ab" * 20}}))
+        (folder / "run.json").write_text(
+            json.dumps(whole_record(**about, code={"commit": "ab" * 20}))
+        )
 
 
 @pytest.fixture(scope="module")

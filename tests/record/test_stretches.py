@@ -14,6 +14,7 @@ from labrig.record.reproduce.command import variables_of, working_directory
 from labrig.record.reproduce.relocate import config_here
 from omegaconf import OmegaConf
 from projects import SOURCE
+from records import write_record
 
 CODE = {"commit": "c" * 40, "prefix": "research/"}
 FINISHED = {"status": "finished", "global_step": 20}
@@ -26,7 +27,7 @@ def run(tmp_path):
     """A run without attempts."""
     directory = tmp_path / "runs/baseline/20260101-000000-aaaaaa"
     directory.mkdir(parents=True)
-    (directory / "run.json").write_text(json.dumps({"schema": 1, "code": CODE}))
+    write_record(directory, code=CODE)
     (directory / "config.yaml").write_text("record:\n  env_vars: [MY_*]\n")
     return Run.open(directory)
 

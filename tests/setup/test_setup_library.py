@@ -18,7 +18,15 @@ from test_setup_places import configure
 NOWHERE = "git+https://git.example.org/lab/template.git@" + "c0ffee" * 6 + "c0ff"
 NO_INDEX = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "UV_INDEX_URL": "http://127.0.0.1:9/"}
 NO_WHEELS = {"PIP_FIND_LINKS": "", "UV_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
-OF_LABRIG = ("hydra_core-", "labrig-", "nvidia_ml_py-", "omegaconf-", "python_dotenv-", "pyyaml-")
+OF_LABRIG = (
+    "hydra_core-",
+    "labrig-",
+    "msgspec-",
+    "nvidia_ml_py-",
+    "omegaconf-",
+    "python_dotenv-",
+    "pyyaml-",
+)
 WHERE = "import labrig; print(labrig.__file__)"
 
 

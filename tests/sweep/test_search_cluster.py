@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from labrig.record.files.atomic import read_json
+from labrig.record.files.atomic import read_advisory
 from projects import copy_library
 from slurm_jobs import (  # noqa: F401
     cluster,
@@ -46,7 +46,7 @@ def working(lab):
 
 
 def job_id(run_dir):
-    return read_json(run_dir / "run.json")["job"]["id"]
+    return read_advisory(run_dir / "run.json")["job"]["id"]
 
 
 def kill_job(job):
@@ -96,14 +96,14 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab, tmp_path, monkeypat
         sweep(lab)
         wait_until(lambda: n_done(lab) == N_POINTS, "the last points", 600)
         wait_until(lambda: not slurm("squeue", "--noheader").strip(), "the end of all jobs", 600)
-    assert read_json(killed / "summary.json") is None, "it was killed"
+    assert read_advisory(killed / "summary.json") is None, "it was killed"
     assert "requeue" in (preempted / "job.log").read_text()
     result = shown(lab)
     seeds = Counter(
         point["params"]["seed"] for point in result["points"] if point["state"] == "complete"
     )
     assert seeds == Counter(range(N_POINTS))
-    runs = [read_json(path) for path in lab.folder.glob("runs/baseline/*/summary.json")]
+    runs = [read_advisory(path) for path in lab.folder.glob("runs/baseline/*/summary.json")]
     finished = [run for run in runs if run["status"] == "finished"]
     assert sorted(run["seed"] for run in finished) == list(range(N_POINTS))
     assert {run["parent"] for run in finished} == {result["sweep_id"]}

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from labrig.record.files.atomic import read_json
+from labrig.record.files.atomic import read_advisory
 from projects import call, environment_of
 
 pytestmark = pytest.mark.release
@@ -25,7 +25,7 @@ def shown(folder, *words):
 
 
 def runs_of(folder, sweep_id):
-    records = [read_json(path) for path in folder.glob("runs/baseline/*/run.json")]
+    records = [read_advisory(path) for path in folder.glob("runs/baseline/*/run.json")]
     return [record for record in records if record["parent"] == sweep_id]
 
 
@@ -46,7 +46,7 @@ def start(folder, *settings):
 def test_twelve_points_end_better_than_the_default(home):
     epochs = "trainer.max_epochs=2"
     first = min(home.glob("runs/baseline/*/summary.json"))  # of two epochs, too
-    default = read_json(first)
+    default = read_advisory(first)
     assert default["parent"] is None
     space = ["optimizer.lr=tag(log,interval(1e-4,3e-2))", "model.width=choice(16,32)"]
     words = [epochs, *space, "sweep.points=12", "sweep.workers=2"]

@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from omegaconf import DictConfig
 
 from ..config.resolve import plain_values, resolve
 from ..project import Project
-from ..record.files.atomic import read_json
+from ..record.files.atomic import read_advisory
 from ..record.files.schema import Code
 from ..record.freeze.frozen import frozen_code, frozen_directory
 from ..record.freeze.git import NoRepository
@@ -72,10 +73,13 @@ def bench_path(config: DictConfig | dict[str, Any], tree: str | None) -> Path:
 
 def read_bench(config: DictConfig | dict[str, Any], tree: str | None) -> BenchResult | None:
     """The bench of these settings and this git tree; None when there is none of this version."""
-    content = read_json(bench_path(config, tree))
-    if content is None or content["schema"] != SCHEMA:
+    content = read_advisory(bench_path(config, tree))
+    if content is None or content.get("schema") != SCHEMA:
         return None
-    return BenchResult.from_json(content)
+    try:
+        return BenchResult.from_json(content)
+    except (msgspec.ValidationError, TypeError, AttributeError):  # it only helps, whatever is in it
+        return None
 
 
 def code_that_runs(project: Project, config: DictConfig) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import msgspec
 
 from .peaks import peak_tflops
 
@@ -155,23 +157,10 @@ class BenchResult:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> BenchResult:
-        """The result whose `as_json` is `content`."""
-        names = {entry.name for entry in fields(Measurement)}
-        measured = {name: value for name, value in content.items() if name in names}
-        measured["step_s"] = Spread(**content["step_s"])
-        measured["parts_s"] = {part: Spread(**s) for part, s in content["parts_s"].items()}
-        measured["times_s"] = StageTimes(**content["times_s"])
-        measured["memory_bytes"] = MemoryBytes(**content["memory_bytes"])
-        return cls(
-            trial=content["trial"],
-            overrides=content["overrides"],
-            code=content["code"],
-            host=content["host"],
-            created=content["created"],
-            measured=Measurement(**measured),
-            verdict=[
-                BenchFinding(one["name"], one["why"], one["try"]) for one in content["verdict"]
-            ],
-            forecast=[Forecast(**one) if one else None for one in content["forecast"]],
-            scaling=content.get("scaling"),
-        )
+        """The result whose `as_json` is `content`.
+
+        Raises:
+            msgspec.ValidationError: it has another form.
+        """
+        verdict = [one | {"settings": one.get("try")} for one in content.get("verdict", [])]
+        return msgspec.convert(content | {"measured": content, "verdict": verdict}, cls)

@@ -35,6 +35,5 @@ COMMANDS = [
     ("runs prune", "delete runs that nobody needs", "keep.prune:prune_command"),
     ("runs note", "add a note to a run", "keep.annotate:note_command"),
     ("runs tag", "tag a run", "keep.annotate:tag_command"),
-    ("runs scrub", "take a leaked value out of a run", "keep.scrub:scrub_command"),
     ("runs cost", "hours, GPU-hours, energy, money and CO2 of all runs", "list.cost:cost_command"),
 ]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Required, TypedDict
 
 from ..errors import Failed
-from ..record.files.forms import RUN_ID, Pattern, UnixTime, problem_in
+from ..record.files.forms import ID_OF_RUN, RunId, UnixTime, matches, problem_in
 from ..record.files.schema import JobId, RunStatus
 
 # The last two parts become the place here: runs/<trial>/<run id>.
-RUN_DIRECTORY = Pattern(
-    rf"/(?:(?!\.\.?/)[^/\0\n]+/)*[\w+][\w.+-]*/(?:{RUN_ID.regex})",
+RUN_DIRECTORY = matches(
+    rf"/(?:(?!\.\.?/)[^/\0\n]+/)*[\w+][\w.+-]*/(?:{ID_OF_RUN})",
     "the absolute path of a run's directory",
 )
 
@@ -20,7 +20,7 @@ RUN_DIRECTORY = Pattern(
 class SentJob(TypedDict, total=False):
     """One run that a host has submitted, as `lab submit --json` prints it."""
 
-    run_id: Required[Annotated[str, RUN_ID]]
+    run_id: Required[RunId]
     job_id: Required[JobId]
     run_dir: Required[Annotated[str, RUN_DIRECTORY]]
     log: str
@@ -47,7 +47,7 @@ class SubmissionState:
     """
 
     jobs: list[SentJob] | None
-    statuses: dict[Annotated[str, RUN_ID], RunStatus]
+    statuses: dict[RunId, RunStatus]
     started_unix_s: UnixTime | None
     first: str | None
 

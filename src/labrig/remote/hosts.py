@@ -9,16 +9,16 @@ from typing import Annotated
 from ..config.check import SettingsSource, check_keys
 from ..errors import LabError, nearest
 from ..project import read_yaml, user_config
-from ..record.files.forms import Pattern, problem_in
+from ..record.files.forms import matches, problem_in
 
 # They become words of commands here and there, and somebody may have copied them from a web page.
-ADDRESS = Pattern(r"(?:(?!-)[\w.:@%/\[\]-]+)?", "a name or user@name, as after `ssh`")
-PATH = Pattern(
+ADDRESS = matches(r"(?:(?!-)[\w.:@%/\[\]-]+)?", "a name or user@name, as after `ssh`")
+PATH = matches(
     r"(?!-)(?:[^\x00-\x1f\x7f\"`$\\]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})+",
     "a path, in which only $NAME and ~ are replaced",
 )
-SITE = Pattern(r"(?:(?!-)[\w.-]+)?", "the name of a site")
-ONE_LINE = Pattern(r"[^\x00-\x08\x0a-\x1f\x7f]*", "a shell command on one line")
+SITE = matches(r"(?:(?!-)[\w.-]+)?", "the name of a site")
+ONE_LINE = matches(r"[^\x00-\x08\x0a-\x1f\x7f]*", "a shell command on one line")
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from ..errors import Failed, LabError
 from ..machine.disk_errors import explain_disk_error
 from ..machine.terminal import printable
 from ..project import Project
-from ..record.files.forms import RELATIVE_PATH
-from ..record.read.run import read_record
+from ..record.files.forms import RelativePath, problem_in
+from ..record.read.run import run_record
 from ..record.read.status import ENDED
 from .answers import SentJob
 from .ask import Hosts
@@ -127,7 +127,7 @@ def fetch(
     send = f"echo {shlex.quote(BEGINS)} && exec {tar}"
     try:
         receive(connection, send, source, staging)
-        if run_id and (read_record(staging) or {}).get("run_id") != run_id:
+        if run_id and (run_record(staging) or {}).get("run_id") != run_id:
             raise Failed(
                 f"{source} of {connection.host.name} does not hold the record of {run_id}. "
                 f"Look there: ssh {connection.host.address} ls {source}"
@@ -231,7 +231,7 @@ def place_of(folder: Path, name: str) -> Path:
     Raises:
         Failed: it leads out of `folder`.
     """
-    problem = RELATIVE_PATH.problem(name)
+    problem = problem_in(name, RelativePath)
     if problem:
         raise Failed(f"the host sent a path that{problem}. Do not trust it")
     return folder / name

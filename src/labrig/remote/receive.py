@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from ..cluster.submit.command import dry_run, parse_arguments, plan_of_arguments, split_command
 from ..cluster.submit.plan import Plan
@@ -25,8 +25,8 @@ from ..cluster.submit.send import Submitted, job_record
 from ..cluster.submit.submit import SubmitOptions, submit_frozen
 from ..errors import LabError
 from ..project import Project, this_project
-from ..record.files.atomic import read_json
-from ..record.files.forms import RUN_ID
+from ..record.files.atomic import read_advisory
+from ..record.files.forms import RunId
 from ..record.files.process import pid_started
 from ..record.files.schema import Code
 from ..record.files.seal import write_sealed
@@ -55,7 +55,7 @@ class SentRequest:
         race: of a run that is sent to several hosts.
     """
 
-    run_id: Annotated[str, RUN_ID]
+    run_id: RunId
     args: list[str]
     codes: dict[str, Code]
     data: dict[str, LocalData]
@@ -95,7 +95,7 @@ def receive(project: Project, request: SentRequest) -> list[Submitted]:
     folder.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(folder / "lock"):
         answer_file = folder / f"{request.run_id}.json"
-        before: SubmitAnswer = read_json(answer_file, SubmitAnswer) or {}
+        before: SubmitAnswer = read_advisory(answer_file, SubmitAnswer) or {}
         if "jobs" in before:
             return [submitted_of(job) for job in before["jobs"]]
         with output_in(folder / f"{request.run_id}.log"):

@@ -10,12 +10,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from ..errors import LabError
 from ..project import Project
 from ..record.files import forms
-from ..record.files.atomic import read_json
+from ..record.files.atomic import read_advisory
 from ..record.files.schema import RunStatus
 from ..record.files.seal import write_sealed
 from ..record.list.find import n_back_from_last, refuse_empty
@@ -45,7 +45,7 @@ class Sent:
         statuses: the last known status of each run.
     """
 
-    id: Annotated[str, forms.RUN_ID]
+    id: forms.RunId
     host: str
     request: str
     state: str = PREPARING
@@ -86,7 +86,9 @@ def all_sent(project: Project) -> list[Sent]:
     """Every submission, oldest first."""
     names = sorted(os.listdir(project.root / FOLDER)) if (project.root / FOLDER).is_dir() else []
     contents = [
-        read_json(project.root / FOLDER / name, Sent) for name in names if name.endswith(".json")
+        read_advisory(project.root / FOLDER / name, Sent)
+        for name in names
+        if name.endswith(".json")
     ]
     return [_sent_of(content) for content in contents if content]
 

@@ -17,7 +17,7 @@ from typing import Any
 from ..cluster.watch.job_states import job_state_of
 from ..cluster.watch.queue import print_queue
 from ..project import Project, this_project
-from ..record.files.atomic import read_json
+from ..record.files.atomic import read_advisory
 from ..record.read.attempt_files import read_attempts
 from ..record.read.status import status_of
 from .answers import HostState, SentJob, SubmissionState, SubmitAnswer
@@ -39,7 +39,7 @@ def main(ids: list[str]) -> int:
 
 def state_of(project: Project, submission_id: str) -> SubmissionState:
     received = project.root / REMOTE / "received"
-    answer: SubmitAnswer = read_json(received / f"{submission_id}.json", SubmitAnswer) or {}
+    answer: SubmitAnswer = read_advisory(received / f"{submission_id}.json", SubmitAnswer) or {}
     jobs = answer.get("jobs")
     ask = job_state_of()
     statuses: Any = {job["run_id"]: status_of(Path(job["run_dir"]), ask) for job in jobs or []}

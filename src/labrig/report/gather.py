@@ -14,7 +14,6 @@ from ..config.trial_names import trial_names
 from ..machine.terminal import printable
 from ..project import Project
 from ..record.compare.experiments import group_experiments
-from ..record.files.fields import REPORT, fields_shown, names_shown
 from ..record.files.json_lines import read_lines
 from ..record.files.schema import Note, Row, RunRecord
 from ..record.list.alike import evaluated_on, sets_in_order
@@ -23,7 +22,8 @@ from ..record.list.filters import Filter, filter_rows
 from ..record.list.metric_names import main_first
 from ..record.list.ranking import known_mode, monitors_of, settings_of
 from ..record.list.rows import read_rows
-from ..record.read.run import read_record
+from ..record.read.fields import REPORT, fields_shown, names_shown
+from ..record.read.run import run_record
 from ..record.read.settings import as_text, flat_settings, format_setting
 from ..record.read.status import COUNT_FIRST, JobStateOf
 from ..trials.readme import read_readme
@@ -83,7 +83,7 @@ class RunFacts:
 
 def read_facts(run_dir: Path, folder: Path) -> RunFacts:
     """Facts of the run in `run_dir`; `folder` is that of the page."""
-    record: RunRecord = read_record(run_dir) or {}
+    record: RunRecord = run_record(run_dir) or {}
     code = record.get("code", {})
     overrides = record.get("command", {}).get("overrides", [])
     notes = [

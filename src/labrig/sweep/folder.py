@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LabError, nearest
-from ..record.files.atomic import read_json, write_json
+from ..record.files.atomic import read_advisory, write_json
 from ..record.files.process import user
 from ..record.files.schema import Code
 from ..record.files.seal import seal
@@ -36,7 +36,7 @@ class Sweep:
         Raises:
             LabError: there is none, or one of a later schema than this code knows.
         """
-        record = read_json(directory / "sweep.json")
+        record = read_advisory(directory / "sweep.json")
         if record is None:
             raise LabError(f"{directory} has no sweep.json, so it is no sweep. Sweeps: {SWEEPS}/")
         if record["schema"] > SCHEMA:

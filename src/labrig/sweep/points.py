@@ -25,7 +25,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from ..record.files.atomic import number, read_json
+from ..record.files.atomic import number, read_advisory
 from ..record.files.process import process_facts
 from ..record.files.schema import SummaryRecord
 from ..record.read.attempt_files import last_attempt
@@ -207,7 +207,7 @@ class Points:
         values = values_of(run_dir, metrics)
         if values is None or any(math.isnan(value) for value in values):
             names = ", ".join(
-                (read_json(run_dir / "summary.json", SummaryRecord) or {}).get("metrics", {})
+                (read_advisory(run_dir / "summary.json", SummaryRecord) or {}).get("metrics", {})
             )
             print(
                 f"lab: {run_dir.name} has no number as {' and '.join(metrics)}. It has: {names}",
@@ -266,7 +266,7 @@ def has_checkpoint(run_dir: Path) -> bool:
 
 def values_of(run_dir: Path, metrics: list[str]) -> list[float] | None:
     """The last values of metrics in an ended run; None when it lacks one."""
-    summary = read_json(run_dir / "summary.json", SummaryRecord) or {}
+    summary = read_advisory(run_dir / "summary.json", SummaryRecord) or {}
     values = [number(summary.get("metrics", {}).get(metric)) for metric in metrics]
     if not all(isinstance(value, int | float) for value in values):
         return None

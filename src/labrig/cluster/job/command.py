@@ -6,7 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from ...record.read.run import read_record
+from ...record.read.run import run_record
 from ...record.write.attempt import Attempt
 from ..schedulers.job_variables import command_environment
 
@@ -42,6 +42,6 @@ def gpu_seconds(run_dir: Path, attempt: Attempt, command: list[str]) -> float:
     """
     if Path(command[0]).name == "lab" or "labrig" in command:
         return 0.0
-    record = read_record(run_dir) or {}  # now: when it began, it was just being sent
+    record = run_record(run_dir) or {}  # now: when it began, it was just being sent
     job = record.get("job") or {}
     return round(attempt.seconds() * job.get("nodes", 0) * job.get("gpus", 0), 3)

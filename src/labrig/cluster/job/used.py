@@ -19,7 +19,7 @@ from ... import env
 from ...machine.gpu import gpus
 from ...machine.job_use import use_of_job
 from ...machine.ranks import Ranks
-from ...record.files.atomic import read_json
+from ...record.files.atomic import read_advisory
 from ...record.files.seal import write_sealed
 from ...record.read.attempt_files import read_attempts
 from ...record.read.run import Run
@@ -46,7 +46,7 @@ class NodeUse:
         self.variable = f"{env.RUN_DIR}={run.dir}"
         self.job_id = os.environ[env.JOB]
         job: dict[str, Any] = run.record.get("job") or {}
-        noted: UsedOnNode = read_json(self.file, UsedOnNode) or {}
+        noted: UsedOnNode = read_advisory(self.file, UsedOnNode) or {}
         asked: Any = {key: job[key] for key in ASKED if key in job}
         self.used = UsedOnNode(asked=asked) | noted
         self.n_gpus = job.get("gpus") or 0

@@ -15,7 +15,7 @@ from ...record.files.process import user
 from ...record.files.schema import RunRecord
 from ...record.list.rows import run_directories
 from ...record.read.roots import run_roots
-from ...record.read.run import Run, read_record
+from ...record.read.run import Run, run_record
 from ...record.read.status import UNENDED, status_of
 from ..submit.plan import Plan, plan_program
 from ..submit.submit import SubmitOptions, submit_plan
@@ -65,7 +65,7 @@ def earlier_check(project: Project, plan: Plan) -> Run | None:
     """A check of the same size at this site whose result nobody has seen; None where there is none."""
     last_check = verification_of(plan.site)
     for directory in sorted(run_directories(*run_roots(project)), reverse=True):
-        record: RunRecord = read_record(Path(directory)) or {}
+        record: RunRecord = run_record(Path(directory)) or {}
         job = record.get("job") or {}
         if record.get("why") != WHY or job.get("site") != plan.site.name or "id" not in job:
             continue

@@ -16,7 +16,7 @@ from ...record.files.process import user
 from ...record.files.schema import Row
 from ...record.list.rows import read_rows
 from ...record.read.roots import run_roots
-from ...record.read.run import read_record
+from ...record.read.run import run_record
 from ...record.read.status import UNENDED
 from ..watch.job_states import job_state_of
 from .plan import Plan
@@ -114,6 +114,6 @@ def open_gpu_hours(row: Row) -> float:
     """What a job that has not ended may use; 0 for one that has."""
     if row["status"] not in UNENDED:
         return 0.0
-    record = read_record(Path(row["run_dir"])) or {}
+    record = run_record(Path(row["run_dir"])) or {}
     job = record.get("job") or {}
     return job.get("nodes", 0) * job.get("gpus", 0) * job.get("time_s", 0) / HOUR_S

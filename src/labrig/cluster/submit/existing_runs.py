@@ -14,7 +14,7 @@ from ...record.files.schema import Code, RunRecord
 from ...record.list.find import find_run
 from ...record.list.rows import read_rows, run_directories
 from ...record.read.roots import run_roots
-from ...record.read.run import Run, read_record
+from ...record.read.run import Run, run_record
 from ...record.read.status import UNENDED, status_of
 from ...training.start.unchanged import unchanged_run
 from ..watch.job_states import job_state_of
@@ -116,7 +116,7 @@ def refuse_unknown_command(plan: Plan, tree: str) -> None:
     """
     job_state = job_state_of()
     for directory in map(Path, run_directories(*run_roots(plan.project))):
-        record: RunRecord = read_record(directory) or {}
+        record: RunRecord = run_record(directory) or {}
         job = record.get("job") or {}
         same_code = (record.get("code") or {}).get("tree") == tree
         if not same_code or job.get("program") != plan.command or "id" in job:
@@ -145,7 +145,7 @@ def existing_runs(roots: Sequence[Path], tree: str) -> dict[str, ExistingRun]:
     job_state = job_state_of()
     existing: dict[str, ExistingRun] = {}
     for directory in map(Path, run_directories(*roots)):
-        record: RunRecord = read_record(directory) or {}
+        record: RunRecord = run_record(directory) or {}
         code = record.get("code") or {}
         is_command = "program" in (record.get("job") or {})
         if code.get("tree") != tree or is_command:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...record.files.after import AfterRuns
 from ...record.files.atomic import write_file
 from ...record.files.schema import RunRecord
-from ...record.read.run import read_record
+from ...record.read.run import run_record
 from ...record.read.status import CANCELLED, UNENDED, JobStateOf, status_of
 
 MAX_NAMED = 3
@@ -43,7 +43,7 @@ def awaited_runs(after: AfterRuns, job_state_of: JobStateOf | None = None) -> li
     """
     awaited = []
     for run_id, directory in after["runs"].items():
-        record: RunRecord | None = read_record(Path(directory))
+        record: RunRecord | None = run_record(Path(directory))
         status = status_of(Path(directory), job_state_of, record) if record else "deleted"
         awaited.append(Awaited(run_id, status, record or {}))
     return awaited

@@ -15,12 +15,12 @@ from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml
 from ...providers import provided
 from ...record.files.after import format_retry
-from ...record.files.atomic import read_json
+from ...record.files.atomic import read_advisory
 from ...record.files.process import user
 from ...record.files.schema import RunRecord, SummaryRecord
 from ...record.list.rows import run_directories
 from ...record.read.roots import run_roots
-from ...record.read.run import read_record
+from ...record.read.run import run_record
 from ...record.read.status import COUNT_FIRST, UNENDED, is_preempted, status_of
 from .job_end import BY_USER, how_job_ended
 from .job_states import JobStates
@@ -58,7 +58,7 @@ def stopped_runs(project: Project, states: JobStates) -> list[StoppedRun]:
     stopped = []
     n_asked = 0
     for run_dir in recent:
-        record: RunRecord = read_record(run_dir) or {}
+        record: RunRecord = run_record(run_dir) or {}
         if n_asked == MAX_STOPPED or not was_stopped(run_dir, record, states):
             continue
         n_asked += 1
@@ -135,11 +135,11 @@ def _jobs(project: Project, states: JobStates) -> list[QueuedJob]:
 
 def _job_of(run_dir: Path, states: JobStates) -> QueuedJob | None:
     """The job of a run; None where it is over, there is none, or somebody else submitted it."""
-    summary = read_json(run_dir / "summary.json", SummaryRecord)
+    summary = read_advisory(run_dir / "summary.json", SummaryRecord)
     has_finished = summary is not None and summary["status"] in COUNT_FIRST
     if has_finished and not is_preempted(run_dir, summary):
         return None
-    record: RunRecord = read_record(run_dir) or {}
+    record: RunRecord = run_record(run_dir) or {}
     job_state = states.of(record)
     if job_state is None or record["who"] != user():
         return None

@@ -15,7 +15,7 @@ from ...errors import LabError, require_package
 from ...machine.network import is_reachable
 from ...machine.secrets import hide_tokens
 from ...project import Project
-from ...record.files.atomic import read_json
+from ...record.files.atomic import read_advisory
 from ...record.files.schema import SummaryRecord
 from ...record.list.rows import run_directories
 from ...record.read.roots import run_roots
@@ -47,7 +47,7 @@ def upload_mlflow(run_dir: Path) -> bool:
     require_package("mlflow", "lab sync")
     run = Run.open(run_dir)
     settings = resolve(read_recorded(run_dir / "config.yaml")).logger.mlflow
-    summary = read_json(run_dir / "summary.json", SummaryRecord) or {}
+    summary = read_advisory(run_dir / "summary.json", SummaryRecord) or {}
     try:
         mlflow_run = MlflowRun(run, mlflow_place(dict(settings), run.runs))
         mlflow_run.end(summary.get("status", "failed"))

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from ...errors import Failed, LabError
 from ...project import this_project
-from ...record.files.forms import FILE_NAME, SHA256
+from ...record.files.forms import FileName, Sha256, problem_in
 from ..file.atomic_file import explain_write_errors, publish
 from ..file.find import writable_directory
 from ..file.part import open_part, read_blocks
@@ -80,10 +80,10 @@ def check_arguments(url: str, sha256: str, name: str) -> None:
     """Raises LabError unless all three have their form."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise LabError(f"{url!r} is no address of a file; expected one such as https://HOST/a.tar")
-    problem = None if sha256 == UNKNOWN else SHA256.problem(sha256)
+    problem = None if sha256 == UNKNOWN else problem_in(sha256, Sha256)
     if problem:
         raise LabError(f'the sha256 of {url}{problem}. Unknown? Write "?": the next error says it')
-    problem = FILE_NAME.problem(name or "/")
+    problem = problem_in(name or "/", FileName)
     if problem:
         raise LabError(f"{url}: what it is called here{problem}. Name it: fetch(url, sha256, NAME)")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ... import env
 from ...errors import Failed, LabError, NotComparable
 from ...project import Project
-from ...record.files.forms import RELATIVE_PATH
+from ...record.files.forms import RelativePath, problem_in
 from ...record.freeze.frozen import unpack_code
 from ...record.list.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
@@ -127,7 +127,7 @@ def missing_files(project: Project, run: Run) -> dict[Path, str]:
             if is_same_data(file, fingerprint(find_recorded_file(project, run, file))):
                 continue
         name = relative_name(run, file)
-        problem = RELATIVE_PATH.problem(name)
+        problem = problem_in(name, RelativePath)
         if problem:
             raise LabError(f"a data file of {run.id}{problem}. Its record is not to be trusted")
         path = directory / name

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Literal, TypedDict
 
-from .forms import RUN_ID, Pattern, UnixTime
+from .forms import AbsolutePath, Int, RunId, UnixTime
 
 
 class AfterRuns(TypedDict):
     """The runs that a run was submitted to come after."""
 
     when: Literal["finished", "ended"]  # how they must be over
-    runs: dict[
-        Annotated[str, RUN_ID], Annotated[str, Pattern(r"/[^\0]*", "an absolute path")]
-    ]  # the directory of each
+    runs: dict[RunId, AbsolutePath]  # the directory of each
 
 
 class Retry(TypedDict):
     """Why the job of a run was sent again by itself (job.retry), and what it asked for then."""
 
-    attempt: int
+    attempt: Int
     because: str  # how the job before it ended
     settings: list[str]  # job.mem=96000M
     time_unix_s: UnixTime

@@ -16,10 +16,15 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ...machine.secrets import hide_secrets, secret_hider
 from .checkpoint_files import format_sums, sums_of
-from .forms import problem_in
+from .forms import MAX_DEPTH, form_problem, problem_in
 
+# Of run.json, summary.json and what else has the key `format`. From the first release on, a change of
+# what such a file says raises it, and a bridge here makes the new form of the old.
+FORMAT = 1
 MAX_JSON_BYTES = 256_000_000
 OBJECT = dict[str, Any]
 
@@ -61,61 +66,85 @@ def write_plain_json(path: Path, value: Any) -> None:
     write_file(path, text.encode("utf-8", errors="backslashreplace").decode("utf-8"))
 
 
-def read_json(path: Path, form: Any = OBJECT) -> Any:
-    """The object in `path`; None when the file is missing, or `json_problem` finds something.
+class Damaged(ValueError):
+    """A file of the record does not hold what it should; the text says why."""
+
+
+def read_record(path: Path, form: Any = OBJECT) -> Any:
+    """The object in a file of the record; None when the file is missing.
 
     A network file system may show a stale or vanished file for a moment after a rename, so a bad read is
     repeated once.
 
     Args:
         form: what the object must be, see forms.py.
+
+    Raises:
+        Damaged: it is another, or one of a later format.
     """
     for pause_s in (0.05, 0):
         try:
-            value = json.loads(read_text(path))
+            content = read_bytes(path)
+            value = parse_json(content)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, RecursionError):
-            time.sleep(pause_s)
+        except OSError as error:
+            is_link = error.errno == errno.ELOOP
+            problem = "a link is there in place of the file"
+            if not is_link:
+                problem = f"the file cannot be read: {error.strerror}"
+        except Damaged as error:
+            problem = str(error)
         else:
-            return None if problem_in(value, form) else value
-    return None
+            problem = problem_of(value, form, content)
+            if problem:
+                raise Damaged(problem)
+            return value
+        time.sleep(pause_s)
+    raise Damaged(problem)
 
 
-def json_problem(path: Path, form: Any = OBJECT) -> str | None:
-    """Why `path`, which exists, does not hold what it should, such as "seed is a list, expected an
-    integer"; None when it does. A key that an object has twice is a problem, too.
-    """
+def read_advisory(path: Path, form: Any = OBJECT) -> Any:
+    """As `read_record` for a file that only helps: None too where it is damaged, or of a later format."""
     try:
-        value = json.loads(read_text(path), object_pairs_hook=object_of_pairs)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return "a link is there in place of the file"
-        return f"the file cannot be read: {error.strerror}"
-    except json.JSONDecodeError:
-        return "there is no JSON any more"
-    except RecursionError:
-        return "something is nested too deep"
-    except ValueError as error:
-        return str(error)
-    return problem_in(value, form)
+        return read_record(path, form)
+    except Damaged:
+        return None
 
 
-def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """For `json.loads`: an object whose keys differ.
+def problem_of(value: Any, form: Any, content: bytes) -> str | None:
+    """Why an object is not of its form, or of a later format."""
+    found = value.get("format") if isinstance(value, dict) else None
+    if isinstance(found, int) and found > FORMAT:
+        return f"it has format {found}, and this labrig reads up to {FORMAT}. For a later: copier update"
+    # To look how deep it is takes longer than anything else.
+    is_flat = content.count(b"{") + content.count(b"[") < MAX_DEPTH
+    problem = form_problem(value, form) if is_flat else problem_in(value, form)
+    if problem == "it has no 'format'":
+        return "a labrig from before its first release wrote it, and this one does not read that"
+    return problem
+
+
+def parse_json(content: bytes) -> Any:
+    """The value of a JSON text.
 
     Raises:
-        ValueError: two are the same.
+        Damaged: it is none.
     """
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
-    return value
+    try:
+        return msgspec.json.decode(content)
+    except RecursionError:
+        raise Damaged("it is nested too deep") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        if "surrogate" not in str(error):
+            raise Damaged("there is no JSON any more") from None
+    try:  # a file name that is not UTF-8, see `write_json`
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise Damaged("there is no JSON any more") from None
 
 
-def read_bytes(path: Path, most_bytes: int, below: Path | None = None) -> bytes:
+def read_bytes(path: Path, most_bytes: int = MAX_JSON_BYTES, below: Path | None = None) -> bytes:
     """The content of a file of a record.
 
     Raises:
@@ -128,13 +157,12 @@ def read_bytes(path: Path, most_bytes: int, below: Path | None = None) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file.
+    """The text of a file, which may hold names that are not UTF-8.
 
     Raises:
         OSError: it is missing, a link, no file, or too large.
     """
-    # Bytes that are not UTF-8 are of file names.
-    return read_bytes(path, MAX_JSON_BYTES).decode("utf-8", errors="surrogateescape")
+    return read_bytes(path).decode("utf-8", errors="surrogateescape")
 
 
 def open_file(path: Path, follow_links: bool = False, below: Path | None = None) -> FileIO:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from .atomic import read_json, sha256, write_file, write_json
+from .atomic import read_advisory, sha256, write_file, write_json
 from .checkpoint_files import SUMS, format_sums, n_bytes_of, read_sums, sums_of
 
 HASHES = ".hashes.json"  # in the directory of checkpoints
@@ -80,7 +80,7 @@ def remember_hash(path: Path, digest: str) -> None:
 
 def known_hashes(directory: Path) -> dict[str, Any]:
     """What `remember_hash` has kept, by inode."""
-    return read_json(directory / HASHES) or {}
+    return read_advisory(directory / HASHES) or {}
 
 
 def version_of(status: os.stat_result) -> dict[str, int]:

@@ -11,7 +11,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .atomic import OBJECT, open_file, plain_json
+from .atomic import OBJECT, Damaged, open_file, parse_json, plain_json
 from .forms import problem_in
 
 PART_BYTES = 2**20  # of a file that is read a part at a time
@@ -102,7 +102,7 @@ def opened(path: Path) -> BinaryIO:
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
     """The object in a line; None when it holds none."""
-    with suppress(ValueError, RecursionError):
-        entry = json.loads(line)
+    with suppress(Damaged):
+        entry = parse_json(line)
         return entry if isinstance(entry, dict) else None
     return None

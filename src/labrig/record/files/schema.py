@@ -1,9 +1,8 @@
 """What the JSON files of the record hold: their keys, units and meanings.
 
-A value is None when it is not known. Older records have fewer keys: readers take a missing key for
-None.
+A value is None when it is not known.
 
-These types are also the forms that `read_json` checks (forms.py): a colleague sends a record, a
+These types are also the forms that `read_record` checks (forms.py): a colleague sends a record, a
 host answers with one, and an archive holds some.
 """
 
@@ -11,33 +10,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
-from ...machine.counted import counted
 from .after import AfterRuns, Retry
 from .forms import (
-    GIT_HASH,
     INSIDE,
-    RUN_ID,
-    Between,
+    AbsolutePath,
     FileName,
-    Formed,
-    Has,
+    GitHash,
+    Int,
     Metric,
-    Pattern,
     RelativePath,
+    RunId,
+    Seconds,
     UnixTime,
+    between,
+    matches,
 )
 
-GitHash = Annotated[str, GIT_HASH]
-Prefix = Annotated[str, Pattern(rf"(?:{INSIDE}/)?", "'' or a relative path that ends in '/'")]
+Prefix = Annotated[str, matches(rf"(?:{INSIDE}/)?", "'' or a relative path that ends in '/'")]
 # git would obey the settings in a directory .git.
 SUBMODULE = rf"(?!(?i:(?:[^/]*/)*\.git(?:/|\Z))){INSIDE}"
-SubmodulePath = Annotated[str, Pattern(SUBMODULE, "a relative path without '..' and '.git'")]
-AbsolutePath = Annotated[str, Pattern(r"/[^\0]*", "an absolute path")]
+SubmodulePath = Annotated[str, matches(SUBMODULE, "a relative path without '..' and '.git'")]
 # Of a package: its project is the directory two above.
-PackagePath = Annotated[str, Pattern(r"/[^/\0]+/[^\0]+", "the absolute path of a package")]
-Seconds = Annotated[float, Between(-3e10, 3e10)]  # up to 950 years
+PackagePath = Annotated[str, matches(r"/[^/\0]+/[^\0]+", "the absolute path of a package")]
 # It becomes a word of the command that asks or cancels the job.
-JobId = Annotated[str, Pattern(r"\w[\w.:@\[\]-]*", "the id of a job")]
+JobId = Annotated[str, matches(r"\w[\w.:@\[\]-]*", "the id of a job")]
 
 
 class SkippedFile(TypedDict):
@@ -45,7 +41,7 @@ class SkippedFile(TypedDict):
 
     path: RelativePath
     reason: str  # nested-repository, secret-name or size
-    bytes: NotRequired[int]  # when the reason is size
+    bytes: NotRequired[Int]  # when the reason is size
 
 
 class UnfrozenFile(TypedDict):
@@ -64,9 +60,7 @@ class Code(TypedDict, total=False):
     dirty, note`.
     """
 
-    commit: Annotated[
-        Any, GIT_HASH
-    ]  # str, of the snapshot; None when the code was not recorded, for which readers look
+    commit: GitHash | None  # of the snapshot; None when the code was not recorded
     tree: GitHash
     ref: str  # refs/runs/<commit>
     dirty: bool | None  # whether the snapshot differs from HEAD
@@ -75,25 +69,29 @@ class Code(TypedDict, total=False):
     prefix: Prefix  # of the project in its repository: "" or with a slash at the end
     remote: str | None  # URL without credentials
     remote_name: str | None  # such as origin
-    n_changed: int  # files of HEAD that are changed or deleted
-    n_untracked: int  # files that HEAD has not
+    n_changed: Int  # files of HEAD that are changed or deleted
+    n_untracked: Int  # files that HEAD has not
     skipped: list[SkippedFile]
-    submodules: list[Annotated[Code, Has("path", "commit")]]
+    submodules: list[Submodule]
     package_tree: GitHash | None  # git's hash of src/<package>
     trial_tree: GitHash | None  # git's hash of the trial's directory
     base: GitHash | None  # commit of the whole bundle that the other one needs
-    remote_base: Annotated[
-        Any, GIT_HASH
-    ]  # str, commit at the remote, which the bundles leave out; None without one
+    remote_base: GitHash | None  # commit at the remote, which the bundles leave out
     bundle: str  # thin, full or pushed; see write_bundles
     complete: bool | None  # in start.json: whether it holds all that the attempt imported
     not_frozen: list[UnfrozenFile]  # in start.json: the imported files that it does not hold
     used: dict[str, str]  # in start.json: git's hash of each of its files that was imported or read
     reason: str  # why the code was not recorded, or not compared with what was imported
     same: bool  # in start.json: the code of this attempt is the run's
-    path: SubmodulePath  # of a submodule
     note: str  # of a submodule
     version: str  # of the library, which stands among the submodules
+
+
+class Submodule(Code, total=False):
+    """The code of a submodule."""
+
+    path: Required[SubmodulePath]
+    commit: Required[GitHash | None]
 
 
 class InitialWeights(TypedDict, total=False):
@@ -105,10 +103,10 @@ class InitialWeights(TypedDict, total=False):
     path: str  # of the file
     run: str | None  # id of the run that made them
     checkpoint: str | None
-    size_bytes: int | None
+    size_bytes: Int | None
     sha256: str | None  # None: the run that makes them had not ended when this run was recorded
-    n_loaded: int
-    n_tensors: int  # of the task
+    n_loaded: Int
+    n_tensors: Int  # of the task
     missing: list[str]  # names of the task that the file lacks
     unused: list[str]  # names of the file that the task lacks
     skipped: list[str]  # names of both with another shape
@@ -130,7 +128,7 @@ class ProcessFacts(TypedDict, total=False):
 
     host: str
     cwd: str  # the directory in which it was started
-    pid: int
+    pid: Int
     pid_space: str
     pid_started: str | None  # clock ticks since boot, which differ when a pid is used again
 
@@ -151,7 +149,7 @@ class Environment(TypedDict, total=False):
     torch: str | None
     lock: str | None  # name of the lock file
     lock_sha256: str | None
-    n_packages: int
+    n_packages: Int
     container: str | None  # file of the image, or of the packed environment
     container_sha256: str | None
     modules: list[str]
@@ -165,16 +163,22 @@ class DataFingerprint(TypedDict, total=False):
 
     path: str
     sha256: str
-    size_bytes: int
-    mtime_ns: int
-    n: int
+    size_bytes: Int
+    mtime_ns: Int
+    n: Int
     pack: str  # the command that made the file
     arrays_sha256: str  # of the arrays alone, which was the hash before 0.1
     rows: Any  # of splits that are not the file's own, a hash each
-    files: list[
-        Annotated[DataFingerprint, Has("path", "sha256", "size_bytes")]
-    ]  # where there are several
+    files: list[DataFile]  # where there are several
     not_recorded: str  # why
+
+
+class DataFile(DataFingerprint, total=False):
+    """One of several data files."""
+
+    path: Required[str]
+    sha256: Required[str]
+    size_bytes: Required[Int]
 
 
 class StartedCommand(TypedDict, total=False):
@@ -192,16 +196,16 @@ class Job(TypedDict, total=False):
     site: str
     id: JobId
     sending: bool  # it is about to be sent, and has no id yet
-    nodes: int
-    tasks_per_node: Annotated[int, Between(1, 1e6)]
-    cpus_per_task: int
-    memory_MB: int | None  # of each node; None: the scheduler's default
-    gpus: int
+    nodes: Int
+    tasks_per_node: Annotated[int, between(1, 10**6)]
+    cpus_per_task: Int
+    memory_MB: Int | None  # of each node; None: the scheduler's default
+    gpus: Int
     typed: list[str]  # keys of `job` that were set, not taken from the site
     time_s: Seconds
     limit_s: Seconds | None
     lead_s: Seconds
-    memory_MB: int | None  # per node
+    memory_MB: Int | None  # per node
     goes_on: bool  # another job may continue the run by itself
     retry: dict[str, Any]  # job.retry
     retries: list[Retry]
@@ -221,45 +225,39 @@ class JobOfAttempt(TypedDict):
     started_unix_s: UnixTime
 
 
-class Scrub(TypedDict):
-    """A leaked value that was taken out of a record: what no longer is as it was recorded."""
-
-    time: str
-    who: str | None
-    files: list[str]  # of the run's directory
-    code: dict[str, list[str]]  # changed files by the new commit
-
-
-class RunRecord(TypedDict, total=False):
+class RunRecord(TypedDict):
     """run.json, written once when a run is created; `job` changes when the scheduler answers."""
 
-    schema: int
-    run_id: Annotated[str, RUN_ID]
+    format: Int
+    run_id: RunId
     trial: RelativePath
-    parent: str | None  # id of the run that this one repeats, or of the sweep that it is a point of
+    parent: (
+        str | None
+    )  # id of the run that this one repeats, or of the sweep of which it is a point
     why: str | None
     who: str | None
-    order_unix_ms: int  # the place among all runs, see order.py
+    order_unix_ms: NotRequired[Int]  # the place among all runs, see order.py
     created: str | None  # ISO 8601 with time zone
     host: str | None
-    project: str  # the root of the project that made it
+    project: NotRequired[str]  # the root of the project that made it
     process: ProcessFacts
     template: str | None  # version of the template
-    seed: int | None
+    seed: Int | None
     allow: bool | None
     max_file_mb: float | None
     code: Code
     command: StartedCommand
     config_sha256: str | None
-    settings: dict[str, Any]  # config.yaml as data, without the profile of the site
-    init_from: InitialWeights  # of a run that starts from other weights
-    data_from: DataOrigin  # of a run that reads a file of another run
+    settings: NotRequired[dict[str, Any]]  # config.yaml as data, without the profile of the site
+    init_from: NotRequired[InitialWeights]  # of a run that starts from other weights
+    data_from: NotRequired[DataOrigin]  # of a run that reads a file of another run
     env: Environment
     files: dict[RelativePath, str]  # sha256 by file name
-    job: Annotated[Any, Formed(Job | None)]
-    after: AfterRuns  # of a run that was submitted to come after others
-    scrubbed: list[Scrub]  # when a leaked value was taken out of this record
-    sha256: str  # of all other entries; so in every JSON file of the record, see seal.py
+    job: NotRequired[Job | None]
+    after: NotRequired[AfterRuns]  # of a run that was submitted to come after others
+    sha256: NotRequired[
+        str
+    ]  # of all other entries; so in every JSON file of the record, see seal.py
 
 
 class MeasuredForecast(TypedDict):
@@ -278,7 +276,7 @@ class TrainedWith(TypedDict):
 class StartRecord(ProcessFacts, total=False):
     """attempts/<n>/start.json; a training adds further keys, such as `precision`, `forecast`."""
 
-    attempt: int
+    attempt: Int
     started_unix_s: UnixTime
     job: JobOfAttempt
     retry: Retry  # of an attempt whose job was sent again by itself
@@ -291,11 +289,11 @@ class StartRecord(ProcessFacts, total=False):
     environment_differences: list[str]
     accelerator: str
     device: str
-    world_size: int
+    world_size: Int
     data: DataFingerprint
-    threads: int
+    threads: Int
     instructions: str  # the set that torch's kernels for the CPU use, such as AVX2
-    devices: int
+    devices: Int
     forecast: MeasuredForecast | None  # of `lab bench`
     init_from: InitialWeights  # the weights that this attempt loaded, when it began from others
     trained_with: dict[str, TrainedWith]  # by part: model, optimizer, schedule
@@ -321,22 +319,22 @@ class RaisedError(TypedDict):
 class CheckpointFile(TypedDict):
     """A checkpoint that an attempt left."""
 
-    bytes: int
+    bytes: Int
     sha256: str | None  # None when there was no time to read it
 
 
 class OutputFile(TypedDict):
     """A file that a command wrote."""
 
-    bytes: int
+    bytes: Int
     sha256: str | None  # None of a large one, and of all when the job was stopped
 
 
 class Outputs(TypedDict):
     """What lay in the directory of a command when an attempt ended."""
 
-    n: int  # files
-    bytes: int
+    n: Int  # files
+    bytes: Int
     files: dict[
         RelativePath, OutputFile
     ]  # by the path from the run directory; of many files the first ones
@@ -363,19 +361,19 @@ class EndRecord(TypedDict, total=False):
     """attempts/<n>/end.json."""
 
     status: EndStatus
-    exit_code: int
-    signal: int | None  # number of the signal that ended it
+    exit_code: Int
+    signal: Int | None  # number of the signal that ended it
     exception: RaisedError | None
     ended_unix_s: UnixTime
     seconds: Seconds
     gpu_seconds: Seconds  # wall time times devices
     energy_j: float | None
-    peak_memory_bytes: int
-    peak_gpu_bytes: int | None
+    peak_memory_bytes: Int
+    peak_gpu_bytes: Int | None
     metrics: dict[str, Metric]
     files: dict[RelativePath, str]  # sha256 by the path from the run directory
     checkpoints: dict[FileName, CheckpointFile]
-    global_step: int
+    global_step: Int
     outputs: Outputs  # of a command
     sha256: str
 
@@ -383,7 +381,7 @@ class EndRecord(TypedDict, total=False):
 class Beginning(TypedDict, total=False):
     """attempts/<n>/beginning.json."""
 
-    step: int
+    step: Int
     sha256: str
 
 
@@ -419,7 +417,7 @@ class Prediction(TypedDict, total=False):
     """A line of predictions.jsonl."""
 
     path: str  # below the run directory, or absolute
-    n: int
+    n: Int
     content_sha256: str
     after: str | None
     sha256: str
@@ -435,31 +433,15 @@ class Archived(TypedDict, total=False):
 
 
 class SummaryRecord(TypedDict, total=False):
-    """What summary.json says at least; fields.py has its other keys."""
+    """What most readers need of summary.json; `Summary` of read/fields.py has all its keys."""
 
     status: Required[RunStatus]
     attempt_status: str | None
-    n_attempts: int | None
+    n_attempts: Int | None
     exception: str | None
     metrics: dict[str, Metric]
     sha256: str
 
 
-# summary.json, what a listing needs of a run, and a run in a list of runs: fields.py has their keys.
-Summary = dict[str, Any]
+# A run in a list of runs: `Summary` of read/fields.py has its keys.
 Row = dict[str, Any]
-
-
-# What a record says of values that were taken out of it.
-
-
-def format_scrubs(record: RunRecord) -> list[str]:
-    """A line for each time that a leaked value was taken out."""
-    lines = []
-    for scrub in record.get("scrubbed", []):
-        n_code = len({path for paths in scrub["code"].values() for path in paths})
-        what = f"{counted(len(scrub['files']), 'file')} of the record"
-        if scrub["code"]:
-            what += f", {counted(n_code, 'file')} of the code, whose history was left out"
-        lines.append(f"scrubbed {scrub['time']} by {scrub['who']}: {what}")
-    return lines

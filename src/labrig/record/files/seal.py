@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from .atomic import plain_json, read_json, write_plain_json
+from .atomic import plain_json, read_advisory, write_plain_json
 from .json_lines import JsonLines, read_lines
 
 KEY = "sha256"  # of all other entries of the object
@@ -59,7 +59,7 @@ def note_end(path: Path, n: int, last_hash: str) -> None:
 
 def read_ends(folder: Path) -> dict[str, EndOfLines]:
     """How the files of lines in a directory ended, by their names; of an older record nothing."""
-    ends = read_json(folder / ENDS, dict[str, EndOfLines | str]) or {}
+    ends = read_advisory(folder / ENDS, dict[str, EndOfLines | str]) or {}
     ends.pop(KEY, None)
     return ends
 

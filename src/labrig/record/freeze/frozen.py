@@ -12,7 +12,7 @@ from ...errors import Failed, LabError, Refused
 from ...machine.counted import counted
 from ...machine.git import is_remote
 from ...project import LABEL, LIBRARY, Project
-from ..files.atomic import read_json, write_file, write_json
+from ..files.atomic import read_advisory, write_file, write_json
 from ..files.code_section import checked_out_submodules, folder_name, library_of
 from ..files.schema import Code
 from .bundle import COMPRESSED, STORE, bundle_files, unpack_bundle, write_bundles
@@ -314,7 +314,7 @@ def frozen_code() -> Code:
     """
     check_frozen_directory()
     label = Path(os.environ[env.FROZEN]).resolve() / LABEL
-    code: Code = read_json(label, Code) or {}
+    code: Code = read_advisory(label, Code) or {}
     commit = code.get("commit")
     expected = os.environ.get(env.SNAPSHOT_COMMIT, commit)
     if not commit or commit != expected:

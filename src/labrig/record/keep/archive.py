@@ -248,7 +248,10 @@ def refuse_secrets(files: list[ArchivedFile]) -> None:
                 places.append(f"{file.path} holds a known secret")
         elif file.source.suffix != ".bundle":  # of code, which was searched when it was frozen
             places += tokens_in(file, secrets)
-    refuse_tokens(places, "Take it out with: lab runs scrub RUN. If it is no secret: --allow")
+    refuse_tokens(
+        places,
+        "Leave the run out: lab docs record says what to do with it. If it is no secret: --allow",
+    )
 
 
 def tokens_in(file: ArchivedFile, secrets: dict[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import Failed, LabError
 from ...machine.counted import counted
 from ..files.atomic import read_text, sha256
-from ..files.forms import RELATIVE_PATH
+from ..files.forms import RelativePath, problem_in
 from ..read.run import Run
 from ..verify.code import check_code
 from ..verify.files import Part, check_record, check_settings
@@ -118,7 +118,7 @@ def refuse_odd_names(file: Path, names: list[str]) -> None:
     """
     seen = set()
     for name in names:
-        odd = RELATIVE_PATH.problem(name) or (" is there twice" if name in seen else None)
+        odd = problem_in(name, RelativePath) or (" is there twice" if name in seen else None)
         if odd:
             raise Failed(
                 f"{file} is not as it was written: the path {name!r}{odd}. Do not trust it"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ...project import PYPROJECT, Project
-from ..files.atomic import read_json
+from ..files.atomic import read_advisory
 from ..files.process import user
 from ..files.schema import Row, RunRecord
 from ..freeze.git import Git
@@ -31,8 +31,8 @@ from ..write.claim import is_claimed
 
 DAY_S = 86400
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-# Hidden directories in that of a trial: of a new run, of one that is fetched, deleted or scrubbed.
-LEFTOVER = re.compile(rf"\.(?P<what>deleted-|scrub-)?(?P<run>{RUN_ID.pattern})(\.\d+)?")
+# Hidden directories in that of a trial: of a new run, of one that is fetched or deleted.
+LEFTOVER = re.compile(rf"\.(?:deleted-)?(?P<run>{RUN_ID.pattern})(\.\d+)?")
 
 
 def reason_to_leave(row: Row, project: Project, people: set[str]) -> str | None:
@@ -44,7 +44,7 @@ def reason_to_leave(row: Row, project: Project, people: set[str]) -> str | None:
     run_dir = Path(row["run_dir"])
     if run_dir.is_symlink() or run_dir.parent.is_symlink():
         return "behind a link"
-    record: RunRecord = read_json(run_dir / "run.json") or {}
+    record: RunRecord = read_advisory(run_dir / "run.json") or {}
     if not is_record(record):
         return "without a readable run.json; look, and delete them yourself"
     makers = {str(who) for who in (record.get("who"), row["who"]) if who is not None}
@@ -188,8 +188,7 @@ def read_line(line: str) -> dict[str, Any]:
 def leftovers(root: Path) -> list[Path]:
     """What starts, copies and deletions that were killed left more than a day ago below a root.
 
-    It is this user's, has a name that only `lab` gives, and is no link. What a scrubbing that was killed
-    left stays, as long as its run is not back: it may be the only copy.
+    It is this user's, has a name that only `lab` gives, and is no link.
     """
     found = []
     for hidden in sorted(root.glob("*/.*")):
@@ -198,7 +197,7 @@ def leftovers(root: Path) -> list[Path]:
             continue
         status = hidden.stat()
         is_old = time.time() - status.st_mtime > DAY_S
-        if is_old and status.st_uid == os.getuid() and not is_last_copy(hidden, match):
+        if is_old and status.st_uid == os.getuid():
             found.append(hidden)
     return found
 
@@ -207,13 +206,3 @@ def run_of_leftover(hidden: Path) -> str:
     """The id in the name of what `leftovers` found."""
     match = LEFTOVER.fullmatch(hidden.name)
     return match["run"] if match else ""
-
-
-def is_last_copy(hidden: Path, match: re.Match[str]) -> bool:
-    """Whether a scrubbing was killed and left the run under hidden names only.
-
-    An older lab gave the record both names for a moment.
-    """
-    pair = [hidden.with_name(f".{what}-{match['run']}") for what in ("scrub", "deleted")]
-    is_of_pair = hidden in pair and all(path.is_dir() for path in pair)
-    return is_of_pair and not (hidden.parent / match["run"]).exists()

@@ -42,7 +42,7 @@ from ..read.attempt_files import last_attempt, read_attempts
 from ..read.evaluations import EVALUATIONS
 from ..read.roots import FILE as ROOTS
 from ..read.roots import missing_roots, run_roots
-from ..read.run import read_record
+from ..read.run import run_record
 from ..read.status import COUNT_FIRST, UNENDED, JobStateOf, job_state_of, silence_s
 from ..write.claim import is_claimed
 from ..write.weights_place import own_place
@@ -180,7 +180,7 @@ class Protection:
 
     def may_start_again(self, row: Row) -> bool:
         """Whether a run that seems lost has a job that its scheduler may start again."""
-        record: RunRecord = read_record(Path(row["run_dir"])) or {}
+        record: RunRecord = run_record(Path(row["run_dir"])) or {}
         if row["status"] not in ("lost", "cancelled") or not record.get("job"):
             return False
         attempt = last_attempt(Path(row["run_dir"]))
@@ -341,7 +341,7 @@ def foreign_runs(rows: list[Row], project: Project) -> Iterator[str]:
     """The directories of the runs that belong to another project."""
     for row in rows:
         run_dir = Path(row["run_dir"])
-        if not is_of_project(run_dir, read_record(run_dir) or {}, project):
+        if not is_of_project(run_dir, run_record(run_dir) or {}, project):
             yield row["run_dir"]
 
 
@@ -473,7 +473,7 @@ def remove_tree(directory: Path) -> None:
 
 def commits_of(directory: Path) -> set[str]:
     """Every commit that a run refers to: of its start, attempts, evaluations and submodules."""
-    record = read_record(directory) or {}
+    record = run_record(directory) or {}
     starts = [attempt.start for attempt in read_attempts(directory)]
     evaluations = read_lines(directory / EVALUATIONS, Evaluation)
     codes = [part["code"] for part in (record, *starts, *evaluations) if part.get("code")]

@@ -9,8 +9,8 @@ from typing import Any
 from ...machine.terminal import printable
 from ...machine.text_formats import ellipsis, format_value
 from ...machine.text_table import TextColumn
-from ..files.fields import LIST, names_shown
 from ..files.schema import Row
+from ..read.fields import LIST, names_shown
 from ..read.settings import all_keys, differing_settings, format_setting, value_of
 from .filters import require_keys
 from .metric_names import main_first

@@ -11,8 +11,8 @@ from ...machine.terminal import printable, shows_colours
 from ...machine.text_formats import ellipsis
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project
-from ..files.fields import CSV, JSON, LIST, names_shown
 from ..files.schema import Row
+from ..read.fields import CSV, JSON, LIST, names_shown
 from ..read.roots import run_roots
 from ..read.settings import ABSENT, differing_settings, value_of
 from ..read.status import job_state_of

@@ -16,9 +16,9 @@ from ...machine.terminal import printable
 from ...machine.text_formats import GB, HOUR_S, KWH_J
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml, user_config
-from ..files.fields import largest_of, total_of
 from ..files.schema import Row
 from ..read.attempt_files import read_attempts
+from ..read.fields import largest_of, total_of
 from ..read.roots import run_roots
 from .rows import read_rows
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files.atomic import read_json
+from ..files.atomic import read_advisory
 from ..files.json_lines import read_lines
 from ..read.status import UNENDED, JobStateOf, status_of
 from .rows import run_directories
@@ -61,7 +61,7 @@ class Inputs:
     @classmethod
     def read(cls, run_dir: Path) -> Inputs | None:
         """The inputs of a run; None when it is no run over files."""
-        content = read_json(run_dir / INPUTS, Inputs)
+        content = read_advisory(run_dir / INPUTS, Inputs)
         if content is None:
             return None
         return cls(content["command"], [InputFile.recorded(row) for row in content["files"]])

@@ -14,7 +14,7 @@ from ...errors import LabError, nearest
 from ...machine.counted import counted
 from ...machine.terminal import printable
 from ..read.order import newest_mark, order_of
-from ..read.run import Run, read_record
+from ..read.run import Run, run_record
 from ..read.status import COUNT_FIRST
 from .alike import alike
 from .filters import is_number, is_of_trial
@@ -39,7 +39,7 @@ def runs_of_job(directories: list[Path], word: str) -> list[Path]:
 
 def has_job(run_dir: Path, word: str) -> bool:
     """Whether `word` is an id of the run's job, now or before it was sent again."""
-    job: dict[str, Any] = (read_record(run_dir) or {}).get("job") or {}
+    job: dict[str, Any] = (run_record(run_dir) or {}).get("job") or {}
     ids = [str(job.get("id", "")), *job.get("chain", []), *job.get("earlier_ids", [])]
     return word in ids or word in map(number_of_array, ids)
 
@@ -151,7 +151,7 @@ def earlier_directory(roots: Sequence[Path], n_back: int) -> Path:
 
 def order_in_record(run_dir: Path) -> int:
     """The place of a run in the order of all."""
-    return order_of(read_record(run_dir) or {"run_id": run_dir.name})
+    return order_of(run_record(run_dir) or {"run_id": run_dir.name})
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ...machine.counted import counted
 from ...machine.terminal import printable
 from ...machine.text_formats import format_value
 from ...project import Project
-from ..files.atomic import read_json, write_json
+from ..files.atomic import read_advisory, write_json
 from ..files.process import user
 from ..files.schema import Row
 from ..read.roots import run_roots
@@ -35,7 +35,7 @@ class LastLook:
 def news_command(project: Project, args: list[str]) -> None:
     runs = project.paths.runs
     path = runs / ".looked" / f"{user()}.json"
-    known = read_json(path, LastLook) or {}
+    known = read_advisory(path, LastLook) or {}
     last_look = LastLook(known.get("unix_s", 0), known.get("open", []))
     now_unix_s = time.time()
     rows = read_rows(run_roots(project), job_state_of())

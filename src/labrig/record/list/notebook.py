@@ -6,8 +6,8 @@ from typing import Any
 
 from ...machine.text_formats import HOUR_S
 from ...project import Project
-from ..files.fields import NOTEBOOK, names_shown
 from ..files.schema import Row
+from ..read.fields import NOTEBOOK, names_shown
 from ..read.roots import run_roots
 from ..read.settings import ABSENT, differing_settings, value_of
 from ..read.status import job_state_of

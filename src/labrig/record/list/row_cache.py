@@ -22,8 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..files.fields import FIELDS, Field
 from ..files.schema import Row
+from ..read.fields import FIELDS, Field
 from ..read.status import may_run_again
 
 

@@ -11,26 +11,26 @@ from typing import Any
 
 from ...config.gone_trials import current_names, gone_trials
 from ...project import this_project
-from ..files.atomic import json_problem, read_json
-from ..files.fields import FIELDS, SUMMARY, RecordedRun
+from ..files.atomic import Damaged, read_record
 from ..files.json_lines import read_lines
-from ..files.schema import Note, Row, RunRecord, Summary
+from ..files.schema import Note, Row, RunRecord
 from ..read.attempt_files import read_attempts
-from ..read.changes import list_changes
 from ..read.evaluations import EVALUATIONS, evaluated_metrics
+from ..read.fields import FIELDS, FIELDS_HASH, RecordedRun, Summary
 from ..read.order import order_of
-from ..read.run import read_record
+from ..read.run import run_record
 from ..read.status import JobStateOf, may_run_again, status_of
 from ..read.summary import summarise
 from .row_cache import read_through_cache
 
-OF_RESULT = (
-    "code_commit",
-    "code_files",
-    "data",
-    "tested_weights",
-)  # what made the numbers of a run
-UNLISTED = ("schema", "code", "config_sha256", "sha256")  # keys of a summary that a row leaves out
+UNLISTED = (
+    "format",
+    "fields",
+    "code",
+    "config_sha256",
+    "sha256",
+)  # keys of a summary that a row leaves out
+EMPTY_ROW = dict.fromkeys(field.name for field in FIELDS)
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on the cache saves more time than it costs
 
@@ -109,49 +109,55 @@ def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
     try:
         summary = read_summary(folder, job_state_of)
         row = build_row(folder, summary)
-        row["changes"] = read_changes(folder, summary)
         row["metrics"] = row["metrics"] | read_evaluated(folder)
-        if not set(OF_RESULT) <= summary.keys():
-            row |= read_what_made_the_result(folder)
+        row["tags"] = read_tags(folder)
     except (OSError, ValueError) as error:
         reason = f"its record cannot be read: {error}"
         return build_row(folder, {"status": "damaged", "exception": reason})
-    row["tags"] = read_tags(folder)
     return row
 
 
-def read_summary(folder: Path, job_state_of: JobStateOf | None) -> Summary:
+def read_summary(folder: Path, job_state_of: JobStateOf | None) -> dict[str, Any]:
     """summary.json when the run has ended, else the same from what there is.
 
     Raises:
         ValueError: a file of the record has not the form that it should have.
     """
-    path = folder / "summary.json"
-    summary = read_json(path, SUMMARY)
-    if summary is None and os.path.lexists(path):
-        raise ValueError(f"in summary.json, {json_problem(path, SUMMARY)}")
+    try:
+        summary = read_record(folder / "summary.json", Summary)
+    except Damaged as problem:
+        raise ValueError(f"in summary.json, {problem}") from None
     if summary is not None and not may_run_again(folder, summary):
+        if summary.get("fields") != FIELDS_HASH:
+            summary |= missing_fields(folder, summary)
         return summary
-    record = read_record(folder)
+    try:
+        record = read_record(folder / "run.json", RunRecord)
+    except Damaged as problem:
+        raise ValueError(f"in run.json, {problem}") from None
     if record is None:
-        return summarise({}, folder) | {"status": "damaged", "exception": missing_record(folder)}
+        raise ValueError("run.json is missing")
     problems = [problem for attempt in read_attempts(folder) for problem in attempt.problems]
     if problems:
         raise ValueError(problems[0])
     return summarise(record, folder) | {"status": status_of(folder, job_state_of, record)}
 
 
-def missing_record(folder: Path) -> str:
-    """Why run.json of a run cannot be used."""
-    path = folder / "run.json"
-    problem = json_problem(path, RunRecord) if path.exists() else None
-    return f"run.json is missing or damaged{f': {problem}' if problem else ''}"
+def missing_fields(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
+    """The fields that a summary lacks because the labrig that wrote it had none of these names."""
+    run = RecordedRun(run_record(folder) or {}, folder, read_attempts(folder))
+    return {
+        field.name: field.source(run, field.name)
+        for field in FIELDS
+        if field.source and field.name not in summary
+    }
 
 
-def build_row(folder: Path, summary: Summary) -> Row:
+def build_row(folder: Path, summary: dict[str, Any]) -> Row:
     """A row with every field; None where the summary does not say."""
-    row: Row = dict.fromkeys(field.name for field in FIELDS)
-    row |= {key: value for key, value in summary.items() if key not in UNLISTED}
+    row: Row = EMPTY_ROW | summary
+    for key in UNLISTED:
+        row.pop(key, None)
     is_renamed = summary.get("run_id") not in (None, folder.name)
     row["renamed_from"] = summary["run_id"] if is_renamed else None
     code = summary.get("code") or {}
@@ -162,7 +168,7 @@ def build_row(folder: Path, summary: Summary) -> Row:
     row["run_dir"] = str(folder)
     row["is_copied"] = False  # until all runs are known
     row["tags"] = []
-    row["changes"] = []
+    row["changes"] = summary.get("changes") or []
     row["metrics"] = summary.get("metrics") or {}
     row["settings"] = summary.get("settings") or {}
     row["trial"] = summary.get("trial") or folder.parent.name.replace("+", "/")
@@ -174,25 +180,11 @@ def recorded_id(row: Row) -> str:
     return row["renamed_from"] or row["run_id"]
 
 
-def read_changes(folder: Path, summary: Summary) -> list[str]:
-    """What the attempts of a run had different; the summaries of an older lab do not say it."""
-    if "changes" in summary or (summary.get("n_attempts") or 0) < 2:
-        return summary.get("changes") or []
-    return list_changes(read_record(folder) or {}, read_attempts(folder))
-
-
 def read_evaluated(folder: Path) -> dict[str, float]:
     """Metrics of `lab eval` on other data; empty for most runs, whose attempts are then not read."""
     if not os.path.exists(folder / EVALUATIONS):
         return {}
     return evaluated_metrics(folder, read_attempts(folder))
-
-
-def read_what_made_the_result(folder: Path) -> dict[str, Any]:
-    """The fields of OF_RESULT, which the summaries of an older lab do not have."""
-    run = RecordedRun(read_record(folder) or {}, folder, read_attempts(folder))
-    fields = [field for field in FIELDS if field.name in OF_RESULT]
-    return {field.name: field.source(run, field.name) for field in fields if field.source}
 
 
 def read_tags(folder: Path) -> list[str]:

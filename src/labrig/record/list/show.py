@@ -13,15 +13,15 @@ from ...machine.text_formats import format_duration, format_value
 from ...project import Project
 from ..files.after import AfterRuns, format_retry
 from ..files.code_section import library_name
-from ..files.fields import LINE, SHOW, fields_shown, names_shown
 from ..files.json_lines import read_lines
 from ..files.metrics_file import count_rows
 from ..files.process import signal_name
-from ..files.schema import Note, Prediction, Row, TrainedWith, format_scrubs
+from ..files.schema import Note, Prediction, Row, TrainedWith
 from ..freeze.snapshot import format_code
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.changes import other_codes
 from ..read.evaluations import format_evaluation, metric_and_place, newest_evaluations
+from ..read.fields import LINE, SHOW, fields_shown, names_shown
 from ..read.roots import run_roots
 from ..read.run import Run
 from ..read.status import (
@@ -115,7 +115,6 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
         ("why", record["why"]),
         ("tags", " ".join(row["tags"])),
         *(("note", note) for note in notes),
-        *(("scrubbed", line.removeprefix("scrubbed ")) for line in format_scrubs(record)),
         ("parent", record["parent"]),
         ("after", format_after(record.get("after"))),
         ("init_from", format_weights(weights) if weights else None),

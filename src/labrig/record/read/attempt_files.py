@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files.atomic import json_problem, read_json, read_text
+from ..files.atomic import Damaged, read_advisory, read_record, read_text
 from ..files.schema import EndRecord, ProcessFacts, StartRecord
 
 
@@ -44,40 +43,34 @@ def attempt_numbers(run_dir: Path) -> list[int]:
 
 def read_attempt(run_dir: Path, n: int) -> AttemptFiles:
     folder = run_dir / "attempts" / str(n)
-    start: StartRecord = read_json(folder / "start.json", StartRecord) or {}
-    end: EndRecord = read_json(folder / "end.json", EndRecord) or {}
-    nodes = [read_json(path, ProcessFacts) for path in sorted(folder.glob("node-*.json"))]
-    problems = []
-    if not start:
-        problems += file_problems(folder / "start.json", StartRecord)
-    if not end:
-        problems += file_problems(folder / "end.json", EndRecord)
+    problems: list[str] = []
+    start: StartRecord = read_or_note(folder / "start.json", StartRecord, problems)
+    end: EndRecord = read_or_note(folder / "end.json", EndRecord, problems)
+    nodes = [read_advisory(path, ProcessFacts) for path in sorted(folder.glob("node-*.json"))]
     until_now = {}
     if start and not end and (folder / "heartbeat").exists():
-        seconds = seconds_until_now(folder, start)
+        seconds = seconds_until_now(folder)
         until_now = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
     return AttemptFiles(n, start, end, list(filter(None, nodes)), until_now, tuple(problems))
 
 
-def file_problems(path: Path, form: Any) -> list[str]:
-    """Why a file of an attempt counts as missing though it is there."""
-    problem = json_problem(path, form) if os.path.lexists(path) else None
-    return [f"{path} is damaged: {problem}"] if problem else []
+def read_or_note(path: Path, form: Any, problems: list[str]) -> Any:
+    """A file of an attempt; empty when it is missing, or damaged, which is noted."""
+    try:
+        return read_record(path, form) or {}
+    except Damaged as problem:
+        problems.append(f"{path} is damaged: {problem}")
+        return {}
 
 
-def seconds_until_now(folder: Path, start: StartRecord) -> float:
+def seconds_until_now(folder: Path) -> float:
     """How long an attempt without an end has run, up to its last heartbeat.
 
-    The heartbeat says it by a clock that never jumps; one without text (from an older version) only
-    by the time of the file.
+    The heartbeat says it by a clock that never jumps.
     """
-    heartbeat = folder / "heartbeat"
     try:
-        text = read_text(heartbeat)
-        if text:
-            return min(max(0.0, float(text)), time.time())
-        return max(0.0, heartbeat.stat().st_mtime - start["started_unix_s"])
-    except (OSError, ValueError, KeyError):
+        return min(max(0.0, float(read_text(folder / "heartbeat"))), time.time())
+    except (OSError, ValueError):
         return 0.0
 
 

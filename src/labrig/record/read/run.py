@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from ...errors import LabError
 from ...project import read_yaml
-from ..files.atomic import json_problem, plain_json, read_json, read_text, write_plain_json
-from ..files.forms import problem_in
+from ..files.atomic import (
+    Damaged,
+    plain_json,
+    read_advisory,
+    read_record,
+    read_text,
+    write_plain_json,
+)
 from ..files.schema import Code, RunRecord, StartRecord
 from ..files.seal import is_sealed, seal
 from .attempt_files import last_attempt, read_attempts
-
-SCHEMA = 1
-# Keys that records of an older schema may lack.
-OPTIONAL_KEYS = (
-    "parent",
-    "why",
-    "who",
-    "created",
-    "host",
-    "template",
-    "seed",
-    "config_sha256",
-    "allow",
-    "max_file_mb",
-)
-OPTIONAL_SECTIONS = ("process", "code", "command", "env", "files")
 
 
 class Run:
@@ -52,16 +41,19 @@ class Run:
         """The run in `run_dir`.
 
         Raises:
-            LabError: there is no record, a damaged one, or one of a later schema than this code
-                knows.
+            LabError: there is no record, or one that this code cannot read.
         """
         run_dir = Path(run_dir)
-        record = read_json(run_dir / "run.json")
+        try:
+            record = read_record(run_dir / "run.json", RunRecord)
+        except Damaged as problem:
+            raise LabError(
+                f"the record of {run_dir.name} cannot be read: in its run.json, {problem}.\n"
+                f"If it was damaged, bring {run_dir}/run.json back from a backup; the other files "
+                "of the run are untouched."
+            ) from None
         if record is None:
-            raise LabError(no_record(run_dir))
-        record = upgraded(record, run_dir)
-        if problem_in(record, RunRecord):
-            raise LabError(no_record(run_dir))
+            raise LabError(f"{run_dir} has no run.json, so it is no run. Runs: lab runs list")
         return cls(run_dir, record)
 
     @property
@@ -76,7 +68,7 @@ class Run:
 
     @property
     def packages(self) -> list[str]:
-        """What was installed, a line each; nothing in a record of an older schema."""
+        """What was installed, a line each; nothing where the file is gone."""
         path = self.dir / "env.txt"
         return read_text(path).splitlines() if path.exists() else []
 
@@ -101,7 +93,7 @@ class Run:
     def update(self, **fields: object) -> None:
         """Changes entries of run.json (`job`, once the scheduler has answered)."""
         path = self.dir / "run.json"
-        record = read_json(path) or self.record
+        record = read_advisory(path) or self.record
         changed = record | fields
         # A record that was edited by hand must not look right afterwards.
         changed = seal(changed) if is_sealed(record) else plain_json(changed)
@@ -109,47 +101,6 @@ class Run:
         self.record = cast("RunRecord", self.record | changed)
 
 
-def read_record(run_dir: Path) -> RunRecord | None:
-    """run.json of one of many runs; None when it is missing, damaged, or of a later schema."""
-    record = read_json(run_dir / "run.json", RunRecord)
-    if record is None or is_later(record):
-        return None
-    return upgraded(record, run_dir)
-
-
-def no_record(run_dir: Path) -> str:
-    """Why the run in a directory cannot be opened, and what to do."""
-    if not (run_dir / "run.json").exists():
-        return f"{run_dir} has no run.json, so it is no run. Runs: lab runs list"
-    problem = json_problem(run_dir / "run.json", RunRecord)
-    return (
-        f"{run_dir.name} is damaged: in its run.json, {problem}.\n"
-        f"Bring {run_dir}/run.json back from a backup; the other files of the run are untouched."
-    )
-
-
-def is_later(record: Mapping[str, Any]) -> bool:
-    """Whether a later version of this code wrote a record."""
-    schema = record.get("schema", 0)
-    return isinstance(schema, int) and schema > SCHEMA
-
-
-def upgraded(record: dict[str, Any], run_dir: Path) -> RunRecord:
-    """A record of an older schema with the keys of later ones.
-
-    Missing facts are None or empty, never guessed.
-
-    Raises:
-        LabError: the schema is newer than this code.
-    """
-    if is_later(record):
-        raise LabError(
-            f"{run_dir} has schema {record['schema']}, but this lab reads up to {SCHEMA}. "
-            "Type: copier update"
-        )
-    defaults: dict[str, Any] = dict.fromkeys(OPTIONAL_KEYS)
-    for section in OPTIONAL_SECTIONS:
-        defaults[section] = {}
-    defaults["run_id"] = run_dir.name
-    defaults["trial"] = run_dir.parent.name.replace("+", "/")
-    return cast("RunRecord", defaults | record)
+def run_record(run_dir: Path) -> RunRecord | None:
+    """run.json of one of many runs; None when it is missing, damaged, or of a later format."""
+    return cast("RunRecord | None", read_advisory(run_dir / "run.json", RunRecord))

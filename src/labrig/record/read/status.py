@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ...providers import provided
-from ..files.atomic import read_json
+from ..files.atomic import read_advisory
 from ..files.checkpoint_files import files_of, link_or_copy, n_bytes_of
 from ..files.process import pid_space, pid_started
 from ..files.schema import EndRecord, ProcessFacts, RunRecord, SummaryRecord
 from .attempt_files import AttemptFiles, last_attempt, read_attempts
-from .run import read_record
+from .run import run_record
 
 # How a run ended, over all its attempts: a run that has finished stays finished.
 #
@@ -161,12 +161,12 @@ def status_of(
         job_state_of: asks the scheduler about a run with a job; without it all jobs are unknown.
         record: run.json, when it was read before.
     """
-    summary = read_json(run_dir / "summary.json", SummaryRecord)
+    summary = read_advisory(run_dir / "summary.json", SummaryRecord)
     preempted = is_preempted(run_dir, summary)
     if summary is not None and summary["status"] in COUNT_FIRST and not preempted:
         return summary["status"]
 
-    facts: RunRecord = record or read_record(run_dir) or {}
+    facts: RunRecord = record or run_record(run_dir) or {}
     has_job = bool(facts.get("job"))
     job_state: str | None = "unknown"
     if has_job and (run_dir / JOB_OVER).exists():
@@ -210,7 +210,7 @@ def may_run_again(run_dir: Path, summary: dict[str, Any]) -> bool:
         return True
     if summary["status"] in COUNT_FIRST or (run_dir / JOB_OVER).exists():
         return False
-    return bool((read_record(run_dir) or {}).get("job"))
+    return bool((run_record(run_dir) or {}).get("job"))
 
 
 def was_interrupted(summary: dict[str, Any] | None) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..files.atomic import read_json
+from ..files.atomic import read_advisory
 from ..files.schema import Beginning, Code
 from ..files.seal import write_sealed
 from ..reproduce.code import code_of
@@ -57,7 +57,7 @@ def stretches_of(run: Run) -> list[Stretch]:
 def beginning_of(run: Run, attempt: AttemptFiles) -> int | None:
     """The step at which the training of an attempt began; None when it never did."""
     path = run.dir / "attempts" / str(attempt.n) / BEGINNING
-    noted: Beginning = read_json(path, Beginning) or {}
+    noted: Beginning = read_advisory(path, Beginning) or {}
     return noted.get("step")
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, TypedDict
 
 from ...machine.counted import counted
 from ...machine.text_formats import GB, format_clock, format_hms
-from ..files.atomic import read_json
-from ..files.forms import Between
+from ..files.atomic import read_advisory
+from ..files.forms import Int, between
 from ..files.schema import Job, Seconds
 from .attempt_files import AttemptFiles
 
@@ -28,19 +28,19 @@ class UsedOnNode(TypedDict, total=False):
     asked: Job  # its keys of ASKED
     seconds: Seconds  # since the job began
     cpu_s: Seconds  # time of its processors
-    busiest_cores: Annotated[float, Between(0, 1e6)]  # the most between two looks
-    memory_bytes: int  # the most at any time
-    n_gpus: int  # that it saw
-    n_gpus_used: int  # on which something ran at a look
+    busiest_cores: Annotated[float, between(0, 1e6)]  # the most between two looks
+    memory_bytes: Int  # the most at any time
+    n_gpus: Int  # that it saw
+    n_gpus_used: Int  # on which something ran at a look
     gpu_percent: float | None  # of their time, the mean of all looks
-    n_gpu_looks: int
+    n_gpu_looks: Int
     sha256: str
 
 
 def used_on_nodes(run_dir: Path, n: int) -> list[UsedOnNode]:
     """What attempt `n` used of each node that was looked at; empty outside of a job."""
     files = sorted((run_dir / "attempts" / str(n)).glob("used-*.json"))
-    nodes: list[UsedOnNode | None] = [read_json(file, UsedOnNode) for file in files]
+    nodes: list[UsedOnNode | None] = [read_advisory(file, UsedOnNode) for file in files]
     return [node for node in nodes if node and "seconds" in node]
 
 

@@ -1,4 +1,4 @@
-"""`lab runs reproduce`: runs the frozen code of a run again, as a new run; --today: today's code."""
+"""`lab runs reproduce`: runs the frozen code of a run again, as a new run."""
 
 from __future__ import annotations
 
@@ -56,19 +56,13 @@ def reproduce_command(project: Project, args: list[str]) -> int:
         help="compare the results: exit code 0, 1 differs, 3 not comparable",
     )
     parser.add_argument(
-        "--today",
-        action="store_true",
-        help="the recorded settings with the code of today: does moved code give the same?",
-    )
-    parser.add_argument(
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
     options = parser.parse_args(args)
     original = find_run(run_roots(project), options.run)
     print_environment_differences(original, project)
     print_other_variables(original, project)
-    repeat = run_with_code_of_today if options.today else run_again
-    repeated = repeat(project, original)
+    repeated = run_again(project, original)
     print(f"{original.id} was run again as {repeated.id}")
     return compare_results(original, repeated, options.tolerance) if options.check else 0
 
@@ -114,33 +108,6 @@ def run_again(project: Project, original: Run) -> Run:
         repeated = run_stretch(project, original, stretch, repeated)
         require_end(original, stretch, repeated)
     assert repeated is not None  # a run has a stretch at least
-    refuse_other_data(original, repeated)
-    return repeated
-
-
-def run_with_code_of_today(project: Project, original: Run) -> Run:
-    """Trains in one go with the settings that made the result of `original`, and the live code.
-
-    Returns:
-        The new run, whose parent is `original`.
-
-    Raises:
-        LabError: the run was a command.
-        Failed: the training failed.
-        NotComparable: the data is not as recorded.
-    """
-    stretch = trained_stretches(original)[-1]
-    variables = variables_of_attempt(stretch)
-    variables["PYTHONPATH"] = os.pathsep.join(env.paths_outside(project.root))
-    with tempfile.TemporaryDirectory(prefix="lab-today-") as temporary:
-        config = Path(temporary) / "config.yaml"
-        write_file(config, config_here(project, original, stretch.config))
-        before = set(run_directories(project.paths.runs))
-        command = [sys.executable, "-m", "labrig", "train"]
-        command += ["--parent", original.id, "--config", str(config)]
-        subprocess.run(command, cwd=project.root, env=variables)
-    repeated = new_repetition(project, original, before)
-    require_end(original, stretch, repeated)
     refuse_other_data(original, repeated)
     return repeated
 

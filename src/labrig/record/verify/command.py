@@ -10,7 +10,7 @@ from ...project import Project, this_project
 from ..compare.results import TOLERANCE, compare_results
 from ..files.atomic import sha256
 from ..files.json_lines import read_lines
-from ..files.schema import Prediction, format_scrubs
+from ..files.schema import Prediction
 from ..keep.archive_check import check_directory, is_archive, verify_archive
 from ..list.find import find_run, run_parser
 from ..read.attempt_files import read_attempts
@@ -60,7 +60,6 @@ def verify_command(project: Project, args: list[str]) -> int:
     problems = identity_problems(run, run_roots(project)) + list_problems(parts)
     remarks = [f"{part.name}: {line}" for part in parts for line in part.unchecked]
     remarks += [f"note: {change}" for change in list_changes(run.record, read_attempts(run.dir))]
-    remarks += [f"note: {line}" for line in format_scrubs(run.record)]
     if problems:
         raise Failed(
             "\n  ".join(

@@ -12,12 +12,9 @@ from ...machine.counted import counted
 from ..files.atomic import (
     OBJECT,
     hash_of_file,
-    json_problem,
-    object_of_pairs,
     plain_json,
-    read_json,
+    read_advisory,
 )
-from ..files.fields import SUMMARY
 from ..files.forms import problem_in
 from ..files.json_lines import raw_lines
 from ..files.schema import (
@@ -34,6 +31,7 @@ from ..files.schema import (
 from ..files.seal import AFTER, ENDS, KEY, LINE, is_sealed, read_ends
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.evaluations import EVALUATIONS
+from ..read.fields import Summary
 from ..read.run import Run
 from ..read.settings import ABSENT
 from ..read.status import UNENDED, status_of
@@ -55,7 +53,7 @@ FORMS = {
     "start.json": StartRecord,
     "end.json": EndRecord,
     "beginning.json": Beginning,
-    "summary.json": SUMMARY,
+    "summary.json": Summary,
     ARCHIVED: Archived,
 }
 # What summary.json repeats of the other files. The times of an attempt that was killed may change.
@@ -97,10 +95,9 @@ def check_record(run: Run) -> Part:
     part = Part("record", lost_files(run))
     without_hash = []
     for path in json_files(run):
-        problem = json_problem(path, FORMS.get(path.name, OBJECT))
-        entries = read_json(path)
+        entries, problem = parse_strictly(path.read_bytes(), FORMS.get(path.name, OBJECT))
         if problem or entries is None:
-            part.problems.append(f"{path} was changed: {problem or 'it vanished'}")
+            part.problems.append(f"{path} was changed: {problem}")
         elif is_sealed(entries) is None:
             without_hash.append(str(path.relative_to(run.dir)))
         elif not is_sealed(entries):
@@ -162,7 +159,7 @@ def lost_files(run: Run) -> list[str]:
     ends = run.dir.glob("attempts/*/end.json")
     starts = [path.with_name("start.json") for path in sorted(ends)]
     lost = [f"{start} is missing" for start in starts if not start.exists()]
-    summary: Any = read_json(run.dir / "summary.json", SummaryRecord) or {}
+    summary: Any = read_advisory(run.dir / "summary.json", SummaryRecord) or {}
     n_attempts = summary.get("n_attempts") or 0  # when the last of them ended
     if len(attempts) < n_attempts and not lost:
         lost.append(f"{run.dir}/attempts has {len(attempts)} of {n_attempts} attempts")
@@ -192,7 +189,7 @@ def lost_ends(run_dir: Path, attempt: AttemptFiles, is_last: bool) -> list[str]:
 def summary_problems(run: Run) -> list[str]:
     """What summary.json says otherwise than the files that it sums up."""
     path = run.dir / "summary.json"
-    summary = read_json(path, SUMMARY)
+    summary = read_advisory(path, Summary)
     attempts = read_attempts(run.dir)
     if summary is None or not attempts or any(attempt.problems for attempt in attempts):
         return []
@@ -245,6 +242,20 @@ def line_problems(path: Path, record_has_hash: bool) -> list[str]:
     if end and (len(rows) < end["n"] or end["last"] not in earlier):
         problems.append(f"{path}: of its {counted(end['n'], 'line')} the last ones were removed")
     return problems
+
+
+def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `json.loads`: an object whose keys differ.
+
+    Raises:
+        ValueError: two are the same.
+    """
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return value
 
 
 def parse_strictly(line: bytes, form: Any) -> tuple[dict[str, Any] | None, str | None]:

@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from ..files.atomic import hash_of_file, read_json, sha256
+from ..files.atomic import hash_of_file, read_advisory, sha256
 from ..files.json_lines import opened
 from ..files.schema import Archived
 from ..read.attempt_files import AttemptFiles, read_attempts
@@ -65,7 +65,7 @@ def check_checkpoints(run: Run) -> Part:
     recorded = {name: entry for name, entry in recorded.items() if name not in unread}
     later = attempts_after(ended[-1], attempts) if ended else attempts
     existing = {path.name for path in run.checkpoints.glob("*.ckpt")}
-    left_out = (read_json(run.dir / ARCHIVED, Archived) or {}).get("left_out", [])
+    left_out = (read_advisory(run.dir / ARCHIVED, Archived) or {}).get("left_out", [])
     for name in lost_checkpoints(ended, existing, was_killed=bool(later)):
         if name in left_out:
             part.unchecked.append(f"{name} is not in the archive")

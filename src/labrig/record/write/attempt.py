@@ -17,7 +17,7 @@ from ...failure import message_of, place_of
 from ...machine.gpu import energy_j, nvidia_driver, peak_gpu_bytes
 from ...machine.secrets import hide_tokens
 from ...project import this_project
-from ..files.atomic import read_json, sha256, write_file
+from ..files.atomic import read_advisory, sha256, write_file
 from ..files.checkpoint_files import remove
 from ..files.checkpoint_hashes import checkpoint_hashes
 from ..files.metrics_file import last_metrics
@@ -25,7 +25,7 @@ from ..files.process import job_facts, process_facts
 from ..files.schema import RaisedError, RunRecord
 from ..files.seal import write_sealed
 from ..read.attempt_files import n_gpus
-from ..read.run import read_record
+from ..read.run import run_record
 from ..read.status import needless_weights, set_result_aside
 from ..read.summary import summarise
 from .claim import is_superseded, withdraw_claim
@@ -124,7 +124,7 @@ class Attempt:
     def note(self, **facts: object) -> None:
         """Adds to start.json what is known only once torch is imported: device, precision, data."""
         # What `note_attempt` wrote is newer than what this process remembers.
-        written = read_json(self.dir / "start.json") or {}
+        written = read_advisory(self.dir / "start.json") or {}
         self.facts |= written | torch_facts() | facts
         write_sealed(self.dir / "start.json", self.facts)
         if self.energy_at_start_j is None:
@@ -195,7 +195,7 @@ class Attempt:
         write_sealed(self.dir / "end.json", end | measured)
         if needless:
             remove(needless)
-        record: RunRecord = read_record(self.run_dir) or {}
+        record: RunRecord = run_record(self.run_dir) or {}
         summary_reserve.unlink(missing_ok=True)
         write_sealed(self.run_dir / "summary.json", summarise(record, self.run_dir))
 
@@ -224,7 +224,7 @@ class Attempt:
 def note_attempt(run_dir: Path, n: int, **facts: object) -> None:
     """Adds to start.json of an attempt what a part of its training finds out; first rank only."""
     file = run_dir / "attempts" / str(n) / "start.json"
-    write_sealed(file, (read_json(file) or {}) | facts)
+    write_sealed(file, (read_advisory(file) or {}) | facts)
 
 
 def write_node(run_dir: Path, n: int, node: int) -> None:

@@ -35,10 +35,10 @@ from pathlib import Path
 
 from ... import env
 from ...errors import LabError
-from ..files.atomic import read_json
+from ..files.atomic import read_advisory
 from ..files.process import process_facts
 from ..files.schema import ProcessFacts, StartRecord
-from ..read.run import read_record
+from ..read.run import run_record
 from ..read.status import SILENT_S, alive
 
 LOCK = "lock"
@@ -139,8 +139,8 @@ def refuse_if_running(run_dir: Path, n: int) -> None:
 
 def owner_of(attempt_dir: Path) -> ProcessFacts:
     """The process that owns an attempt; empty when its lock is not written yet."""
-    lock = read_json(attempt_dir / LOCK, ProcessFacts)
-    return lock or read_json(attempt_dir / "start.json", StartRecord) or {}
+    lock = read_advisory(attempt_dir / LOCK, ProcessFacts)
+    return lock or read_advisory(attempt_dir / "start.json", StartRecord) or {}
 
 
 def is_of_this_job(owner: ProcessFacts, run_dir: Path) -> bool:
@@ -160,7 +160,7 @@ def is_of_this_job(owner: ProcessFacts, run_dir: Path) -> bool:
 
 def was_seen_over(run_dir: Path, n: int) -> bool:
     """Whether the scheduler had ended the job of attempt `n` when job.retry sent the next one."""
-    record = read_record(run_dir) or {}
+    record = run_record(run_dir) or {}
     retries = (record.get("job") or {}).get("retries")
     return bool(retries) and retries[-1]["attempt"] == n + 1
 
@@ -202,7 +202,7 @@ def in_use(run_dir: Path) -> Iterator[None]:
     # On a full or read-only disk a run can be read as well.
     with suppress(OSError):
         for other in run_dir.glob(f"{USED}*"):
-            if alive(read_json(other) or {}) is False:
+            if alive(read_advisory(other) or {}) is False:
                 other.unlink()
         create_lock(lock)
         has_lock = True
@@ -226,7 +226,7 @@ def is_claimed(run_dir: Path) -> bool:
             return True
     locks = run_dir.glob(f"{USED}*")
     return any(
-        may_live(read_json(lock) or {}, lock.stat().st_mtime, LONGEST_USE_S) for lock in locks
+        may_live(read_advisory(lock) or {}, lock.stat().st_mtime, LONGEST_USE_S) for lock in locks
     )
 
 

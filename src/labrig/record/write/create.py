@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ...machine.secrets import refuse_tokens_in, secret_hider
 from ...project import Project, read_yaml
 from ..files.after import AfterRuns
-from ..files.atomic import sha256, write_file
+from ..files.atomic import FORMAT, sha256, write_file
 from ..files.process import process_facts, user
 from ..files.schema import Code, ImageFacts, InitialWeights, RunRecord
 from ..files.seal import write_sealed
@@ -34,7 +34,7 @@ from ..list.each import INPUTS, Inputs
 from ..list.rows import read_rows
 from ..read.order import next_order_unix_ms, order_of
 from ..read.roots import record_root
-from ..read.run import SCHEMA, Run
+from ..read.run import Run
 from ..read.settings import settings_of_yaml, settings_to_record
 from .data_of_run import origin_of_data
 from .initial_weights import ASKS, resolve_weights, yaml_with_source
@@ -266,7 +266,7 @@ def build_record(
 ) -> RunRecord:
     """What run.json says; every file in the staging directory is listed with its hash."""
     record: RunRecord = {
-        "schema": SCHEMA,
+        "format": FORMAT,
         "run_id": directory.run_id,
         "trial": request.trial,
         "parent": request.parent,

@@ -15,7 +15,7 @@ from ...project import Project
 from ..files.schema import DataOrigin
 from ..list.find import find_run
 from ..read.roots import run_roots
-from ..read.run import Run, read_record
+from ..read.run import Run, run_record
 from ..read.status import COUNT_FIRST, UNENDED, status_of
 from .initial_weights import content_of, override_for
 from .outputs import WORK
@@ -101,7 +101,7 @@ def origin_of_data(settings: dict[str, Any]) -> DataOrigin | None:
     """Which run made the data that a new run reads, by where their file lies; None: none did."""
     path = path_of_data(settings)
     for directory in path.parents if path.is_absolute() else ():
-        if record := read_record(directory):
+        if record := run_record(directory):
             name = str(path.relative_to(directory))
             content = content_of(path) if path.is_file() else None
             return {"run": record["run_id"], "file": name, "sha256": content}

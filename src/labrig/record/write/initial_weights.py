@@ -22,7 +22,7 @@ from ..files.checkpoint_files import METADATA, files_of, format_sums
 from ..files.schema import InitialWeights
 from ..list.find import find_run
 from ..read.roots import run_roots
-from ..read.run import read_record
+from ..read.run import run_record
 from ..read.status import UNENDED, final_weights, status_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def existing_file(text: str, root: Path) -> Path:
 
 def describe_file(path: Path, is_hashed: bool, source: str | None = None) -> InitialWeights:
     """The entry of a record for a file; a checkpoint in the directory of a run names that run."""
-    record = read_record(path.parent.parent) or {}
+    record = run_record(path.parent.parent) or {}
     return {
         "source": source or str(path),
         "path": str(path),

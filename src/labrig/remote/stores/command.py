@@ -30,7 +30,7 @@ from ...machine.terminal import printable
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml
 from ...record.files.atomic import write_file
-from ...record.files.forms import RELATIVE_PATH, problem_in
+from ...record.files.forms import RelativePath, problem_in
 from ...record.list.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
@@ -136,7 +136,7 @@ def name_below(project: Project, file: Path, name: str) -> str:
         LabError: it lies in none.
     """
     below = [file.relative_to(each) for each in project.paths.data if file.is_relative_to(each)]
-    if not below or RELATIVE_PATH.problem(below[0].as_posix()):
+    if not below or problem_in(below[0].as_posix(), RelativePath):
         raise LabError(
             f"{file} lies in no directory of paths.data, so that nobody knows where pull should put it. "
             f"Write the path of {name} as seen from one, such as path: {name}/"
@@ -297,7 +297,7 @@ def target_of(project: Project, path: str, sha256: str, name: str) -> dict[Path,
         LabError: it leads out of paths.data, or no directory of paths.data can be written to.
         Refused: another file has its name.
     """
-    problem = RELATIVE_PATH.problem(path)
+    problem = problem_in(path, RelativePath)
     if problem:
         raise LabError(
             f"the path of {name}{problem}, below a directory of paths.data. "

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, NotRequired, TypedDict
 
-from ...record.files.forms import RELATIVE_PATH, SHA256, Pattern
+from ...record.files.forms import RelativePath, Sha256, matches
 
 NAME = re.compile(r"(?P<sha256>[0-9a-f]{64})-(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)\.h5")
 # A folder; or a host as after `ssh`, or a bucket, and a folder there. It becomes words of commands.
-PLACE = Pattern(
+PLACE = matches(
     r"(?!-)(?:ssh://(?!-)[\w.:@%\[\]-]+/[^\x00-\x1f\x7f]+"
     r"|s3://[A-Za-z0-9][\w.-]*(?:/[^\x00-\x1f\x7f]*)?"
     r"|(?![A-Za-z][\w+.-]*://)[^\x00-\x1f\x7f]+)",
@@ -25,16 +25,16 @@ PLACE = Pattern(
 class StoredPart(TypedDict):
     """One of several files of a data set."""
 
-    path: Annotated[str, RELATIVE_PATH]  # below a directory of paths.data
-    sha256: Annotated[str, SHA256]
+    path: RelativePath  # below a directory of paths.data
+    sha256: Sha256
 
 
 class StoredData(TypedDict):
     """The setting `stored` of a data set: where its files lie, and what they hold."""
 
-    name: Annotated[str, Pattern(r"[\w.-]+", "the name of a data set")]
+    name: Annotated[str, matches(r"[\w.-]+", "the name of a data set")]
     place: Annotated[str, PLACE]
-    sha256: Annotated[str, SHA256]  # of the content, as records hold it
+    sha256: Sha256  # of the content, as records hold it
     files: NotRequired[list[StoredPart]]  # where `path` is a folder, pattern or list
 
 

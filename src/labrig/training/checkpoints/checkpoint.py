@@ -27,7 +27,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from ... import env
 from ...config.trainer_arguments import WRITES_DIRECTORIES
 from ...errors import LabError
-from ...record.files.atomic import read_json
+from ...record.files.atomic import read_advisory
 from ...record.files.checkpoint_files import SUMS, link_or_copy, put_back, remove, take_place
 from ...record.files.checkpoint_hashes import HashedFile, known_hash, known_hashes, remember_hash
 from ...record.reproduce.weight_tensors import with_left_out
@@ -452,7 +452,7 @@ class SaveTime:
 
     def warn(self, run_dir: Path) -> None:
         """Says once that the time between the warning and the limit of a job is short."""
-        job = (read_json(run_dir / "run.json") or {}).get("job") or {}
+        job = (read_advisory(run_dir / "run.json") or {}).get("job") or {}
         lead_s = job.get("lead_s")
         if self.has_warned or env.JOB not in os.environ or not lead_s:
             return

@@ -16,7 +16,7 @@ from ...record.files.code_section import same_library
 from ...record.files.schema import Code, Row
 from ...record.freeze.frozen import repository_top
 from ...record.freeze.frozen_files import frozen_hashes
-from ...record.read.run import read_record
+from ...record.read.run import run_record
 from ...record.read.settings import settings_to_record
 from ...record.write.initial_weights import resolve_weights
 
@@ -85,7 +85,7 @@ def has_code(row: Row, code: Code, hashes: dict[str, str]) -> bool:
     used = row["code_files"]
     if not used or row["changes"]:  # not noted, or attempts that had different code or data
         return False
-    recorded: Code = (read_record(Path(row["run_dir"])) or {}).get("code") or {}
+    recorded: Code = (run_record(Path(row["run_dir"])) or {}).get("code") or {}
     return same_library(recorded, code) and all(
         hashes.get(path) == of_file
         for path, of_file in used.items()

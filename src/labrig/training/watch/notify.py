@@ -22,7 +22,7 @@ from ...errors import LabError, require_package
 from ...machine.secrets import hide_tokens
 from ...machine.text_formats import format_value
 from ...project import Project, this_project
-from ...record.files.atomic import read_json
+from ...record.files.atomic import read_advisory
 from ...record.files.schema import SummaryRecord
 from ...record.list.cost import cost_line
 from ...record.read.attempt_files import last_attempt
@@ -151,7 +151,7 @@ def notify_end(config: DictConfig, run: Run, project: Project) -> None:
 
 
 def tell_end(config: DictConfig, run: Run, project: Project) -> None:
-    summary: Any = read_json(run.dir / "summary.json", SummaryRecord) or {"metrics": {}}
+    summary: Any = read_advisory(run.dir / "summary.json", SummaryRecord) or {"metrics": {}}
     status = summary.get("attempt_status") or "failed"
     if status == "interrupted" and not is_left_alone(config, run):
         return

@@ -1,26 +1,28 @@
 """The fields of a run: what each is called, where it comes from, and where it is shown.
 
-Everything that shows runs reads FIELDS. A line more is a field in summary.json, in the rows and
-their cache, and wherever the line says.
+`Summary` is the one list of them; everything that shows runs reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Required, TypedDict
+from typing import Annotated, Any, TypedDict, get_args, get_type_hints
+
+from msgspec import Meta, Struct
 
 from ...machine.text_formats import GB, HOUR_S, KWH_J
-from ..read.attempt_files import AttemptFiles
-from ..read.changes import list_changes
-from ..read.settings import recorded_settings
-from ..read.status import deciding_attempt, status_at_end
-from .forms import Metric, UnixTime
-from .metrics_file import last_metrics
-from .schema import EndRecord, GitHash, InitialWeights, RunRecord, RunStatus, Seconds, StartRecord
+from ..files.forms import GitHash, Int, Metric, Seconds, UnixTime
+from ..files.metrics_file import last_metrics
+from ..files.schema import EndRecord, InitialWeights, RunRecord, RunStatus, StartRecord
+from .attempt_files import AttemptFiles
+from .changes import list_changes
+from .settings import recorded_settings
+from .status import deciding_attempt, status_at_end
 
 OF_WEIGHTS = ("source", "run", "checkpoint", "sha256")
 
@@ -229,25 +231,43 @@ def measured_values(attempts: list[AttemptFiles], key: str) -> list[float]:
 
 @dataclass(frozen=True)
 class Field:
-    """One thing that is known of a run.
+    """One thing that is known of a run, as `Summary` describes it.
 
     Args:
         name: its key in summary.json and in a row.
-        type: of its value, a form; a run whose summary.json has another one is listed as damaged.
+        type: of its value.
         source: gives its value for summary.json. None: it is no part of that, and `build_row` of
             rows.py gives it.
-        key: what the page of the report calls it, in a filter too; "": as its name.
-        title: above its column and before its line; "": as its key.
+        key: what the page of the report calls it, in a filter too.
+        title: above its column and before its line.
         per: how many of its unit are one of the unit in the title; 0: it is shown as it is.
     """
 
     name: str
     type: Any
     source: Source | None
-    shown: Shown = NOWHERE
-    key: str = ""
-    title: str = ""
-    per: float = 0
+    shown: Shown
+    key: str
+    title: str
+    per: float
+
+
+def of(
+    source: Source | None,
+    shown: Shown = NOWHERE,
+    *,
+    key: str = "",
+    title: str = "",
+    per: float = 0,
+) -> Meta:
+    """Where a field of `Summary` comes from, and how it is shown: see `Field`.
+
+    Args:
+        key: "": as its name.
+        title: "": as its key.
+    """
+    about = {"source": source, "shown": shown, "key": key, "title": title, "per": per}
+    return Meta(extra=about)
 
 
 class DataRead(TypedDict, total=False):
@@ -255,6 +275,7 @@ class DataRead(TypedDict, total=False):
 
     sha256: str
     rows: dict[str, str]
+    order: str
     run: str  # that made them
 
 
@@ -266,75 +287,91 @@ class Waited(TypedDict):
     seconds: Seconds
 
 
-Text = str | None
-Number = int | float | None
-
-# In the order in which they are shown everywhere. Times and energy are over all attempts, failed
-# ones too.
-# fmt: off
-FIELDS = (
-    #     name              type         source    shown            key, title, per
-    Field("run_id",         str,         recorded, JSON | TABLES, "run"),  # in a row, its directory's
-    Field("trial",          str,         recorded, JSON | TABLES),
-    Field("status",         str,         status,   JSON | SHOW | TABLES),  # one of STATES
-    Field("created",        Text,        recorded, LIST | JSON | TABLES),  # ISO 8601 with time zone
-    Field("who",            Text,        recorded, LIST | TABLES),
-    Field("why",            Text,        recorded, LIST | NOTEBOOK | REPORT),
-    Field("parent",         Text,        recorded, NOTEBOOK | REPORT, "", "repeats"),
-    Field("seed",           int | None,      recorded, CSV | NOTEBOOK),
-    Field("init_from",      InitialWeights | None, origin_of_weights, NOTEBOOK),  # keys of OF_WEIGHTS
-    Field("commit",         Text,        None,     NOTEBOOK | REPORT),  # of the snapshot
-    Field("package_tree",   Text,        None,     NOTEBOOK),  # git's hash of src/<package>
-    Field("trial_tree",     Text,        None,     NOTEBOOK),  # git's hash of the trial's directory
-    Field("device",         Text,        of_last_start, LIST | NOTEBOOK | REPORT),
-    Field("n_attempts",     int | None,  number_of_attempts, LIST | NOTEBOOK | SHOW | REPORT, "attempts"),
-    Field("seconds",        Seconds | None, total, LIST | SHOW | TABLES, "hours", "", HOUR_S),
-    Field("gpu_seconds",    Seconds | None, total, LIST | CSV | SHOW | REPORT, "gpu_hours", "GPU-hours", HOUR_S),
-    Field("energy_j",       Number,      total,    SHOW | REPORT, "kwh", "kWh", KWH_J),
-    Field("peak_gpu_bytes", Number,      largest,  LIST | SHOW | LINE | TABLES, "peak_gpu_gb", "peak GPU GB", GB),
-    Field("run_dir",        str,         None,     JSON | CSV | NOTEBOOK | SHOW),
-    Field("tags",           list[str],       None,     LIST | SHOW | REPORT),  # in the order they were added
-    Field("exception",      Text,        error_line, REPORT, "error"),  # one line
-    Field("changes",        list[str],   changes_of_attempts, SHOW),  # what attempts had different, a line each
-    Field("metrics",        dict[str, Metric], last_values, JSON | SHOW),
-    Field("settings",       dict[str, Any], last_settings),  # of the run, or of the last attempt that had others
-    Field("code_commit",    Text,        commit_that_ran),
-    Field("code_files",     dict[str, str] | None, files_used),
-    Field("data",           DataRead | None, data_that_was_read),
-    Field("tested_weights", Text,        of_deciding_start),  # see StartRecord
-    Field("waited",         Waited | None, waited_in_queue),  # site, queue, seconds until its job first began
-    Field("attempt_status", Text,        status_of_last_attempt),  # a run that finished before stays finished
-    Field("order_unix_ms",  int | None,  recorded),  # the place among all runs, see order.py
-    Field("started_unix_s", UnixTime | None, of_first_start),
-    Field("attempt_unix_s", UnixTime | None, start_of_last_attempt),
-    Field("ended_unix_s",   UnixTime | None, of_last_end),
-    Field("renamed_from",   Text,        None),  # the recorded id, when the directory has another name
-    Field("is_copied",      bool,        None),  # another directory in the list has the same recorded id
-)
-# fmt: on
-
-
 class CodeOfSummary(TypedDict, total=False):
     """What summary.json says of the code, as far as it was recorded."""
 
     commit: GitHash | None
     tree: GitHash | None
-    branch: Text
+    branch: str | None
     dirty: bool | None
     package_tree: GitHash | None
     trial_tree: GitHash | None
 
 
-# The form of summary.json: its fields, and the three that `summarise` adds.
-KEYS_OF_SUMMARY: Any = {
-    **{field.name: field.type for field in FIELDS if field.source},
-    "status": Required[RunStatus],
-    "code": CodeOfSummary,
-    "config_sha256": Text,
-    "schema": int,
-}
-typed_dict: Any = TypedDict  # with keys that are known only here
-SUMMARY = typed_dict("SUMMARY", KEYS_OF_SUMMARY, total=False)
+Text = str | None
+Number = Int | float | None
+
+
+class Summary(Struct, kw_only=True):
+    """summary.json and a row of a list: each field with its type, its source and where it is shown.
+
+    A line more is a field in summary.json, in the rows and their cache, and wherever the line says.
+    They stand in the order in which they are shown everywhere. Times and energy are over all
+    attempts, failed ones too.
+    """
+
+    # fmt: off
+    run_id: Annotated[Text, of(recorded, JSON | TABLES, key="run")] = None  # in a row, its directory's
+    trial: Annotated[Text, of(recorded, JSON | TABLES)] = None
+    status: Annotated[RunStatus, of(status, JSON | SHOW | TABLES)]
+    created: Annotated[Text, of(recorded, LIST | JSON | TABLES)] = None  # ISO 8601 with time zone
+    who: Annotated[Text, of(recorded, LIST | TABLES)] = None
+    why: Annotated[Text, of(recorded, LIST | NOTEBOOK | REPORT)] = None
+    parent: Annotated[Text, of(recorded, NOTEBOOK | REPORT, title="repeats")] = None
+    seed: Annotated[Int | None, of(recorded, CSV | NOTEBOOK)] = None
+    init_from: Annotated[InitialWeights | None, of(origin_of_weights, NOTEBOOK)] = None  # keys of OF_WEIGHTS
+    commit: Annotated[Text, of(None, NOTEBOOK | REPORT)] = None  # of the snapshot
+    package_tree: Annotated[Text, of(None, NOTEBOOK)] = None  # git's hash of src/<package>
+    trial_tree: Annotated[Text, of(None, NOTEBOOK)] = None  # git's hash of the trial's directory
+    device: Annotated[Text, of(of_last_start, LIST | NOTEBOOK | REPORT)] = None
+    n_attempts: Annotated[Int | None, of(number_of_attempts, LIST | NOTEBOOK | SHOW | REPORT, key="attempts")] = None
+    seconds: Annotated[Seconds | None, of(total, LIST | SHOW | TABLES, key="hours", per=HOUR_S)] = None
+    gpu_seconds: Annotated[
+        Seconds | None, of(total, LIST | CSV | SHOW | REPORT, key="gpu_hours", title="GPU-hours", per=HOUR_S)
+    ] = None
+    energy_j: Annotated[Number, of(total, SHOW | REPORT, key="kwh", title="kWh", per=KWH_J)] = None
+    peak_gpu_bytes: Annotated[
+        Number, of(largest, LIST | SHOW | LINE | TABLES, key="peak_gpu_gb", title="peak GPU GB", per=GB)
+    ] = None
+    run_dir: Annotated[Text, of(None, JSON | CSV | NOTEBOOK | SHOW)] = None
+    tags: Annotated[list[str], of(None, LIST | SHOW | REPORT)] = []  # in the order they were added
+    exception: Annotated[Text, of(error_line, REPORT, key="error")] = None  # one line
+    changes: Annotated[list[str], of(changes_of_attempts, SHOW)] = []  # what attempts had different, a line each
+    metrics: Annotated[dict[str, Metric], of(last_values, JSON | SHOW)] = {}
+    settings: Annotated[dict[str, Any], of(last_settings)] = {}  # of the run, or of the last attempt that had others
+    code_commit: Annotated[Text, of(commit_that_ran)] = None
+    code_files: Annotated[dict[str, str] | None, of(files_used)] = None
+    data: Annotated[DataRead | None, of(data_that_was_read)] = None
+    tested_weights: Annotated[Text, of(of_deciding_start)] = None  # see StartRecord
+    waited: Annotated[Waited | None, of(waited_in_queue)] = None  # until its job first began
+    attempt_status: Annotated[Text, of(status_of_last_attempt)] = None  # a run that finished before stays finished
+    order_unix_ms: Annotated[Int | None, of(recorded)] = None  # the place among all runs, see order.py
+    started_unix_s: Annotated[UnixTime | None, of(of_first_start)] = None
+    attempt_unix_s: Annotated[UnixTime | None, of(start_of_last_attempt)] = None
+    ended_unix_s: Annotated[UnixTime | None, of(of_last_end)] = None
+    renamed_from: Annotated[Text, of(None)] = None  # the recorded id, when the directory has another name
+    is_copied: Annotated[bool | None, of(None)] = None  # another directory in the list has the same recorded id
+    # fmt: on
+    code: CodeOfSummary | None = None
+    config_sha256: str | None = None
+    fields: str | None = None  # what summary.json was made by, see FIELDS_HASH
+    format: int
+
+
+def fields_of(struct: type[Struct]) -> Iterator[Field]:
+    """The fields of a struct that `of` describes."""
+    for name, hint in get_type_hints(struct, include_extras=True).items():
+        for rule in getattr(hint, "__metadata__", ()):
+            if isinstance(rule, Meta) and rule.extra:
+                about = {**rule.extra}
+                about["key"] = about["key"] or name
+                about["title"] = about["title"] or about["key"]
+                yield Field(name, get_args(hint)[0], **about)
+
+
+FIELDS = tuple(fields_of(Summary))
+# Of a summary with other fields, what is missing is read from the attempts.
+FIELDS_HASH = f"{zlib.crc32(' '.join(field.name for field in FIELDS if field.source).encode()):08x}"
 
 
 def fields_shown(place: Shown) -> list[Field]:
