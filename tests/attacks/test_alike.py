@@ -123,7 +123,7 @@ def test_a_trial_on_data_of_its_own_is_told(project):
 def test_prune_keeps_the_best_of_each_data_set(project, capsys):
     kept = [train_on(project, FILE, 0.5), train_on(project, FOLD, 0.9)]
     deleted = [train_on(project, FILE, 0.4, seed=1), train_on(project, FOLD, 0.8, seed=1)]
-    call(project, "runs prune", "status=finished", "--keep-best", "1")
+    call(project, "runs prune", "--records", "status=finished", "--keep-best", "1")
     lines = capsys.readouterr().out.splitlines()
     said = "\n".join(line for line in lines if line.startswith("would delete"))
     assert all(run.id in said for run in deleted)

@@ -13,7 +13,7 @@ from labrig.record.read.run import Run
 from labrig.record.write.begin import begin_attempt
 from labrig.setup.environment import require_nobody_else
 from projects import work_on
-from record_package import PACKAGE, call, make_project, train
+from record_package import PACKAGE, delete_records, make_project, train
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_weights_go_along_when_a_project_is_moved(own, tmp_path):
     again = Run.open(tmp_path / "moved" / run.dir.relative_to(own.root))
     begin_attempt(again, moved).end("failed")
     assert (weights / ".run").read_text() == f"{again.dir}\n"
-    call(moved, "runs prune", "--yes")
+    delete_records(moved)
     assert not weights.exists()
 
 

@@ -18,7 +18,16 @@ from labrig.record.write.claim import claim_attempt, in_use, is_claimed
 from labrig.record.write.create import create_run
 from projects import call as call_in
 from projects import environment_of, work_on
-from record_package import PACKAGE, call, commit, create, git, make_project, request, train
+from record_package import (
+    PACKAGE,
+    call,
+    commit,
+    create,
+    delete_records,
+    make_project,
+    request,
+    train,
+)
 from repositories import write
 
 THREE_DAYS_AGO = time.time() - 3 * 86400
@@ -30,9 +39,9 @@ def own(tmp_path):
 
 
 def prune(project, capsys, *args):
-    """What `lab runs prune --yes` prints."""
+    """What `lab runs prune --records` prints when it deletes."""
     capsys.readouterr()
-    call(work_on(project), "runs prune", "--yes", *args)
+    delete_records(work_on(project), *args)
     return capsys.readouterr().out
 
 
@@ -305,7 +314,7 @@ def test_a_run_that_is_claimed_at_the_last_moment_is_back(own, capsys, monkeypat
     run = train(own, "interrupted")
     announce = Deletion.announce
     monkeypatch.setattr(
-        Deletion, "announce", lambda self, row: (announce(self, row), claim_attempt(run.dir))
+        Deletion, "announce", lambda self, *facts: (announce(self, *facts), claim_attempt(run.dir))
     )
     assert f"{run.id} stays: a process has just begun to use it" in prune(own, capsys)
     assert (run.dir / "attempts/2/lock").exists()
@@ -371,40 +380,6 @@ def test_a_disk_that_is_not_there_may_need_any_run(own, tmp_path, capsys, place)
     assert parent.dir.exists() or place == "runs is a link"
 
 
-MENTIONS = (
-    "README.md",
-    "src/myproj/trials/baseline/variants/README.md",
-    "paper/results.tex",
-    "notes/ignored/week.md",
-    "src/myproj/trials/wide/config.yaml",
-    "notes.ipynb",
-    "LOG",
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("place", MENTIONS)
-def test_a_run_that_a_text_of_the_project_names_stays(own, capsys, place):
-    """g14."""
-    write(own.root, {".gitignore": "/runs\nignored\n", place: "nothing yet\n"})
-    run, other = train(own, "failed"), train(own, "failed")
-    write(own.root, {place: f"it began from {run.id}: see there\n"})
-    assert f"named in {place}: {run.id}" in prune(own, capsys)
-    assert (run.dir.exists(), other.dir.exists()) == (True, False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [13, 15, 18, 22])
-def test_the_beginning_of_an_id_names_a_run_too(own, capsys, n):
-    run = train(own, "failed")
-    write(own.root, {"README.md": f"As in {run.id[:n]}, it fails.\n"})
-    assert "named in README.md" in prune(own, capsys)
-    assert run.dir.exists()
-    write(own.root, {"README.md": f"As in {run.id[:8]} and 20250101-1200, it fails.\n"})
-    prune(own, capsys)
-    assert not run.dir.exists()
-
-
 @pytest.mark.slow
 def test_an_old_record_without_a_name_is_of_who_owns_the_directory(own, capsys):
     run = train(own, "failed")
@@ -418,24 +393,12 @@ def test_an_old_record_without_a_name_is_of_who_owns_the_directory(own, capsys):
 
 
 @pytest.mark.slow
-def test_a_run_that_another_branch_names_stays(own, capsys):
-    run = train(own, "failed")
-    git(own.root, "checkout", "-q", "-b", "paper")
-    write(own.root, {"README.md": f"Table 1 is {run.id}.\n"})
-    commit(own.root, "name it")
-    git(own.root, "checkout", "-q", "main")
-    assert f"named in README.md of branch paper: {run.id}" in prune(own, capsys)
-    assert run.dir.exists()
-
-
-@pytest.mark.slow
 def test_what_deletes_nothing_prints_the_same_paths(own, tmp_path, capsys):
     run, weights = elsewhere(own, tmp_path)
-    call(work_on(own), "runs prune")
+    call(work_on(own), "runs prune", "--records")
     announced = capsys.readouterr().out.replace("would also delete", "also deleting")
-    announced = announced.replace("would delete", "deleting").replace(
-        "; to delete them add: --yes", ""
-    )
+    announced = announced.replace("would delete", "deleting").replace("would be deleted", "deleted")
+    announced = announced.replace("; to delete their records: --records --confirm 1", "")
     assert run.dir.exists()
     assert weights.exists()
     deleted = prune(own, capsys)
@@ -475,8 +438,8 @@ def test_a_run_stays_from_the_first_moment_of_its_resumption(home, tmp_path, cap
             time.sleep(0.02)
         while resuming.poll() is None:
             unfinished = "status=failed,interrupted,lost"  # it may finish at any moment
-            output = call_in(home, "lab", "runs", "prune", SEED, unfinished, "--yes")
-            assert f"deleting {run_dir.name}" not in output
+            output = call_in(home, "lab", "runs", "prune", SEED, unfinished, "--records")
+            assert f"delete {run_dir.name}" not in output
     finally:
         resuming.wait(timeout=180)
     assert resuming.returncode == 0

@@ -1,7 +1,10 @@
 """Repositories, projects and runs for the tests of the record."""
 
+import io
 import os
 import pickle
+import re
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
@@ -174,6 +177,14 @@ def files_of_trial(project, run):
         for path, of_file in files.items()
         if path.endswith(".py") and (path.startswith(own) or not path.startswith(trials))
     }
+
+
+def delete_records(project, *args):
+    """`lab runs prune --records`, confirmed by the number that it shows."""
+    with redirect_stdout(io.StringIO()) as shown:
+        call(project, "runs prune", "--records", *args)
+    (n,) = re.findall(r"^(\d+) of \d+ runs? would be deleted", shown.getvalue(), re.MULTILINE)
+    return call(project, "runs prune", "--records", "--confirm", n, *args)
 
 
 def call(project, words, *args):

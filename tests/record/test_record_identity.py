@@ -12,7 +12,7 @@ from labrig.record.list.rows import read_rows
 from labrig.record.read.run import Run
 from labrig.record.verify import command as verify
 from labrig.record.write.begin import begin_attempt
-from record_package import PACKAGE, call, create, git, make_project, train
+from record_package import PACKAGE, call, create, delete_records, git, make_project, train
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_copied_directory_is_noticed(own, capsys, place):
         with pytest.raises(LabError, match="lies in 2 directories, so one is a copy") as refused:
             call(own, "runs show", run.id)
         assert {str(copy), str(run.dir)} < {*str(refused.value).split()}
-    call(own, "runs prune", "status=finished", "--keep-best", 0, "--yes")
+    delete_records(own, "status=finished", "--keep-best", 0)
     assert copy.exists()
     assert run.dir.exists()
 

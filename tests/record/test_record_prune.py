@@ -2,14 +2,19 @@
 
 import json
 import os
+import re
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
-from labrig.record.keep.prune import Protection
-from labrig.record.list.rows import read_rows
+from labrig.errors import LabError
+from labrig.machine.disk import mounts_below
+from labrig.record.files.metrics_file import read_metrics
+from labrig.record.keep.annotate import note_named
 from labrig.record.read.run import Run
 from labrig.record.write.begin import begin_attempt
-from record_package import PACKAGE, call, create, git, make_project, train
+from record_package import PACKAGE, call, create, delete_records, git, make_project, train
 
 
 @pytest.fixture
@@ -18,24 +23,130 @@ def own(tmp_path):
 
 
 @pytest.mark.slow
-def test_prune_keeps_what_is_referred_to(own, capsys, monkeypatch):
+def test_prune_keeps_what_is_referred_to(own, capsys):
     failed = [train(own, "failed") for _ in range(4)]
     best, worst = train(own, metrics={"val/loss": 0.1}), train(own, metrics={"val/loss": 0.9})
     running = create(own, parent=failed[0].id)
     begin_attempt(running, own)
     call(own, "runs tag", failed[1].id, "odd")
-    trial = own.root / "trials/baseline"
-    trial.mkdir(parents=True)
-    (trial / "README.md").write_text(f"It fails with width 7, see {failed[2].id}.\n")
-    monkeypatch.setattr(type(own), "source", property(lambda project: project.root))
-    call(own, "runs prune")
-    assert f"would delete {failed[3].id}" in capsys.readouterr().out
+    note_named([failed[2].dir], Path("results.tex"))
+    call(own, "runs prune", "--records")
+    output = capsys.readouterr().out
+    assert f"would delete {failed[3].id}" in output
+    assert f"named in results.tex: {failed[2].id}" in output
     assert all(run.dir.exists() for run in failed)
-    call(own, "runs prune", "--yes")
+    delete_records(own)
     assert [run.dir.exists() for run in failed] == [True, True, True, False]
-    call(own, "runs prune", "status=finished,running", "--keep-best", 1, "--yes")
+    delete_records(own, "status=finished,running", "--keep-best", 1)
     assert (best.dir.exists(), worst.dir.exists(), running.dir.exists()) == (True, False, True)
     assert (best.dir / "code.bundle").exists()
+
+
+@pytest.mark.slow
+def test_weights_go_and_the_record_stays(own, capsys):
+    run, kept = train(own, "failed", {"val/acc": 0.25}), train(own, "failed")
+    (run.checkpoints / "last.ckpt").write_bytes(b"w" * 4_200_000)
+    call(own, "runs tag", kept.id, "good")
+    (run.dir / "profile").mkdir()
+    (run.dir / "profile/trace.json").write_bytes(b"t" * 100_000)
+    call(own, "runs prune")
+    shown = capsys.readouterr().out
+    assert f"would delete weights and caches of {run.id}" in shown
+    assert "(4.3 MB)" in shown
+    assert "4.3 MB would be freed" in shown
+    assert (run.checkpoints / "last.ckpt").exists()
+    call(own, "runs prune", "--yes")
+    assert not list(run.checkpoints.iterdir()) + list((run.dir / "profile").iterdir())
+    assert (kept.checkpoints / "last.ckpt").exists()
+    assert read_metrics(run.dir)[-1]["val/acc"] == 0.25
+    capsys.readouterr()
+    call(own, "runs list", "--columns", "size,pruned,val/acc")
+    listed = capsys.readouterr().out
+    assert re.search(rf"{run.id} .* -  .* kB +4.3 MB +0.25", listed)
+    assert "its weights were pruned" in listed
+    call(own, "runs show", run.id)
+    assert "pruned      4.3 MB" in capsys.readouterr().out
+    call(own, "runs prune", "--yes")
+    assert "0 B freed" in capsys.readouterr().out
+    assert not list(run.dir.glob("attempts/*/lock"))[1:]  # its claim was withdrawn
+    assert begin_attempt(Run.open(run.dir), own).n == 2
+
+
+@pytest.mark.slow
+def test_a_pruned_run_is_as_recorded(own, capsys):
+    run = train(own, "finished")
+    call(own, "runs prune", "status=finished", "--keep-best", "0", "--yes")
+    assert not (run.checkpoints / "last.ckpt").exists()
+    call(own, "runs verify", run.id)
+    assert "last.ckpt was pruned" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_whole_records_are_confirmed_by_their_number(own, capsys):
+    runs = [train(own, "failed") for _ in range(2)]
+    for words, reason in (
+        (["--records", "--yes"], "type their number: --records --confirm 2"),
+        (["--records", "--confirm", "1"], "2 runs would be deleted, not 1"),
+        (["--confirm", "2"], "Add --records"),
+    ):
+        with pytest.raises(LabError, match=reason):
+            call(own, "runs prune", *words)
+    assert all(run.dir.exists() for run in runs)
+    delete_records(own)
+    assert not any(run.dir.exists() for run in runs)
+
+
+def test_a_negative_number_to_keep_is_refused(own, capsys):
+    """N-g-keepneg."""
+    with pytest.raises(SystemExit):
+        call(own, "runs prune", "--keep-best", "-1")
+    assert "expected 0 or more, got -1" in capsys.readouterr().err
+
+
+def test_a_run_below_which_something_is_mounted_stays(own, capsys, monkeypatch):
+    """N-g-mount."""
+    run = train(own, "failed")
+    mount = run.dir / "shared"
+    monkeypatch.setattr("labrig.record.keep.prune.mounts_below", lambda directory: [str(mount)])
+    for words in (["--yes"], ["--records", "--confirm", "0"]):
+        call(own, "runs prune", *words)
+        assert f"with a mount in it, {mount}" in capsys.readouterr().out
+    assert (run.checkpoints / "last.ckpt").exists()
+
+
+def test_mounts_are_those_that_the_kernel_lists(tmp_path):
+    assert mounts_below(tmp_path) == []
+    assert "/proc" in mounts_below(Path("/"))
+
+
+@pytest.mark.slow
+def test_a_bind_mount_is_never_entered(own, tmp_path, capsys):
+    run = train(own, "failed")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "thesis.tex").write_text("years")
+    (run.dir / "in").mkdir()
+    done = subprocess.run(["mount", "--bind", shared, run.dir / "in"], capture_output=True)
+    if done.returncode:
+        pytest.skip("cannot mount")
+    try:
+        call(own, "runs prune", "--records", "--confirm", "0")
+    finally:
+        subprocess.run(["umount", run.dir / "in"], check=True)
+    assert "with a mount in it" in capsys.readouterr().out
+    assert (shared / "thesis.tex").exists()
+
+
+@pytest.mark.slow
+def test_what_an_export_named_stays(own, tmp_path, capsys):
+    """N-g-spelled, N-g-remoteref: whatever a paper makes of the id."""
+    runs = [train(own, metrics={"val/loss": value}) for value in (0.1, 0.2)]
+    call(own, "runs export", "trial=baseline", "-o", str(tmp_path / "results.tex"))
+    capsys.readouterr()
+    call(own, "runs prune", "status=finished", "--keep-best", "0", "--records")
+    output = capsys.readouterr().out
+    assert "named in results.tex" in output
+    assert all(run.id in output for run in runs)
 
 
 @pytest.mark.slow
@@ -46,7 +157,7 @@ def test_prune_takes_the_code_along_unless_another_run_has_it(own):
     other = train(own, "failed")
     refs = [run.record["code"]["ref"] for run in (kept, same, other)]
     assert refs[0] == refs[1] != refs[2]
-    call(own, "runs prune", "--yes")
+    delete_records(own)
     assert (same.dir.exists(), other.dir.exists()) == (False, False)
     assert git(own.root, "for-each-ref", "--format=%(refname)", "refs/runs") == refs[0]
     bundles = [path.name[:40] for path in (own.root / "runs/.code").rglob("*.bundle")]
@@ -83,7 +194,7 @@ def test_cost_counts_failed_runs_too(own, capsys):
 def pruned(project, capsys, *args):
     """The ids that would be deleted."""
     capsys.readouterr()
-    call(project, "runs prune", *args)
+    call(project, "runs prune", "--records", *args)
     lines = capsys.readouterr().out.splitlines()
     return {line.split()[2] for line in lines if line.startswith("would delete")}
 
@@ -95,7 +206,7 @@ def test_a_run_that_finished_once_stays(own, capsys):
     never = train(own, "failed")
     (run.dir / "summary.json").unlink()  # whatever its status is called then
     assert pruned(own, capsys) == {never.id}
-    call(own, "runs prune", "status=finished")
+    call(own, "runs prune", "status=finished", "--records")
     assert "1 more match, but are needed" in capsys.readouterr().out
 
 
@@ -114,38 +225,6 @@ def test_the_best_checkpoint_of_a_trial_stays_however_its_run_ended(own, capsys)
     assert pruned(own, capsys) == {runs[2].id, runs[3].id}
     (runs[1].checkpoints / "best.ckpt").unlink()
     assert pruned(own, capsys) == {runs[1].id, runs[3].id}
-
-
-@pytest.mark.slow
-def test_parents_that_an_older_lab_recorded_as_typed_stay(own, capsys):
-    first, second, third, best = (train(own, "failed") for _ in range(4))
-    ids = ["20250101-000000-aaaaa0", "20250102-000000-aaaaa1", "20250103-000000-aaaaa2"]
-    best.dir = best.dir.rename(best.dir.with_name("20250104-000000-aaaaa3"))
-    for run, run_id in zip((first, second, third), ids, strict=True):
-        run.dir = run.dir.rename(run.dir.with_name(run_id))
-    for run in (first, second, third, best):
-        for name in ("run.json", "summary.json"):
-            path = run.dir / name
-            path.write_text(path.read_text().replace(run.id, run.dir.name))
-    call(own, "runs tag", ids[0], "base")
-    call(own, "runs tag", ids[0], "base", "--remove")
-    assert len(pruned(own, capsys)) == 4
-    train(own, parent="base")
-    assert pruned(own, capsys) == {*ids[1:], best.dir.name}
-    train(own, parent="20250102")
-    assert pruned(own, capsys) == {ids[2], best.dir.name}
-    train(own, parent=ids[2])
-    assert pruned(own, capsys) == {best.dir.name}
-
-
-@pytest.mark.slow
-def test_the_last_run_before_a_child_is_what_its_parent_meant(own, capsys):
-    train(own, "failed")
-    parent, child = train(own, "failed"), create(own, parent="@last")
-    create(own)
-    rows = read_rows([own.root / "runs"])
-    (row,) = [row for row in rows if row["run_id"] == child.id]
-    assert Protection(rows, own.root, 3).parents_of(row) == {parent.id}
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from labrig.record.reproduce.relocate import place_weights
 from labrig.record.write.begin import begin_attempt
 from labrig.record.write.create import fix_weights
 from labrig.record.write.initial_weights import override_for, resolve_weights
-from record_package import call, create, make_project, request, train
+from record_package import call, create, delete_records, make_project, request, train
 
 
 @pytest.fixture
@@ -163,5 +163,5 @@ def test_prune_keeps_a_run_that_others_started_from(own, monkeypatch):
     begin_attempt(starting_from(own, source.id), own).end("finished")
     assert own.paths.runs == own.root / "runs"  # read once, with the configuration
     monkeypatch.setattr(type(own), "source", property(lambda project: project.root))
-    call(own, "runs prune", "--yes")
+    delete_records(own)
     assert (source.dir.exists(), other.dir.exists()) == (True, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -26,6 +27,24 @@ def filesystem_type(path: str | Path, mounts: str | Path = "/proc/mounts") -> st
             innermost_mount = mount
             kind_of_innermost = kind
     return kind_of_innermost
+
+
+def mounts_below(directory: Path) -> list[str]:
+    """Where other disks or folders are mounted below a directory, also of the same disk (bind)."""
+    inside = os.path.join(os.path.realpath(directory), "")
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        return [
+            folder for folder, *_ in os.walk(inside) if folder != inside and os.path.ismount(folder)
+        ]
+    places = [re.sub(r"\\([0-7]{3})", as_character, line.split(" ")[4]) for line in lines]
+    return sorted(place for place in places if place.startswith(inside))
+
+
+def as_character(match: re.Match[str]) -> str:
+    """A space, a tab or another character as the kernel writes it in a path."""
+    return chr(int(match[1], 8))
 
 
 def free_bytes(directory: str | Path) -> int:

@@ -32,7 +32,7 @@ COMMANDS = [
     ("runs diff", "what two runs have different", "compare.diff:diff_command"),
     ("runs code", "write the frozen code of a run", "reproduce.code:code_command"),
     ("runs verify", "is a run as recorded, or two runs the same?", "verify.command:verify_command"),
-    ("runs prune", "delete runs that nobody needs", "keep.prune:prune_command"),
+    ("runs prune", "delete weights that nobody needs; --records: runs", "keep.prune:prune_command"),
     ("runs note", "add a note to a run", "keep.annotate:note_command"),
     ("runs tag", "tag a run", "keep.annotate:tag_command"),
     ("runs cost", "hours, GPU-hours, energy, money and CO2 of all runs", "list.cost:cost_command"),

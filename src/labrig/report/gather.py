@@ -136,6 +136,7 @@ class PageReport:
     table: dict[str, Any]
     curves: list[MetricCurves]
     pictures: list[SavedPicture]
+    finished: list[str]  # directories of the runs whose numbers it shows
 
     @property
     def statuses(self) -> list[str]:
@@ -188,7 +189,8 @@ def gather_report(
         ],
         "pictures": [picture.about for picture in pictures],
     }
-    return PageReport(as_printable(table), curves, pictures)
+    finished = [row["run_dir"] for row in rows if row["status"] == "finished"]
+    return PageReport(as_printable(table), curves, pictures, finished)
 
 
 def read_sources(

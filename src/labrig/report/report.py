@@ -12,6 +12,7 @@ from ..machine.counted import counted
 from ..machine.own_output import refuse_to_overwrite
 from ..project import Project
 from ..record.files.atomic import write_file
+from ..record.keep.annotate import note_named
 from ..record.list.filters import FILTERS, Filter, parse_filter
 from ..record.read.status import UNENDED
 from .curves import CurveReader
@@ -115,6 +116,8 @@ def write_report(
     n_unended = sum(status in UNENDED for status in report.statuses)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, format_page(report, watch_s if n_unended else None))
+    if watch_s is None:
+        note_named(report.finished, file)
     size_mb = file.stat().st_size / 1e6
     n_runs = len(report.statuses)
     print(f"{file} ({counted(n_runs, 'run')}, {size_mb:.1f} MB)", flush=True)

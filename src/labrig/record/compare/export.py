@@ -16,6 +16,7 @@ from ...machine.own_output import MARK, refuse_to_overwrite
 from ...machine.terminal import printable
 from ...project import Project
 from ..files.atomic import write_file
+from ..keep.annotate import note_named
 from ..list.columns import short_titles
 from ..list.filters import FILTERS, none_of, parse_filter
 from ..list.rows import RUN_ID, read_rows
@@ -67,6 +68,8 @@ def export_command(project: Project, args: list[str]) -> None:
         note(remark)
     refuse_to_overwrite(options.output, is_table)
     write_file(options.output, format_file(options.output.suffix, table))
+    rows = [row for experiment in table.experiments for row in experiment.rows]
+    note_named([row["run_dir"] for row in rows], options.output)
     n_runs = sum(len(experiment.rows) for experiment in table.experiments)
     print(f"{options.output}: {counted(len(table.experiments), 'line')}, {counted(n_runs, 'run')}")
     others = [] if options.metric else metrics_left_out(table)

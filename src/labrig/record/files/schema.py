@@ -386,8 +386,11 @@ class Beginning(TypedDict, total=False):
 
 
 class Note(TypedDict, total=False):
-    """A line of notes.jsonl, with one of the next three."""
+    """A line of notes.jsonl, with one of the next five."""
 
+    named: str  # the file of a table, an archive or a report that names the run
+    pruned: str  # names of the weights and caches that were deleted
+    freed: str  # how much room that made
     note: str
     tag: str
     untag: str

@@ -7,12 +7,17 @@ project keeps a file of lines for each, which git can keep: when it was set, to 
 import os
 import re
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ...errors import LabError
 from ...machine.secrets import hide_secrets, refuse_tokens_in
 from ...project import Project
+from ..files.json_lines import read_lines
 from ..files.process import user
+from ..files.schema import Note
 from ..files.seal import append_sealed
 from ..list.find import VERSIONS, find_run, run_of_version, run_parser
 from ..list.row_cache import outdate_row
@@ -100,8 +105,35 @@ def note_version(project_root: Path, name: str, run_id: str) -> None:
         os.fsync(stream.fileno())
 
 
+def note_named(directories: Iterable[str], file: Path) -> None:
+    """Notes in runs that a table, an archive or a report names them, so that they are not pruned.
+
+    A run of another person, which cannot be written, is left as it is.
+    """
+    for directory in map(Path, directories):
+        with suppress(OSError):
+            if file.name not in names_of_files(directory):
+                append_sealed(directory / "notes.jsonl", line_of_note(named=file.name))
+                outdate_row(directory)
+
+
+def names_of_files(directory: Path) -> list[str]:
+    """The tables, archives and reports that have named a run."""
+    entries = read_lines(directory / "notes.jsonl", Note)
+    return [str(entry["named"]) for entry in entries if "named" in entry]
+
+
+def named_in(directory: Path) -> str | None:
+    """The last of them; None without one."""
+    return next(reversed(names_of_files(directory)), None)
+
+
 def annotate(run: Run, **entry: str) -> None:
     """Adds a line to notes.jsonl: `note`, `tag` or `untag`, with the time and the user."""
-    line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry}
-    append_sealed(run.dir / "notes.jsonl", line)
+    append_sealed(run.dir / "notes.jsonl", line_of_note(**entry))
     outdate_row(run.dir)
+
+
+def line_of_note(**entry: str) -> dict[str, Any]:
+    """An entry with the time and the user."""
+    return {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), **entry}

@@ -33,6 +33,7 @@ from ..read.status import UNENDED, final_weights
 from ..verify.files import ARCHIVED
 from ..verify.results import BEST
 from ..write.weights_place import own_place
+from .annotate import note_named
 from .archive_check import MANIFEST
 from .archive_crate import format_crate, format_readme
 from .contents import blocks_of, holds_any
@@ -88,6 +89,7 @@ def archive_command(project: Project, args: list[str]) -> None:
         if not options.allow:
             refuse_secrets(files)
         write_archive(file, files)
+    note_named([row["run_dir"] for row in ended], file)
     runs = counted(len(ended), "run")
     print(f"{options.output}: {runs}, {counted(len(files), 'file')}, {format_size(file)}")
     print(f"check it anywhere: lab runs verify {options.output}")

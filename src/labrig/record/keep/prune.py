@@ -1,4 +1,7 @@
-"""`lab runs prune`: deletes runs that nobody needs."""
+"""`lab runs prune`: frees the space of weights and caches that nobody needs, and keeps the numbers.
+
+With `--records` it deletes whole runs.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,12 @@ from typing import Any
 
 import yaml
 
-from ...errors import Refused
+from ...errors import LabError, Refused
 from ...machine.counted import counted
+from ...machine.disk import mounts_below
 from ...machine.terminal import printable
 from ...project import Project, parse_yaml
+from ..files.atomic import read_text
 from ..files.code_section import checked_out_submodules
 from ..files.json_lines import read_lines
 from ..files.metrics_file import read_metrics
@@ -26,7 +31,6 @@ from ..freeze.bundle import STORE
 from ..freeze.git import Git
 from ..list.alike import EvaluatedOn, evaluated_on
 from ..list.filters import FILTERS, filter_rows, parse_filter
-from ..list.find import Best, parse_best
 from ..list.ranking import (
     DEFAULT_METRIC,
     MODES,
@@ -37,16 +41,18 @@ from ..list.ranking import (
     settings_of,
     split_mode,
 )
-from ..list.rows import RUN_ID, read_rows, recorded_id, run_directories
+from ..list.row_cache import outdate_row
+from ..list.rows import read_rows, recorded_id, run_directories
 from ..read.attempt_files import last_attempt, read_attempts
 from ..read.evaluations import EVALUATIONS
 from ..read.roots import FILE as ROOTS
 from ..read.roots import missing_roots, run_roots
-from ..read.run import run_record
+from ..read.run import Run, run_record
+from ..read.size import bytes_below, format_bytes
 from ..read.status import COUNT_FIRST, UNENDED, JobStateOf, job_state_of, silence_s
-from ..write.claim import is_claimed
-from ..write.weights_place import own_place
-from .mentions import find_mentions
+from ..write.claim import claim_attempt, is_claimed, withdraw_claim
+from ..write.weights_place import OWNER, own_place
+from .annotate import annotate, named_in
 from .ours import (
     is_commit,
     is_of_project,
@@ -68,7 +74,6 @@ class Protection:
     """What makes a run needed. `rows` are all runs, newest first."""
 
     rows: list[Row]
-    mentions: dict[str, str]  # where the project names a run, by its id or directory
     n_best: int  # finished runs of each trial to keep
     metric: str | None = (
         None  # what best means; None: checkpoint.monitor of each trial's newest run
@@ -82,8 +87,7 @@ class Protection:
         """Why somebody needs a run; None when nobody does. `by_rows` is from `needed_by_rows`."""
         if reason := by_rows.get(row["run_dir"]):
             return reason
-        place = self.mentions.get(row["run_id"]) or self.mentions.get(recorded_id(row))
-        if place:
+        if place := named_in(Path(row["run_dir"])):
             return f"named in {printable(place)}"
         if finished_once(row):
             return "finished before a later attempt failed"
@@ -95,7 +99,7 @@ class Protection:
 
     def needed_by_rows(self) -> dict[str, str]:
         """Why runs are needed, by directory, as far as the rows say."""
-        parents = {parent for row in self.rows for parent in self.parents_of(row)}
+        parents = {row["parent"] for row in self.rows if row["parent"]}
         parents |= {row["init_from"]["run"] for row in self.rows if row["init_from"]}
         parents |= {row["data"]["run"] for row in self.rows if row["data"] and "run" in row["data"]}
         needed = {}
@@ -113,6 +117,10 @@ class Protection:
             of_trial = [row for row in finished if row["trial"] == trial]
             for row in self.best_of(of_trial):
                 needed.setdefault(row["run_dir"], "among the best of the trial")
+        for sweep in {row["parent"] for row in finished} - {row["run_id"] for row in self.rows}:
+            of_sweep = [row for row in finished if sweep and row["parent"] == sweep]
+            for row in self.best_of(of_sweep):
+                needed.setdefault(row["run_dir"], f"among the best of the sweep {sweep}")
         return needed
 
     @property
@@ -136,25 +144,6 @@ class Protection:
         for row in rank_by_metric(of_trial, metric, mode):
             sets.setdefault(evaluated_on(row, metric), []).append(row)
         return [row for of_set in sets.values() for row in of_set[: self.n_best]]
-
-    def parents_of(self, row: Row) -> set[str]:
-        """The ids that the parent of a run may mean; an older lab recorded the word as typed."""
-        word = row["parent"]
-        if not word or RUN_ID.fullmatch(word):
-            return {word} if word else set()
-        earlier = self.rows[self.rows.index(row) + 1 :]
-        if word == "@last":
-            parents = earlier[:1]
-        elif typed := parse_best(word):
-            finished = [other for other in earlier if other["status"] == "finished"]
-            parents = best_parents(finished, typed)
-        else:
-            parents = [
-                other
-                for other in earlier
-                if recorded_id(other).startswith(word) or was_tagged(other, word)
-            ]
-        return {recorded_id(parent) for parent in parents}
 
     def has_best_checkpoint(self, row: Row) -> bool:
         """Whether the best.ckpt of a run is the best of its trial, however the run ended."""
@@ -197,21 +186,6 @@ def finished_once(row: Row) -> bool:
     return any(attempt.end.get("status") == "finished" for attempt in attempts)
 
 
-def was_tagged(row: Row, word: str) -> bool:
-    """Whether a run ever had a tag, which may have been removed since."""
-    return any(
-        entry.get("tag") == word for entry in read_lines(Path(row["run_dir"], "notes.jsonl"))
-    )
-
-
-def best_parents(finished: list[Row], typed: Best) -> list[Row]:
-    """The run that @best meant; where nothing says which values were better, both that it may be."""
-    metric = typed.metric or monitor_of(finished)
-    mode = typed.mode or known_mode(metric, settings_of(finished))
-    modes = [mode] if mode else MODES
-    return [row for each in modes for row in rank_by_metric(finished, metric, each)[:1]]
-
-
 @dataclass(frozen=True)
 class BestValue:
     """How good the best.ckpt of a run is: more is better, of one metric."""
@@ -240,7 +214,7 @@ def best_value(folder: Path, metric: str | None) -> BestValue | None:
 def checkpoint_settings(folder: Path) -> dict[str, Any]:
     """What chose best.ckpt, from config.yaml; empty when it cannot be read."""
     try:
-        config = parse_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+        config = parse_yaml(read_text(folder / "config.yaml"))
         return dict(config["checkpoint"])
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError):
         return {}
@@ -251,20 +225,21 @@ def is_finite(value: Any) -> bool:
 
 
 DESCRIPTION = (
-    "Deletes runs; without --yes it only says which. It never deletes a run that is queued or "
-    "running, resumed or evaluated, has a tag, is the parent of another, is named in a text of the "
-    "project, is among the best of its trial, has the best checkpoint of its trial, finished before "
-    "a later attempt failed, has a copy, is a point that its sweep resumes, lies behind a link, is of "
-    "another project or person, or has a job of which the scheduler does not say that it is over."
+    "Deletes weights and caches of runs, and keeps their records: numbers, settings and code. Without "
+    "--yes it only says which, and their sizes. Kept are runs that are queued or running, resumed or "
+    "evaluated; tagged runs, and parents of others; the best of a trial and of a sweep; what an "
+    "export, an archive or a report has named; runs of others, of another project, or behind a link."
 )
 DEFAULT_FILTER = "status=failed,interrupted,lost"
+FREED = ("checkpoints", "profile")  # in the directory of a run: weights, traces
 
 
 def prune_command(project: Project, args: list[str]) -> None:
     """`lab runs prune`.
 
     Raises:
-        LabError: a filter is not understood, or nothing says which values of a metric are better.
+        LabError: a filter is not understood, nothing says which values of a metric are better, or
+            other runs than the confirmed ones match.
         Refused: a disk with runs is not there, so nobody knows what they need.
     """
     options = prune_parser().parse_intermixed_args(args)
@@ -275,11 +250,9 @@ def prune_command(project: Project, args: list[str]) -> None:
     rows = read_rows(roots, ask_jobs)
     wanted = filter_rows(rows, filters)
     people = these_people([value for each in filters if each.key == "who" for value in each.values])
-    names = {name for row in wanted for name in (row["run_id"], recorded_id(row))}
     metric, mode = split_mode(options.metric or "")
     protection = Protection(
         rows,
-        find_mentions(project, names, roots),
         options.keep_best,
         metric or None,
         mode,
@@ -291,17 +264,60 @@ def prune_command(project: Project, args: list[str]) -> None:
     kept: dict[str, list[Row]] = {}
     for row in wanted:
         reason = protection.reason_to_keep(row, by_rows) or reason_to_leave(row, project, people)
+        reason = reason or mounted_below(Path(row["run_dir"]))
         if reason is None:
             unneeded.append(row)
         else:
             kept.setdefault(reason, []).append(row)
-    deletion = Deletion(project, roots, options.yes)
-    n_deleted = sum(deletion.delete_run(row) for row in unneeded)
-    deletion.delete_leftovers()
-    deletion.delete_unused_code()
-    hint = "; to delete them add: --yes" if unneeded and not options.yes else ""
-    print(f"{n_deleted} of {counted(len(rows), 'run')}{hint}")
+    is_real = require_confirmed(options, len(unneeded))
+    deletion = Deletion(project, roots, is_real)
+    if options.records:
+        n_deleted = sum(deletion.delete_run(row) for row in unneeded)
+        deletion.delete_leftovers()
+        deletion.delete_unused_code()
+        verb = "deleted" if is_real else "would be deleted"
+        hint = f"; to delete their records: --records --confirm {n_deleted}" if n_deleted else ""
+        print(f"{n_deleted} of {counted(len(rows), 'run')} {verb}{'' if is_real else hint}")
+    else:
+        n_bytes = sum(deletion.free_run(row) for row in unneeded)
+        deletion.delete_leftovers()
+        verb = "freed" if is_real else "would be freed"
+        hint = "; to delete them add: --yes" if n_bytes and not is_real else ""
+        print(f"{format_bytes(n_bytes)} {verb}; every record stays{hint}")
     print_kept(kept)
+
+
+def require_confirmed(options: argparse.Namespace, n_runs: int) -> bool:
+    """Whether something is deleted.
+
+    Raises:
+        LabError: whole records are to be deleted, and their number was not typed, or another one.
+    """
+    if not options.records:
+        if options.confirm is not None:
+            raise LabError("--confirm is for whole records. Add --records, or type --yes")
+        return options.yes
+    if options.confirm is None:
+        if options.yes:
+            raise LabError(
+                f"--records deletes {counted(n_runs, 'record')} with their numbers. "
+                f"To confirm, type their number: --records --confirm {n_runs}"
+            )
+        return False
+    if options.confirm != n_runs:
+        raise LabError(
+            f"{counted(n_runs, 'run')} would be deleted, not {options.confirm}. "
+            "Look again without --confirm"
+        )
+    return True
+
+
+def mounted_below(directory: Path) -> str | None:
+    """Why a run is not deleted below which another disk is mounted."""
+    weights = own_place(directory, directory.name)
+    places = [directory, *filter(None, [weights])]
+    mounts = [mount for place in places for mount in mounts_below(place)]
+    return f"with a mount in it, {printable(mounts[0])}; unmount it first" if mounts else None
 
 
 def prune_parser() -> argparse.ArgumentParser:
@@ -311,17 +327,34 @@ def prune_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--keep-best",
-        type=int,
+        type=not_negative,
         default=3,
         metavar="N",
-        help="finished runs of each trial to keep (3)",
+        help="finished runs of each trial and sweep to keep (3)",
     )
     parser.add_argument(
         "--metric",
         help="what best means: val/loss, val/fid:min (default: checkpoint.monitor of each trial)",
     )
-    parser.add_argument("--yes", action="store_true", help="really delete")
+    parser.add_argument("--yes", action="store_true", help="really delete weights and caches")
+    parser.add_argument(
+        "--records", action="store_true", help="whole runs, with their numbers; see --confirm"
+    )
+    parser.add_argument(
+        "--confirm",
+        type=not_negative,
+        metavar="N",
+        help="really delete the N records that --records has shown",
+    )
     return parser
+
+
+def not_negative(text: str) -> int:
+    """For argparse: 0 or more."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more, got {text}")
+    return number
 
 
 def require_all_roots(project: Project) -> None:
@@ -371,20 +404,57 @@ class Deletion:
         self.commits: set[str] = set()  # of the deleted runs
         self.deleted: set[str] = set()
 
-    def announce(self, row: Row) -> None:
+    def announce(self, row: Row, size: str, what: str = "") -> None:
         verb = "deleting" if self.is_real else "would delete"
-        words = (row["run_id"], row["status"], row["trial"], row["run_dir"])
-        print(verb, *map(printable, words), flush=True)
+        words = [
+            *([what] if what else []),
+            row["run_id"],
+            row["status"],
+            row["trial"],
+            row["run_dir"],
+        ]
+        print(verb, *map(printable, words), f"({size})", flush=True)
 
     def announce_path(self, path: Path | str) -> None:
         """Says of something beside the runs that it is deleted."""
         verb = "also deleting" if self.is_real else "would also delete"
         print(verb, printable(path), flush=True)
 
+    def free_run(self, row: Row) -> int:
+        """Deletes the weights and caches of a run, and notes that in its record; how many bytes."""
+        directory = Path(row["run_dir"])
+        weights = own_place(directory, directory.name)
+        places = [directory / name for name in FREED if not (directory / name).is_symlink()]
+        places = [place for place in (weights, *places) if place is not None and place.is_dir()]
+        n_bytes = sum(bytes_below(place) for place in places)
+        names = [path.name for place in places for path in place.iterdir() if path.name != OWNER]
+        if not names:
+            return 0
+        self.announce(row, format_bytes(n_bytes), "weights and caches of")
+        if weights is not None:
+            self.announce_path(weights)
+        if not self.is_real:
+            return n_bytes
+        try:
+            claimed = claim_attempt(directory)
+        except LabError:
+            print(f"{row['run_id']} stays: a process has just begun to use it")
+            return 0
+        try:
+            annotate(
+                Run.open(directory), pruned=" ".join(sorted(names)), freed=format_bytes(n_bytes)
+            )
+            for place in places:
+                empty(place)
+        finally:
+            withdraw_claim(directory, claimed)
+        outdate_row(directory)
+        return n_bytes
+
     def delete_run(self, row: Row) -> bool:
         """Deletes one run with its checkpoints; whether it did."""
         directory = Path(row["run_dir"])
-        self.announce(row)
+        self.announce(row, format_bytes(bytes_below(directory)))
         link = directory / "checkpoints"
         weights = own_place(directory, directory.name)
         if weights is not None:
@@ -469,6 +539,15 @@ def remove_tree(directory: Path) -> None:
     except OSError as error:
         reason = printable(error)
         print(f"lab: {printable(directory)} is not deleted whole: {reason}", file=sys.stderr)
+
+
+def empty(place: Path) -> None:
+    """Removes what lies in a directory of weights, but not the mark that says whose it is."""
+    for path in place.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(path)
+        elif path.name != OWNER:
+            path.unlink()
 
 
 def commits_of(directory: Path) -> set[str]:

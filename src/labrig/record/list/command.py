@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 import sys
+from pathlib import Path
 
 from ...machine.terminal import printable, shows_colours
 from ...machine.text_formats import ellipsis
@@ -15,6 +16,7 @@ from ..files.schema import Row
 from ..read.fields import CSV, JSON, LIST, names_shown
 from ..read.roots import run_roots
 from ..read.settings import ABSENT, differing_settings, value_of
+from ..read.size import format_bytes, size_of_run
 from ..read.status import job_state_of
 from .columns import IN_EVERY_TABLE, choose_columns, require_columns
 from .filters import (
@@ -36,9 +38,11 @@ from .rows import read_rows
 CHANGED = "*"
 SEVERAL = "+"
 MISPLACED = "!"
+PRUNED = "-"
 MEANINGS = {
     MISPLACED: "its directory was renamed or copied",
     CHANGED: "attempts had other code, data or settings",
+    PRUNED: "its weights were pruned, its numbers are kept",
     SEVERAL: "several attempts",
 }
 
@@ -55,6 +59,8 @@ def mark_of(row: Row) -> str:
         return MISPLACED
     if row["changes"]:
         return CHANGED
+    if row["pruned"]:
+        return PRUNED
     if (row["n_attempts"] or 0) > 1:
         return SEVERAL
     return ""
@@ -105,6 +111,9 @@ def list_command(project: Project, args: list[str]) -> None:
     all_rows = read_rows(run_roots(project), job_state_of())
     names = typed_columns(all_rows, options.columns)
     rows = sort_rows(filter_rows(all_rows, filters), options.sort)
+    if "size" in (names or []):
+        for row in rows:
+            row["size"] = format_bytes(size_of_run(Path(row["run_dir"])))
     report_damaged(rows)
     if options.json:
         print(json.dumps(public_rows(rows, names)))

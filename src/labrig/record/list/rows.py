@@ -110,7 +110,9 @@ def read_row(directory: str, job_state_of: JobStateOf | None = None) -> Row:
         summary = read_summary(folder, job_state_of)
         row = build_row(folder, summary)
         row["metrics"] = row["metrics"] | read_evaluated(folder)
-        row["tags"] = read_tags(folder)
+        notes = read_lines(folder / "notes.jsonl", Note)
+        row["tags"] = tags_of(notes)
+        row["pruned"] = next((note["freed"] for note in reversed(notes) if "freed" in note), None)
     except (OSError, ValueError) as error:
         reason = f"its record cannot be read: {error}"
         return build_row(folder, {"status": "damaged", "exception": reason})
@@ -189,8 +191,12 @@ def read_evaluated(folder: Path) -> dict[str, float]:
 
 def read_tags(folder: Path) -> list[str]:
     """The tags of a run in the order they were added, without those that were removed."""
+    return tags_of(read_lines(folder / "notes.jsonl", Note))
+
+
+def tags_of(notes: list[Note]) -> list[str]:
     tags: dict[str, None] = {}
-    for entry in read_lines(folder / "notes.jsonl", Note):
+    for entry in notes:
         if "tag" in entry:
             tags[str(entry["tag"])] = None
         tags.pop(str(entry.get("untag", "")), None)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..files.atomic import hash_of_file, read_advisory, sha256
-from ..files.json_lines import opened
-from ..files.schema import Archived
+from ..files.json_lines import opened, read_lines
+from ..files.schema import Archived, Note
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.run import Run
 from ..read.status import FINISHED_WEIGHTS, deciding_attempt
@@ -66,8 +66,12 @@ def check_checkpoints(run: Run) -> Part:
     later = attempts_after(ended[-1], attempts) if ended else attempts
     existing = {path.name for path in run.checkpoints.glob("*.ckpt")}
     left_out = (read_advisory(run.dir / ARCHIVED, Archived) or {}).get("left_out", [])
+    notes = read_lines(run.dir / "notes.jsonl", Note)
+    pruned = {name for note in notes for name in note.get("pruned", "").split()}
     for name in lost_checkpoints(ended, existing, was_killed=bool(later)):
-        if name in left_out:
+        if name in pruned:
+            part.unchecked.append(f"{name} was pruned")
+        elif name in left_out:
             part.unchecked.append(f"{name} is not in the archive")
         else:
             part.problems.append(f"{run.checkpoints / name} is missing")
