@@ -17,7 +17,7 @@ from typing import Any
 from . import env
 from .errors import LabError
 from .examples import EXAMPLES
-from .plugins import load_plugin, origin_of, plugins
+from .plugins import load_plugin, origin_of, plugins, say_broken
 from .project import (
     PYPROJECT,
     Project,
@@ -116,13 +116,15 @@ def added_commands(names: set[str]) -> list[Command]:
     Args:
         names: the words of the library's commands, which no other may have.
 
-    Raises:
-        LabError: a list cannot be loaded, or names a command that there is.
+    A list that cannot be loaded, or names a command that there is, is named and left out.
     """
     added: list[Command] = []
     for plugin in plugins("commands"):
         package = plugin.value.rpartition(".")[0] or plugin.value
-        added += new_commands(load_plugin(plugin), package, origin_of(plugin), names)
+        try:
+            added += new_commands(load_plugin(plugin), package, origin_of(plugin), names)
+        except LabError as error:
+            say_broken(str(error))
     try:
         project = Project.find()
     except LabError:
@@ -130,8 +132,11 @@ def added_commands(names: set[str]) -> list[Command]:
     file = project.source / "commands.py"
     if file.is_file():
         enter(project)
-        module = import_module(f"{project.package}.commands")
-        added += new_commands(module, project.package, str(file), names)
+        try:
+            module = import_module(f"{project.package}.commands")
+            added += new_commands(module, project.package, str(file), names)
+        except Exception as error:  # the commands of labrig live
+            say_broken(f"{file} adds no command; correct it. {type(error).__name__}: {error}")
     return added
 
 

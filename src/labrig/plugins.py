@@ -15,16 +15,19 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Container, Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import LabError
+from .version import __version__
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 PREFIX = "labrig."  # of every group
+OURS = f"labrig {__version__}"
 
 
 @cache
@@ -79,22 +82,67 @@ def load_plugin(plugin: EntryPoint) -> Any:
         ) from error
 
 
-def plugin_directories(group: str) -> list[Path]:
-    """The directories of the packages that the plug-ins of a group name.
+def distinct_plugins(
+    group: str, taken: Iterable[str], left_out: Container[str] = ()
+) -> dict[str, EntryPoint]:
+    """The plug-ins of a group by their names.
+
+    Args:
+        taken: the names that labrig itself has.
+        left_out: names that the user has replaced or left out.
 
     Raises:
-        LabError: there is no such package.
+        LabError: one has the name of one that is there, which it would replace.
     """
-    directories = []
+    owners = dict.fromkeys(taken, OURS)
+    found = {}
+    for plugin in plugins(group):
+        if plugin.name in left_out:
+            continue
+        origin = origin_of(plugin)
+        refuse_second(group.removesuffix("s"), plugin.name, origin, owners.get(plugin.name))
+        owners[plugin.name] = origin
+        found[plugin.name] = plugin
+    return found
+
+
+def refuse_second(kind: str, name: str, origin: str, owner: str | None) -> None:
+    """Refuses a plug-in with the name of what `owner` has already.
+
+    Raises:
+        LabError: there is an owner.
+    """
+    if owner is not None:
+        raise LabError(
+            f"{origin} adds the {kind} {name}, which {owner} has. "
+            "Rename one of them in its entry points, or remove its package"
+        )
+
+
+def plugin_directories(group: str) -> dict[Path, str]:
+    """The directories of the packages that the plug-ins of a group name, with where each is from.
+
+    One that is broken is named, and left out.
+    """
+    directories = {}
     for plugin in plugins(group):
         try:
             spec = importlib.util.find_spec(plugin.value)
-        except ImportError:
+        except Exception:  # of a package around it, which is imported
             spec = None
         if spec is None or not spec.submodule_search_locations:
-            raise LabError(
+            say_broken(
                 f"the plug-in {plugin.name} of {origin_of(plugin)} names {plugin.value}, which is no "
                 "package. Correct its entry point, or remove it"
             )
-        directories += [Path(location) for location in spec.submodule_search_locations]
+            continue
+        directories |= {
+            Path(location): origin_of(plugin) for location in spec.submodule_search_locations
+        }
     return directories
+
+
+@cache
+def say_broken(text: str) -> None:
+    """Prints why a plug-in is left out, once."""
+    print(f"lab: {text}", file=sys.stderr)

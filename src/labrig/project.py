@@ -21,7 +21,7 @@ import yaml
 
 from . import env
 from .errors import LabError, nearest
-from .plugins import plugin_directories
+from .plugins import OURS, plugin_directories, refuse_second
 
 LIBRARY = Path(__file__).resolve().parent
 CONF = LIBRARY / "conf"  # every setting of the library, and the options of its groups
@@ -131,13 +131,14 @@ class Project:
         """The profile `name`.yaml.
 
         Raises:
-            LabError: there is none; the message lists all sites.
+            LabError: there is none, and the message lists all sites; or two packages have one.
         """
-        names = set()
-        for directory in self.site_directories:
-            if (directory / f"{name}.yaml").is_file():
-                return directory / f"{name}.yaml"
-            names |= {path.stem for path in directory.glob("*.yaml")}
+        directories = self.site_directories
+        found = [each for each in directories if (each / f"{name}.yaml").is_file()]
+        if found:
+            refuse_replaced_site(name, found)
+            return found[0] / f"{name}.yaml"
+        names = {path.stem for each in directories for path in each.glob("*.yaml")}
         if new := new_names("options").get(f"site/{name}"):
             return self.site_file(new.removeprefix("site/"))
         raise LabError(f"no site {name!r}{nearest(name, names)}. Sites: {', '.join(sorted(names))}")
@@ -323,6 +324,23 @@ def text_of(file: Path) -> str:
 
 
 @cache
+def refuse_replaced_site(name: str, directories: list[Path]) -> None:
+    """Refuses a profile of a plug-in that would replace one of labrig or of another plug-in.
+
+    Those of the project and of the user may: they are there to be changed.
+
+    Args:
+        directories: that have a profile of this name; the first would be taken.
+
+    Raises:
+        LabError: a plug-in's would be taken, and another package has one too.
+    """
+    origins = plugin_directories("sites") | {CONF / "site": OURS}
+    of_packages = [origins[each] for each in directories if each in origins]
+    if directories[0] in origins and len(of_packages) > 1:
+        refuse_second("site", name, *of_packages[:2])
+
+
 def say_once(text: str) -> None:
     """Prints a line for the user, the first time in a process."""
     print(f"lab: {text}", file=sys.stderr)

@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
+from labrig.project import CONF
+from labrig.version import __version__
 from projects import ROOT, call, copy_project, equip
 
 MODULE = '''
@@ -254,3 +257,70 @@ def test_the_version_of_a_plugin_is_in_the_record(own, installed):
     assert json.loads((run / "attempts/1/start.json").read_text())["callbacks"] == {
         "first": "added 2.1"
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["means", "health", "checkpoints", "progress"])
+def test_a_callback_replaces_none_of_labrig(own, installed, name):
+    variables = installed(callbacks=f"{name} = added:last")
+    call(own, "lab", "data", "pack", "digits")
+    words = ("train", "trial=baseline", "trainer.max_epochs=1", "trainer.devices=1")
+    said = call(own, "lab", *words, rc=1, **variables)
+    assert f"added 2.1 adds the callback {name}, which labrig {__version__} has. Rename" in said
+    names = call(own, "python", "-c", ORDER, f"callbacks.{name}=null", **variables)
+    assert "TellAdded" not in names
+
+
+@pytest.mark.slow
+def test_a_second_package_with_the_name_is_refused_with_both_named(own, installed, tmp_path):
+    variables = installed(schedulers="toy = added:Toy")
+    info = tmp_path / "installed/other-3.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 3.0\n")
+    (info / "entry_points.txt").write_text("[labrig.schedulers]\ntoy = added:Toy\n")
+    write_site(own)
+    words = ("submit", "--dry-run", "trial=baseline", "site=mine")
+    said = call(own, "lab", *words, rc=2, **variables)
+    assert "other 3.0 adds the scheduler toy, which added 2.1 has" in said
+
+
+def write_site(own):
+    """A profile of the project for the scheduler."""
+    file = own / "src/myproj/conf/site/mine.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("scheduler: toy\n")
+
+
+@pytest.mark.slow
+def test_a_site_replaces_none_of_labrig_but_the_project_s_may(own, installed, tmp_path):
+    variables = installed(sites="sites = added_sites")
+    folder = tmp_path / "installed/added_sites"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    shipped = next(CONF.glob("site/*.yaml"))
+    shutil.copy(shipped, folder)
+    said = call(own, "lab", "site", "show", shipped.stem, rc=2, **variables)
+    assert f"added 2.1 adds the site {shipped.stem}, which labrig {__version__} has" in said
+    (own / "src/myproj/conf/site").mkdir(exist_ok=True)
+    shutil.copy(shipped, own / "src/myproj/conf/site")
+    call(own, "lab", "site", "show", shipped.stem, **variables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "broken", [{"commands": "c = nothing_there"}, {"sites": "s = nothing.there"}], ids=str
+)
+def test_a_broken_plugin_costs_its_own_feature_only(own, installed, broken):
+    variables = installed(**broken)
+    said = call(own, "lab", "--help", **variables)
+    assert "lab train" in said
+    assert "of added 2.1" in said
+    call(own, "lab", "runs", "list", **variables)
+
+
+@pytest.mark.slow
+def test_a_broken_list_of_commands_of_the_project_leaves_the_help(own):
+    (own / "src/myproj/commands.py").write_text("1 / 0\n")
+    said = call(own, "lab", "--help")
+    assert "lab train" in said
+    assert "commands.py adds no command; correct it." in said

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...env import SCHEDULERS
 from ...errors import LabError, nearest
-from ...plugins import load_plugin, plugins
+from ...plugins import distinct_plugins, load_plugin
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def scheduler_names() -> list[str]:
     """What `scheduler:` of a profile may be."""
-    return [*SCHEDULERS, *(plugin.name for plugin in plugins("schedulers"))]
+    return [*SCHEDULERS, *distinct_plugins("schedulers", SCHEDULERS)]
 
 
 @cache
@@ -33,9 +33,8 @@ def scheduler_of(name: str) -> Scheduler:
     if name in SCHEDULERS:
         classes = vars(importlib.import_module(f"{__name__}.{name}")).values()
         return next(one for one in classes if getattr(one, "name", None) == name)()
-    for plugin in plugins("schedulers"):
-        if plugin.name == name:
-            return load_plugin(plugin)()
+    if plugin := distinct_plugins("schedulers", SCHEDULERS).get(name):
+        return load_plugin(plugin)()
     names = scheduler_names()
     raise LabError(
         f"there is no scheduler {name}{nearest(name, names)}. There are: {', '.join(names)}.\n"

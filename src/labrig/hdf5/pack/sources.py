@@ -11,8 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import LabError
-from ...plugins import origin_of, plugins
+from ...plugins import distinct_plugins
 from ..file.errors import DataFileError
 
 if TYPE_CHECKING:
@@ -35,16 +34,9 @@ def packers() -> dict[str, EntryPoint]:
     """The packers of plug-ins by name.
 
     Raises:
-        LabError: one has the name of a kind that labrig reads.
+        LabError: one has the name of a kind that labrig or another package reads.
     """
-    found = {}
-    for plugin in plugins("packers"):
-        if plugin.name in KINDS:
-            raise LabError(
-                f"{origin_of(plugin)} adds the packer {plugin.name}, which labrig has. Rename it"
-            )
-        found[plugin.name] = plugin
-    return found
+    return distinct_plugins("packers", KINDS)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ docs/training-design.md says what each does and costs. Plug-ins add theirs by th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from lightning.pytorch.utilities.parsing import lightning_getattr, lightning_set
 from omegaconf import DictConfig
 
 from ...errors import LabError, nearest
-from ...plugins import load_plugin, origin_of, plugins
+from ...plugins import distinct_plugins, load_plugin, origin_of
 from ...project import say_once
 from ...record.read.run import Run
 from ...record.write.attempt import note_attempt
@@ -117,7 +117,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         "left_out": [LeaveOutInitial(config)] if config.checkpoint.get("leave_out_initial") else [],
         "checkpoints": [checkpoints],
     }
-    added = added_callbacks(config)
+    added = added_callbacks(config, callbacks)
     for new in added:
         callbacks = with_added(callbacks, new)
     in_order = [callback for group in callbacks.values() for callback in group]
@@ -152,16 +152,17 @@ def with_added(
     return dict(groups)
 
 
-def added_callbacks(config: DictConfig) -> list[AddedCallback]:
+def added_callbacks(config: DictConfig, taken: Iterable[str] = ()) -> list[AddedCallback]:
     """The callbacks of plug-ins; one whose name is in the section `callbacks` is the user's to choose.
 
+    Args:
+        taken: the names of labrig's own.
+
     Raises:
-        LabError: a plug-in gives something else.
+        LabError: a plug-in gives something else, or has the name of one that is there.
     """
     added = []
-    for plugin in plugins("callbacks"):
-        if plugin.name in config.callbacks:
-            continue
+    for plugin in distinct_plugins("callbacks", taken, left_out=config.callbacks).values():
         make = load_plugin(plugin)
         callback: Any = make(config)
         if callback is None:
