@@ -323,7 +323,6 @@ def text_of(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
-@cache
 def refuse_replaced_site(name: str, directories: list[Path]) -> None:
     """Refuses a profile of a plug-in that would replace one of labrig or of another plug-in.
 
@@ -341,6 +340,7 @@ def refuse_replaced_site(name: str, directories: list[Path]) -> None:
         refuse_second("site", name, *of_packages[:2])
 
 
+@cache
 def say_once(text: str) -> None:
     """Prints a line for the user, the first time in a process."""
     print(f"lab: {text}", file=sys.stderr)

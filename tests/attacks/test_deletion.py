@@ -11,6 +11,7 @@ import pytest
 from labrig.errors import Refused
 from labrig.project import CONF, Project, read_yaml
 from labrig.record.files.seal import write_sealed
+from labrig.record.keep.annotate import note_named
 from labrig.record.keep.prune import Deletion
 from labrig.record.read.roots import record_root
 from labrig.record.write.begin import begin_attempt
@@ -254,15 +255,15 @@ def train_in(project, status, **changes):
 
 @pytest.mark.slow
 def test_runs_of_another_project_in_the_same_root_stay(neighbours, capsys):
-    """g-jeanzay: B names its interrupted run in a README; prune is typed in A."""
+    """g-jeanzay: prune is typed in A, and again in B, whose report names its run."""
     a, b = neighbours
     mine = train_in(a, "interrupted")
     theirs = train_in(b, "interrupted")
-    (b.root / "README.md").write_text(f"See {theirs.id}.\n")
+    note_named([theirs.dir], Path("report.html"))
     output = prune(a, capsys)
     assert f"of another project, {b.root}: {theirs.id}" in output
     assert (mine.dir.exists(), theirs.dir.exists()) == (False, True)
-    assert f"named in README.md: {theirs.id}" in prune(b, capsys)
+    assert f"named in report.html: {theirs.id}" in prune(b, capsys)
     assert theirs.dir.exists()
 
 
@@ -316,7 +317,8 @@ def test_a_run_that_is_claimed_at_the_last_moment_is_back(own, capsys, monkeypat
     monkeypatch.setattr(
         Deletion, "announce", lambda self, *facts: (announce(self, *facts), claim_attempt(run.dir))
     )
-    assert f"{run.id} stays: a process has just begun to use it" in prune(own, capsys)
+    call(own, "runs prune", "--records", "--confirm", 1)
+    assert f"{run.id} stays: a process has just begun to use it" in capsys.readouterr().out
     assert (run.dir / "attempts/2/lock").exists()
 
 
