@@ -38,3 +38,13 @@ def test_a_stop_in_mid_epoch_changes_no_number(home, tmp_path, name):
     parts = attempts(home, tmp_path / "parts", *settings, stops=["train:5", "train:19"])
     assert whole.differences(parts) == []
     assert parts.start["exact"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_lean_loop_changes_no_number(home, tmp_path, name):
+    """Weights, rows and counters of the lean loop, stopped and resumed, are those of Lightning's."""
+    settings = SHAPES[name].settings(home, shuffle=True)
+    lightnings = attempt(home, tmp_path / "whole", *settings, "speed.lean_loop=false")
+    lean = attempts(home, tmp_path / "parts", *settings, stops=["train:5", "train:19"])
+    assert lightnings.differences(lean) == []

@@ -63,3 +63,26 @@ def test_batches_are_page_locked_and_nothing_but_copies_takes_time(tmp_path):
     keep_figure("data file to the device, GB/s", f"{rate_GB_per_s:.1f}")
     only_a_gpu_shows("the speed of the bus")
     assert rate_GB_per_s > 0.5 * slowest_GB_per_s
+
+
+def test_batches_that_are_copied_ahead_are_the_same(tmp_path):
+    """On a stream of their own, while the training's stream is kept busy and memory is used again."""
+    path = tmp_path / "numbers.h5"
+    numbers = np.arange(N_SAMPLES, dtype=np.float32)[:, None] + np.zeros(1024, np.float32)
+    write_data_file(path, {"x": numbers}, splits={"train": np.arange(N_SAMPLES)})
+    loader = loader_of(path)
+    in_memory = [batch.double().sum().item() for (batch,) in loader]
+    loader = loader_of(path)
+    only_a_gpu_shows("streams")
+    loader.device = torch.device(DEVICE)
+    busy = torch.ones(2048, 2048, device=DEVICE)
+    sums = []
+    for (batch,) in loader:
+        assert batch.device.type == DEVICE
+        busy = busy @ busy / 2048
+        sums.append(batch.double().sum())
+        del batch
+        torch.full(
+            (BATCH, 1024), float("nan"), device=DEVICE
+        )  # takes memory that is free too early
+    assert [one.item() for one in sums] == in_memory

@@ -167,6 +167,16 @@ def do_nothing() -> None:
     pass
 
 
+def optimizer_steps(trainer: L.Trainer) -> int:
+    """`trainer.global_step` in automatic optimization, without what it asks each time: four callbacks
+    want it in each step. Otherwise: `global_step`.
+    """
+    try:
+        return trainer.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer_steps
+    except AttributeError:
+        return trainer.global_step
+
+
 def validation_follows(trainer: L.Trainer) -> bool:
     """Whether the training loop validates before its next batch.
 

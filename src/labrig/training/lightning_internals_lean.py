@@ -237,7 +237,11 @@ class LeanLoop:
         batch = self.to_device(batch)
         of_run.ready += 1
         of_epoch.ready += 1
-        self.connector.on_batch_start(batch)
+        # `_LoggerConnector.on_batch_start`, which asks four objects for these results.
+        connector, results = self.connector, loop._results
+        connector._first_loop_iter = connector._first_loop_iter is None
+        results.batch = batch
+        results.batch_size = results.dataloader_idx = None
         is_last = of_epoch.ready == self.n_batches or progress.is_last_batch
         n = trainer.accumulate_grad_batches
         self.accumulates = of_epoch.ready % n != 0 and not is_last
@@ -270,15 +274,14 @@ class LeanLoop:
             raise StopIteration
 
         self.call("on_train_batch_end", self.on_train_batch_end, output, batch, batch_idx)
-        results = loop._results
         if results:
-            self.connector.on_batch_end()
+            connector.on_batch_end()
         else:  # nobody has called `self.log`
             results.batch = results.batch_size = None
         of_run.completed += 1
         of_epoch.completed += 1
         if results:
-            self.connector.update_train_step_metrics()
+            connector.update_train_step_metrics()
 
     def to_device(self, batch: Any) -> Any:
         """`Strategy.batch_to_device`, with the hooks of data or module around it."""
@@ -311,9 +314,12 @@ class LeanLoop:
             return output.get("loss")
 
         if not self.accumulates:
-            self.steps.increment_ready()
+            steps = self.steps
+            steps.total.ready += 1
+            steps.current.ready += 1
             self.optimizer_step(batch_idx, closure)
-            self.steps.increment_completed()
+            steps.total.completed += 1
+            steps.current.completed += 1
         elif self.is_ddp:
             with self.strategy.block_backward_sync():
                 closure()
@@ -398,16 +404,20 @@ class LeanLoop:
         return result.closure_loss, {} if result.loss is None else result.asdict()
 
     def zero_gradients(self, batch_idx: int) -> None:
-        self.zeroed.increment_ready()
+        of_run, of_epoch = self.zeroed.total, self.zeroed.current
+        of_run.ready += 1
+        of_epoch.ready += 1
         if self.on_before_zero_grad:
             self.call("on_before_zero_grad", self.on_before_zero_grad, self.optimizer)
-        self.zeroed.increment_started()
+        of_run.started += 1
+        of_epoch.started += 1
         if self.own_zero_grad:
             words = (self.trainer.current_epoch, batch_idx, self.optimizer)
             self.call("optimizer_zero_grad", [self.own_zero_grad], *words)
         else:
             self.optimizer.zero_grad()
-        self.zeroed.increment_completed()
+        of_run.completed += 1
+        of_epoch.completed += 1
 
     def backward(self, loss: Tensor) -> None:
         """`Strategy.backward`, with the hooks of `Precision`; the scale of 16-mixed is the plugin's."""

@@ -9,6 +9,7 @@ from typing import Any
 import lightning.pytorch as L
 import numpy as np
 import torch
+from lightning.pytorch.core.hooks import DataHooks
 from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.utilities import rank_zero_only
 
@@ -64,6 +65,8 @@ class H5DataModule(L.LightningDataModule):
         stratify: a field of classes, which each fold gets in equal parts; null: none.
         order: how training reads: `random`, or `blocks`: whole blocks of the file, of which some are
             mixed. `auto`: blocks when the fields are larger than the memory of the job.
+        copy_ahead: on a GPU, the next batch is copied while the training computes with the last. It
+            takes the memory of one batch. Not where a hook wants the batch before its copy.
 
     Raises:
         LabError: no samples per step, a scale of something that is not read, no such fold or order.
@@ -86,6 +89,7 @@ class H5DataModule(L.LightningDataModule):
         fold: int | None = None,
         stratify: str | None = None,
         order: str = "auto",
+        copy_ahead: bool = True,
         url: str | None = None,
         sha256: str | None = None,
         stored: Mapping[str, Any] | None = None,
@@ -119,6 +123,7 @@ class H5DataModule(L.LightningDataModule):
         if order not in ORDERS:
             raise LabError(f"data.order is {order!r}, expected one of: {', '.join(ORDERS)}.")
         self.order = order
+        self.copy_ahead = copy_ahead
         unread = sorted(self.scale.keys() - set(self.fields))
         if unread:
             raise LabError(f"data.scale names {unread}, expected some of data.fields: {fields}.")
@@ -244,6 +249,7 @@ class H5DataModule(L.LightningDataModule):
             order,
             num_workers=self._number_of_workers(),
             pin_memory=torch.cuda.is_available(),
+            device=self._copies_to(),
         )
         trainer = self.trainer
         if trainer and shuffle:
@@ -251,6 +257,18 @@ class H5DataModule(L.LightningDataModule):
             loader.on_resume_with_other_steps = partial(set_steps_done, trainer)
         self.loaders[split] = loader
         return loader
+
+    def _copies_to(self) -> torch.device | None:
+        """The GPU that batches are copied to ahead; None: Lightning copies each when its turn comes."""
+        if not self.copy_ahead or self.trainer is None:
+            return None
+        device = self.trainer.strategy.root_device
+        wanted = [
+            getattr(type(owner), hook) is not getattr(DataHooks, hook)
+            for owner in (self, self.trainer.lightning_module)
+            for hook in ("on_before_batch_transfer", "transfer_batch_to_device")
+        ]
+        return None if device.type != "cuda" or any(wanted) else device
 
     def rows(self, split: str) -> np.ndarray | None:
         """The rows of the file that make `split`, (n,) int64; None: those of the file's own split.

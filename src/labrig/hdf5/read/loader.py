@@ -3,7 +3,7 @@
 import multiprocessing
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NotRequired, TypedDict
@@ -111,6 +111,7 @@ class Loader:
         num_workers: 0 reads in one thread of this process, which is fastest unless samples need
             much work.
         pin_memory: batches in page-locked memory, for copies to a GPU that do not block.
+        device: a GPU that the batches are copied to, one batch ahead; None: they stay in memory.
         current_epoch: gives the present epoch when somebody else counts them (Lightning); None:
             this loader counts.
         on_resume_with_other_steps: called with the number of steps of the epoch that count as done,
@@ -121,6 +122,7 @@ class Loader:
     order: Order
     num_workers: int = 0
     pin_memory: bool = False
+    device: torch.device | None = None
     current_epoch: Callable[[], int] | None = None
     on_resume_with_other_steps: Callable[[int], None] | None = None
 
@@ -138,6 +140,8 @@ class Loader:
 
     def __iter__(self) -> Iterator[Tensors]:
         batches = self._read_in_workers() if self.num_workers else self._read_in_thread()
+        if self.device:
+            batches = copied_ahead(batches, self.device)
         for batch in batches:
             # before the yield: a checkpoint that is written during this batch includes it
             planned = self._planned.popleft()
@@ -271,6 +275,45 @@ class Loader:
             "The result will not be bit-identical to an uninterrupted run.",
             file=sys.stderr,
         )
+
+
+def copied_ahead(batches: Iterable[Tensors], device: torch.device) -> Iterator[Tensors]:
+    """The batches on a GPU. The copy of the next one runs, on a stream of its own, while the training
+    computes with the last; so the training waits for no copy.
+
+    An error of reading comes after the batches that were read before it.
+    """
+    stream = torch.cuda.Stream(device)
+    copied: tuple[Tensors, torch.cuda.Event] | None = None
+    error: Exception | None = None
+    reading = iter(batches)
+    while True:
+        last = copied
+        try:
+            batch = next(reading, None)
+        except Exception as raised:
+            batch, error = None, raised
+        if batch is None:
+            if last:
+                yield ready(*last, device)
+            break
+        with torch.cuda.stream(stream):
+            tensors = tuple(tensor.to(device, non_blocking=True) for tensor in batch)
+        copied = tensors, stream.record_event()
+        if last:
+            yield ready(*last, device)
+    if error:
+        raise error
+
+
+def ready(tensors: Tensors, event: torch.cuda.Event, device: torch.device) -> Tensors:
+    """The copies, for what the training computes from now on; the host does not wait for them."""
+    training = torch.cuda.current_stream(device)
+    training.wait_event(event)
+    for tensor in tensors:
+        # Its memory is not used again before the training has computed with it.
+        tensor.record_stream(training)
+    return tensors
 
 
 class _Plan:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import lightning.pytorch as L
 
-from ..lightning_internals import validation_follows
+from ..lightning_internals import optimizer_steps, validation_follows
 
 
 def steps_done(trainer: L.Trainer) -> int:
     """Optimizer steps done. A task with manual optimization counts a batch as one step, whatever it
     does with it."""
     if trainer.lightning_module.automatic_optimization:
-        return trainer.global_step
+        return optimizer_steps(trainer)
     return trainer.fit_loop.epoch_loop.total_batch_idx + 1
 
 
