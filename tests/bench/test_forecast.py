@@ -213,6 +213,13 @@ def test_a_bench_is_read_back_as_it_was_written(tmp_path):
             "memory nearly full",
             "speed.checkpoint_activations",
         ),
+        ({"shares": {"load": 0.15, "other": 0.1}}, "above the network", "data.num_workers"),
+        (
+            {"shares": {"load": 0.15, "other": 0.1}, "copy_share": 0.12},
+            "above the network",
+            "data.copy_ahead",
+        ),
+        ({"shares": {"load": 0.05, "other": 0.1}}, "above the network", "data.batch_size"),
         ({"precision": "32-true"}, "precision not used", "trainer.precision"),
         ({"uneven": ["head (10, 64)"]}, "dimensions not multiples of 8", "model"),
         ({"step_s": replace(STEADY, spread=0.05)}, "unsteady", ""),

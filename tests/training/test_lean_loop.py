@@ -13,8 +13,10 @@ from labrig.training.lightning_internals import Internals, loop_line
 from lightning.pytorch import callbacks as stock
 from lightning.pytorch.plugins import MixedPrecision
 from omegaconf import OmegaConf
+from projects import call
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
+from trainings import SHORT, last, rows
 
 N_BATCHES = 8
 HOOKS = (
@@ -473,3 +475,31 @@ def test_with_another_release_lightnings_loop_runs_and_one_line_says_so(monkeypa
     (line,) = capsys.readouterr().out.splitlines()
     assert "2.99.0" in line
     assert f"lightning=={lightning_internals.TESTED[-1]}.*" in line
+
+
+NOT_NUMBERS = ("time_unix_s", "attempt")
+
+
+def numbers_of(record):
+    """The rows of the metrics, and the weights."""
+    kept = [{k: v for k, v in row.items() if k not in NOT_NUMBERS} for row in rows(record)]
+    path = f"{record['run_dir']}/checkpoints/last.ckpt"
+    return kept, torch.load(path, weights_only=True)
+
+
+@pytest.mark.slow
+def test_two_processes_with_accumulation_are_the_same(home):
+    """Gradients are exchanged at the last of the batches that are accumulated, in both loops."""
+    settings = ("trial=baseline", *SHORT, "trainer.devices=2", "trainer.accumulate_grad_batches=3")
+    both = []
+    for lean in ("auto", "false"):
+        call(home, *("lab", "train"), *settings, "log.every_n_steps=1", f"speed.lean_loop={lean}")
+        both.append(numbers_of(last(home)))
+    (rows_lean, lean), (rows_of_lightning, lightnings) = both
+    assert len(rows_lean) > 10
+    assert rows_lean == rows_of_lightning
+    assert str(lean["loops"]) == str(lightnings["loops"])
+    assert str(lean["optimizer_states"]) == str(lightnings["optimizer_states"])
+    assert all(
+        torch.equal(value, lightnings["state_dict"][k]) for k, value in lean["state_dict"].items()
+    )

@@ -57,6 +57,7 @@ class Mark:
     part: str | None  # None for BATCH_BEGINS
     host_s: float
     event: torch.cuda.Event | None
+    action: str = ""  # Lightning's short name for what begins or ends
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class StepFigures:
     step_s: Spread
     parts_s: dict[str, Spread]
     shares: dict[str, float]
+    copy_share: float  # a part of the share of `load`
     launch_s: float  # least time that Python needs for a step without loading
     samples_per_s: float  # over all processes
     power_w: float | None  # of one GPU
@@ -133,12 +135,12 @@ class Chronometer(PassThroughProfiler):
         elif action == "training_step" and self.n_batches == 1:
             self.count_flops()
         if action in PART_OF_ACTION:
-            self.mark(Kind.PART_BEGINS, PART_OF_ACTION[action])
+            self.mark(Kind.PART_BEGINS, PART_OF_ACTION[action], action)
 
     def stop(self, action_name: str) -> None:
         action = short_name(action_name)
         if action in PART_OF_ACTION:
-            self.mark(Kind.PART_ENDS, PART_OF_ACTION[action])
+            self.mark(Kind.PART_ENDS, PART_OF_ACTION[action], action)
 
     # What it records
 
@@ -159,12 +161,12 @@ class Chronometer(PassThroughProfiler):
             torch.cuda.synchronize()
         return Boundary(len(self.marks), energy_j())
 
-    def mark(self, kind: Kind, part: str | None = None) -> None:
+    def mark(self, kind: Kind, part: str | None = None, action: str = "") -> None:
         event = None
         if self.cuda:
             event = torch.cuda.Event(enable_timing=True)
             event.record()
-        self.marks.append(Mark(kind, part, time.perf_counter(), event))
+        self.marks.append(Mark(kind, part, time.perf_counter(), event, action))
 
     def count_flops(self) -> None:
         """Counts FLOPs and the tensors kept for backward until the next batch, uncompiled."""
@@ -217,6 +219,15 @@ class Chronometer(PassThroughProfiler):
             steps[-1][part] += seconds_between(mark, following)
         return steps
 
+    def copies_s(self) -> float:
+        """Seconds of the copies to the device, and of the hooks around them, in the measured steps."""
+        begin, end = self.boundaries
+        return sum(
+            self.device_s(mark, following)
+            for mark, following in pairwise(self.marks[begin.n_marks : end.n_marks + 1])
+            if mark.kind is Kind.PART_BEGINS and mark.action == "batch_to_device"
+        )
+
     def evaluation_s(self, part: str) -> float:
         """Seconds from the first to the last moment of `part`: "val" or "test"."""
         marks = [mark for mark in self.marks if mark.part == part]
@@ -264,6 +275,7 @@ class Chronometer(PassThroughProfiler):
             step_s=Spread.of(whole_s),
             parts_s={part: Spread.of(times_s) for part, times_s in series_s.items()},
             shares={part: sum(times_s) / total_s for part, times_s in series_s.items()},
+            copy_share=self.copies_s() / total_s,
             launch_s=min(sum(step.values()) - step["load"] for step in host_steps),
             samples_per_s=n_samples * data_ranks(self.trainer)[1] / total_s,
             power_w=power_w,

@@ -20,6 +20,7 @@ from ..errors import LabError
 from ..hdf5.read.datamodule import data_ranks
 from ..machine.ranks import discover
 from ..training.checkpoints.in_parts import PartsIO, save_in_parts
+from ..training.lightning_internals import loop_line
 from ..training.parts.accelerate import accelerate
 from ..training.parts.build import build_callbacks, build_data, build_task
 from ..training.parts.ddp import is_in_parts, strategy_for
@@ -300,6 +301,8 @@ def build_measurement(
         parts_s=figures.parts_s,
         shares=figures.shares,
         launch_s=figures.launch_s,
+        copy_share=figures.copy_share,
+        loop=loop_line(trainer),
         samples_per_s=figures.samples_per_s,
         power_w=figures.power_w,
         joules_per_sample=figures.joules_per_sample,

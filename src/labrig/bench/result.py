@@ -84,6 +84,8 @@ class Measurement:
     n_parameters: int
     uneven: list[str]  # layers with a dimension that is no multiple of 8
     memory_bytes: MemoryBytes
+    copy_share: float = 0.0  # of the copies to the device, a part of that of `load`
+    loop: str = ""  # which loop ran the steps, and why
     # part -> seconds of each measured step, for the plot; not kept
     series_s: dict[str, list[float]] = field(default_factory=dict)
 

@@ -17,7 +17,8 @@ UNSTEADY = 0.3  # distance of the quartiles over the median
 
 def list_findings(measured: Measurement, config: DictConfig) -> list[BenchFinding]:
     """What limits the step, followed by whatever else deserves a look."""
-    return [find_limit(measured, config), *find_warnings(measured, config)]
+    findings = [find_limit(measured, config), find_overhead(measured, config)]
+    return [*findings, *find_warnings(measured, config)]
 
 
 def find_limit(measured: Measurement, config: DictConfig) -> BenchFinding:
@@ -45,6 +46,32 @@ def find_limit(measured: Measurement, config: DictConfig) -> BenchFinding:
     return BenchFinding(
         "compute-bound", "the step is spent in the model", with_values(config, *keys)
     )
+
+
+def find_overhead(measured: Measurement, config: DictConfig) -> BenchFinding:
+    """What a step costs above the network, by what it goes to, and the one setting that changes the
+    largest part."""
+    copies = measured.copy_share
+    python = measured.shares["other"]
+    share_of = {
+        "waits for data": measured.shares["load"] - copies,
+        "copies to the device": copies,
+        "Python of the loop and the callbacks": python,
+    }
+    setting_of = {
+        "waits for data": "data.num_workers",
+        "copies to the device": "data.copy_ahead" if on_gpu(measured) else "data.batch_size",
+        "Python of the loop and the callbacks": "data.batch_size",
+    }
+    if OmegaConf.select(config, "speed.lean_loop") is False:
+        setting_of["Python of the loop and the callbacks"] = "speed.lean_loop"
+    step_ms = 1e3 * measured.step_s.median
+    parts = ", ".join(f"{name} {share * step_ms:.2f} ms" for name, share in share_of.items())
+    total_ms = sum(share_of.values()) * step_ms
+    largest = max(share_of, key=lambda name: share_of[name])
+    loop = f"; steps run in {measured.loop}" if measured.loop else ""
+    why = f"{total_ms:.2f} ms of {step_ms:.2f} ms ({parts}){loop}"
+    return BenchFinding("above the network", why, with_values(config, setting_of[largest]))
 
 
 def find_warnings(measured: Measurement, config: DictConfig) -> list[BenchFinding]:
