@@ -219,6 +219,9 @@ def test_a_gap_in_label_or_group_is_never_filled(tmp_path, pack):
 
 def test_a_column_of_names_is_no_category(tmp_path, pack):
     rows = [(i, f"name {i}", 0, "no") for i in range(1002)]
+    with pytest.raises(DataFileError, match="column 'sex' has 1002 different texts in 1002 rows"):
+        pack("t", table(tmp_path / "raw/t.csv", rows), "--as", "table", "--label", "outcome")
+    rows *= 2
     with pytest.raises(DataFileError, match="column 'sex' has more than 1000 different texts"):
         pack("t", table(tmp_path / "raw/t.csv", rows), "--as", "table", "--label", "outcome")
 

@@ -89,20 +89,40 @@ def print_content(layout: Layout) -> None:
 
 
 def print_classes(layout: Layout) -> None:
-    """Prints how many samples each class has, when the field y is one whole number per sample."""
+    """Prints how many samples each class has, and which classes a split lacks, when the field y is one
+    whole number per sample.
+    """
     label = layout.fields.get("y")
     if label is None or label.dtype.kind not in "iu" or len(label.shape) != 1:
         return
-    names = json.loads(label.attrs.get("classes", "[]"))
-    numbers, counts = np.unique(layout.map(label), return_counts=True)
-    classes = []
-    for number, count in zip(numbers, counts, strict=True):
-        name = names[number] if 0 <= number < len(names) else number
-        classes.append(f"{printable(name)} {count}")
-    shown = classes[:MAX_CLASSES_SHOWN]
-    if len(classes) > len(shown):
-        shown.append("…")
-    print(f"  {len(classes)} classes: {', '.join(shown)}")
+    texts = json.loads(label.attrs.get("classes", "[]"))
+    labels = layout.map(label)
+    numbers, counts = np.unique(labels, return_counts=True)
+    if not texts and len(numbers) > MAX_CLASSES_SHOWN:
+        return  # numbers of something else
+    names = [printable(texts[number] if 0 <= number < len(texts) else number) for number in numbers]
+    named = dict(zip(names, counts.tolist(), strict=True))
+    print(f"  {len(named)} classes: {listed([f'{name} {n}' for name, n in named.items()])}")
+    rarest = min(named, key=lambda name: named[name])
+    if len(named) > MAX_CLASSES_SHOWN or named[rarest] == 1:
+        print(f"  the rarest: {rarest} {named[rarest]}")
+    odd = [name for name in names if name.startswith("_")]
+    if odd:
+        print(f"  classes that begin with _, is each meant as one? {listed(odd)}")
+    for split, rows in layout.splits.items():
+        there = set(labels[layout.map(rows)].tolist())
+        lacking = [
+            name
+            for name, number in zip(names, numbers.tolist(), strict=True)
+            if number not in there
+        ]
+        if lacking:
+            print(f"  classes that {printable(split)} lacks: {listed(lacking)}")
+
+
+def listed(names: list[str]) -> str:
+    shown = names[:MAX_CLASSES_SHOWN]
+    return ", ".join(shown if len(shown) == len(names) else [*shown, "…"])
 
 
 def print_categories(layout: Layout) -> None:

@@ -33,7 +33,7 @@ from ..file.find import (
     writable_directory,
 )
 from ..file.groups import GROUPS
-from ..file.info import print_categories, print_content, print_programs
+from ..file.info import print_categories, print_classes, print_content, print_programs
 from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, Layout, read_layout
 from ..file.progress import sample_progress
@@ -98,6 +98,7 @@ def pack_command(project: Project, args: list[str]) -> None:
     layout = read_layout(target)
     fingerprint(layout, verified=True)  # its bytes were hashed while they were written
     print_content(layout)
+    print_classes(layout)
     print_categories(layout)
     print_programs(layout)
     left_out = counted(len(damaged.skipped_keys), "sample")
@@ -384,6 +385,12 @@ def _collect(
         n_samples = count_samples(target, fields)
         _add_rows(splitter, parts, options)
         return Collected(fields, np.arange(n_samples), {})
+    if options.kind == "table":
+        table = read_table(options, damaged)
+        for sample in table.samples:
+            splitter.add(sample)
+        n_samples = count_samples(target, table.fields)
+        return Collected(table.fields, np.arange(n_samples), table.field_attrs)
     raw = open_samples(config, options, damaged)
     if options.jobs:
         make_parts(options, target, options.jobs)
@@ -451,8 +458,6 @@ def open_samples(
         return read_encoded_images(options, damaged)
     if options.kind == "audio":
         return read_audio(options, damaged)
-    if options.kind == "table":
-        return read_table(options, damaged)
     if options.kind in packers():
         read = load_plugin(packers()[options.kind])
     else:

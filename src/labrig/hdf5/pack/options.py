@@ -38,7 +38,13 @@ KINDS_OF_OPTION = {
     "columns": ("table",),
     "drop_rows": ("table",),
     "fill": ("table",),
+    "texts": ("table",),
+    "times": ("table",),
+    "thousands": ("table",),
+    "separator": ("table", "pairs"),
 }
+# How programs write that there is no value
+GAPS = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 Thing = TypeVar("Thing")
 CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -81,6 +87,13 @@ class PackOptions:
     columns: list[str]
     drop_rows: bool
     fill: float | None
+    texts: list[str]  # columns whose texts are categories, whatever they look like
+    times: bool  # dates and times become seconds
+    missing: list[str]  # texts that say that there is no value
+    separator: str | None  # of values in a line
+    decimal: str
+    thousands: str | None
+    encoding: str
     shares: dict[str, float]
     split_file: Path | None
     group: str | None
@@ -182,6 +195,24 @@ def _parser(command: str) -> argparse.ArgumentParser:
     )
     add("--drop-rows", action="store_true", help="leave out the rows of a table that have gaps")
     add("--fill", type=float, metavar="NUMBER", help="put it into the gaps of a table's x")
+    add(
+        "--texts",
+        type=lambda text: text.split(","),
+        default=[],
+        help="columns of a table whose texts are categories, such as 007, whatever they look like",
+    )
+    add("--times", action="store_true", help="of a table: dates and times are seconds since 1970")
+    add(
+        "--missing",
+        type=lambda text: text.split(","),
+        default=[*GAPS],
+        metavar="WORD,WORD",
+        help="what a table has where there is no value (default: empty, NA, NaN, None, null, …)",
+    )
+    add("--separator", metavar="LETTER", help="of a table: such as ';', tab (default: a comma)")
+    add("--decimal", default=".", metavar="LETTER", help="of a table: such as , in 0,5")
+    add("--thousands", metavar="LETTER", help="of a table: such as , in 1,000")
+    add("--encoding", default="utf8", help="of a table: such as latin-1 (default: %(default)s)")
     add("--split", default="train=0.8,val=0.1,test=0.1", help="shares (default: %(default)s)")
     add(
         "--split-file",
@@ -299,6 +330,9 @@ def _check_sources(options: PackOptions) -> None:
 
 
 def _check_kind(options: PackOptions) -> None:
+    letters = [options.decimal, *([options.thousands] if options.thousands else [])]
+    if options.decimal == options.thousands or any(len(letter) != 1 for letter in letters):
+        raise LabError("--decimal and --thousands are two letters; write such as --decimal , ")
     if min(options.size or (1,)) < 1 or (options.rate is not None and options.rate < 1):
         raise LabError("--size and --rate are not above 0; write such as --size 64 64.")
     if options.names and options.kind in ("arrays", "hdf5"):

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..file.errors import DataFileError
 from .folders import is_hidden, walk
+from .options import GAPS, PackOptions
 from .sources import Source, hint, source_labels
-from .tables import Row, is_gap, table_rows
+from .table_files import rows_of_texts
 
 # What folders of images and of masks are called; a folder of another name beside them holds masks
 IMAGE_WORDS = ("image", "images", "img", "imgs", "input", "inputs", "x")
@@ -85,17 +86,17 @@ class Pairs:
     unread: Sequence[str] = ()
 
 
-def find_pairs(sources: Sequence[Source], group: str | None, counts: Counter[str]) -> Pairs:
+def find_pairs(options: PackOptions, counts: Counter[str]) -> Pairs:
     """The pairs of all sources, which are folders of folders, or tables.
 
     Args:
-        group: a column of a table; in another source, or without such a column, it means nothing.
         counts: takes what else lies in the folders, and how many.
 
     Raises:
         DataFileError: a source is something else, or two of them hold different fields.
     """
-    parts = [_pairs_of(source, group, counts) for source in sources]
+    sources = options.sources
+    parts = [_pairs_of(source, options, counts) for source in sources]
     first = parts[0]
     samples: list[Pair] = []
     for source, label, part in zip(sources, source_labels(sources), parts, strict=True):
@@ -111,9 +112,9 @@ def find_pairs(sources: Sequence[Source], group: str | None, counts: Counter[str
     return replace(first, samples=samples, unread=[*unread])
 
 
-def _pairs_of(source: Source, group: str | None, counts: Counter[str]) -> Pairs:
+def _pairs_of(source: Source, options: PackOptions, counts: Counter[str]) -> Pairs:
     if source.path.suffix.lower() in TABLES:
-        return _pairs_of_table(source, group)
+        return _pairs_of_table(source, options)
     return _pairs_of_folder(source.path, counts)
 
 
@@ -223,8 +224,9 @@ def _image_fields(field_of: dict[str, str]) -> list[str]:
 # In a table: a row for each sample, its files below the table's own folder
 
 
-def _pairs_of_table(source: Source, group: str | None) -> Pairs:
-    rows = list(table_rows([source]))
+def _pairs_of_table(source: Source, options: PackOptions) -> Pairs:
+    group = options.group
+    rows = [Row(source, i + 1, values) for i, values in enumerate(rows_of_texts(source, options))]
     if not rows:
         raise DataFileError(f"{source.path} has no rows. Name a table with a head line and rows.")
     columns = [name for name in rows[0].values if _is_column_of_files(rows, name)]
@@ -242,9 +244,21 @@ def _pairs_of_table(source: Source, group: str | None) -> Pairs:
     return Pairs(samples, list(field_of.values()), images, unread)
 
 
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: `number` counts from 1 below the head line."""
+
+    source: Source
+    number: int
+    values: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.source.path}: row {self.number}"
+
+
 def _is_column_of_files(rows: Sequence[Row], name: str) -> bool:
     values = (row.values[name] for row in rows)
-    first = next((value for value in values if not is_gap(value)), "")
+    first = next((value for value in values if value.strip() not in GAPS), "")
     return str(first).lower().endswith(SUFFIXES)
 
 
@@ -253,7 +267,7 @@ def _pair_of_row(row: Row, field_of: dict[str, str], key_column: str, group: str
     files = {name: folder / str(row.values[column]) for column, name in field_of.items()}
     missing = ""
     for column, name in field_of.items():
-        if is_gap(row.values[column]):
+        if row.values[column].strip() in GAPS:
             missing = f"{row} has no {column}"
         elif not files[name].is_file():
             missing = f"{row}: there is no {files[name]}"
@@ -261,7 +275,7 @@ def _pair_of_row(row: Row, field_of: dict[str, str], key_column: str, group: str
     for place, column in (("split", "split"), ("group", group)):
         if column is not None and column in row.values:
             placement[place] = row.values[column]
-            if is_gap(row.values[column]):
+            if row.values[column].strip() in GAPS:
                 missing = f"{row} has no {column}"
     return Pair(str(row.values[key_column]), files, missing, placement)
 

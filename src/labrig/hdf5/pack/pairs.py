@@ -42,9 +42,7 @@ def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
             with a field `row`.
     """
     require_package("PIL", "reading images", "pillow")
-    pairs = find_pairs(
-        options.sources, options.group, Counter() if options.part else damaged.counts
-    )
+    pairs = find_pairs(options, Counter() if options.part else damaged.counts)
     if ROW in pairs.fields and (options.jobs or options.part):
         raise DataFileError(
             f"{options.sources[0].path} has {ROW!r}, which parts need as a name of their own. Rename "

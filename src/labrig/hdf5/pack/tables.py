@@ -1,385 +1,524 @@
-"""Reads tables (CSV, TSV, Parquet): some columns become x, one becomes the label y."""
+"""Makes samples of tables: some columns become x, one becomes the label y."""
 
-import csv
 import json
-import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ...errors import require_package
 from ...machine.counted import counted
 from ..file.errors import DataFileError
+from .columns import Field
 from .folders import class_attrs
+from .number_forms import as_numbers, other_form, type_for
 from .options import PackOptions
-from .samples import DamagedSamples, RawSamples
-from .sources import Source, hint
+from .samples import DamagedSamples
+from .sources import source_labels
+from .table_files import TableFile
 
-# The rows of tables: CSV, TSV, Parquet.
-
-ROWS_AT_ONCE = 8192
-
-
-class Missing:
-    """A value that a line of CSV is too short to have; a gap as well."""
-
-    def __str__(self) -> str:
-        return ""
-
-
-MISSING = Missing()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of a table: `number` counts from 1 below the head line."""
-
-    source: Source
-    number: int
-    values: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        return f"{self.source.path}: row {self.number}"
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the line is shorter than the head line."""
-        return any(value is MISSING for value in self.values.values())
-
-
-def table_rows(sources: Sequence[Source]) -> Iterator[Row]:
-    """The rows of all sources, one after another.
-
-    Raises:
-        DataFileError: a file cannot be read, or differs in its head line.
-    """
-    head = None
-    for source in sources:
-        for number, values in enumerate(_values(source.path), start=1):
-            row = Row(source, number, values)
-            head = head or row
-            if values.keys() != head.values.keys():
-                raise DataFileError(
-                    f"{row} has the columns {_listed(values)}; {head} has {_listed(head.values)}."
-                )
-            yield row
-
-
-def _listed(values: Iterable[str | None]) -> str:
-    return ", ".join("(more than in the head line)" if name is None else name for name in values)
-
-
-def _values(path: Path) -> Iterator[dict[str, Any]]:
-    read = _parquet_rows if path.suffix in (".parquet", ".pq") else _csv_rows
-    try:
-        yield from read(path)
-    except DataFileError:
-        raise
-    except (OSError, ValueError, csv.Error) as error:  # ValueError: damaged Parquet, or no UTF-8
-        raise DataFileError(
-            f"{path} cannot be read as a table with a head line: {error}. "
-            f"Correct it there.{hint(path, 'table')}"
-        ) from error
-
-
-def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    require_package("pyarrow", "reading Parquet", "pyarrow")
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(path) as file:
-        _refuse_equal_names(f"{path} has", file.schema_arrow.names)
-        for batch in file.iter_batches(ROWS_AT_ONCE):
-            yield from batch.to_pylist()
-
-
-def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
-    delimiter = "\t" if path.suffix == ".tsv" else ","
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file, delimiter=delimiter, restval=cast("Any", MISSING))
-        _refuse_equal_names(f"{path} has", reader.fieldnames or [])
-        yield from reader
-
-
-def _refuse_equal_names(where: str, names: Sequence[str]) -> None:
-    """Raises DataFileError for a column named twice, of which only one would be read."""
-    for name in names:
-        if names.count(name) > 1:
-            raise DataFileError(f"{where} the column {name!r} twice. Name each column once.")
-
-
-# What the columns of a table hold: numbers or texts, and where they have gaps.
-
-# How programs write that there is no value
-GAPS = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 MAX_TEXTS = 1000  # different texts of a column of x
 MAX_CLASSES = 65536  # different texts of the label
 MAX_TOLD = 20  # columns with gaps
+MANY_ROWS = 10  # from so many rows on, a text that differs in nearly every one names the rows
+NEARLY_ALL = 0.9
+INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")
+LONGEST_SHOWN = 30  # letters of a text
 
 
 @dataclass
 class TableColumn:
-    """A column of which each value was looked at once.
+    """One column of all tables, as numbers; a text is the number of its category.
 
-    Texts become numbers: their place in the order of all different ones. A column is of texts when
-    it has more of them than numbers; a text among numbers counts as a gap.
+    Attributes:
+        values: (N,) int64, uint64 or float64; anything at all in a gap.
+        is_gap: (N,) where there is no value, or a text among numbers.
+        texts: of the numbers 0, 1, 2 …; empty when the column holds numbers.
+        first_bad: the first text among numbers.
     """
 
     name: str
-    max_texts: int
-    mixes: bool = False  # texts among numbers are right, as in a group
-    known: Sequence[str] = ()  # texts that have the numbers 0, 1, 2 … already
-    n_numbers: int = 0
-    n_texts: int = 0
-    n_empty: int = 0
-    is_whole: bool = True
-    first_empty: Row | None = None
-    first_text: Row | None = None
-    different: set[str] = field(default_factory=set)  # at most max_texts + 1
-    code_of: dict[str, int] = field(default_factory=dict)  # of texts
-
-    def look_at(self, row: Row) -> None:
-        value = row.values[self.name]
-        if is_gap(value):
-            self.n_empty += 1
-            self.first_empty = self.first_empty or row
-            return
-        if len(self.different) <= self.max_texts:
-            self.different.add(str(value))
-        number = as_number(value)
-        if number is None:
-            self.n_texts += 1
-            self.first_text = self.first_text or row
-        else:
-            self.n_numbers += 1
-            self.is_whole = self.is_whole and number.is_integer()
-
-    def decide(self, code_for_gaps: bool) -> None:
-        """Gives the different texts their numbers, once all rows were looked at.
-
-        Args:
-            code_for_gaps: a gap is a text too, the empty one.
-
-        Raises:
-            DataFileError: too many different texts.
-        """
-        if not self.has_texts:
-            return
-        if len(self.different) > self.max_texts:
-            raise DataFileError(
-                f"column {self.name!r} has more than {self.max_texts} different texts, so it does "
-                "not name categories. Choose --columns without it."
-            )
-        if code_for_gaps and self.n_empty:
-            self.different.add("")
-        texts = [*self.known, *sorted(self.different.difference(self.known))]
-        self.code_of = {text: code for code, text in enumerate(texts)}
-
-    @property
-    def has_texts(self) -> bool:
-        return self.n_texts > self.n_numbers
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts of the numbers 0, 1, 2 …; empty when the column holds numbers."""
-        return list(self.code_of)
-
-    @property
-    def n_gaps(self) -> int:
-        mistakes = 0 if self.has_texts or self.mixes else self.n_texts
-        return self.n_empty + mistakes
-
-    def number_in(self, row: Row) -> float | None:
-        """The number of a row, or the number of its text; None for a gap."""
-        value = row.values[self.name]
-        if self.has_texts:
-            return self.code_of.get("" if is_gap(value) else str(value))
-        return None if is_gap(value) else as_number(value)
+    values: np.ndarray
+    is_gap: np.ndarray
+    texts: list[str] = field(default_factory=list)
+    first_bad: tuple[int, str] | None = None
+    gap_code: int | None = None
 
     def describe_gaps(self, n_rows: int) -> str:
         """Such as: age: 3 of 100 rows, first in row 8."""
-        row = self.first_empty
-        shown = ""
-        if self.first_text and self.n_gaps > self.n_empty:
-            row = self.first_text
-            shown = f" ({row.values[self.name]!r} among numbers)"
-        number = row.number if row else 0
-        return f"{self.name}: {self.n_gaps} of {n_rows} rows, first in row {number}{shown}"
+        row, shown = int(self.is_gap.argmax()), ""
+        if self.first_bad:
+            row, text = self.first_bad
+            shown = f" ({text!r} among numbers)"
+        return (
+            f"{self.name}: {int(self.is_gap.sum())} of {n_rows} rows, first in row {row + 1}{shown}"
+        )
+
+    def describe(self, is_kept: np.ndarray) -> str:
+        """Such as: age: numbers from 20 to 39."""
+        if self.texts:
+            return f"{self.name}: {counted(len(self.texts), 'text')}, numbered in their order"
+        values = self.values[is_kept & ~self.is_gap]
+        if not len(values):
+            return f"{self.name}: no values"
+        each = ", another one in every row" if _names_rows(values) else ""
+        return f"{self.name}: numbers from {values.min():.7g} to {values.max():.7g}{each}"
 
 
-def is_gap(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isnan(value)
-    return value is None or str(value).strip() in GAPS
+@dataclass(frozen=True)
+class PackedTable:
+    """The samples of tables, and where each goes."""
+
+    fields: dict[str, Field]
+    field_attrs: dict[str, dict[str, Any]]
+    samples: Sequence[dict[str, Any]]  # "key", "split" and "group" of each
 
 
-def as_number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (ValueError, TypeError):
-        return None
-
-
-def look_at_columns(
-    rows: Iterable[Row], columns: Mapping[str, TableColumn]
-) -> tuple[int, list[Row]]:
-    """Looks at every value of whole rows; returns the number of all rows, and those that are cut."""
-    n_rows = 0
-    cut = []
-    for row in rows:
-        n_rows += 1
-        if row.is_cut:
-            cut.append(row)
-            continue
-        for column in columns.values():
-            column.look_at(row)
-    return n_rows, cut
-
-
-def read_table(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
-    """Samples {"x": float32 (number of columns,), "y": the label, "group": the group}.
+def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
+    """The fields x (number of columns,), y of the label, and where each row goes.
 
     Texts become the numbers of their categories, in the order of their names; the attributes of the
-    field hold the names. A label of whole numbers becomes int64, of other numbers float32.
+    field hold the names. x is float32, or float64 or int64 where that alone tells its values apart.
 
     Raises:
-        DataFileError: no rows, no such column, too many different texts, or gaps that the options
-            do not say what to do about.
+        DataFileError: no rows, no such column, texts that are no categories, numbers in another form, or
+            gaps that the options do not say what to do about.
     """
-    sources = options.sources
-    first_row = next(table_rows(sources), None)
-    if first_row is None:
-        raise DataFileError(
-            f"{sources[0].path} has no rows. Name a table with a head line and rows."
-        )
-    x_names = _x_names(first_row, options)
-    known = options.known
-    columns = {
-        name: TableColumn(name, MAX_TEXTS, known=known.categories.get(name, ())) for name in x_names
-    }
-    if options.label:
-        columns[options.label] = TableColumn(options.label, MAX_CLASSES, known=known.classes)
-    if options.group:
-        columns.setdefault(options.group, TableColumn(options.group, MAX_CLASSES, mixes=True))
-    n_rows, cut = look_at_columns(table_rows(sources), columns)
-    for name in (*x_names, options.label):
-        if name:
-            columns[name].decide(code_for_gaps=options.fill is not None and name in x_names)
-    drops = options.drop_rows or options.skip_damaged
-    if not drops:
-        _check_cut(cut)
-        _check_gaps(columns, n_rows, options, x_names)
-    _tell_gaps(columns, n_rows, options, x_names)
-    x_columns = [columns[name] for name in x_names]
-
-    label = columns[options.label] if options.label else None
-
-    def samples() -> Iterator[dict[str, Any]]:
-        for row in table_rows(sources):
-            sample = _sample(row, x_columns, label, options)
-            if sample is None:
-                damaged.skipped_keys.append(_key(row, options))
-            else:
-                yield sample
-
-    categories = {column.name: column.texts for column in x_columns if column.has_texts}
+    files = [TableFile(source, options) for source in options.sources]
+    for file in files[1:]:
+        if file.names != files[0].names:
+            raise DataFileError(
+                f"{file.path}: row 1 has the columns {', '.join(file.names)}; {files[0].path} has "
+                f"{', '.join(files[0].names)}. Give all tables the same."
+            )
+    if not sum(file.n_rows for file in files):
+        raise DataFileError(f"{files[0].path} has no rows. Name a table with a head line and rows.")
+    _check_cut(files, options)
+    x_names = _x_names(files, options)
+    columns = {name: _x_column(name, files, options) for name in x_names}
+    label = _label(files, options) if options.label else None
+    groups = _texts(files, options.group, options) if options.group else None
+    used = [*columns.values(), *([label] if label else [])]
+    if groups is not None:
+        used.append(TableColumn(str(options.group), np.zeros(0), _gaps_in(groups, options)))
+    n_rows = len(used[0].is_gap)
+    is_kept = _without_gaps(used, x_names, n_rows, options, files)
+    keys = _keys(files, options)
+    damaged.skipped_keys += [key for key, kept in zip(keys.whole, is_kept, strict=True) if not kept]
+    damaged.skipped_keys += keys.cut
+    fields: dict[str, Field] = {"x": _x(columns, is_kept, options)}
+    if label:
+        fields["y"] = _y(label, is_kept)
+    for line in [column.describe(is_kept) for column in columns.values()][:MAX_TOLD]:
+        print(f"  column {line}")
     x_attrs = {"columns": json.dumps(x_names, ensure_ascii=False)}
+    categories = {column.name: column.texts for column in columns.values() if column.texts}
     if categories:
         x_attrs["categories"] = json.dumps(categories, ensure_ascii=False)
-    classes = columns[options.label].texts if options.label else []
-    return RawSamples(samples(), {"x": x_attrs} | class_attrs(classes))
+    attrs = {"x": x_attrs} | class_attrs(label.texts if label else [])
+    samples = []
+    if groups is not None or options.names or options.split_file or options.sources[0].split:
+        samples = list(_placements(files, keys.whole, groups, is_kept))
+    return PackedTable(fields, attrs, samples)
 
 
-def _x_names(first_row: Row, options: PackOptions) -> list[str]:
-    names = [name for name in (options.label, options.group, *options.columns) if name is not None]
-    unknown = [name for name in names if name not in first_row.values]
+def _x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:
+    names = files[0].names
+    asked = [name for name in (options.label, options.group, *options.columns) if name is not None]
+    unknown = [name for name in [*asked, *options.texts] if name not in names]
     if unknown:
-        listed = ", ".join(map(str, first_row.values))
-        raise DataFileError(f"{first_row.source.path} has no column {unknown}. It has: {listed}")
-    others = [name for name in first_row.values if name not in (options.label, options.group)]
-    _refuse_equal_names("--columns has", options.columns)
+        raise DataFileError(f"{files[0].path} has no column {unknown}. It has: {', '.join(names)}")
+    for name in options.columns:
+        if options.columns.count(name) > 1:
+            raise DataFileError(f"--columns has the column {name!r} twice. Name each column once.")
     if options.label in options.columns:
         raise DataFileError(
             f"--columns has the label {options.label!r}: x would hold the answer. Leave it out there."
         )
-    return options.columns or others
+    if options.columns:
+        return options.columns
+    others = [name for name in names if name not in (options.label, options.group)]
+    index = [name for name in others if name in INDEX_NAMES and len(others) > 1]
+    for name in index:
+        print(f"  column {name!r} left out: the number of the row. To take it in: --columns")
+    return [name for name in others if name not in index]
 
 
-def _check_cut(cut: Sequence[Row]) -> None:
+def _check_cut(files: Sequence[TableFile], options: PackOptions) -> None:
     """Raises DataFileError for lines that are shorter than the head line, which nothing fills."""
-    if not cut:
+    cut = [(file, row) for file in files for row in file.cut]
+    if not cut or options.drop_rows or options.skip_damaged:
         return
-    row = cut[0]
-    n_there = sum(value is not MISSING for value in row.values.values())
+    file, row = cut[0]
     raise DataFileError(
-        f"{row} is cut: it has {n_there} of {len(row.values)} values. There is "
+        f"{file.path}: row {row.number} is cut: it has {row.n_values} of {len(file.names)} values. There is "
         f"{counted(len(cut), 'such row')}. Correct it, or leave it out with --drop-rows."
     )
 
 
-def _tell_gaps(
-    columns: dict[str, TableColumn], n_rows: int, options: PackOptions, x_names: list[str]
-) -> None:
-    """Prints what becomes of the gaps, mistakes among numbers first."""
-    gaps = [column for column in columns.values() if column.n_gaps]
-    gaps.sort(key=lambda column: column.n_gaps == column.n_empty)
-    for column in gaps[:MAX_TOLD]:
-        is_filled = options.fill is not None and column.name in x_names
-        what = f"filled with {options.fill:g}" if is_filled else "left out"
+# Columns as numbers
+
+
+def _texts(files: Sequence[TableFile], name: str, options: PackOptions) -> np.ndarray:
+    """The values of a column as they are written, (N,) of str; None in a gap of Parquet."""
+    parts = []
+    for file in files:
+        if file.is_text:
+            parts.append(file.texts([name])[name].to_numpy())
+        else:
+            values = file.typed[name].to_pylist()
+            parts.append(np.array([None if v is None else _as_text(v) for v in values], object))
+    return np.concatenate([part.astype(object) for part in parts])
+
+
+def _as_text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _gaps_in(texts: np.ndarray, options: PackOptions) -> np.ndarray:
+    missing = set(options.missing)
+    return np.array([text is None or text.strip() in missing for text in texts], bool)
+
+
+def _x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> TableColumn:
+    """A column of x.
+
+    Raises:
+        DataFileError: it holds no numbers or categories.
+    """
+    from pyarrow import types
+
+    if name in options.texts:
+        return _categories(name, files, options)
+    kinds = {file.typed[name].type for file in files}
+    for kind in kinds:
+        if types.is_binary(kind) or types.is_large_binary(kind):
+            raise DataFileError(
+                f"{files[0].path}: column {name!r} is not {options.encoding}. Type its encoding, such as "
+                "--encoding latin-1 or --encoding cp1252"
+            )
+        if types.is_temporal(kind) and not options.times:
+            raise DataFileError(
+                f"column {name!r} holds times ({kind}). --times makes seconds since 1970 of them; "
+                "--columns takes others."
+            )
+        if types.is_nested(kind):
+            raise DataFileError(
+                f"column {name!r} holds {kind}, not one number for each row. Choose --columns without it, "
+                "or write samples() in data.py."
+            )
+    is_number = all(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+        or types.is_null(kind)
+        or types.is_temporal(kind)
+        for kind in kinds
+    )
+    if not is_number or (any(map(types.is_temporal, kinds)) and len(kinds) > 1):
+        return _categories(name, files, options)
+    return _numbers(name, files)
+
+
+def _numbers(name: str, files: Sequence[TableFile]) -> TableColumn:
+    """A column that pyarrow reads as numbers."""
+    parts = [as_numbers(file.typed[name]) for file in files]
+    values = np.concatenate([part for part, _ in parts])
+    is_gap = np.concatenate([gap for _, gap in parts])
+    if values.dtype == np.float64 and any(part.dtype.kind in "iu" for part, _ in parts):
+        for part, gap in parts:
+            if part.dtype.kind in "iu" and (part[~gap].astype(np.float64) != part[~gap]).any():
+                raise DataFileError(
+                    f"column {name!r} has whole numbers of more than 53 bits and fractions, which no type "
+                    "holds together. Choose --columns without it, or subtract an origin."
+                )
+    texts = _texts_if_merged(name, files, values, is_gap)
+    if texts:
+        first, second = texts
+        raise DataFileError(
+            f"column {name!r} has {first!r} and {second!r}, which are one number. If these are names: "
+            f"--texts {name}. If they are numbers, write them alike; or choose --columns without it."
+        )
+    return TableColumn(name, values, is_gap)
+
+
+def _texts_if_merged(
+    name: str, files: Sequence[TableFile], values: np.ndarray, is_gap: np.ndarray
+) -> tuple[str, str] | None:
+    """Two texts of a text file that became one number though they name two things, as 007 and 7 do."""
+    if not all(file.is_text for file in files) or is_gap.all():
+        return None
+    largest = np.abs(values[~is_gap].astype(np.float64)).max()
+    if values.dtype == np.float64 and largest < 2**53:
+        return None  # 1.5 and 1.50 are one number
+    first_of: dict[Any, str] = {}
+    for file in files:
+        column = file.texts([name])[name].unique().to_pylist()
+        for text in (text.strip().removeprefix("+") for text in column):
+            try:
+                number: Any = int(text) if values.dtype.kind in "iu" else float(text)
+            except ValueError:
+                continue
+            other = first_of.setdefault(number, text)
+            if other != text and not ("e" in (other + text).lower() or "." in other + text):
+                return other, text
+    return None
+
+
+def _label(files: Sequence[TableFile], options: PackOptions) -> TableColumn:
+    """The label, which is read as text first: whole numbers stay numbers while each text is another one."""
+    assert options.label is not None
+    name = options.label
+    texts = _texts(files, name, options)
+    is_gap = _gaps_in(texts, options)
+    if options.known.classes or name in options.texts:
+        return _coded(name, texts, is_gap, MAX_CLASSES, options, options.known.classes)
+    numbers = _parsed(name, texts, is_gap, options)
+    if numbers is None:
+        return _coded(name, texts, is_gap, MAX_CLASSES, options)
+    good = ~numbers.is_gap
+    values = numbers.values[good]
+    is_whole = bool((values == np.rint(values)).all())
+    if is_whole and len(np.unique(values)) < len({text.strip() for text in texts[good]}):
+        counts = Counter(texts[good].tolist())
+        options.spellings.choose(f"classes in column {name!r}", counts)
+        if options.spellings.as_written:
+            return _coded(name, texts, is_gap, MAX_CLASSES, options)
+    if is_whole and numbers.values.dtype == np.float64:
+        numbers.values = np.where(good, numbers.values, 0).astype(np.int64)
+    return numbers
+
+
+def _categories(name: str, files: Sequence[TableFile], options: PackOptions) -> TableColumn:
+    """A column of texts, or of numbers with some texts among them."""
+    texts = _texts(files, name, options)
+    is_gap = _gaps_in(texts, options)
+    known = options.known.categories.get(name, ())
+    if not known and name not in options.texts:
+        numbers = _parsed(name, texts, is_gap, options)
+        there = texts[~is_gap]
+        if numbers is not None:
+            values = numbers.values[~numbers.is_gap]
+            n_texts = len({text.strip() for text in texts[~numbers.is_gap]})
+            merges = _is_whole(values) and len(np.unique(values)) < n_texts
+            if merges or not all(file.is_text for file in files):
+                raise DataFileError(
+                    f"column {name!r} has texts that look like numbers, such as {there[0]!r}. If these "
+                    f"are names: --texts {name}. If they are numbers, write them as numbers, and alike."
+                )
+            return numbers
+        form = other_form(there.tolist(), options.decimal)
+        if form:
+            raise DataFileError(
+                f"column {name!r} {form} To take its texts as categories: --texts {name}"
+            )
+        if _names_rows(there):
+            raise DataFileError(
+                f"column {name!r} has {len(set(there))} different texts in {len(there)} rows, such as "
+                f"{short(str(there[0]))!r}, so it names the rows. Choose --columns without it; or take "
+                f"its texts as categories: --texts {name}"
+            )
+    return _coded(name, texts, is_gap, MAX_TEXTS, options, known)
+
+
+def _names_rows(values: np.ndarray) -> bool:
+    """Whether nearly every row has another value."""
+    n = len(values)
+    return n >= MANY_ROWS and _is_whole(values) and len(set(values.tolist())) >= NEARLY_ALL * n
+
+
+def _is_whole(values: np.ndarray) -> bool:
+    return values.dtype.kind != "f" or bool((values == np.rint(values)).all())
+
+
+def short(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
+
+
+def _parsed(
+    name: str, texts: np.ndarray, is_gap: np.ndarray, options: PackOptions
+) -> TableColumn | None:
+    """The numbers of texts, when most are numbers; the others are gaps."""
+    from pyarrow import array, compute, float64, int64, string
+
+    cleaned = array(np.where(is_gap, "", texts), string())
+    cleaned = compute.utf8_trim_whitespace(cleaned)
+    if options.thousands:
+        pattern = rf"^([+-]?\d{{1,3}}(\{options.thousands}\d{{3}})+)(\{options.decimal}\d+)?$"
+        without = compute.replace_substring(cleaned, options.thousands, "")
+        is_grouped = compute.match_substring_regex(cleaned, pattern)
+        cleaned = compute.if_else(is_grouped, without, cleaned)
+    if options.decimal != ".":
+        is_plain = compute.invert(compute.match_substring(cleaned, "."))
+        pointed = compute.replace_substring(cleaned, options.decimal, ".")
+        cleaned = compute.if_else(is_plain, pointed, "")
+    cleaned = compute.replace_substring_regex(cleaned, r"^\+", "")
+    number = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+    is_number = compute.match_substring_regex(cleaned, number).to_numpy(zero_copy_only=False)
+    n_numbers, n_texts = int(is_number.sum()), int((~is_number & ~is_gap).sum())
+    if n_texts >= n_numbers:
+        return None
+    numbers = compute.if_else(array(is_number), cleaned, "0")
+    try:
+        values = compute.cast(numbers, int64()).to_numpy()
+    except ValueError:
+        values = compute.cast(numbers, float64()).to_numpy()
+    bad = ~is_number & ~is_gap
+    first_bad = (int(bad.argmax()), str(texts[bad.argmax()])) if n_texts else None
+    return TableColumn(name, values, ~is_number, first_bad=first_bad)
+
+
+def _coded(
+    name: str,
+    texts: np.ndarray,
+    is_gap: np.ndarray,
+    max_texts: int,
+    options: PackOptions,
+    known: Sequence[str] = (),
+) -> TableColumn:
+    """The number of each text.
+
+    Raises:
+        DataFileError: too many different ones, or spellings of one.
+    """
+    counts = Counter(texts[~is_gap].tolist())
+    if len(counts) > max_texts:
+        raise DataFileError(
+            f"column {name!r} has more than {max_texts} different texts, so it does "
+            "not name categories. Choose --columns without it."
+        )
+    chosen = options.spellings.choose(f"texts in column {name!r}", counts, known)
+    different = {chosen.get(text, text) for text in counts}
+    is_filled = options.fill is not None and max_texts == MAX_TEXTS and is_gap.any()
+    if is_filled:
+        different.add("")
+    names = [*known, *sorted(different.difference(known))]
+    code_of = {text: code for code, text in enumerate(names)}
+    codes = [
+        (code_of[""] if is_filled else 0) if gap else code_of[chosen.get(text, text)]
+        for text, gap in zip(texts, is_gap, strict=True)
+    ]
+    no_gap = np.zeros_like(is_gap)
+    return TableColumn(name, np.array(codes, np.int64), no_gap if is_filled else is_gap, names)
+
+
+# Gaps, and what becomes of the rows
+
+
+def _without_gaps(
+    columns: Sequence[TableColumn],
+    x_names: Sequence[str],
+    n_rows: int,
+    options: PackOptions,
+    files: Sequence[TableFile],
+) -> np.ndarray:
+    """(N,) which rows are packed.
+
+    Raises:
+        DataFileError: there are gaps of which the options do not say what becomes.
+    """
+    gaps = [column for column in columns if column.is_gap.any()]
+    gaps.sort(key=lambda column: column.first_bad is None)
+    is_filled = [options.fill is not None and column.name in x_names for column in gaps]
+    open_gaps = [column for column, filled in zip(gaps, is_filled, strict=True) if not filled]
+    if open_gaps and not (options.drop_rows or options.skip_damaged):
+        lines = [f"{files[0].path} has gaps in these columns:"]
+        lines += [f"  {column.describe_gaps(n_rows)}" for column in open_gaps]
+        lines.append("--drop-rows leaves these rows out.")
+        if any(column.name in x_names for column in open_gaps):
+            lines.append(
+                "--fill NUMBER puts that there; a gap among texts becomes a category of its own."
+            )
+            lines.append("--columns NAME,NAME takes others. Or correct the table.")
+        lines.append("If these words are values: --missing '' takes empty ones alone for gaps.")
+        raise DataFileError("\n".join(lines))
+    for column, filled in list(zip(gaps, is_filled, strict=True))[:MAX_TOLD]:
+        what = f"filled with {options.fill:g}" if filled else "left out"
         print(f"lab: {column.describe_gaps(n_rows)}: {what}", file=sys.stderr)
     if len(gaps) > MAX_TOLD:
         print(f"lab: gaps in {len(gaps) - MAX_TOLD} more columns", file=sys.stderr)
+    is_kept = np.ones(n_rows, bool)
+    for column in open_gaps:
+        is_kept &= ~column.is_gap
+    return is_kept
 
 
-def _check_gaps(
-    columns: dict[str, TableColumn], n_rows: int, options: PackOptions, x_names: list[str]
-) -> None:
-    filled = x_names if options.fill is not None else []
-    gaps = [column for column in columns.values() if column.n_gaps and column.name not in filled]
-    if not gaps:
-        return
-    lines = [f"{options.sources[0].path} has gaps in these columns:"]
-    lines += [f"  {column.describe_gaps(n_rows)}" for column in gaps]
-    lines.append("--drop-rows leaves these rows out.")
-    if any(column.name in x_names for column in gaps):
-        lines.append(
-            "--fill NUMBER puts that there; a gap among texts becomes a category of its own."
-        )
-        lines.append("--columns NAME,NAME takes others. Or correct the table.")
-    raise DataFileError("\n".join(lines))
+def _x(columns: dict[str, TableColumn], is_kept: np.ndarray, options: PackOptions) -> np.ndarray:
+    """(N, columns), in the smallest type that tells the values of each column apart."""
+    types = {}
+    for column in columns.values():
+        values = column.values[is_kept & ~column.is_gap]
+        types[column.name] = type_for(values)
+    dtype = np.result_type(*(dtype for dtype, _ in types.values()))
+    wants_whole = any(dtype.kind in "iu" for dtype, _ in types.values())
+    if wants_whole and all(column.values.dtype.kind in "iu" for column in columns.values()):
+        dtype = np.result_type(*(column.values.dtype for column in columns.values()))
+    is_fraction = options.fill is not None and not float(options.fill).is_integer()
+    if dtype.kind in "iu" and is_fraction:
+        dtype = np.dtype(np.float64)
+    for column in columns.values():
+        values = column.values[is_kept & ~column.is_gap]
+        if values.dtype.kind in "iu" and dtype.kind == "f" and len(values):
+            n_before, n_after = (len(np.unique(each)) for each in (values, values.astype(dtype)))
+            if n_after < n_before:
+                raise DataFileError(
+                    f"column {column.name!r} has {n_before} different numbers, {n_after} in {dtype}, which "
+                    "the other columns need. Choose --columns without it, or subtract an origin."
+                )
+    wide = [f"{name} {reason}" for name, (_, reason) in types.items() if reason]
+    if wide:
+        print(f"  x is {dtype}: {'; '.join(wide[:MAX_TOLD])}")
+    x = np.empty((int(is_kept.sum()), len(columns)), dtype)
+    for i, column in enumerate(columns.values()):
+        values = column.values[is_kept]
+        gaps = column.is_gap[is_kept]
+        with np.errstate(over="ignore", invalid="ignore"):
+            x[:, i] = np.where(gaps, options.fill or 0, values) if gaps.any() else values
+    return x
 
 
-def _sample(
-    row: Row, x_columns: Sequence[TableColumn], label: TableColumn | None, options: PackOptions
-) -> dict[str, Any] | None:
-    """The sample of a row; None when it is cut, or has a gap that nothing fills."""
-    if row.is_cut:
-        return None
-    numbers = [column.number_in(row) for column in x_columns]
-    if options.fill is not None:
-        numbers = [options.fill if number is None else number for number in numbers]
-    if None in numbers:
-        return None
-    sample = {"key": _key(row, options), "x": np.array(numbers, np.float32)}
-    if label:
-        number = label.number_in(row)
-        if number is None:
-            return None
-        whole = label.has_texts or label.is_whole
-        sample["y"] = np.int64(number) if whole else np.float32(number)
-    if options.group:
-        if is_gap(row.values[options.group]):
-            return None
-        sample["group"] = row.values[options.group]
-    if row.source.split:
-        sample["split"] = row.source.split
-    return sample
+def _y(label: TableColumn, is_kept: np.ndarray) -> np.ndarray:
+    values = label.values[is_kept]
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    dtype, reason = type_for(values)
+    if reason:
+        print(f"  y is {dtype}: {label.name} {reason}")
+    return values.astype(dtype)
 
 
-def _key(row: Row, options: PackOptions) -> str:
-    """The number of the row, counted from 0; with several tables the name of its own in front."""
-    number = str(row.number - 1)
-    return number if len(options.sources) == 1 else f"{row.source.path.name}:{number}"
+# Keys of rows: the number of each, counted from 0; of several tables with the name of its own in front
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Of the rows that were read, and of those that are cut."""
+
+    whole: list[str]
+    cut: list[str]
+
+
+def _keys(files: Sequence[TableFile], options: PackOptions) -> Keys:
+    keys = Keys([], [])
+    for file, prefix in zip(files, source_labels(options.sources), strict=True):
+        prefix = prefix and f"{prefix.removesuffix('/')}:"
+        cut = {row.number - 1 for row in file.cut}
+        for row in range(file.n_rows):
+            (keys.cut if row in cut else keys.whole).append(f"{prefix}{row}")
+    return keys
+
+
+def _placements(
+    files: Sequence[TableFile], keys: Sequence[str], groups: np.ndarray | None, is_kept: np.ndarray
+) -> Iterator[dict[str, Any]]:
+    splits = [file.source.split for file in files for _ in range(file.typed.num_rows)]
+    for row in np.flatnonzero(is_kept).tolist():
+        sample: dict[str, Any] = {"key": keys[row]}
+        if groups is not None:
+            sample["group"] = groups[row]
+        if splits[row] is not None:
+            sample["split"] = splits[row]
+        yield sample

@@ -1,0 +1,209 @@
+"""Opens tables (CSV, TSV, Parquet) through pyarrow, which is strict about the values of a row."""
+
+import codecs
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...errors import require_package
+from ...machine.counted import counted
+from ..file.errors import DataFileError
+from .options import PackOptions
+from .sources import Source, hint
+
+PARQUET = (".parquet", ".pq")
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
+NAME_OF_SEPARATOR = {"\t": "tab", " ": "space"}
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True)
+class CutRow:
+    """A line that is shorter or longer than the head line; `number` counts from 1 below that."""
+
+    number: int
+    n_values: int
+
+
+class TableFile:
+    """One table: its columns as pyarrow types them, or as the texts that are written there.
+
+    Raises:
+        DataFileError: it cannot be read, a column is named twice, or a row is longer than the head line.
+    """
+
+    def __init__(self, source: Source, options: PackOptions) -> None:
+        require_package("pyarrow", "reading tables", "pyarrow")
+        self.source = source
+        self.path = source.path
+        self.options = options
+        self.cut: list[CutRow] = []
+        stem = self.path.name.lower().removesuffix(".gz")
+        self.is_text = not stem.endswith(PARQUET)
+        by_name = "\t" if stem.endswith((".tsv", ".tab")) else ","
+        self.separator = SEPARATORS.get(options.separator or "", options.separator) or by_name
+        self.names = self._names()
+        for name in self.names:
+            if self.names.count(name) > 1:
+                raise DataFileError(
+                    f"{self.path} has the column {name!r} twice. Name each column once."
+                )
+
+        if self.names and all(map(is_number, self.names)):
+            raise DataFileError(
+                f"{self.path}: the first line has numbers only, such as {self.names[0]}, so it names no "
+                "columns. Write a head line above it."
+            )
+
+    def _names(self) -> list[str]:
+        try:
+            return self.typed.column_names
+        except UnicodeDecodeError as error:
+            raise DataFileError(self._other_encoding("its head line")) from error
+
+    @cached_property
+    def typed(self) -> Any:
+        """All columns, as pyarrow.Table."""
+        if not self.is_text:
+            from pyarrow.parquet import read_table
+
+            try:
+                return read_table(str(self.path))
+            except (OSError, ValueError) as error:
+                raise self._unreadable(error) from error
+        from pyarrow.csv import ConvertOptions
+
+        return self._read(
+            ConvertOptions(
+                null_values=[*self.options.missing],
+                strings_can_be_null=True,
+                decimal_point=self.options.decimal,
+            )
+        )
+
+    def texts(self, names: Sequence[str]) -> Any:
+        """Some columns of a text file as they are written, as pyarrow.Table."""
+        from pyarrow import string
+        from pyarrow.csv import ConvertOptions
+
+        types = dict.fromkeys(names, string())
+        return self._read(ConvertOptions(column_types=types, include_columns=[*names]))
+
+    @property
+    def n_rows(self) -> int:
+        """All rows, those that are cut as well."""
+        return self.typed.num_rows + len(self.cut)
+
+    def _read(self, convert: Any) -> Any:
+        from pyarrow.csv import ParseOptions, ReadOptions, read_csv
+
+        first = self._first_line()
+        if first[:2] in UTF_16 and "16" not in self.options.encoding:
+            raise DataFileError(f"{self.path} is UTF-16. Type: --encoding utf-16")
+        read = ReadOptions(encoding=self.options.encoding)
+        parse = ParseOptions(delimiter=self.separator, newlines_in_values=True)
+        try:
+            codecs.lookup(self.options.encoding)
+            try:
+                table = read_csv(self.path, read, parse, convert)
+            except ValueError as error:
+                if "Expected" not in str(error):
+                    raise
+                table = self._read_whole_rows(first, convert)
+        except DataFileError:
+            raise
+        except LookupError as error:
+            raise DataFileError(
+                f"--encoding {self.options.encoding}: no such encoding. Type such as latin-1"
+            ) from error
+        except (OSError, ValueError) as error:
+            if "UTF8" in str(error) or isinstance(error, UnicodeError):
+                raise DataFileError(self._other_encoding("a value")) from error
+            raise self._unreadable(error) from error
+        if len(table.column_names) == 1:
+            self._refuse_other_separator(first)
+        return table
+
+    def _read_whole_rows(self, first: bytes, convert: Any) -> Any:
+        """The rows that are as long as the head line; the others are noted in `cut`."""
+        from pyarrow.csv import ParseOptions, ReadOptions, read_csv
+
+        self._refuse_other_separator(first)
+        rows: list[Any] = []
+
+        def note(row: Any) -> str:
+            rows.append(row)
+            return "skip"
+
+        read = ReadOptions(encoding=self.options.encoding, use_threads=False)  # to number the rows
+        parse = ParseOptions(
+            delimiter=self.separator, newlines_in_values=True, invalid_row_handler=note
+        )
+        table = read_csv(self.path, read, parse, convert)
+        self.cut = [CutRow(row.number - 1, row.actual_columns) for row in rows]
+        n_names = rows[0].expected_columns
+        longer = [row for row in self.cut if row.n_values > n_names]
+        if longer:
+            row = longer[0]
+            r_way = ""
+            if len(longer) == table.num_rows + len(self.cut) and row.n_values == n_names + 1:
+                r_way = " R writes tables so: name the first column in the head line."
+            raise DataFileError(
+                f"{self.path}: row {row.number} has {row.n_values} values, the head line {n_names}: more "
+                f"than in the head line. There is {counted(len(longer), 'such row')}.{r_way} Correct it."
+            )
+        return table
+
+    def _first_line(self) -> bytes:
+        opened = gzip.open if self.path.suffix.lower() == ".gz" else open
+        try:
+            with opened(self.path, "rb") as file:
+                return file.readline(1 << 20)
+        except (OSError, EOFError) as error:
+            raise self._unreadable(error) from error
+
+    def _refuse_other_separator(self, first: bytes) -> None:
+        """Raises DataFileError when the head line is separated by something else."""
+        line = first.decode("latin-1")
+        counts = {letter: line.count(letter) for letter in ";\t|, " if letter != self.separator}
+        likely = max(counts, key=lambda letter: counts[letter])
+        if self.separator not in line and counts[likely]:
+            name = NAME_OF_SEPARATOR.get(likely, f"'{likely}'")
+            raise DataFileError(
+                f"{self.path} has no {NAME_OF_SEPARATOR.get(self.separator, self.separator)!r} in its head "
+                f"line, but {counts[likely]} of another separator. Type: --separator {name}"
+            )
+
+    def _other_encoding(self, what: str) -> str:
+        return (
+            f"{self.path}: {what} is not {self.options.encoding}. Type its encoding, such as "
+            "--encoding latin-1 or --encoding cp1252"
+        )
+
+    def _unreadable(self, error: Exception) -> DataFileError:
+        return DataFileError(
+            f"{self.path} cannot be read as a table with a head line: {error}. "
+            f"Correct it there.{hint(self.path, 'table')}"
+        )
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def rows_of_texts(source: Source, options: PackOptions) -> list[dict[str, str]]:
+    """The rows of a table with each value as it is written."""
+    file = TableFile(source, options)
+    if file.cut:
+        raise DataFileError(f"{file.path}: row {file.cut[0].number} is cut. Correct it.")
+    table = file.texts(file.names) if file.is_text else file.typed
+    return [
+        {name: "" if value is None else str(value) for name, value in row.items()}
+        for row in table.to_pylist()
+    ]
