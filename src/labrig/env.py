@@ -35,6 +35,7 @@ RUN_DIR = "LAB_RUN_DIR"  # directory of the run; also for the command of `lab su
 # number of its attempt, set by the process that began it for those it starts
 ATTEMPT = "LAB_ATTEMPT"
 NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script is about to begin
+SEED = "LAB_SEED"  # the run's seed, for the script that it starts
 # optimizer steps after which this attempt saves and ends, as the one of the run that it repeats did
 STOP_STEP = "LAB_STOP_STEP"
 

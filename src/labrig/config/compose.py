@@ -28,6 +28,7 @@ from .follow_seed import with_seed_of_data
 from .hydra_errors import hydra_errors
 from .hydra_loader import PRIMARY, project_loader
 from .overrides import SOURCE, parse_overrides, typed_value
+from .program import refuse_without_effect
 from .resolve import (
     load_variables,
     plain_values,
@@ -148,6 +149,7 @@ def compose_by_hydra(project: Project, overrides: list[str]) -> Composed:
     finished = finish_config(config, project, name)
     written = plain_values(finished)
     keys = frozenset(override.key_or_group for override in settings.values())
+    refuse_without_effect(written, sorted(keys))
     composition = resolved_composition(
         written,
         plain_values(resolve(finished)),

@@ -173,6 +173,7 @@ class SettingsParser(argparse.ArgumentParser):
     def __init__(self, prog: str, description: str, run_help: str | None = None) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
         self.takes_run = run_help is not None
+        self.takes_words = False  # after --, for the script of the trial
         if self.takes_run:
             self.add_argument("run", metavar="RUN", help=run_help)
         self.add_argument(
@@ -189,6 +190,10 @@ class SettingsParser(argparse.ArgumentParser):
             LabError: no run was named where one must be, an unknown option, or one of Hydra's that
                 another command does here.
         """
+        if self.takes_words and "--" in args:
+            place = args.index("--")
+            args, typed = args[:place], args[place + 1 :]
+            args = [*args, f"argv=[{','.join(in_quotes(word) for word in typed)}]"]
         words = [word for word in args if not word.startswith("-")]
         if self.takes_run and (not args or (words and "=" in words[0])):
             raise LabError(

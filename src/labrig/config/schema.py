@@ -80,10 +80,18 @@ class LabSettings:
         "more Lightning callbacks, next to those that callbacks=[ema,pictures] chooses: "
         "{name: {_target_: ...}}",
     )
-    program: dict[str, Any] = setting(
+    program: str | dict[str, Any] = setting(
         {},
-        "settings of a trial with a program.py instead of a model, by any name: "
-        "main(config, log) finds them in config.program",
+        "a script of the trial that runs as it is, such as train.py, or -m MODULE; "
+        "else the settings of its program.py, by any name: lab docs from-loop",
+    )
+    args: dict[str, Any] = setting(
+        {},
+        "options of that script, by the names that it has: {lr: 0.1, decay-milestones: [90, 180]}",
+    )
+    argv: list[Any] = setting([], "words before these options, as they are: [fit]; typed after --")
+    style: Literal["--key=value", "key=value"] = setting(
+        "--key=value", "how these options are written; key=value for a script of Hydra"
     )
     paths: PathSettings = section(
         "lab docs storage. $VARIABLES and ~ are expanded; relative ones start at the project; "

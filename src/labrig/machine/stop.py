@@ -30,6 +30,9 @@ class StopRequest:
             if signum in self._previous:
                 signal.signal(signum, self._previous.pop(signum))
 
+    def is_listening(self) -> bool:
+        return bool(self._previous)
+
     def _remember(self, signum: int, frame: FrameType | None) -> None:
         pressed_again = signum == signal.SIGINT and self.signum
         if pressed_again:  # a second Ctrl-C stops at once

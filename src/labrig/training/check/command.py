@@ -82,7 +82,7 @@ def check_and_print(
 
 def format_result(result: CheckResult) -> str:
     if result.program:
-        return f"ok  {result.trial}: keys, and main(config, log) of its program.py"
+        return f"ok  {result.trial}: keys, and its program"
     seeds = "".join(f"\n    {line}" for line in result.seeds)
     if result.n_parameters is None:
         return f"ok  {result.trial}: keys, targets and arguments{seeds}"
@@ -112,10 +112,10 @@ def check(project: Project, overrides: list[str], batch: bool = True) -> CheckRe
     if not batch:
         return CheckResult(composition.trial, seeds=tuple(describe_seeds(project, composition)))
     if is_program(composition.config):
-        from ..start.program import load_program  # NumPy
+        from ..start.program import check_program
 
         with errors_told("the program cannot be imported"):
-            load_program(composition.config.trial)
+            check_program(composition.config)
         return CheckResult(composition.trial, program=True)
     with errors_told("one batch fails"):
         return check_batch(project, composition)

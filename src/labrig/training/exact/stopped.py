@@ -26,6 +26,7 @@ class Stopped(LabError):
         self.step = step
         self.requeue = requeue
         self.signum = signum
+        self.has_saved = has_saved
         self.exit_code = 0 if requeue else 130
         is_ctrl_c = not requeue and signum in (None, 0, signal.SIGINT)
         sender = "Ctrl-C" if is_ctrl_c else "the scheduler"

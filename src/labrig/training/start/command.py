@@ -14,7 +14,7 @@ from ... import env
 from ...config.compose import compose
 from ...config.overrides import SettingsParser
 from ...config.packages import check_packages
-from ...config.program import is_program
+from ...config.program import is_program, script_of
 from ...config.recorded import compose_from_record, read_recorded, with_changes
 from ...config.resolve import load_variables, resolve
 from ...errors import LabError
@@ -46,6 +46,7 @@ from ..exact.stopped import Stopped
 from ..parts.kept_data import with_kept_data
 from ..watch.notify import check_notify, notify_end
 from .multirun import train_points
+from .script import check_script
 from .unchanged import IF_CHANGED_HELP, unchanged_run
 
 NOTHING_TO_DO = "nothing"
@@ -68,6 +69,7 @@ def train_command(project: Project, args: list[str]) -> int:
     )
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
     parser.add_argument("--if-changed", action="store_true", help=IF_CHANGED_HELP)
+    parser.takes_words = True
     parser.add_argument(
         "-m",
         "--multirun",
@@ -95,6 +97,8 @@ def train_command(project: Project, args: list[str]) -> int:
     config = composition.config
     check_notify(config, project)
     check_packages(config)
+    if script_of(config) is not None:
+        check_script(config)
     request = RunRequest.of(
         composition, argv=sys.argv, why=options.why, parent=options.parent, allow=options.allow
     )
@@ -254,10 +258,7 @@ def join_attempt() -> int:
     run = Run.open(Path(os.environ[env.RUN_DIR]))
     attempt = int(os.environ[env.ATTEMPT])
     load_variables(project)
-    config_file = attempt_config(run, attempt)
-    if not config_file.exists():
-        config_file = run.dir / "config.yaml"
-    config = read_recorded(config_file)
+    config = config_of_attempt(run, attempt)
     # Empty if this rank is faster than the first rank of the first attempt.
     attempts = read_attempts(run.dir)
     first_attempt: StartRecord = attempts[0].start if attempts else {}
@@ -278,6 +279,12 @@ def policy_of(config: DictConfig) -> Policy:
 def attempt_config(run: Run, attempt: int) -> Path:
     """The configuration of an attempt that was resumed with other settings than the run's."""
     return run.dir / "attempts" / str(attempt) / "config.yaml"
+
+
+def config_of_attempt(run: Run, attempt: int) -> DictConfig:
+    """The settings of an attempt: the run's, unless it was resumed with others."""
+    file = attempt_config(run, attempt)
+    return read_recorded(file if file.exists() else run.dir / "config.yaml")
 
 
 def call_train(config: DictConfig, run: Run, recording: Recording) -> None:

@@ -1,4 +1,5 @@
-"""Runs a trial that is a program: `main(config, log)` of its program.py, with the record of a training.
+"""Runs a trial that is a program, with the record of a training: a script as it is (script.py), or
+`main(config, log)` of its program.py.
 
     def main(config, log):
         for step in range(1, config.program.n_steps + 1):
@@ -12,24 +13,24 @@ from __future__ import annotations
 
 import inspect
 import os
-import random
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 from omegaconf import DictConfig
 
-from ...errors import LabError
+from ...config.program import script_of
+from ...errors import Failed, LabError
 from ...machine.ranks import discover
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
 from ...project import this_project
 from ...record.read.run import Run
 from ...record.write.recording import Recording
 from .program_log import ProgramLog
+from .script import check_script, n_processes_of, run_script
+from .script_process import seed_generators
 
 
 def run_program(config: DictConfig, run: Run, recording: Recording) -> None:
@@ -40,25 +41,52 @@ def run_program(config: DictConfig, run: Run, recording: Recording) -> None:
         Stopped: the scheduler asked, and the program has logged a row since.
         Exception: what the program raised.
     """
+    if script_of(config) is not None:
+        run_script(config, run, recording)
+        return
+    ranks = discover()
+    if ranks.world_size == 1 and n_processes_of(config) > 1:
+        raise LabError(
+            f"trainer.devices is {config.trainer.devices}, and a program.py starts its processes itself. "
+            f"Leave it out, or type: torchrun --nproc-per-node={config.trainer.devices} -m labrig train "
+            f"trial={config.trial}"
+        )
     with ExitStack() as stack:
         if config.profile:
             mark_lines(config)
         module = load_program(config.trial)
         seed_generators(config.seed)
         recording.check_code()  # the code that runs is the code that was frozen
-        ranks = discover()
         recording.begin(
             world_size=ranks.world_size,
             accelerator="gpu" if os.environ.get("CUDA_VISIBLE_DEVICES") else "cpu",
             data={"not_recorded": "a program reads its data itself"},
         )
-        log = ProgramLog(config, run, recording, is_first=ranks.rank == 0)
+        log = ProgramLog(config, run, recording.n, is_first=ranks.rank == 0)
         stack.callback(log.close)
         stack.callback(STOP.ignore, *STOP.listen(*PREEMPTION_SIGNALS))
         if config.profile:
             log.after_row = start_profile(stack, config, run.dir / "profile", module)
-        module.main(config, log)
+        try:
+            module.main(config, log)
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                raise Failed(f"the program ended with exit code {end.code}") from end
+        recording.metrics = log.metrics
         recording.measured |= {"global_step": log.step}
+
+
+def check_program(config: DictConfig) -> None:
+    """Makes sure that a program can be started; a program.py is imported, a script is not.
+
+    Raises:
+        LabError: it cannot.
+        Exception: what importing it raised.
+    """
+    if script_of(config) is not None:
+        check_script(config)
+    else:
+        load_program(config.trial)
 
 
 def load_program(trial: str) -> ModuleType:
@@ -74,14 +102,6 @@ def load_program(trial: str) -> ModuleType:
     if not inspect.isfunction(main) or len(inspect.signature(main).parameters) != 2:
         raise LabError(f"trials/{name}/program.py needs a function: def main(config, log):")
     return module
-
-
-def seed_generators(seed: int) -> None:
-    """Seeds the generators that a program may use without saying so; torch's if it imported torch."""
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002, libraries draw from it
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
 
 
 def mark_lines(config: DictConfig) -> None:

@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from ... import env
 from ...errors import Failed
 from ...machine.stop import STOP
-from ...record.files.metrics_file import MetricsLog, refuse_row_keys
+from ...record.files.metrics_file import ROW_KEYS, MetricsLog
 from ...record.read.run import Run
-from ...record.write.recording import Recording
 from ..exact.stopped import Stopped
 
 
 class ProgramLog:
-    """The second argument of `main(config, log)`.
+    """The second argument of `main(config, log)`; in a script `from labrig.program import log`.
 
     Attributes:
         dir: directory of the run; what the program makes belongs here.
         checkpoints: directory for the state from which a resumed program continues. Only a program
             that keeps a file here is started again after a preemption.
         step: of the last row.
+        metrics: the last value of each.
     """
 
-    def __init__(self, config: DictConfig, run: Run, recording: Recording, is_first: bool) -> None:
+    def __init__(self, config: DictConfig, run: Run, attempt: int, is_first: bool) -> None:
         self.dir = run.dir
         self.checkpoints = run.checkpoints
         self.step = 0
+        self.metrics: dict[str, float] = {}
         self.after_row: Callable[[], None] | None = None
         self.is_first = is_first
         self.every_s = config.log.every_s
         self.printed_s = -math.inf
-        self.recording = recording
-        self.rows = MetricsLog(run.dir, recording.n) if is_first else None
-        self.loggers = further_loggers(config, run, recording.n) if is_first else []
+        self.rows = MetricsLog(run.dir, attempt) if is_first else None
+        self.loggers = further_loggers(config, run, attempt) if is_first else []
+        self.stop_step = float(os.environ.get(env.STOP_STEP, "inf"))
 
     def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Writes a row of metrics.jsonl, and sends it to the loggers; the last value of each metric
@@ -48,16 +52,28 @@ class ProgramLog:
 
         Args:
             step: from 1, growing.
-            metrics: numbers, also of NumPy or torch.
+            metrics: numbers, also of NumPy or torch. One with the name of a key that every row has,
+                such as `epoch`, is kept as `log/epoch`.
 
         Raises:
-            LabError: a metric has the name of a key that every row has, such as `epoch`.
             Failed: a value is not finite.
             Stopped: the scheduler has asked the program to stop.
         """
+        self.write(step, metrics)
+        if self.must_stop(step):
+            self.stop()
+
+    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """As a call, without stopping.
+
+        Raises:
+            Failed: a value is not finite.
+        """
         self.step = step
-        refuse_row_keys(metrics)
-        values = {name: float(value) for name, value in metrics.items()}
+        values = {
+            f"log/{name}" if name in ROW_KEYS else name: float(value)
+            for name, value in metrics.items()
+        }
         if self.is_first:
             self._write(values)
         wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
@@ -67,8 +83,11 @@ class ProgramLog:
             )
         if self.after_row:
             self.after_row()
-        if STOP.signum:
-            self._stop()
+
+    def must_stop(self, step: int) -> bool:
+        """Whether somebody has asked the program to stop."""
+        self.step = max(self.step, step)
+        return bool(STOP.signum) or step >= self.stop_step
 
     def _write(self, values: dict[str, float]) -> None:
         assert self.rows is not None  # of the first rank, which alone comes here
@@ -76,25 +95,30 @@ class ProgramLog:
         for logger in self.loggers:
             # Lightning's loggers count steps from 0.
             logger.log_metrics(values | {"epoch": 0}, step=self.step - 1)
-        self.recording.metrics |= values
+        self.metrics |= values
         if time.monotonic() - self.printed_s >= self.every_s:
             self.printed_s = time.monotonic()
             shown = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
             print(f"step {self.step}  {shown}", flush=True)
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Raises Stopped; a program with a saved state asks to be started again."""
-        signum = STOP.signum
-        STOP.signum = 0
-        has_saved = any(self.checkpoints.glob("[!.]*"))
-        requeue = has_saved and signum != signal.SIGINT
-        if requeue and self.is_first:
-            (self.dir / "requeue").write_text(f"step {self.step}\n", encoding="utf-8")
-        raise Stopped(step=self.step, requeue=requeue, signum=signum, has_saved=has_saved)
+        raise stopped(self.dir, self.checkpoints, self.step, self.is_first)
 
     def close(self) -> None:
         for logger in self.loggers:
             logger.finalize("success")
+
+
+def stopped(run_dir: Path, checkpoints: Path, step: int, is_first: bool = True) -> Stopped:
+    """The end of a program that was asked to stop, for which a scheduler finds the mark `requeue`."""
+    signum = STOP.signum
+    STOP.signum = 0
+    has_saved = any(checkpoints.glob("[!.]*"))
+    requeue = has_saved and signum not in (0, signal.SIGINT)
+    if requeue and is_first:
+        (run_dir / "requeue").write_text(f"step {step}\n", encoding="utf-8")
+    return Stopped(step=step, requeue=requeue, signum=signum, has_saved=has_saved)
 
 
 def further_loggers(config: DictConfig, run: Run, attempt: int) -> list[Any]:

@@ -74,7 +74,7 @@ def plan_of(project: Project, path: Path, name: str | None) -> AdoptionPlan:
 def print_texts(plan: AdoptionPlan) -> None:
     """The settings that would be written, as they are."""
     for name, content in plan.files.items():
-        if name.endswith((".yaml", "program.py")):
+        if name.endswith(".yaml"):
             print(f"--- {name}\n{printable_lines(content.decode())}")
 
 

@@ -9,7 +9,7 @@ from ...errors import LabError
 from ...project import Project
 from .composed import Configs, ForeignConfig
 from .copied import add_modules, ask_for_packages
-from .modules import Modules, names_logged
+from .modules import Modules
 from .plan import AdoptionPlan, trial_name
 from .settings import Translation, difference
 
@@ -107,7 +107,7 @@ class HydraTemplate:
         if there.composed.values.get("seed") is not None:
             sections["seed"] = there.composed.values["seed"]
         sections |= there.trainer()
-        sections |= checkpoint_section(there.monitor(lambda: self.logged(composed)))
+        sections |= checkpoint_section(there.monitor())
         there.tell_of_the_rest()
         self.plan.add_trial(name, {"defaults": chosen + overrides} | sections, origin)
 
@@ -135,13 +135,6 @@ class HydraTemplate:
         name = trial_name(option)
         is_taken = name in self.plan.trials or (self.plan.project.source / "trials" / name).exists()
         return f"{self.name}_{name}" if is_taken else name
-
-    def logged(self, composed: ForeignConfig) -> set[str]:
-        """The names that the task gives to `self.log`, as far as they are written out."""
-        node = composed.values.get("model") or {}
-        found = self.modules.find(str(node.get("_target_", "")))
-        defined = self.modules.definition(*found) if found else None
-        return names_logged(defined[1]) if defined else set()
 
     def add_modules(self) -> None:
         """Adds the modules that a `_target_` names, and all that they import."""

@@ -180,24 +180,3 @@ def dotted_parts(file: str) -> list[str]:
 def new_place(file: str) -> str:
     """Where a file lies below the new directory: without the leading src/."""
     return file.removeprefix(f"{ROOT}/")
-
-
-def names_logged(tree: ast.AST) -> set[str]:
-    """The first arguments of `self.log`, and the keys of `self.log_dict`, that are plain texts."""
-    names = set()
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        first = node.args[0] if node.args else None
-        if node.func.attr == "log":
-            texts = [first]
-        elif node.func.attr == "log_dict" and isinstance(first, ast.Dict):
-            texts = list(first.keys)
-        else:
-            continue
-        names |= {
-            text.value
-            for text in texts
-            if isinstance(text, ast.Constant) and isinstance(text.value, str)
-        }
-    return names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,7 +82,7 @@ class Translation:
 
     def section(self, name: str) -> dict[str, Any]:
         """A section in the words of here; {} where it is none."""
-        return self.value(self.there(name), name)
+        return self.value(self.there(name), "task" if name == "model" and self.is_task else name)
 
     def value(self, value: Any, key: str) -> Any:
         """A value with targets and references as they are here.
@@ -235,24 +234,16 @@ class Translation:
             kept[name] = self.value(node, f"callbacks.{name}")
         return kept
 
-    def monitor(self, logged: Callable[[], set[str]]) -> dict[str, Any]:
-        """The section `checkpoint`: the metric that chooses best.ckpt.
-
-        Args:
-            logged: the names that the task logs.
-        """
+    def monitor(self) -> dict[str, Any]:
+        """The section `checkpoint`: the metric that chooses best.ckpt; null where nothing says it."""
         callbacks = self.callbacks()
         for ending in (".ModelCheckpoint", ".EarlyStopping"):
             for node in callbacks.values():
                 is_it = node["_target_"].endswith(ending)
                 if is_it and node.get("monitor") not in (None, MISSING):
                     return {"monitor": node["monitor"], "mode": node.get("mode", "min")}
-        names = logged()
-        if not names or "val/loss" in names:
-            return {}
         self.notes.ask(
-            "checkpoint.monitor is null: no metric chooses best.ckpt. "
-            f"The task logs {', '.join(sorted(names))}"
+            "no metric chooses best.ckpt: write checkpoint.monitor and checkpoint.mode, as val/loss and min"
         )
         return {"monitor": None}
 

@@ -1,0 +1,238 @@
+"""Runs a script as it is: as `__main__` of processes of its own, with the record of a training.
+
+What these processes do is in script_process.py; here is the process of `lab train`, which has the record.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from ... import env
+from ...config.program import script_of
+from ...config.resolve import plain_values
+from ...errors import Failed, LabError
+from ...failure import debugging
+from ...machine.ranks import Ranks, discover
+from ...machine.stop import PREEMPTION_SIGNALS, STOP
+from ...project import this_project
+from ...record.files.metrics_file import last_metrics, read_metrics
+from ...record.read.run import Run
+from ...record.write.recording import Recording
+from ..exact.stopped import Stopped
+from .program_log import stopped
+from .words import words_of
+
+PROCESS = "labrig.training.start.script_process"
+REPORT = "program.json"  # in the directory of the attempt, by the first process of the script
+POLL_S = 0.2
+
+
+def find_script(config: Any) -> Path | str:
+    """The file of a trial's script, or the name of its module.
+
+    Raises:
+        LabError: there is no such file or module.
+    """
+    program = script_of(config) or ""
+    trial = config["trial"].partition("/")[0]
+    if program.startswith("-m "):
+        module = program.removeprefix("-m ").strip()
+        with suppress(ModuleNotFoundError, ValueError):
+            if importlib.util.find_spec(module):
+                return module
+        raise LabError(f"program: {program}: there is no module {module}")
+    folder = this_project().source / "trials" / trial
+    file = folder / program
+    if not program.endswith(".py") or not file.is_file():
+        names = ", ".join(path.name for path in sorted(folder.glob("*.py"))[:8]) or "none"
+        raise LabError(
+            f"program: {program!r} is no Python file of trials/{trial}/ (there: {names}). "
+            "A module is written program: -m MODULE"
+        )
+    return file
+
+
+def check_script(config: Any) -> None:
+    """Makes sure that there is a script, that Python can read it, and that its words are clear.
+
+    Raises:
+        LabError: it cannot.
+    """
+    script = find_script(config)
+    words_of(plain_values(config)["args"], config["argv"], config["style"])
+    n_processes_of(config)
+    if isinstance(script, Path):
+        try:
+            compile(script.read_bytes(), script, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise LabError(f"{script} cannot be read by Python: {error}") from error
+
+
+def n_processes_of(config: DictConfig) -> int:
+    """How many processes `trainer.devices` asks for; `auto` is one.
+
+    Raises:
+        LabError: it is no number of processes.
+    """
+    devices = config.trainer.devices
+    if devices == "auto":
+        return 1
+    with suppress(TypeError, ValueError):
+        if int(devices) > 0:
+            return int(devices)
+    raise LabError(
+        f"trainer.devices is {devices}; a program takes the number of its processes: trainer.devices=2"
+    )
+
+
+def run_script(config: DictConfig, run: Run, recording: Recording) -> None:
+    """One attempt of a script. A resumed one is started again: it finds its files in `log.checkpoints`.
+
+    Raises:
+        LabError: there is no such script.
+        Failed: it ended with an error; its traceback is in the note of the exception.
+        Stopped: a signal asked it to end.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    check_script(config)
+    ranks = discover()
+    n_processes = n_processes_of(config)
+    if ranks.world_size > 1 and n_processes not in (1, ranks.local_size):
+        raise LabError(
+            f"trainer.devices={n_processes}, but {ranks.source} has started {ranks.local_size} processes here. "
+            "Leave out trainer.devices"
+        )
+    recording.check_code()
+    recording.begin(
+        world_size=max(n_processes, ranks.world_size),
+        accelerator="gpu" if os.environ.get("CUDA_VISIBLE_DEVICES") else "cpu",
+        data={"not_recorded": "a program reads its data itself"},
+    )
+    report = run.dir / "attempts" / str(recording.n) / REPORT
+    command = [sys.executable]
+    if ranks.world_size == 1 and n_processes > 1:
+        command += [
+            *("-m", "torch.distributed.run", "--standalone"),
+            f"--nproc-per-node={n_processes}",
+        ]
+    STOP.listen(*PREEMPTION_SIGNALS)
+    process = subprocess.Popen([*command, "-m", PROCESS], env=variables(config, run, recording.n))
+    code = wait_for(process)
+    said = read_report(report)
+    recording.metrics = last_metrics(run.dir)
+    recording.measured["peak_memory_bytes"] = (
+        resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    )
+    add_code(recording, said)
+    if ranks.rank:
+        sys.exit(code)
+    step = max((row["step"] for row in read_metrics(run.dir)), default=0)
+    raise_end(code, said, run, step)
+    recording.measured["global_step"] = step
+
+
+def variables(config: DictConfig, run: Run, attempt: int) -> dict[str, str]:
+    """The environment of the script's processes."""
+    added = {
+        env.RUN_DIR: str(run.dir),
+        env.ATTEMPT: str(attempt),
+        env.SEED: str(config.seed),
+    }
+    ranks = discover()
+    if ranks.world_size > 1 and ranks.source != "torchrun":
+        added |= names_of_torchrun(ranks)
+    if config.trainer.accelerator == "cpu":
+        added["CUDA_VISIBLE_DEVICES"] = ""
+    # The order of a set of texts
+    seeded = {"PYTHONHASHSEED": str(config.seed % 2**32)}
+    return {**seeded, **os.environ, **added}
+
+
+def names_of_torchrun(ranks: Ranks) -> dict[str, str]:
+    """What torch.distributed, accelerate and Hugging Face's Trainer read. The port after ours is theirs."""
+    return {
+        "RANK": str(ranks.rank),
+        "WORLD_SIZE": str(ranks.world_size),
+        "LOCAL_RANK": str(ranks.local_rank),
+        "LOCAL_WORLD_SIZE": str(ranks.local_size),
+        "MASTER_ADDR": ranks.main_address,
+        "MASTER_PORT": str(ranks.main_port + 1),
+    }
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process, to which a request to stop is passed on as TERM."""
+    told = False
+    while True:
+        try:
+            return process.wait(POLL_S)
+        except subprocess.TimeoutExpired:
+            if STOP.signum and not told:
+                told = True
+                process.terminate()
+        except KeyboardInterrupt:
+            if STOP.signum == signal.SIGINT:  # pressed twice
+                process.kill()
+            STOP.signum = signal.SIGINT
+            told = True
+            if not os.isatty(0):  # a terminal tells all its processes itself
+                process.send_signal(signal.SIGINT)
+
+
+def read_report(file: Path) -> dict[str, Any]:
+    """What the first process of the script has written; {} where it was killed before."""
+    try:
+        said = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def add_code(recording: Recording, said: dict[str, Any]) -> None:
+    """Adds the files that the script has imported and read to those of this process."""
+    ran = recording.ran
+    code = said.get("code")
+    if not code:
+        ran.imported = None  # nobody knows what ran
+    elif ran.imported:
+        ran.not_frozen += code["not_frozen"]
+        ran.imported.used |= code["used"]
+
+
+def raise_end(code: int, said: dict[str, Any], run: Run, step: int) -> None:
+    """Raises what a script's end means; nothing where it is finished.
+
+    Args:
+        said: its report.
+        step: of its last row.
+    """
+    if how := said.get("stopped"):
+        raise Stopped(**how)
+    if STOP.signum == signal.SIGINT or said.get("interrupted"):
+        STOP.signum = 0
+        raise KeyboardInterrupt
+    if STOP.signum and not (code == 0 and said.get("listens")):
+        raise stopped(run.dir, run.checkpoints, step)
+    if code == 0:
+        return
+    reason = said.get("failed") or f"it ended with exit code {code}"
+    if code < 0:
+        name = signal.Signals(-code).name
+        reason = f"it was killed by {name}" + (
+            ". Often the memory was full: lab docs memory" if name == "SIGKILL" else ""
+        )
+    error = Failed(f"{script_of(run.config)} failed: {reason}")
+    if said.get("traceback") and not debugging():
+        error.add_note(said["traceback"])
+    raise error

@@ -1,0 +1,273 @@
+"""A process that becomes a script: `python -m labrig.training.start.script_process`, started by script.py.
+
+The script is `__main__`, works in the directory of the run, and draws from seeded generators. The first
+process reports how it ended, and what its own parser made of the words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import functools
+import importlib.util
+import json
+import os
+import random
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from ... import env
+from ...config.resolve import load_variables, plain_values, resolve
+from ...failure import describe
+from ...machine.ranks import discover
+from ...machine.secrets import hide_secrets, says_secret
+from ...machine.stop import STOP
+from ...project import this_project
+from ...record.files.atomic import write_file
+from ...record.freeze.loading import OWN, SourceLoader
+from ...record.read.attempt_files import read_attempt
+from ...record.read.run import Run
+from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
+from ..exact.stopped import Stopped
+from .script import REPORT, find_script
+from .words import Option, fit_words, options_in, words_of
+
+MAX_TEXT = 1000  # characters of a recorded value
+
+
+def main() -> None:
+    """Becomes the script; never returns."""
+    from .command import config_of_attempt, policy_of
+
+    project = this_project()
+    run = Run.open(Path(os.environ[env.RUN_DIR]))
+    attempt = int(os.environ[env.ATTEMPT])
+    load_variables(project)
+    config = resolve(config_of_attempt(run, attempt))
+    code = code_of_process(run, read_attempt(run.dir, attempt).start)
+    OWN.watch(project.root)
+    ran = RanCode(imported_code(project, code), policy_of(config), places_in(config.paths))
+    settings = plain_values(config)
+    args = settings["args"]
+    words = words_of(args, settings["argv"], settings["style"])
+    file = run.dir / "attempts" / str(attempt) / REPORT if discover().rank == 0 else None
+    report = Report(file, words)
+    report.write()
+    watch_parsers(report, list(options_in(args)))
+    seed_generators(config.seed)
+    script = find_script(config)
+    os.chdir(run.dir)
+    run_as_main(script, words, report, ran)
+
+
+class Report:
+    """What the process of `lab train` reads: the words, what was parsed of them, and the end.
+
+    Args:
+        file: None on the other ranks.
+    """
+
+    def __init__(self, file: Path | None, words: list[str]) -> None:
+        self.file = file
+        self.said: dict[str, Any] = {"argv": [hide_secrets(word) for word in words], "parsed": {}}
+
+    def add_parsed(self, namespace: Any) -> None:
+        """Adds what a parser has made of the words."""
+        parsed = plain(namespace)
+        if isinstance(parsed, dict):
+            self.said["parsed"] |= parsed
+            self.write()
+
+    def write(self) -> None:
+        if self.file:
+            write_file(self.file, json.dumps(self.said, indent=2, default=str) + "\n")
+
+    def end(self, ran: RanCode, **how: Any) -> None:
+        """Adds how the script ended, and the code that ran."""
+        self.said |= how | {"listens": STOP.is_listening(), "code": ran.check_late()}
+        self.write()
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """A parsed value as JSON has it; of another object its text, of a secret nothing."""
+    if says_secret(name) and value is not None:
+        return "(not recorded)"
+    if isinstance(value, argparse.Namespace):  # jsonargparse has them inside another
+        value = vars(value)
+    if isinstance(value, dict):
+        return {str(key): plain(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return hide_secrets(str(value))[:MAX_TEXT]
+
+
+def watch_parsers(report: Report, options: Sequence[Option]) -> None:
+    """Has every parser of argparse, also one of a class of its own, report what it parsed.
+
+    Right before it reads the words, those of `args` are written as the kind of each option wants.
+    """
+    known = argparse.ArgumentParser.parse_known_args
+    depth = 0
+
+    @functools.wraps(known)
+    def with_fitting_words(
+        parser: argparse.ArgumentParser, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        return known(parser, fit_words(parser, words, options), namespace)
+
+    def reporting(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def parse(*args: Any, **kwargs: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                parsed = method(*args, **kwargs)
+            finally:
+                depth -= 1
+            if not depth:  # what the outermost call gives is what the script gets
+                report.add_parsed(parsed[0] if isinstance(parsed, tuple) else parsed)
+            return parsed
+
+        return parse
+
+    def watch(kind: type) -> None:
+        for name in ("parse_args", "parse_known_args"):
+            if name in vars(kind):
+                setattr(kind, name, reporting(vars(kind)[name]))
+
+    leave = argparse.ArgumentParser.exit
+
+    def exit_with_reason(
+        parser: argparse.ArgumentParser, status: int = 0, message: str | None = None
+    ) -> Any:
+        if message:
+            report.said["failed"] = message.strip()
+        leave(parser, status, message)
+
+    argparse.ArgumentParser.parse_known_args = with_fitting_words  # type: ignore[method-assign]
+    argparse.ArgumentParser.exit = exit_with_reason  # type: ignore[method-assign]
+    watch(argparse.ArgumentParser)
+    argparse.ArgumentParser.__init_subclass__ = classmethod(watch)  # type: ignore[assignment]
+
+
+class SeedTorch(MetaPathFinder):
+    """Seeds torch in the moment in which it is imported: a script without it need not wait for it."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_seed(module: Any) -> None:
+            execute(module)
+            module.manual_seed(self.seed)
+
+        spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
+        return spec
+
+
+def seed_generators(seed: int) -> None:
+    """Seeds the generators that a program may use without saying so: of Python, NumPy and torch."""
+    import numpy as np
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002, libraries draw from it
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+    else:
+        sys.meta_path.insert(0, SeedTorch(seed))
+
+
+def run_as_main(script: Path | str, words: list[str], report: Report, ran: RanCode) -> None:
+    """Executes the script in the namespace of `__main__`, and ends this process as it ends."""
+    module = sys.modules["__main__"]
+    names = vars(module)
+    code: CodeType | None
+    try:
+        if isinstance(script, Path):
+            loader: Any = SourceLoader("__main__", str(script), OWN)
+            code = loader.get_code("__main__")
+            spec, file = None, str(script)
+            sys.path.insert(0, str(script.parent))
+        else:
+            spec = spec_of_main(script)
+            loader, file = spec.loader, spec.origin
+            code = loader.get_code(spec.name)
+        sys.argv = [str(file), *words]
+        names.clear()
+        names |= {
+            "__name__": "__main__",
+            "__builtins__": builtins,
+            "__doc__": None,
+            "__file__": file,
+            "__loader__": loader,
+            "__package__": spec.parent if spec else None,
+            "__spec__": spec,
+        }
+        assert code is not None  # of a module with source
+        exec(code, names)
+    except Stopped as stop:
+        how = {"requeue": stop.requeue, "signum": stop.signum, "has_saved": stop.has_saved}
+        report.end(ran, stopped={"step": stop.step} | how)
+        sys.exit(stop.exit_code)
+    except KeyboardInterrupt:
+        report.end(ran, interrupted=True)
+        sys.exit(130)
+    except SystemExit as leave:
+        if leave.code not in (None, 0) and not report.said.get("failed"):
+            report.said["failed"] = (
+                f"it ended with exit code {leave.code}"
+                if isinstance(leave.code, int)
+                else str(leave.code)
+            )
+        report.end(ran)
+        raise
+    except BaseException as error:
+        error.__traceback__ = own_part(error)
+        text = "".join(traceback.format_exception(error))
+        report.end(ran, failed=describe(error), traceback=text)
+        print(text, file=sys.stderr, flush=True)
+        sys.exit(1)
+    report.end(ran)
+    sys.exit(0)
+
+
+def own_part(error: BaseException) -> Any:
+    """The traceback without the frames of this file."""
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next:
+        trace = trace.tb_next
+    return trace
+
+
+def spec_of_main(name: str) -> ModuleSpec:
+    """What `python -m NAME` runs: the module, or `__main__` of the package."""
+    spec = importlib.util.find_spec(name)
+    if spec and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"no module {name} can be run", name=name)
+    return spec
+
+
+if __name__ == "__main__":
+    # Under its own name: the script takes the namespace of this module.
+    from labrig.training.start.script_process import main as become_script
+
+    become_script()
