@@ -118,7 +118,7 @@ def test_profiles(own):
 
 @pytest.mark.slow
 def test_mistakes_are_reported(own):
-    assert "ok  program: keys, and main(config, log)" in call(own, "lab", "check", "trial=program")
+    assert "ok  program: keys, and its program" in call(own, "lab", "check", "trial=program")
     assert "did you mean: program.n_steps" in call(
         own, "lab", "check", "trial=program", "program.n_stepps=3", rc=2
     )

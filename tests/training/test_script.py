@@ -196,7 +196,7 @@ def test_a_wrong_option_is_failed_with_its_message(own):
     record = last(own)
     assert record["status"] == "failed"
     end = json.loads(Path(record["run_dir"], "attempts/1/end.json").read_text())
-    assert "unrecognized arguments: --gone=1" in end["exception"]["message"]
+    assert "unrecognized arguments: --gone=1" in end["exception"]["line"]
 
 
 @pytest.mark.slow

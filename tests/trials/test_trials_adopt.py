@@ -12,7 +12,6 @@ from labrig.trials.adopt.plan import with_excluded
 from projects import project_in
 from repositories import write
 
-TASK = "import lightning as L\nclass A(L.LightningModule): pass\n"
 PRIMARY = "defaults: [_self_, {model: net}, {data: rows}, {callbacks: null}, {experiment: null}]\nseed: 3\n"
 MODULE = """
 import os
@@ -72,7 +71,7 @@ def test_nothing_is_imported(project, there, capsys):
     assert trial["trainer"]["precision"] == "32-true", "as Lightning does where nothing is said"
     assert trial["trainer"]["max_epochs"] == 1000
     assert trial["checkpoint"] == {"monitor": None}
-    assert "The task logs val_f1, val_loss" in said
+    assert "no metric chooses best.ckpt" in said
 
 
 def test_a_dry_run_writes_nothing(project, there, capsys):
@@ -261,17 +260,6 @@ def test_a_network_stays_a_model(project, there, capsys):
         ({"train.py": ""}, "", r"no train\.yaml in configs/.*\n?.*Scripts: train\.py"),
         ({}, "gone", "there is no directory"),
         ({"notes.md": ""}, "notes.md", "is no Python file"),
-        (
-            {"two.py": f"{TASK}class B(A): pass\n"},
-            "two.py",
-            "2 LightningModules: A, B",
-        ),
-        (
-            {"now.py": f"{TASK}L.Trainer().fit(A())\n"},
-            "now.py",
-            r"now\.py:3 trains while the file is imported",
-        ),
-        ({"program.py": "print(1)\n"}, "program.py", "needs another name"),
         ({"ünï.py": "print(1)\n"}, "ünï.py", None),
         ({"7.py": "print(1)\n"}, "7.py", "makes no name"),
     ],
@@ -286,21 +274,46 @@ def test_other_things_that_are_named(project, tmp_path, capsys, files, path, mes
         adopt(project, tmp_path / "other" / path, capsys)
 
 
-def test_options_of_a_script_become_settings(project, tmp_path, capsys):
-    write(
-        tmp_path / "other",
-        {
-            "run.py": "import argparse, transformers, timm\np = argparse.ArgumentParser()\np.add_argument('data')\n"
-            "p.add_argument('--lr', '-l', type=float, default=1e-3)\np.add_argument('--fast', action='store_true')\n"
-            "p.add_argument('--name')\np.add_argument('--root', default=ROOT)\n"
-        },
+def test_a_script_is_copied_as_it_is_and_its_options_are_not_read(project, tmp_path, capsys):
+    text = (
+        "import argparse, transformers, timm, parts.one\nfrom lightning.pytorch.cli import LightningCLI\n"
+        "import lightning as L\nclass A(L.LightningModule): pass\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--lr', type=float, default=1e-3)\nopen('words.txt')\n"
     )
-    said = adopt(project, tmp_path / "other/run.py", capsys, "--as", "fine")
-    program = {"lr": 0.001, "fast": False, "name": None, "root": "???"}
-    assert written(project, "trials/fine/config.yaml")["program"] == program
-    assert "run.py:3 takes data without a name" in said
+    files = {
+        "run-it.py": text,
+        "parts/__init__.py": "",
+        "parts/one.py": "X = 1\n",
+        "words.txt": "a",
+    }
+    write(tmp_path / "other", files | {"unused.py": ""})
+    said = adopt(project, tmp_path / "other/run-it.py", capsys, "--as", "fine")
+    assert written(project, "trials/fine/config.yaml") == {"program": "run-it.py"}
+    trial = project.source / "trials/fine"
+    assert (trial / "run-it.py").read_text() == text
+    assert (trial / "parts/one.py").read_text() == "X = 1\n"
+    assert not (trial / "unused.py").exists()
+    assert "the options of run-it.py were not read" in said
+    assert "'argv=[fit]'" in said
+    assert "names words.txt, which lies next to the script" in said
     assert "lab docs from-huggingface" in said
+    assert "lab docs from-lightning" in said
     assert "needs the package timm" in said
+
+
+def test_a_script_of_hydra_gets_its_options_as_hydra_reads_them(project, tmp_path, capsys):
+    write(tmp_path / "other", {"run.py": "from hydra_zen import zen\n"})
+    said = adopt(project, tmp_path / "other/run.py", capsys)
+    expected = {"program": "run.py", "style": "key=value"}
+    assert written(project, "trials/run/config.yaml") == expected
+    assert "run.py imports Hydra" in said
+
+
+def test_a_gap_is_asked_once_under_the_key_that_exists(project, there, capsys):
+    (there / "configs/model/net.yaml").write_text("_target_: src.nets.net.Net\nwidth: ???\n")
+    said = adopt(project, there, capsys)
+    assert said.count("is ??? there") == 1
+    assert "task.width is ??? there" in said
 
 
 @pytest.mark.parametrize(

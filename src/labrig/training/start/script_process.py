@@ -24,7 +24,7 @@ from typing import Any
 
 from ... import env
 from ...config.resolve import load_variables, plain_values, resolve
-from ...failure import describe
+from ...failure import advice_for, last_place, message_of, place_of
 from ...machine.ranks import discover
 from ...machine.secrets import hide_secrets, says_secret
 from ...machine.stop import STOP
@@ -241,7 +241,9 @@ def run_as_main(script: Path | str, words: list[str], report: Report, ran: RanCo
     except BaseException as error:
         error.__traceback__ = own_part(error)
         text = "".join(traceback.format_exception(error))
-        report.end(ran, failed=describe(error), traceback=text)
+        place, advice = place_of(error) or last_place(error), advice_for(error)
+        how = [str(line) for line in (message_of(error), place, advice) if line]
+        report.end(ran, failed="\n".join(how), traceback=hide_secrets(text))
         print(text, file=sys.stderr, flush=True)
         sys.exit(1)
     report.end(ran)
