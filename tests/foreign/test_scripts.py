@@ -25,7 +25,12 @@ LOSS = re.compile(r"^loss (.+)$", re.MULTILINE)
 HAD = re.compile(r"^had (.+)$", re.MULTILINE)
 HF = {
     **{"use_cpu": True, "max_steps": 14, "logging_steps": 1, "report_to": "none"},
-    **{"per_device_train_batch_size": 8, "learning_rate": 0.01, "disable_tqdm": True, "dropout": 0.3},
+    **{
+        "per_device_train_batch_size": 8,
+        "learning_rate": 0.01,
+        "disable_tqdm": True,
+        "dropout": 0.3,
+    },
     **{"eval_strategy": "steps", "eval_steps": 5, "save_strategy": "no"},
 }
 
@@ -58,7 +63,7 @@ def letters(folder, loop):
     text = script.read_text()
     text = text.replace("open('configurator.py')", f"open('{loop}/configurator.py')")
     text = text.replace("join('data', dataset)", f"join('{loop}/data', dataset)")
-    begin, save, _ = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    begin, save = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     text = text.replace("while True:", f"{begin}while True:")
     text = text.replace("    iter_num += 1\n", f"    iter_num += 1\n{indented(save)}")
     script.write_text(text)
@@ -104,9 +109,7 @@ def values_of(record):
 
 @pytest.mark.slow
 def test_a_loop_has_the_losses_that_it_has_alone(folder, loop, letters, monkeypatch):
-    plain, left = in_this_process(
-        loop / "train.py", monkeypatch, "--max_iters=22", "--dropout=0.2"
-    )
+    plain, left = in_this_process(loop / "train.py", monkeypatch, "--max_iters=22", "--dropout=0.2")
     said, record = trained(folder, "trial=letters", "args.max_iters=22", "args.dropout=0.2")
     assert ITERATION.findall(said) == ITERATION.findall(plain)
     assert len(ITERATION.findall(plain)) == 23
@@ -221,9 +224,7 @@ def test_hydra_zen_finds_itself_in_main(folder, tmp_path):
     said, record = trained(folder, "trial=zen_main", *settings)
     assert HAD.findall(plain) == ["0.5 ['b', 'c d'] 1.0 none"]
     assert HAD.findall(said) == ["0.5 ['b', 'c d'] 1.0 two words"]
-    assert Path(record["run_dir"], "x.pt").exists() or list(
-        Path(record["run_dir"]).rglob("x.pt")
-    )
+    assert Path(record["run_dir"], "x.pt").exists() or list(Path(record["run_dir"]).rglob("x.pt"))
 
 
 @pytest.mark.slow

@@ -23,8 +23,8 @@ from ..machine.ranks import Ranks, discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
 from ..project import this_project
 from ..record.read.run import Run
-from ..training.start.command import config_of_attempt
 from ..training.start.program_log import ProgramLog
+from ..training.start.script import config_of_attempt
 
 __all__ = ["ProgramLog", "Ranks", "discover", "log"]
 

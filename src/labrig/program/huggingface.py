@@ -31,7 +31,7 @@ class RecordCallback(TrainerCallback):
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
         numbers = {name: x for name, x in (logs or {}).items() if isinstance(x, int | float)}
-        if log.of_run and not self.stops:
+        if log.of_run:
             log.of_run.write(state.global_step, numbers)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -1,5 +1,7 @@
 """WGAN-GP as it is written on one page: no seed, options of argparse, losses printed."""
 
+# ruff: noqa: NPY002
+
 import argparse
 
 import numpy as np

@@ -23,7 +23,6 @@ from ...project import Project, this_project
 from ...record.files.atomic import write_file
 from ...record.files.schema import StartRecord
 from ...record.freeze.frozen import frozen_directory
-from ...record.freeze.imported import Policy
 from ...record.freeze.library import is_this_library
 from ...record.freeze.loading import OWN
 from ...record.list.cost import cost_line
@@ -46,7 +45,7 @@ from ..exact.stopped import Stopped
 from ..parts.kept_data import with_kept_data
 from ..watch.notify import check_notify, notify_end
 from .multirun import train_points
-from .script import check_script
+from .script import attempt_config, check_script, config_of_attempt, policy_of
 from .unchanged import IF_CHANGED_HELP, unchanged_run
 
 NOTHING_TO_DO = "nothing"
@@ -269,22 +268,6 @@ def join_attempt() -> int:
     readable = with_kept_data(config, run, project, quiet=True)
     call_train(readable, run, Recording(None, attempt, first_attempt, ran))
     return 0
-
-
-def policy_of(config: DictConfig) -> Policy:
-    """What to do about files that the freeze left out; older records lack the settings."""
-    return Policy(config.record.get("code", "refuse"), config.record.get("unfrozen", "warn"))
-
-
-def attempt_config(run: Run, attempt: int) -> Path:
-    """The configuration of an attempt that was resumed with other settings than the run's."""
-    return run.dir / "attempts" / str(attempt) / "config.yaml"
-
-
-def config_of_attempt(run: Run, attempt: int) -> DictConfig:
-    """The settings of an attempt: the run's, unless it was resumed with others."""
-    file = attempt_config(run, attempt)
-    return read_recorded(file if file.exists() else run.dir / "config.yaml")
 
 
 def call_train(config: DictConfig, run: Run, recording: Recording) -> None:

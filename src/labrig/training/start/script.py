@@ -20,6 +20,7 @@ from omegaconf import DictConfig
 
 from ... import env
 from ...config.program import script_of
+from ...config.recorded import read_recorded
 from ...config.resolve import plain_values
 from ...errors import Failed, LabError
 from ...failure import debugging
@@ -27,6 +28,7 @@ from ...machine.ranks import Ranks, discover
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
 from ...project import this_project
 from ...record.files.metrics_file import last_metrics, read_metrics
+from ...record.freeze.imported import Policy
 from ...record.read.run import Run
 from ...record.write.recording import Recording
 from ..exact.stopped import Stopped
@@ -36,6 +38,22 @@ from .words import words_of
 PROCESS = "labrig.training.start.script_process"
 REPORT = "program.json"  # in the directory of the attempt, by the first process of the script
 POLL_S = 0.2
+
+
+def config_of_attempt(run: Run, attempt: int) -> DictConfig:
+    """The settings of an attempt: the run's, unless it was resumed with others."""
+    file = attempt_config(run, attempt)
+    return read_recorded(file if file.exists() else run.dir / "config.yaml")
+
+
+def attempt_config(run: Run, attempt: int) -> Path:
+    """The configuration of an attempt that was resumed with other settings than the run's."""
+    return run.dir / "attempts" / str(attempt) / "config.yaml"
+
+
+def policy_of(config: DictConfig) -> Policy:
+    """What to do about files that the freeze left out; older records lack the settings."""
+    return Policy(config.record.get("code", "refuse"), config.record.get("unfrozen", "warn"))
 
 
 def find_script(config: Any) -> Path | str:

@@ -35,7 +35,7 @@ from ...record.read.attempt_files import read_attempt
 from ...record.read.run import Run
 from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
 from ..exact.stopped import Stopped
-from .script import REPORT, find_script
+from .script import REPORT, config_of_attempt, find_script, policy_of
 from .words import Option, fit_words, options_in, words_of
 
 MAX_TEXT = 1000  # characters of a recorded value
@@ -43,8 +43,6 @@ MAX_TEXT = 1000  # characters of a recorded value
 
 def main() -> None:
     """Becomes the script; never returns."""
-    from .command import config_of_attempt, policy_of
-
     project = this_project()
     run = Run.open(Path(os.environ[env.RUN_DIR]))
     attempt = int(os.environ[env.ATTEMPT])
@@ -57,7 +55,7 @@ def main() -> None:
     args = settings["args"]
     words = words_of(args, settings["argv"], settings["style"])
     file = run.dir / "attempts" / str(attempt) / REPORT if discover().rank == 0 else None
-    report = Report(file, words)
+    report = ScriptReport(file, words)
     report.write()
     watch_parsers(report, list(options_in(args)))
     seed_generators(config.seed)
@@ -66,7 +64,7 @@ def main() -> None:
     run_as_main(script, words, report, ran)
 
 
-class Report:
+class ScriptReport:
     """What the process of `lab train` reads: the words, what was parsed of them, and the end.
 
     Args:
@@ -109,7 +107,7 @@ def plain(value: Any, name: str = "") -> Any:
     return hide_secrets(str(value))[:MAX_TEXT]
 
 
-def watch_parsers(report: Report, options: Sequence[Option]) -> None:
+def watch_parsers(report: ScriptReport, options: Sequence[Option]) -> None:
     """Has every parser of argparse, also one of a class of its own, report what it parsed.
 
     Right before it reads the words, those of `args` are written as the kind of each option wants.
@@ -194,7 +192,7 @@ def seed_generators(seed: int) -> None:
         sys.meta_path.insert(0, SeedTorch(seed))
 
 
-def run_as_main(script: Path | str, words: list[str], report: Report, ran: RanCode) -> None:
+def run_as_main(script: Path | str, words: list[str], report: ScriptReport, ran: RanCode) -> None:
     """Executes the script in the namespace of `__main__`, and ends this process as it ends."""
     module = sys.modules["__main__"]
     names = vars(module)
