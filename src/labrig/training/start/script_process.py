@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import builtins
 import functools
+import importlib
 import importlib.util
 import json
 import os
@@ -268,6 +269,4 @@ def spec_of_main(name: str) -> ModuleSpec:
 
 if __name__ == "__main__":
     # Under its own name: the script takes the namespace of this module.
-    from labrig.training.start.script_process import main as become_script
-
-    become_script()
+    importlib.import_module("labrig.training.start.script_process").main()
