@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+import hydra
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.default_element import GroupDefault
 from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
@@ -26,7 +27,7 @@ from .check_typed import check_all_typed
 from .defaults_list import config_files, origin_of_keys, tree_lines
 from .follow_seed import with_seed_of_data
 from .hydra_errors import hydra_errors
-from .hydra_loader import PRIMARY, project_loader
+from .hydra_loader import PRIMARY, project_loader, read_config
 from .overrides import SOURCE, parse_overrides, typed_value
 from .program import refuse_without_effect
 from .resolve import (
@@ -144,7 +145,7 @@ def compose_by_hydra(project: Project, overrides: list[str]) -> Composed:
         source = SettingsSource(SOURCE, trial_directory(name), lab=values.lab)
         checked = check_all_typed(list(settings.values()), values.all, source)
         lines = [checked.get(line, line) for line in lines]
-        config = loader.load_configuration(PRIMARY, lines, RunMode.RUN, from_shell=False)
+        config = hydra.compose(PRIMARY, lines)
         tree = tree_lines(loader, defaults.defaults_tree, project)
     finished = finish_config(config, project, name)
     written = plain_values(finished)
@@ -188,18 +189,18 @@ def resolved_composition(
     return Composition(settings, without_secrets(written, settings), **facts)
 
 
-def trial_of(typed: list[Override], loader: ConfigLoaderImpl, project: Project) -> str:
+def trial_of(typed: list[Override], loader: ConfigLoader, project: Project) -> str:
     """The trial that was typed, else the one that conf/config.yaml names.
 
     Raises:
         LabError: neither names one, or `experiment=NAME` was typed without such a group.
     """
     experiment = typed_value(typed, "experiment")
-    if experiment is not None and not loader.repository.group_exists("experiment"):
+    if experiment is not None and "experiment" not in loader.list_groups(""):
         raise LabError(f"there is no group 'experiment'; did you mean: trial={experiment}")
     name = typed_value(typed, "trial")
     if name is None:
-        primary = loader.repository.load_config(PRIMARY)
+        primary = read_config(loader, PRIMARY)
         for element in (primary and primary.defaults_list) or []:
             if isinstance(element, GroupDefault) and element.group == "trial" and element.value:
                 name = str(element.value)

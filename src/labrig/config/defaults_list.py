@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.default_element import DefaultsTreeNode, GroupDefault, InputDefault, ResultDefault
 from omegaconf import OmegaConf
 
 from ..errors import LabError
 from ..project import CONF, Project, shown_path
+from .hydra_loader import read_config
 from .hydra_settings import COUNTS, name_without_effect
 from .trial_nodes import trial_file
 
@@ -43,7 +44,7 @@ class ConfigFile:
 
 
 def config_files(
-    loader: ConfigLoaderImpl, defaults: list[ResultDefault], project: Project
+    loader: ConfigLoader, defaults: list[ResultDefault], project: Project
 ) -> list[ConfigFile]:
     """The files of a final defaults list, without Hydra's own; says which keys have no effect.
 
@@ -53,7 +54,7 @@ def config_files(
     files = []
     for element in defaults:
         name = str(element.config_path)
-        result: Any = loader.repository.load_config(name)
+        result: Any = read_config(loader, name)
         path = config_path(loader, name, project)
         if name.startswith("hydra/"):
             if Path(path).is_relative_to(project.source):
@@ -74,11 +75,11 @@ def config_files(
     return files
 
 
-def config_path(loader: ConfigLoaderImpl, name: str, project: Project) -> str:
+def config_path(loader: ConfigLoader, name: str, project: Project) -> str:
     """The file of a config; for one of the ConfigStore, the provider it was stored with."""
     if name.startswith("trial/"):
         return str(trial_file(project, name.removeprefix("trial/")))
-    result = loader.repository.load_config(name)
+    result = read_config(loader, name)
     if result is None:
         return name
     if result.path.startswith("file://"):
@@ -105,7 +106,7 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def tree_lines(
-    loader: ConfigLoaderImpl,
+    loader: ConfigLoader,
     node: DefaultsTreeNode | InputDefault,
     project: Project,
     depth: int = 0,

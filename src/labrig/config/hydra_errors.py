@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_loader import ConfigLoader
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 
@@ -23,7 +23,7 @@ NOT_IN_DEFAULTS = re.compile(r"Could not override '([^'@]+)")
 
 
 @contextmanager
-def hydra_errors(loader: ConfigLoaderImpl, project: Project) -> Iterator[None]:
+def hydra_errors(loader: ConfigLoader, project: Project) -> Iterator[None]:
     """Hydra's errors as LabErrors.
 
     Raises:
@@ -47,7 +47,7 @@ def hydra_errors(loader: ConfigLoaderImpl, project: Project) -> Iterator[None]:
 
 
 def _missing_option(
-    loader: ConfigLoaderImpl,
+    loader: ConfigLoader,
     error: MissingConfigException,
     shown_file: Callable[[str], str],
     project: Project,
@@ -59,7 +59,7 @@ def _missing_option(
         text = text.partition(": ")[2]
     if group in INSTEAD:
         return f"{text}. Take it out of that file. {INSTEAD[group].format(settings='trial=NAME')}"
-    options = loader.repository.get_group_options(group)
+    options = loader.get_group_options(group)
     options = [name for name in options if not name.startswith("_")]  # Hydra's own empty config
     if options:
         place = f"Options of {group}" if group else "Files"
@@ -77,7 +77,7 @@ def _missing_option(
 
 
 def _is_written(
-    loader: ConfigLoaderImpl, error: MissingConfigException, option: str, project: Project
+    loader: ConfigLoader, error: MissingConfigException, option: str, project: Project
 ) -> bool:
     """Whether the file that Hydra names has the option. It blames that file also for what is typed,
     and for what a trial chooses.
@@ -93,7 +93,7 @@ def _is_written(
 
 
 def _composition_text(
-    loader: ConfigLoaderImpl, error: Exception, shown_file: Callable[[str], str]
+    loader: ConfigLoader, error: Exception, shown_file: Callable[[str], str]
 ) -> str:
     lines = [_first_line(error, shown_file), *str(error).splitlines()[1:]]
     if error.__cause__ is not None and str(error.__cause__) not in str(error):
@@ -115,7 +115,7 @@ def _first_line(error: Exception, shown_file: Callable[[str], str]) -> str:
     return IN_CONFIG.sub(lambda match: f"{shown_file(match[1])}: ", text)
 
 
-def group_names(loader: ConfigLoaderImpl, parent: str = "") -> list[str]:
+def group_names(loader: ConfigLoader, parent: str = "") -> list[str]:
     """The groups at any depth, without Hydra's own."""
     names = []
     for name in loader.list_groups(parent):

@@ -1,8 +1,7 @@
-"""Hydra's loader for this project, kept apart from a notebook's or a script's own Hydra.
+"""Hydra for this project, by its public API, kept apart from a notebook's or a script's own Hydra.
 
-Three names of hydra._internal are used, as in hydra-core 1.3.8: ConfigLoaderImpl composes,
-ConfigRepository finds and reads files, create_config_search_path makes the search path.
-pyproject.toml asks for hydra-core below 1.4.
+One thing here is no promise of Hydra's: `repository` of its loader, which finds and reads files, as in
+hydra-core 1.3.8. pyproject.toml asks for hydra-core below 1.4.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
-from hydra._internal.utils import create_config_search_path
+from hydra import initialize_config_dir
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigNode, ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
-from hydra.core.utils import JobRuntime, setup_globals
+from hydra.core.utils import JobRuntime
 from hydra.plugins.config_source import ConfigResult
-from hydra.version import VersionBase, setbase
+from hydra.version import VersionBase
 from omegaconf import OmegaConf
 
 from ..project import CONF, Project, new_names
@@ -34,27 +33,31 @@ FROZEN_LIBRARY = "lab"  # lab.yaml: every setting of the library
 REGISTER = "register"  # conf/register.py: resolvers and structured configs, where a project has any
 
 
-class ReadOnce(ConfigRepository):
-    """Finds and reads files for Hydra, each once for both passes: the defaults list and the values.
+def read_config(loader: ConfigLoader, name: str) -> Any:
+    """What the file of a config holds, such as optimizer/sgd; None where there is none."""
+    repository: Any = loader.repository  # type: ignore[attr-defined]
+    return repository.load_config(name)
+
+
+def _read_once(loader: ConfigLoader, project: Project) -> None:
+    """Has Hydra read each file once for both passes: the defaults list and the values.
 
     Settings and options with an old name get the new one here, so that Hydra sees no other.
     """
+    repository: Any = loader.repository  # type: ignore[attr-defined]
+    load_config = repository.load_config
+    results: dict[str, ConfigResult | None] = {}
 
-    def __init__(self, config_search_path: Any, project: Project) -> None:
-        super().__init__(config_search_path)
-        self.project = project
-        self.results: dict[str, ConfigResult | None] = {}
-
-    def __deepcopy__(self, memo: dict) -> ReadOnce:
-        return self  # Hydra copies its repository for each pass
-
-    def load_config(self, config_path: str) -> ConfigResult | None:
-        if config_path not in self.results:
-            result = super().load_config(config_path)
+    def load_once(config_path: str) -> ConfigResult | None:
+        if config_path not in results:
+            result = load_config(config_path)
             if result and config_path == FROZEN_LIBRARY:
-                result.config["package"] = self.project.package
-            self.results[config_path] = result and with_new_names(config_path, result, self.project)
-        return self.results[config_path]
+                result.config["package"] = project.package
+            results[config_path] = result and with_new_names(config_path, result, project)
+        return results[config_path]
+
+    repository.load_config = load_once
+    repository.__deepcopy__ = lambda memo: repository  # Hydra copies it for each pass
 
 
 def with_new_names(config_path: str, result: ConfigResult, project: Project) -> ConfigResult:
@@ -82,19 +85,25 @@ def with_new_names(config_path: str, result: ConfigResult, project: Project) -> 
 
 
 @contextmanager
-def project_loader(project: Project) -> Iterator[ConfigLoaderImpl]:
+def project_loader(project: Project) -> Iterator[ConfigLoader]:
     """A loader that searches conf/, shared directories with site profiles, and labrig/conf, in this order.
 
-    Until the block ends, ConfigStore holds what this project registers, and nothing that a notebook
-    or another project of the same process has registered. GlobalHydra is not touched.
+    Until the block ends, `hydra.compose` composes from them, and ConfigStore holds what this project
+    registers, and nothing that a notebook or another project of the same process has registered.
     """
-    with _own_hydra_state(project), tempfile.TemporaryDirectory(prefix="lab-sites-") as links:
-        search_path = create_config_search_path(f"file://{project.source / 'conf'}")
+    conf = str(project.source / "conf")
+    with (
+        _own_hydra_state(project),
+        tempfile.TemporaryDirectory(prefix="lab-sites-") as links,
+        initialize_config_dir(conf, job_name=project.package, version_base="1.3"),
+    ):
+        loader = GlobalHydra.instance().config_loader()
+        search_path = loader.get_search_path()
         for folder in _site_roots(project, Path(links)):
             search_path.prepend("lab", f"file://{folder}", anchor="schema")
         search_path.prepend("lab", f"file://{CONF}", anchor="schema")
-        loader = ConfigLoaderImpl(search_path)
-        loader.repository = ReadOnce(search_path, project)
+        loader.repository.initialize_sources(search_path)  # type: ignore[attr-defined]
+        _read_once(loader, project)
         yield loader
 
 
@@ -105,17 +114,19 @@ def _own_hydra_state(project: Project) -> Iterator[None]:
     store = ConfigStore.instance()
     version = VersionBase.instance()
     job = JobRuntime.instance()
-    process_nodes, process_version, process_job = store.repo, version.version_base, job.conf
+    of_process = GlobalHydra.instance()
+    hydra = of_process.hydra
+    nodes, version_base, job_conf = store.repo, version.version_base, job.conf
     try:
-        setbase("1.3")
+        of_process.clear()
         job.conf = OmegaConf.create()
-        job.set("name", project.package)
-        setup_globals()
-        store.repo = _visible_nodes(process_nodes, project.package)
+        store.repo = _visible_nodes(nodes, project.package)
         _add_nodes(store.repo, _registered_nodes(store, project))
         yield
     finally:
-        store.repo, version.version_base, job.conf = process_nodes, process_version, process_job
+        store.repo, version.version_base, job.conf = nodes, version_base, job_conf
+        GlobalHydra.set_instance(of_process)
+        of_process.hydra = hydra
 
 
 def _visible_nodes(nodes: dict[str, Any], package: str) -> dict[str, Any]:
