@@ -259,10 +259,10 @@ def test_runs_of_another_project_in_the_same_root_stay(neighbours, capsys):
     a, b = neighbours
     mine = train_in(a, "interrupted")
     theirs = train_in(b, "interrupted")
-    note_named([theirs.dir], Path("report.html"))
     output = prune(a, capsys)
     assert f"of another project, {b.root}: {theirs.id}" in output
     assert (mine.dir.exists(), theirs.dir.exists()) == (False, True)
+    note_named([theirs.dir], Path("report.html"))
     assert f"named in report.html: {theirs.id}" in prune(b, capsys)
     assert theirs.dir.exists()
 

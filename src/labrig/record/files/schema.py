@@ -378,6 +378,14 @@ class EndRecord(TypedDict, total=False):
     sha256: str
 
 
+class RowsOfCheckpoint(TypedDict, total=False):
+    """attempts/<n>/rows.json: metrics.jsonl when the last checkpoint of the attempt was saved."""
+
+    bytes: Int
+    sha256_of_rows: str
+    sha256: str
+
+
 class Beginning(TypedDict, total=False):
     """attempts/<n>/beginning.json."""
 

@@ -25,6 +25,7 @@ from .run import run_record
 
 # Of several attempts the last one with the first of these ends counts: finished; the fit finished
 # and the test did not.
+ROWS = "rows.json"  # of an attempt: the hash of the metrics at its last checkpoint
 COUNT_FIRST = ("finished", "trained")
 FINISHED_WEIGHTS = "finished.ckpt"
 

@@ -26,6 +26,7 @@ from ..reproduce.recorded_data import (
     verify_data,
 )
 from ..reproduce.recorded_weights import find_recorded_weights, recorded_weights
+from ..write.complete import complete_record
 from ..write.outputs import check_outputs, outputs_of
 from .files import Part
 from .identity import identity_problems
@@ -48,11 +49,16 @@ def verify_command(project: Project, args: list[str]) -> int:
     parser.add_argument(
         "--tolerance", type=float, default=TOLERANCE, help=f"relative, for metrics ({TOLERANCE})"
     )
+    parser.add_argument(
+        "--repair", action="store_true", help="write what a killed process left out: summary.json"
+    )
     options = parser.parse_args(args)
     if is_archive(options.run):
         print(verify_archive(Path(options.run)))
         return 0
     run = find_run(run_roots(project), options.run)
+    if options.repair:
+        print("\n".join(complete_record(run.dir)) or f"{run.id}: nothing to repair")
     if options.other:
         other = find_run(run_roots(project), options.other)
         return compare_results(run, other, options.tolerance)

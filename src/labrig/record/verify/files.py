@@ -24,6 +24,7 @@ from ..files.schema import (
     Evaluation,
     Note,
     Prediction,
+    RowsOfCheckpoint,
     RunRecord,
     StartRecord,
     SummaryRecord,
@@ -34,7 +35,7 @@ from ..read.evaluations import EVALUATIONS
 from ..read.fields import Summary
 from ..read.run import Run
 from ..read.settings import ABSENT
-from ..read.status import UNENDED, status_of
+from ..read.status import ROWS, UNENDED, status_of
 from ..read.summary import summarise
 from ..write.attempt import LOGS, RESERVE
 
@@ -53,6 +54,7 @@ FORMS = {
     "start.json": StartRecord,
     "end.json": EndRecord,
     "beginning.json": Beginning,
+    ROWS: RowsOfCheckpoint,
     "summary.json": Summary,
     ARCHIVED: Archived,
 }
@@ -182,7 +184,8 @@ def lost_ends(run_dir: Path, attempt: AttemptFiles, is_last: bool) -> list[str]:
         seems_lost = not (has_end or was_killed or is_archived or status_of(run_dir) in UNENDED)
         return [f"{end} and {summary} are missing"] if seems_lost and attempt.start else []
     if has_end:
-        return [f"{summary} is missing: deleted, or killed before it was written"]
+        advice = f"To write it: lab runs verify --repair {run_dir.name}"
+        return [f"{summary} is missing: deleted, or killed before it was written. {advice}"]
     return [f"{end} is missing"]
 
 

@@ -11,12 +11,14 @@ from typing import Any
 
 from ..files.atomic import hash_of_file, read_advisory, sha256
 from ..files.json_lines import opened, read_lines
-from ..files.schema import Archived, Note
+from ..files.schema import Archived, Note, RowsOfCheckpoint
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.run import Run
-from ..read.status import FINISHED_WEIGHTS, deciding_attempt
+from ..read.status import FINISHED_WEIGHTS, ROWS, deciding_attempt
 from ..write.attempt import LOGS
 from .files import ARCHIVED, Part
+
+READ_BYTES = 1 << 20
 
 BEST = "best.ckpt"
 # A process that is killed while it saves may leave the first of these without the second.
@@ -29,9 +31,25 @@ def check_metrics(run: Run) -> Part:
     attempts = read_attempts(run.dir)
     for name in LOGS:
         check_log(part, run.dir / name, attempts)
+    log = run.dir / "metrics.jsonl"
+    if not part.problems and any(not has_rows_of(log, attempt, run.dir) for attempt in attempts):
+        part.problems.append(f"{log} was changed after a checkpoint")
     if not (run.dir / "metrics.jsonl").exists() and not part.problems:
         part.unchecked.append("none were written")
     return part
+
+
+def has_rows_of(log: Path, attempt: AttemptFiles, run_dir: Path) -> bool:
+    """Whether a log still has the rows of an attempt's last checkpoint; nothing is ever cut from it."""
+    rows = read_advisory(run_dir / "attempts" / str(attempt.n) / ROWS, RowsOfCheckpoint)
+    if rows is None:
+        return True
+    digest, left_bytes = hashlib.sha256(), rows["bytes"]
+    with opened(log) as file:
+        while part := file.read(min(left_bytes, READ_BYTES)):
+            digest.update(part)
+            left_bytes -= len(part)
+    return digest.hexdigest() == rows["sha256_of_rows"]
 
 
 def check_log(part: Part, path: Path, attempts: list[AttemptFiles]) -> None:

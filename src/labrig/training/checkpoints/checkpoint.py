@@ -32,6 +32,7 @@ from ...record.files.checkpoint_files import SUMS, link_or_copy, put_back, remov
 from ...record.files.checkpoint_hashes import HashedFile, known_hash, known_hashes, remember_hash
 from ...record.reproduce.weight_tensors import with_left_out
 from ...record.write.attempt import note_attempt
+from ...record.write.rows import RowsHash
 from ..exact.random_state import RandomState, read_random_state, set_random_state
 from ..exact.steps import ends_epoch, is_logging_step, nothing_pending
 from ..exact.unsaved import gradients_wait
@@ -156,6 +157,7 @@ class Checkpoints(LightningCheckpoint):
         self.random_states: list[RandomState] = []
         self.metrics_before: dict[str, Any] = {}
         self.save_time = SaveTime()
+        self.rows = RowsHash()
         self.began_s: float | None = None  # a save that is not whole yet
 
     def save_now(self, trainer: L.Trainer) -> None:
@@ -199,6 +201,9 @@ class Checkpoints(LightningCheckpoint):
         seconds = io_of(trainer).ended_s - self.began_s
         self.began_s = None
         self.save_time.note(trainer, seconds)
+        run_dir, attempt = os.environ.get(env.RUN_DIR), os.environ.get(env.ATTEMPT)
+        if trainer.is_global_zero and run_dir and attempt:
+            self.rows.note(Path(run_dir), int(attempt))
         if trainer.is_global_zero and not io_of(trainer).thread:
             self.save_time.offer_background(seconds)
 

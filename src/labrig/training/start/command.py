@@ -35,6 +35,7 @@ from ...record.read.run import Run
 from ...record.reproduce.run_frozen import run_with_frozen_code, run_with_its_library
 from ...record.reproduce.today import what_the_project_lacks
 from ...record.write.claim import in_use
+from ...record.write.complete import complete_record
 from ...record.write.create import RunRequest, code_of_request, create_run
 from ...record.write.data_of_run import with_data_of_run
 from ...record.write.new_processes import WORKERS
@@ -146,6 +147,8 @@ def resume_run(project: Project, run: Run, overrides: list[str]) -> int:
     # Before seconds go into imports.
     checkpoint = whole_checkpoint(run.checkpoints)
     if not overrides and is_complete(run.dir, checkpoint):
+        for line in complete_record(run.dir):
+            print(line)
         print(f"{run.id} is finished; nothing is left to do. {how_to_go_on(run)}")
         tell_if_several(NOTHING_TO_DO)
         return 0
