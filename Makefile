@@ -3,6 +3,7 @@
 # test-gpu: what only a GPU can show, see docs/gpu.md; REHEARSE=1: the same checks on the CPU, as far as they go
 # test-updates: copier update, in many projects    test-release: what takes minutes; both each week
 # judge: the tools of others, on a project and on this repository
+# regenerate: all files that programs write from others
 # site: these pages as a site in site/, with search and the functions of lab
 # test-newest, test-lowest: a project with other versions of its packages: make test-newest PYTHON=python3.13
 # Both use uv when it is installed, else venv and pip; TORCH=cpu takes the small build of torch.
@@ -27,7 +28,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-slow test-updates test-release test-cluster test-gpu test-newest test-lowest judge site bench
+.PHONY: demo test test-slow test-updates test-release test-cluster test-gpu test-newest test-lowest regenerate judge site bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -75,6 +76,17 @@ test-gpu: .venv/ready
 	@status=0; .venv/bin/python -m pytest tests/gpu -rs || status=$$?; \
 	if [ -e build/gpu-figures.txt ]; then echo "== figures of this GPU"; cat build/gpu-figures.txt; fi; \
 	exit $$status
+
+# The first day is typed as its page says, which takes minutes; its outputs go into the translations and the pictures.
+regenerate: .venv/ready
+	.venv/bin/python hooks/settings_files.py
+	.venv/bin/python hooks/site_tables.py
+	.venv/bin/python -m pytest -q --regenerate tests/template/test_render.py tests/template/test_refused_names.py \
+	    tests/cluster/test_cluster_scripts.py
+	-.venv/bin/python -m pytest -q --regenerate -m release tests/docs/test_first_day.py
+	.venv/bin/python -m pytest -q --regenerate tests/docs/test_first_day.py
+	-.venv/bin/python hooks/terminal_picture.py
+	@git status --short
 
 judge: .venv/ready build/judge/ready
 	@.venv/bin/python hooks/judge.py

@@ -16,6 +16,12 @@ OPTIONAL = {
     "adopt": ["trials/adopt"],
     "sweep": ["sweep"],
     "report": ["report"],
+    "bench": ["bench"],
+    "images": ["cluster/image"],
+    "schedulers": [f"cluster/schedulers/{name}.py" for name in ("pbs", "lsf", "pjm", "gridengine")],
+    "packers": [f"hdf5/pack/{name}.py" for name in ("audio", "pairs", "pair_files", "tables")],
+    "loggers": ["training/loggers"],
+    "notify": ["training/notify"],
 }
 COMMANDS = {  # a command of each
     "remote": "runs pull",
@@ -23,6 +29,9 @@ COMMANDS = {  # a command of each
     "adopt": "adopt",
     "sweep": "sweep",
     "report": "report",
+    "bench": "bench",
+    "images": "image build",
+    "loggers": "sync",
 }
 
 

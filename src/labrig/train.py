@@ -1,6 +1,12 @@
 """What the train.py of a project calls, in its order: settings, parts, fit, result."""
 
-from .bench.forecast import forecast_from_bench
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
+
+from .providers import provided
 from .record.read.run import Run
 from .record.write.recording import Recording
 from .training.check.classes import check_classes
@@ -30,3 +36,16 @@ __all__ = [
     "resolve_settings",
     "run_final_test",
 ]
+
+if TYPE_CHECKING:
+    from .bench.result import Forecast
+
+
+def forecast_from_bench(config: DictConfig | dict[str, Any], tree: str | None) -> Forecast | None:
+    """The forecast of these settings; None when this git tree was not benched with them.
+
+    Args:
+        config: as composed, before `auto` is resolved.
+    """
+    forecast = provided("forecast_from_bench")
+    return forecast(config, tree) if forecast else None

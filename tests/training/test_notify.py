@@ -13,7 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from labrig.errors import LabError
 from labrig.machine import gpu as idle_gpus
 from labrig.project import Project
-from labrig.training.watch import notify
+from labrig.training.notify import notify
 from message_servers import mail_server, redirecting_server, web_server
 from omegaconf import OmegaConf
 from projects import ROOT, call

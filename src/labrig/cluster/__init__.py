@@ -26,8 +26,6 @@ COMMANDS = [
         "fetch what trial=NAME needs on nodes without internet",
         "submit.prefetch:prefetch_command",
     ),
-    ("image build", "the one file that jobs take their packages from", "image.build:build_command"),
-    ("sync", "upload to W&B and MLflow what runs could not send", "watch.sync:sync_command"),
     ("site show", "the profile of a cluster", "sites.show:show_command"),
     ("site verify", "send a job of one minute: does it work?", "sites.verify:verify_command"),
     ("site init", "ask this cluster, and draft its profile", "sites.init:init_command"),
@@ -38,3 +36,5 @@ PROVIDES = [
     ("job_words_of", "watch.job_states:job_words_of"),
     ("reproduce_as_job", "submit.reproduce:reproduce_as_job"),
 ]
+
+ROOMS = ["image"]

@@ -17,3 +17,5 @@ COMMANDS = [
         "command:worker_command",
     ),
 ]
+
+PROVIDES = [("pruning", "pruning:Pruning")]

@@ -20,3 +20,5 @@ COMMANDS = [
     ),
     ("check", "all that can be known to be wrong before training", "check.command:check_command"),
 ]
+
+ROOMS = ["loggers", "notify"]

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...bench.peaks import peak_tflops
 from ...errors import Refused
 from ...machine.counted import counted
 from ...machine.cpu import cores
@@ -19,6 +18,7 @@ from ...machine.git import Git
 from ...machine.gpu import gpus, some_are_connected_through_cpus
 from ...machine.memory import memory_limit_bytes
 from ...project import Project, read_yaml, site_of
+from ...providers import provided
 from ...record.freeze.git import locate
 from ..schedulers.command import answer_of
 from ..schedulers.job_variables import current_job_id
@@ -153,7 +153,8 @@ def gpu_speed(project: Project) -> Iterator[Finding]:
 
 def speed_findings(name: str, speed: DeviceSpeed) -> Iterator[Finding]:
     """The speed of a GPU next to its data sheet."""
-    peak_of_sheet = peak_tflops(name, "16-mixed")
+    peak_tflops = provided("peak_tflops")
+    peak_of_sheet = peak_tflops(name, "16-mixed") if peak_tflops else None
     of_peak = f" of {peak_of_sheet:.0f}" if peak_of_sheet else ""
     yield Finding(
         "ok",
@@ -202,8 +203,9 @@ def repository(project: Project) -> Iterator[Finding]:
 
 
 def tracking(project: Project) -> Iterator[Finding]:
-    from ...training.loggers.wandb_access import has_wandb_key
-
+    has_wandb_key = provided("has_wandb_key")
+    if has_wandb_key is None:
+        return
     key = "a key is set" if has_wandb_key() else "no key, so runs log offline"
     mode = os.environ.get("WANDB_MODE", "chosen per run")
     yield Finding("ok", f"W&B: {key}; mode {mode}")

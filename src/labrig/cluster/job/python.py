@@ -6,11 +6,14 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ... import env
 from ...record.files.schema import ImageFacts
-from ..image.packed import Image
 from ..sites.site import Site
+
+if TYPE_CHECKING:
+    from ..image.packed import Image
 
 ON_NODE = '"$NODE_DIR/env/bin/python"'
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...env import SCHEDULERS
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 def scheduler_names() -> list[str]:
     """What `scheduler:` of a profile may be."""
-    return [*SCHEDULERS, *distinct_plugins("schedulers", SCHEDULERS)]
+    folder = Path(__file__).parent
+    installed = [name for name in SCHEDULERS if (folder / f"{name}.py").exists()]
+    return [*installed, *distinct_plugins("schedulers", SCHEDULERS)]
 
 
 @cache
@@ -30,12 +33,12 @@ def scheduler_of(name: str) -> Scheduler:
     Raises:
         LabError: there is none, or its plug-in cannot be loaded.
     """
-    if name in SCHEDULERS:
+    names = scheduler_names()
+    if name in SCHEDULERS and name in names:
         classes = vars(importlib.import_module(f"{__name__}.{name}")).values()
         return next(one for one in classes if getattr(one, "name", None) == name)()
     if plugin := distinct_plugins("schedulers", SCHEDULERS).get(name):
         return load_plugin(plugin)()
-    names = scheduler_names()
     raise LabError(
         f"there is no scheduler {name}{nearest(name, names)}. There are: {', '.join(names)}.\n"
         "Is the package that brings it installed? lab docs lab"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from ...bench.forecast import Forecast, print_forecast
 from ...errors import Refused
 from ...machine.text_formats import HOUR_S
 from ...project import Project
+from ...providers import provided
 from ...record.files.process import user
 from ...record.files.schema import Row
 from ...record.list.rows import read_rows
@@ -20,6 +21,9 @@ from ...record.read.run import run_record
 from ...record.read.status import UNENDED
 from ..watch.job_states import job_state_of
 from .plan import Plan
+
+if TYPE_CHECKING:
+    from ...bench.forecast import Forecast
 
 
 def check_budget(plan: Plan, tree: str | None, yes: bool = False) -> None:
@@ -37,7 +41,9 @@ def check_budget(plan: Plan, tree: str | None, yes: bool = False) -> None:
     forecasts: list[Forecast | None] = [None] * len(plan.points)
     if plan.trains:
         settings = [point.settings for point in plan.points]
-        forecasts = print_forecast(settings, tree, plan.request.total_s)
+        print_forecast = provided("print_forecast")
+        if print_forecast:
+            forecasts = print_forecast(settings, tree, plan.request.total_s)
     gpu_hours = sum(hours_of_run(plan, forecast) for forecast in forecasts)
     if yes or not gpu_hours:
         return

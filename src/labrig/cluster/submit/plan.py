@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...config.batch import batches_per_step, require_whole_groups
 from ...config.compose import Composition
@@ -18,14 +18,14 @@ from ...config.setting import read_section
 from ...config.trial_names import trial_names
 from ...errors import LabError
 from ...project import Project, say_once
+from ...providers import provided
 from ...record.files.after import AfterRuns, Retry
 from ...record.list.each import Inputs
 from ...record.list.rows import subdirectories
 from ...record.read.attempt_files import read_attempts
 from ...record.write.data_of_run import with_data_of_run
 from ...record.write.initial_weights import with_fixed_weights, without_weights
-from ...training.watch.notify import check_notify
-from ..image.packed import Image, image_of
+from ...training.watch.messages import check_notify
 from ..job.python import outermost
 from ..schedulers.request import JobRequest
 from ..sections import JobSettings, RetrySettings
@@ -34,6 +34,10 @@ from ..sites.rules import build_request
 from ..sites.site import Site, load_site, site_of_host
 from ..sites.verified import is_experimental
 from .after import after_of_words, split_after
+
+if TYPE_CHECKING:
+    from ..image.packed import Image
+
 
 TRIAL_OF_COMMANDS = "command"  # runs/command/…: what `lab submit -- COMMAND` ran
 
@@ -196,7 +200,7 @@ def plan_of(
     if command is None:
         _check_global_batch(points, request.n_tasks)
     paths = config["paths"]
-    image = image_of(project, site, paths)
+    image = image_of_jobs(project, site, paths)
     if image and not image.file.is_file():
         raise LabError(
             f"jobs of {site.name} take their packages from {image.file},\n"
@@ -218,6 +222,21 @@ def plan_of(
         image=image,
         retry=retry,
     )
+
+
+def image_of_jobs(project: Project, site: Site, paths: dict[str, Any]) -> Image | None:
+    """The image that jobs of a site use; None where they use the environment itself.
+
+    Raises:
+        LabError: the site wants one, and this library lacks the room that makes them.
+    """
+    image_of = provided("image_of")
+    if image_of is None and site["python"] in ("container", "packed"):
+        raise LabError(
+            f"jobs of {site.name} take their packages from an image, which needs labrig.cluster.image. "
+            "Install all of labrig"
+        )
+    return image_of(project, site, paths) if image_of else None
 
 
 def image_command(overrides: list[str], *more: str) -> str:

@@ -38,7 +38,6 @@ from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, Layout, read_layout
 from ..file.progress import sample_progress
 from .arrays import Parts, join_parts, open_arrays
-from .audio import read_audio
 from .collect import collect_fields
 from .columns import Field, count_samples
 from .data_yaml import (
@@ -57,11 +56,9 @@ from .data_yaml import (
 )
 from .fetch import fetch_raw
 from .findings import Findings
-from .images import read_encoded_images, read_images
 from .options import PackOptions, parse_options
 from .own_samples import OwnSamples
 from .pair_files import looks_like_pairs, other_meaning
-from .pairs import read_pairs
 from .parts import (
     join_made_parts,
     make_part,
@@ -73,9 +70,8 @@ from .parts import (
 from .raw_programs import code_version, find_programs, programs_attr, read_programs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
 from .source_names import names_file, write_names
-from .sources import KINDS, Source, kind_of, packers
+from .sources import KINDS, Source, kind_of, packers, reader_of
 from .split import Splitter, read_split_file
-from .tables import read_table
 from .writer import write_fields
 
 EXIT_TERMINATED = 143
@@ -386,6 +382,8 @@ def _collect(
         _add_rows(splitter, parts, options)
         return Collected(fields, np.arange(n_samples), {})
     if options.kind == "table":
+        read_table = reader_of("table")
+        assert read_table is not None  # a kind that there is
         table = read_table(options, damaged)
         for sample in table.samples:
             splitter.add(sample)
@@ -450,14 +448,9 @@ def open_samples(
 ) -> RawSamples:
     if options.kind in ("images", "encoded", "audio"):
         _refuse_other_meaning(options)
-    if options.kind == "pairs":
-        return read_pairs(options, damaged)
-    if options.kind == "images":
-        return read_images(options, damaged)
-    if options.kind == "encoded":
-        return read_encoded_images(options, damaged)
-    if options.kind == "audio":
-        return read_audio(options, damaged)
+    read_source = reader_of(options.kind or "")
+    if read_source:
+        return read_source(options, damaged)
     if options.kind in packers():
         read = load_plugin(packers()[options.kind])
     else:

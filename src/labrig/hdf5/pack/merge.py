@@ -1,7 +1,9 @@
 """Puts the samples of several data files, such as the parts of several processes, into one order."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +11,7 @@ from ..file.errors import DataFileError
 from ..file.layout import OFFSETS, Layout
 from .columns import Field, RaggedField
 
+MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
 ROW = "row"  # the field that says where each sample belongs
 
 
@@ -102,3 +105,16 @@ class _Samples:
 
     def sample(self, i: int) -> np.ndarray:
         return self.values[self.offsets[i] : self.offsets[i + 1]]
+
+
+def values_of_all(parts: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, str]]:
+    """The attributes of masks, from those of the parts in which they were read."""
+    attrs = {}
+    for name in parts[0]:
+        lists = [
+            json.loads(part[name]["values"]) for part in parts if "values" in part.get(name, {})
+        ]
+        different = sorted({value for values in lists for value in values})
+        if len(lists) == len(parts) and len(different) <= MAX_CLASSES:
+            attrs[name] = {"values": json.dumps(different)}
+    return attrs

@@ -20,12 +20,11 @@ from ..file.images import (
     open_image,
 )
 from ..file.parallel import map_in_order
-from .merge import ROW
+from .merge import MAX_CLASSES, ROW
 from .options import PackOptions
 from .pair_files import Pair, Pairs, describe_missing, find_pairs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
 
-MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
 Sample = dict[str, np.ndarray]  # by the names of its fields
 
 
@@ -94,19 +93,6 @@ def _samples(
     for name, seen in values.items():
         if seen.classes is not None:
             attrs[name] = {"values": json.dumps(seen.classes)}
-
-
-def values_of_all(parts: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, str]]:
-    """The attributes of masks, from those of the parts in which they were read."""
-    attrs = {}
-    for name in parts[0]:
-        lists = [
-            json.loads(part[name]["values"]) for part in parts if "values" in part.get(name, {})
-        ]
-        different = sorted({value for values in lists for value in values})
-        if len(lists) == len(parts) and len(different) <= MAX_CLASSES:
-            attrs[name] = {"values": json.dumps(different)}
-    return attrs
 
 
 class MaskValues:

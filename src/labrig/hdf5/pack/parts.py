@@ -27,22 +27,12 @@ from ...machine.parent import end_with_parent
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.joined import JoinedRows
-from .audio import read_audio
 from .collect import collect_fields
 from .columns import Field, RaggedField
-from .images import read_encoded_images, read_images
-from .merge import ROW
+from .merge import ROW, values_of_all
 from .options import PackOptions, PartOfFiles
-from .pairs import read_pairs, values_of_all
 from .samples import DamagedSamples, FilesOfSample, RawSamples
-
-# Of the kinds of which each sample has files of its own.
-READERS = {
-    "images": read_images,
-    "encoded": read_encoded_images,
-    "pairs": read_pairs,
-    "audio": read_audio,
-}
+from .sources import reader_of
 
 
 class PackedField(TypedDict):
@@ -214,7 +204,9 @@ def make_part_here(options: PackOptions, target: Path, answers: SimpleQueue) -> 
         os.sched_setaffinity(0, share)
     damaged = DamagedSamples(options.skip_damaged)
     try:
-        make_part(READERS[str(options.kind)](options, damaged), options, target, damaged)
+        read_source = reader_of(str(options.kind))
+        assert read_source is not None  # a kind with files of each sample
+        make_part(read_source(options, damaged), options, target, damaged)
     except LabError as error:
         answers.put((part.number, str(error)))
         raise SystemExit(error.exit_code) from error

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...plugins import distinct_plugins
 from ..file.errors import DataFileError
@@ -24,10 +25,34 @@ SUFFIXES_OF_KIND = {
     "arrays": (".npy", ".npz"),
     "hdf5": (".h5", ".hdf5", ".hdf"),
 }
-# what a source may be: those that labrig reads; packers of plug-ins add theirs
-KINDS = ("images", "encoded", "pairs", "audio", "table", "arrays", "hdf5")
+# what a source may be -> the function that reads it
+READERS = {
+    "images": "images:read_images",
+    "encoded": "images:read_encoded_images",
+    "pairs": "pairs:read_pairs",
+    "audio": "audio:read_audio",
+    "table": "tables:read_table",
+    "arrays": "",  # packed as they are
+    "hdf5": "",
+}
+FOLDER = Path(__file__).parent
+# those that labrig reads, without the files that are not installed; packers of plug-ins add theirs
+KINDS = tuple(
+    kind
+    for kind, place in READERS.items()
+    if not place or (FOLDER / f"{place.partition(':')[0]}.py").exists()
+)
 SPLIT_AND_PATH = re.compile(r"([A-Za-z_]\w*)=(.+)")
 N_LOOKED_AT = 1000  # files of a directory
+
+
+def reader_of(kind: str) -> Callable[..., Any] | None:
+    """The function of the library that reads a kind of source; None for one of a plug-in or a class."""
+    place = READERS[kind] if kind in KINDS else ""
+    if not place:
+        return None
+    file, function = place.split(":")
+    return getattr(import_module(f"{__package__}.{file}"), function)
 
 
 def packers() -> dict[str, EntryPoint]:

@@ -27,12 +27,12 @@ from ..checkpoints.in_parts import PartsIO, save_in_parts
 from ..exact.plain_loaders import PlainLoaders
 from ..exact.unsaved import GradientsByHand
 from ..lightning_internals import Internals
-from ..loggers.loggers import build_loggers
 from ..trained.load_from_checkpoint import complete_load_from_checkpoint
 from .build import build
 from .callbacks import fit_callbacks, tell_compiled
 from .compile import TellCompiled
 from .ddp import BuffersAgree, cluster_environment, is_in_parts, own_strategy, strategy_for
+from .loggers import build_loggers
 from .settings import chosen_settings
 
 # Keys of the section `trainer` that Lightning's Trainer does not take.

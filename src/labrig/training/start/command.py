@@ -44,7 +44,7 @@ from ...record.write.recording import Recording, record_attempt
 from ..checkpoints.resume_point import is_complete, whole_checkpoint
 from ..exact.stopped import Stopped
 from ..parts.kept_data import with_kept_data
-from ..watch.notify import check_notify, notify_end
+from ..watch.messages import check_notify, notify_end
 from .multirun import train_points
 from .script import attempt_config, check_script, config_of_attempt, policy_of
 from .unchanged import IF_CHANGED_HELP, unchanged_run

@@ -125,6 +125,6 @@ def further_loggers(config: DictConfig, run: Run, attempt: int) -> list[Any]:
     """The loggers that `logger=` names next to metrics.jsonl."""
     if not config.logger:
         return []
-    from ..loggers.loggers import build_loggers  # Lightning
+    from ..parts.loggers import build_loggers  # Lightning
 
     return build_loggers(config, run, attempt)[1:]

@@ -23,7 +23,7 @@ from ...record.read.run import Run
 from ..exact.steps import is_logging_step, steps_done
 from ..lightning_internals import fetches_watched
 from .batch_size import n_samples_of
-from .notify import notify_idle
+from .messages import notify_idle
 
 MAX_DATA_WAIT = 0.5  # share of the time; a warning above it
 MIN_GPU_USE = 20  # percent; a warning below it

@@ -15,11 +15,11 @@ from lightning.pytorch.loggers.logger import Logger
 from omegaconf import DictConfig, OmegaConf
 
 from ...config.packages import check_packages
+from ...errors import LabError
+from ...providers import provided
 from ...record.files.atomic import write_file
 from ...record.files.metrics_file import MetricsLog, read_metrics
 from ...record.read.run import Run
-from .mlflow_logger import build_mlflow_logger
-from .wandb_logger import build_wandb_logger
 
 # The logger that writes metrics.jsonl of a run.
 
@@ -166,10 +166,24 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
     if "csv" in config.logger:
         loggers.append(CsvFile(run.dir, attempt))
     if "mlflow" in config.logger:
-        loggers.append(build_mlflow_logger(config, run))
+        loggers.append(of_tracker("mlflow", config, run, attempt))
     if "tensorboard" in config.logger:
         settings: Any = OmegaConf.to_container(config.logger.tensorboard)
         loggers.append(TensorBoardOfRun(run, attempt, **settings))
     if "wandb" in config.logger:
-        loggers.append(build_wandb_logger(config, run, attempt))
+        loggers.append(of_tracker("wandb", config, run, attempt))
     return loggers
+
+
+def of_tracker(name: str, config: DictConfig, run: Run, attempt: int) -> Logger:
+    """The logger of a tracker.
+
+    Raises:
+        LabError: this library lacks the room with the trackers.
+    """
+    build = provided(f"{name}_logger")
+    if build is None:
+        raise LabError(
+            f"logger={name} needs labrig.training.loggers. Install all of labrig, or leave it out"
+        )
+    return build(config, run, attempt) if name == "wandb" else build(config, run)

@@ -20,10 +20,9 @@ from ...record.files.schema import SummaryRecord
 from ...record.list.rows import run_directories
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
-from ...record.read.status import UNENDED, status_of
-from ...training.loggers.mlflow_run import SENT, MlflowRun, mlflow_place
-from ...training.loggers.wandb_access import has_wandb_key, wandb_url
-from .job_states import job_state_of
+from ...record.read.status import UNENDED, job_state_of, status_of
+from .mlflow_run import SENT, MlflowRun, mlflow_place
+from .wandb_access import has_wandb_key, wandb_url
 
 # Uploads to MLflow what it lacks of a run.
 
