@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -280,8 +281,10 @@ def _port(environ: Mapping[str, str], n_nodes: int) -> int:
     if "MASTER_PORT" in environ:
         return int(environ["MASTER_PORT"])
     for name in env.JOB_IDS:
-        if digits := re.match(r"\d+", environ.get(name, "")):
-            return job_port(int(digits[0]), int(environ.get("SLURM_RESTART_COUNT", 0)))
+        if job_id := environ.get(name):
+            digits = re.match(r"\d+", job_id)
+            number = int(digits[0]) if digits else zlib.crc32(job_id.encode())
+            return job_port(number, int(environ.get("SLURM_RESTART_COUNT", 0)))
     if n_nodes > 1:
         raise LabError(
             "several nodes, but no job id to derive a port from. Set MASTER_PORT, the same on all nodes."

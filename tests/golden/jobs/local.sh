@@ -2,7 +2,7 @@
 
 # Run 20261120-190000-abcdef of wide
 # Site workstation: verified: Debian 12 without GPUs, 2026-11
-# To resume the same run by hand: setsid /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
+# To resume the same run by hand: setsid bash /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh
 # Filled in by `lab submit`; the script is the library's local.sh; to edit it, copy it to jobs/: lab docs cluster
 
 # ---- what runs: the code as it was at submit, whatever the project looks like now
@@ -18,7 +18,7 @@ CPUS_PER_TASK=1
 MAX_REQUEUES=0
 JOB=${LAB_JOB:-$$}
 if [ -z "$JOB" ]; then
-  echo "this script runs inside a job only; type: setsid /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2
+  echo "this script runs inside a job only; type: setsid bash /home/ann/myproj/runs/wide/20261120-190000-abcdef/job.sh" >&2
   exit 2
 fi
 NODE_DIR="/dev/shm/lab-$JOB-$(id -u)-$(hostname -s)" # this node's copy of the code, removed at the end

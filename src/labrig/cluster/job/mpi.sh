@@ -7,7 +7,9 @@ HOSTS=$(awk '!seen[$1]++ {print $1}' "$HOST_FILE" | tr '\n' ' ')
 MASTER_ADDR=${HOSTS%% *}@@{rendezvous_suffix}
 # below the ephemeral ports, different for jobs that share a node: for all tasks of an array, and for jobs and
 # tasks whose numbers differ by less than 99
-MASTER_PORT=$((20000 + (${JOB%%[!0-9]*} * 7 + LAB_INDEX * 693) % 10000))
+NUMBER=${JOB%%[!0-9]*}
+NUMBER=${NUMBER:-$(printf %s "$JOB" | cksum | cut -d' ' -f1)} # of an id that begins with a letter
+MASTER_PORT=$((20000 + (NUMBER * 7 + LAB_INDEX * 693) % 10000))
 while (: <"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done # in use
 export MASTER_ADDR MASTER_PORT
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +15,10 @@ from ...machine.ranks import Ranks, discover
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
 from ...project import Project
 from ...record.list.each import Inputs
+from ...record.list.find import number_of_job
 from ...record.read.run import Run
 from ...record.read.status import JOB_OVER
-from ...training.watch.notify import notify_end
+from ...training.watch.messages import notify_end
 from ..schedulers import scheduler_of
 from ..watch.unanswered import Unsettled, settle
 from .command import start_command
@@ -84,7 +84,7 @@ def update_job_id(run: Run) -> None:
     elif "id" in job and answer_file.exists():
         answer = answer_file.read_text(encoding="utf-8")
         number = scheduler_of(job["scheduler"]).number_in(answer)
-        index_in_array = re.sub(r"^\d+", "", job["id"])
+        index_in_array = job["id"].removeprefix(number_of_job(job["id"]))
         if number and number + index_in_array != job["id"]:
             earlier_ids = [*job.get("earlier_ids", []), job["id"]]
             run.update(job=job | {"id": number + index_in_array, "earlier_ids": earlier_ids})

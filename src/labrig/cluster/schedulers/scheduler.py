@@ -8,9 +8,11 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 
 from ...errors import Failed
+from ...record.list.find import number_of_job
 from .command import Unanswered, run_scheduler_command
 from .job_state import JobState
 from .limits import Limits
@@ -71,7 +73,8 @@ class Scheduler:
     # ---- sending
     submit_command: Words = ()  # queues a job script
     reads_standard_input = False  # the job script is given to submit_command as its standard input
-    # regular expression of the job's number in a line of its answer; the last such line counts
+    # regular expression of the job's number in a line of its answer; the last such line counts. A number
+    # may have letters (f3Qd9), but no _ . [ which begin the index of one run of an array
     answer = r"^(\d+)(?:\[\])?(?:[.;]\S*)?$"
     # regular expression of failures after which a job may be queued all the same
     unanswered = (
@@ -184,9 +187,14 @@ class Scheduler:
         """
         return len(self.jobs())
 
+    @property
+    def submit_words(self) -> list[str]:
+        """What a person types to queue a script: `flux batch`, and `sbatch` of `sbatch --parsable`."""
+        return list(takewhile(lambda word: not word.startswith("-"), self.submit_command))
+
     def send_line(self, request: JobRequest, script: str) -> str:
         """The line for the shell that queues a script again; `script` is quoted already."""
-        words = shlex.join([self.submit_command[0], *request.submit_options])
+        words = shlex.join([*self.submit_words, *request.submit_options])
         return f"{words} {'<' if self.reads_standard_input else ''}{script}"
 
     def send(self, request: JobRequest, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
@@ -214,7 +222,7 @@ class Scheduler:
             # where a site limits jobs, sbatch --parsable can succeed without a job
             said = f"it answered: {answer.strip()}" if answer.strip() else "it gave no reason"
             raise Failed(
-                f"{self.submit_command[0]} queued nothing; {said}.\n"
+                f"{' '.join(self.submit_words)} queued nothing; {said}.\n"
                 "Usually too many of your jobs are queued: lab queue"
             )
         if n_runs == 1:
@@ -254,17 +262,18 @@ class Scheduler:
             )
         command = fill_in(self.sent_command, user=getpass.getuser())
         answer = run_scheduler_command(*command, timeout_s=20)
-        numbers = {
-            re.sub(r"\D.*", "", job_id) for job_id, text in self.read_sent(answer) if run_id in text
-        }
-        return sorted(numbers, key=int)
+        numbers = dict.fromkeys(
+            number_of_job(job_id) for job_id, text in self.read_sent(answer) if run_id in text
+        )
+        # Ids that are no numbers stay in the order of the answer
+        return sorted(numbers, key=lambda number: int(number) if number.isdigit() else 0)
 
     def read_sent(self, answer: str) -> Iterable[tuple[str, str]]:
         """Of each job in the answer of sent_command its id, and the text that may hold a run's id."""
         for line in answer.splitlines():
-            number = re.search(r"\d+", line)
-            if number:
-                yield number[0], line
+            job_id = re.search(r"[^\s,|]+", line)
+            if job_id:
+                yield job_id[0], line
 
     def directives(
         self, request: JobRequest, run_dir: Path, n_runs: int, throttle: int
@@ -318,7 +327,7 @@ class Scheduler:
         Raises:
             Failed: the scheduler does not answer, or has forgotten the job.
         """
-        number = re.sub(r"\D.*", "", job_id, flags=re.DOTALL)
+        number = number_of_job(job_id)
         for command, read in self.end_questions:
             try:
                 words = fill_in(command, id=job_id, number=number)
@@ -345,10 +354,10 @@ class Scheduler:
         """
         left: dict[str, set[str]] = {}
         for job_id in known:
-            left.setdefault(number_of(job_id), set()).add(job_id)
+            left.setdefault(number_of_job(job_id), set()).add(job_id)
         named = []
         for job_id in job_ids:
-            number = number_of(job_id)
+            number = number_of_job(job_id)
             is_whole = number != job_id and left.get(number, {""}) <= set(job_ids)
             whole = (self.whole_array or "{number}").format(number=number)
             named.append(whole if is_whole else job_id)
@@ -387,7 +396,7 @@ class Scheduler:
 
     def chain_options(self, job_id: str, n_runs: int) -> list[str]:
         """The options of a job that waits for the end of the job (or array) `job_id`."""
-        number = number_of(job_id)
+        number = number_of_job(job_id)
         job = number if n_runs == 1 else self.whole_array.format(number=number)
         return fill_in(self.chain, job=job)
 
@@ -402,17 +411,12 @@ class Scheduler:
             return None
         jobs = []
         for job_id in [*must_be_ok, *must_end]:
-            number = number_of(job_id)
+            number = number_of_job(job_id)
             is_whole = self.waits_for_arrays and number != job_id
             job = self.whole_array.format(number=number) if is_whole else job_id
             is_ok = job_id in must_be_ok and self.after_ok and not is_whole
             jobs.append((self.after_ok if is_ok else self.after_end).format(job=job))
         return fill_in(self.after, jobs=self.after_joint.join(dict.fromkeys(jobs)))
-
-
-def number_of(job_id: str) -> str:
-    """The number of the array that a job is part of, or of the job itself: 40 of 40_3 and of 40.4."""
-    return re.split(r"[_\[.]", job_id)[0]
 
 
 def fill_in(command: Words, **values: str) -> list[str]:

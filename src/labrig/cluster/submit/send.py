@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Any
 
 from ...errors import Failed, LabError
 from ...record.files.atomic import sha256
+from ...record.list.find import number_of_job
 from ...record.read.run import Run
 from ...record.read.status import CANCELLED, JOB_OVER
 from ..schedulers import scheduler_of
@@ -241,7 +241,7 @@ def send_piece(
     options = scheduler.piece_options(request.name, first, last, throttle)
     piece = replace(request, submit_options=[*request.submit_options, *options])
     ids = send_or_find(scheduler, piece, script, jobs)
-    number = re.sub(r"\D.*", "", ids[0])
+    number = number_of_job(ids[0])
     return [with_id(job, number)["id"] for job in jobs]
 
 

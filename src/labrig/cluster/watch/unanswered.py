@@ -6,7 +6,6 @@ Until then the record calls the job `unknown`, and no second one is sent.
 
 from __future__ import annotations
 
-import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from ...errors import Failed, LabError
 from ...record.files.schema import RunRecord
+from ...record.list.find import number_of_job
 from ...record.read.run import Run
 
 PAUSES_S = (1, 2, 4, 8, 16, 32)  # before each further question about a job that was just sent
@@ -105,7 +105,7 @@ def newest_number(job: dict[str, Any]) -> str | None:
 
     first_run = Path(job["script"]).parent.name
     others = [*job.get("earlier_ids", []), *job.get("others", [])]
-    earlier = {re.sub(r"\D.*", "", job_id) for job_id in others}
+    earlier = {number_of_job(job_id) for job_id in others}
     sent = scheduler_of(job["scheduler"]).numbers_sent_for(first_run)
     numbers = [number for number in sent if number not in earlier]
     return numbers[-1] if numbers else None

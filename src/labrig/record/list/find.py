@@ -25,6 +25,9 @@ from .rows import RUN_ID, read_rows, run_directories
 
 # 1234; of arrays 1234_0, 1234.1 and 1234[0]; without a scheduler 1234-56789
 JOB_ID = re.compile(r"(\d+)(?:_\d+|\.\d+|\[\d+\]|-\d+)?")
+# Ids of other schedulers have letters: f3Qd9. Such a word is looked for last, as it is a tag more often.
+OTHER_JOB_ID = re.compile(r"(?=.*\d)(?=.*[^\d.-])[\w.\[\]-]+")
+NUMBER = re.compile(r"[^_.\[]+")
 
 
 def runs_of_job(directories: list[Path], word: str) -> list[Path]:
@@ -37,6 +40,13 @@ def runs_of_job(directories: list[Path], word: str) -> list[Path]:
     return [directory for directory in directories if has_job(directory, word)]
 
 
+def runs_of_other_job(directories: list[Path], word: str) -> list[Path]:
+    """The same for an id with letters."""
+    if not OTHER_JOB_ID.fullmatch(word) or RUN_ID.match(word):
+        return []
+    return [directory for directory in directories if has_job(directory, word)]
+
+
 def has_job(run_dir: Path, word: str) -> bool:
     """Whether `word` is an id of the run's job, now or before it was sent again."""
     job: dict[str, Any] = (run_record(run_dir) or {}).get("job") or {}
@@ -44,10 +54,16 @@ def has_job(run_dir: Path, word: str) -> bool:
     return word in ids or word in map(number_of_array, ids)
 
 
+def number_of_job(job_id: str) -> str:
+    """What an id has in common with those of the same array: 1234 of 1234_0, and f3Qd9 of itself."""
+    number = NUMBER.match(job_id)
+    return number[0] if number else job_id
+
+
 def number_of_array(job_id: str) -> str | None:
     """1234 of 1234_0; None for the job of a single run."""
-    match = JOB_ID.fullmatch(job_id)
-    return match[1] if match and job_id[len(match[1]) :][:1] in ("_", ".", "[") else None
+    number = number_of_job(job_id)
+    return number if number != job_id else None
 
 
 BEST = "@best"
@@ -228,7 +244,7 @@ def find_runs(roots: Sequence[Path], word: str) -> list[Run]:
         LabError: none, or several that are not one array.
     """
     directories = [Path(directory) for directory in run_directories(*roots)]
-    of_job = runs_of_job(directories, word)
+    of_job = runs_of_job(directories, word) or runs_of_other_job(directories, word)
     return [Run.open(directory) for directory in of_job] or [find_run(roots, word)]
 
 
@@ -250,7 +266,8 @@ def matching_ids(roots: Sequence[Path], directories: list[Path], word: str) -> l
     if version:
         return [version]
     rows = read_rows(roots)
-    return [row["run_id"] for row in rows if word in row["tags"] or word == row["renamed_from"]]
+    tagged = [row["run_id"] for row in rows if word in row["tags"] or word == row["renamed_from"]]
+    return tagged or [directory.name for directory in runs_of_other_job(directories, word)]
 
 
 def run_of_version(roots: Sequence[Path], name: str, run_ids: Iterable[str]) -> str | None:
