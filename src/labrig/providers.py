@@ -28,6 +28,9 @@ def provided(name: str) -> Callable[..., Any] | None:
     return getattr(import_module(module), function)
 
 
+FOR_USERS = ("program",)  # folders that programs import; they have no command, and import much
+
+
 @cache
 def _places() -> dict[str, tuple[str, str]]:
     """Name -> (module, function)."""
@@ -49,6 +52,8 @@ def rooms() -> Iterator[tuple[str, Any]]:
     A folder that is not there is passed over.
     """
     for path in sorted(LIBRARY.glob("*/__init__.py")):
+        if path.parent.name in FOR_USERS:
+            continue
         package = f"{__package__}.{path.parent.name}"
         module = import_module(package)
         yield package, module
