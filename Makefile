@@ -1,6 +1,7 @@
 # demo: a project in build/myproj, set up, trained, shown    test: the suite    bench: the measurements
 # test-slow: what takes longer    test-cluster: jobs on real schedulers (root)
 # test-gpu: what only a GPU can show, see docs/gpu.md; REHEARSE=1: the same checks on the CPU, as far as they go
+# mutations: features taken out, each of which its test must notice; each week
 # test-updates: copier update, in many projects    test-release: what takes minutes; both each week
 # judge: the tools of others, on a project and on this repository
 # regenerate: all files that programs write from others
@@ -28,7 +29,7 @@ venv = $(PYTHON) -m venv --clear $(1)
 install = $(if $(TORCH),$(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --torch-backend $(TORCH) --python $(1),$(1)/bin/python -m pip install --quiet)
 endif
 
-.PHONY: demo test test-slow test-updates test-release test-cluster test-gpu test-newest test-lowest regenerate judge site bench
+.PHONY: demo test test-slow test-updates test-release test-cluster test-gpu test-newest test-lowest mutations regenerate judge site bench
 demo: build/copier/ready
 	@echo "== a project with the default answers: $(PROJECT)"
 	@build/copier/bin/copier copy --defaults --overwrite --quiet --vcs-ref HEAD "$(CURDIR)" $(PROJECT)
@@ -67,6 +68,9 @@ test-slow: .venv/ready
 
 test-release: .venv/ready
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m release
+
+mutations: .venv/ready
+	@.venv/bin/python hooks/mutations.py
 
 test-newest test-lowest: build/copier/ready
 	@build/copier/bin/python hooks/try_versions.py $(@:test-%=%) --python $(PYTHON) $(if $(TORCH),--torch $(TORCH))

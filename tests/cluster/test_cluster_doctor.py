@@ -5,6 +5,8 @@ import json
 import os
 import re
 import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -71,11 +73,13 @@ def test_the_doctor_examines_this_machine(lab):
         "scheduler",
         "template files",
     ]
+    python = ".".join(map(str, sys.version_info[:3]))
+    versions = {"torch": version("torch"), "NumPy": version("numpy"), "Python": python}
+    for name, number in versions.items():
+        assert re.search(rf"{name}\b.*{re.escape(number)}", output), name
     for fact in (
         "cores",
-        "torch",
         "MKL",
-        "NumPy",
         "HDF5",
         "on ",
         "files free",

@@ -315,3 +315,12 @@ def test_an_option_that_needs_a_key_which_was_not_set_says_so():
         LabError, match=r"an option of x, '--qos={qos}', needs job.qos, which is not"
     ):
         request_of(site)
+
+
+def test_runs_and_checkpoints_of_a_centre_lie_on_its_disks():
+    """Not in a small home, and not on a disk that is purged where records must stay."""
+    of_jean_zay = load_site(ANN, "jean_zay_h100")["paths"]
+    assert of_jean_zay["runs"].startswith("$WORK/")
+    assert of_jean_zay["checkpoints"].startswith("$SCRATCH/")
+    of_any = load_site(ANN, "slurm")["paths"]
+    assert (of_any["checkpoints"], of_any["scratch"]) == ("$SCRATCH", "$SCRATCH")

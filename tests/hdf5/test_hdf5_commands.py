@@ -124,3 +124,13 @@ def test_the_documented_code_runs(tmp_path, monkeypatch):
     samples = list(names["Spectra"].samples(tmp_path / "raw"))
     assert [(sample["group"], int(sample["y"])) for sample in samples] == [("anna", 1), ("ben", 0)]
     assert names["Photos"](tmp_path / "raw").fingerprint()["n"] == 2
+
+
+def test_a_file_larger_than_the_memory_does_not_fit(monkeypatch, capsys):
+    monkeypatch.setattr(info, "memory_limit_bytes", lambda: 10 << 30)
+    monkeypatch.setattr(info, "memory_used_bytes", lambda: 0)
+    info.print_places(9 << 30)
+    info.print_places(7 << 30)
+    too_large, fits = capsys.readouterr().out.splitlines()
+    assert "memory no (10.7 GB)" in too_large
+    assert "memory yes (10.7 GB)" in fits

@@ -1,10 +1,14 @@
 """The search space in Hydra's grammar, and the samplers that move in it."""
 
+from types import SimpleNamespace
+
 import pytest
 from labrig.errors import LabError
 from labrig.sweep.begin import grid_of
 from labrig.sweep.definition import SweepDefinition, check_definition
+from labrig.sweep.samplers import sampler_of
 from labrig.sweep.space import parse_setting
+from optuna import samplers
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from record_package import make_project
 from search import make_search
@@ -100,3 +104,15 @@ def test_two_metrics_have_a_front(tmp_path):
     points = make_search(project, "x=interval(0,1)", sampler="nsga2", n_points=6, **two)
     values_of(points, 6, lambda params: [params["x"], params["x"]])
     assert len(points.study.best_trials) == 6  # all of them: better in one is worse in the other
+
+
+def test_the_name_of_a_sampler_is_its_algorithm():
+    algorithms = {
+        "tpe": samplers.TPESampler,
+        "gp": samplers.GPSampler,
+        "cmaes": samplers.CmaEsSampler,
+        "nsga2": samplers.NSGAIISampler,
+        "random": samplers.RandomSampler,
+    }
+    for name, algorithm in algorithms.items():
+        assert type(sampler_of(SimpleNamespace(sampler=name))) is algorithm

@@ -3,10 +3,13 @@
 import gc
 import json
 import logging
+import random
 from pathlib import Path
 from types import SimpleNamespace
 
+import hydra
 import lightning.pytorch as L
+import numpy
 import pytest
 import torch
 from attempts import attempt
@@ -275,3 +278,18 @@ def test_an_option_with_a_strategy_trains_on_two_ranks(home):
     start = json.loads((Path(record["run_dir"]) / "attempts/1/start.json").read_text())
     assert start["world_size"] == 2
     assert [row["step"] for row in rows(record) if "val/loss" in row] == [6, 12]
+
+
+def test_a_seed_is_that_of_every_generator():
+    drawn = []
+    for seed in (5, 5, 6):
+        settings_module.apply_settings(resolved("trainer=cpu", f"seed={seed}").config)
+        of_numpy = float(numpy.random.rand())  # noqa: NPY002 (what users call)
+        drawn.append((random.random(), of_numpy, float(torch.rand(()))))
+    assert drawn[0] == drawn[1]
+    assert all(one != other for one, other in zip(drawn[1], drawn[2], strict=True))
+
+
+def test_sgd_is_torchs():
+    optimizer = composed(PROJECT, "trial=baseline", "optimizer=sgd").optimizer
+    assert hydra.utils.get_class(optimizer._target_) is torch.optim.SGD
