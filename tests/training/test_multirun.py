@@ -227,3 +227,42 @@ def test_where_a_fork_must_not_compute_each_point_is_a_new_process(monkeypatch):
 def test_jobs_are_counted_from_one():
     with pytest.raises(LabError, match="--jobs is 0, expected at least 1"):
         multirun.train_points(None, Namespace(jobs=0), None)
+
+
+EDITS_ITSELF = """
+from pathlib import Path
+
+import torch
+from torch import nn
+
+SCALE = 1.0
+here = Path(__file__)
+text = here.read_text()
+here.write_text(text.replace("SCALE = 1.0", "SCALE = 2.0"))
+
+
+class Net(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+        self.register_buffer("scale", torch.tensor(SCALE))
+
+    def forward(self, image_B1HW):
+        return self.layers(image_B1HW) * self.scale
+"""
+
+
+@pytest.mark.slow
+def test_an_edit_while_the_first_run_trains_changes_no_later_one(own_project):
+    files = {"model_py": EDITS_ITSELF, "config_yaml": "model: {_target_: .model.Net}"}
+    add_trial(own_project, "edits", **files)
+    settings = ("trial=edits", "trainer=cpu", "trainer.max_epochs=1", "seed=1,2")
+    call(own_project, "lab", "train", *settings, "-m")
+    runs = [
+        record_of(row) for row in json.loads(call(own_project, "lab", "runs", "list", "--json"))
+    ]
+    runs = [run for run in runs if run["trial"] == "edits"]
+    assert len({run["code"]["commit"] for run in runs}) == 1
+    for folder in (own_project / "runs/edits").glob("2*"):
+        weights = torch.load(folder / "checkpoints/last.ckpt")["state_dict"]
+        assert float(weights["model.scale"]) == 1.0

@@ -41,6 +41,7 @@ OTHER_TRAINER_KEYS = (
     "max_epochs",
     "max_steps",
     "test_after_fit",
+    "test_with",
 )
 
 

@@ -56,12 +56,20 @@ def format_mean(numbers: list[float]) -> str:
     return format_deviation(mean, statistics.stdev(numbers))
 
 
+FINEST = 1e-6  # of a mean: metrics are of single precision, which has seven digits
+
+
 def format_deviation(mean: float, deviation: float) -> str:
     """The deviation with two significant digits, the mean with as many decimals."""
     if deviation == 0:
         return f"{mean:.4g} ± 0"
     n_decimals = max(0, 1 - math.floor(math.log10(deviation)))
-    return f"{mean:.{n_decimals}f} ± {deviation:.{n_decimals}f}"
+    if deviation < abs(mean) * FINEST:
+        return f"{mean:.7g} ± {deviation:.0e}"
+    shown = f"{mean:.{n_decimals}f}"
+    if float(shown) == 0:
+        shown = shown.removeprefix("-")
+    return f"{shown} ± {deviation:.{n_decimals}f}"
 
 
 def ellipsis(text: str, width: int) -> str:

@@ -57,7 +57,11 @@ class TrainerSettings:
         unit="CPU threads",
         least=1,
     )
-    test_after_fit: bool = setting(True, "evaluates the test split with the final weights")
+    test_after_fit: bool = setting(True, "evaluates the test split when the training ends")
+    test_with: Literal["auto", "last", "best"] = setting(
+        "auto",
+        "weights that are tested: last | best (best.ckpt); auto: best with EarlyStopping, else last",
+    )
 
 
 @settings_class

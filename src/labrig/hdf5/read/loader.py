@@ -131,6 +131,7 @@ class Loader:
     position: int = field(default=0, init=False)  # samples of all ranks delivered in this epoch
     _resumes: bool = field(default=False, init=False)  # a state was loaded and not yet iterated
     n_samples: int = field(default=0, init=False)  # that were cut for this rank's batch at hand
+    n_samples_of_all: int = field(default=0, init=False)  # of all ranks
     _planned: deque[Batch] = field(default_factory=deque, init=False)  # not delivered yet
     _workers: DataLoader | None = field(default=None, init=False)
 
@@ -145,6 +146,7 @@ class Loader:
         for batch in batches:
             # before the yield: a checkpoint that is written during this batch includes it
             planned = self._planned.popleft()
+            self.n_samples_of_all = planned.end - self.position
             self.position = planned.end
             self.n_samples = len(planned.indices)
             yield batch

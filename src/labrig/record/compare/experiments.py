@@ -22,6 +22,11 @@ from .results import SPEED
 CODE = "own code"  # the column of it; no setting has this name
 HASH_CHARACTERS = 10
 EVALUATED = ("val", "test")  # the splits whose samples must be the same
+RESOLVED = {  # titles of what the settings became on the machine
+    "samples_per_step": "samples per step",
+    "precision": "precision",
+    "world_size": "processes",
+}
 FOLLOWS = "${seed}"  # what a seed is called that has the value of `seed`
 
 
@@ -61,6 +66,7 @@ class MadeBy:
             is not random.
         started_from: the hash of the weights; None: random ones.
         tested: which weights.
+        resolved: what the settings became: samples of a step, precision; number of processes.
         changes: data and settings that attempts had different, a line each.
         apart: the values of further settings that somebody wants a line for.
     """
@@ -74,6 +80,7 @@ class MadeBy:
     samples: tuple[tuple[str, str], ...]
     started_from: str | None
     tested: str
+    resolved: tuple[tuple[str, str], ...]
     changes: tuple[str, ...]
     apart: tuple[str, ...]
 
@@ -159,6 +166,9 @@ def made_by_of_rows(
             samples=order_of(row) + (() if over else samples_of(row)),
             started_from=(row["init_from"] or {}).get("sha256"),
             tested=tested_weights(row),
+            resolved=tuple(
+                (RESOLVED[key], str(value)) for key, value in (row.get("resolved") or {}).items()
+            ),
             changes=changes_of(row),
             apart=tuple(as_text(value_of(row["settings"], key)) for key in apart),
         )
@@ -237,6 +247,8 @@ def in_words(made_by: MadeBy, newest: Row) -> dict[str, str]:
         "samples": samples or "of the file",
         "started from": short_hash(made_by.started_from, "random weights"),
         "tested weights": made_by.tested,
+        **dict.fromkeys(RESOLVED.values(), NOT_RECORDED),
+        **dict(made_by.resolved),
         "attempts": "; ".join(made_by.changes) or "alike",
         "status": newest["status"],
         "run": newest["run_id"],

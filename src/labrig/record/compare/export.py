@@ -13,7 +13,6 @@ from ...errors import LabError
 from ...machine.cells import comment_text, spreadsheet_cell
 from ...machine.counted import counted
 from ...machine.own_output import MARK, refuse_to_overwrite
-from ...machine.terminal import printable
 from ...project import Project
 from ..files.atomic import write_file
 from ..keep.annotate import note_named
@@ -28,11 +27,11 @@ from .table import (
     add_table_options,
     best_cells,
     build_table,
-    default_metrics,
     note,
     numbers_of,
     paired_tests,
     shown_value,
+    why_no_test,
 )
 
 ENDINGS = (".csv", ".tex", ".md")
@@ -43,7 +42,7 @@ CSV_TITLES = re.compile(r",runs(,remarks)?\Z")
 CSV_IDS = re.compile(rf",{RUN_ID.pattern}( [^,\n]*)?(,|$)", re.M)
 DESCRIPTION = (
     "Writes mean ± sample standard deviation over seeds; a line for each experiment, see lab runs "
-    "table. Where all lines have the metric from as many runs, at least three, the best is bold. "
+    "table. The best is bold where a paired t-test over three seeds or more tells it from all others. "
     "Comments, or columns, name the runs of each line and say what its reader must know."
 )
 
@@ -59,7 +58,7 @@ def export_command(project: Project, args: list[str]) -> None:
     if options.output.suffix not in ENDINGS:
         raise LabError(f"-o {options.output}: expected a name that ends in {', '.join(ENDINGS)}")
     all_rows = read_rows(run_roots(project))
-    table = build_table(all_rows, options, only_monitored=True)
+    table = build_table(all_rows, options)
     if table is None:
         none = none_of(all_rows, map(parse_filter, options.where))
         print(f"{none}\n{options.output} was not written")
@@ -72,9 +71,6 @@ def export_command(project: Project, args: list[str]) -> None:
     note_named([row["run_dir"] for row in rows], options.output)
     n_runs = sum(len(experiment.rows) for experiment in table.experiments)
     print(f"{options.output}: {counted(len(table.experiments), 'line')}, {counted(n_runs, 'run')}")
-    others = [] if options.metric else metrics_left_out(table)
-    if others:
-        print(f"not in it: {printable(','.join(others))}; --metric takes others")
 
 
 def export_parser() -> argparse.ArgumentParser:
@@ -90,14 +86,8 @@ def export_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="results.csv, results.tex or results.md",
     )
-    add_table_options(parser, "what checkpoint.monitor measures, of the test")
+    add_table_options(parser)
     return parser
-
-
-def metrics_left_out(table: Table) -> list[str]:
-    """The default metrics of `lab runs table` that this one does not have."""
-    rows = [row for experiment in table.experiments for row in experiment.rows]
-    return [metric for metric in default_metrics(rows) if metric not in table.metrics]
 
 
 def format_file(ending: str, table: Table) -> str:
@@ -108,7 +98,7 @@ def format_file(ending: str, table: Table) -> str:
     titles = short_titles(table.names)
     header = [*(titles[name] for name in table.names), *table.header[n_words:]]
     bold = best_cells(table)
-    said = [table.legend, *table.joined, *table.remarks, *paired_tests(table)]
+    said = [table.legend, *table.joined, *table.remarks, *paired_tests(table), *why_no_test(table)]
     said += [f"line {n}: {ids_of(each)}" for n, each in enumerate(table.experiments, start=1)]
     said = [comment_text(line) for line in said]
     if ending == ".tex":

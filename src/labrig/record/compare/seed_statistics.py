@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 CONFIDENCE = 0.95
 OF_FOLDS = "folds train on the same samples: these intervals are too narrow, and these p too small"
+ROUNDING = 1e-7  # relative, of single precision
 FEWEST_PAIRS = 3  # seeds that both rows of a test have
 FEWEST_TO_RANK = 3  # runs of a row whose mean may be called best
 
@@ -81,7 +82,9 @@ def paired_t_test(pairs: list[tuple[float, float]]) -> PairedTest | None:
     if n < FEWEST_PAIRS:
         return None
     deviation = statistics.stdev(differences)
-    if deviation == 0 or not math.isfinite(deviation):
+    # Differences that are equal but for rounding have no deviation.
+    largest = max(abs(value) for pair in pairs for value in pair)
+    if not math.isfinite(deviation) or deviation <= ROUNDING * largest:
         return None
     mean = statistics.fmean(differences)
     t = abs(mean) / (deviation / math.sqrt(n))

@@ -18,6 +18,7 @@ from ..list.columns import varies_within
 from ..list.filters import (
     FILTERS,
     filter_rows,
+    full_key,
     is_number,
     none_of,
     parse_filter,
@@ -33,6 +34,7 @@ from ..read.settings import differing_settings, format_setting, value_of
 from .code_files import find_same_code
 from .experiments import (
     CODE,
+    RESOLVED,
     Experiment,
     group_experiments,
     remarks_on,
@@ -43,6 +45,7 @@ from .formats import Cell, format_latex, format_markdown, format_text
 from .repetitions import DATA_PLACES, without_seeds
 from .seed_statistics import (
     CONFIDENCE,
+    FEWEST_PAIRS,
     FEWEST_TO_RANK,
     OF_FOLDS,
     PairedTest,
@@ -58,8 +61,10 @@ DESCRIPTION = (
     "with three seeds or more in common stands a paired t-test."
 )
 # Columns that come only where runs with the same settings were made by something else.
-MADE_BY = ("data", "samples", "started from", "tested weights", "attempts")
+MADE_BY = ("data", "samples", "started from", "tested weights", *RESOLVED.values(), "attempts")
+FOLD = "data.fold"
 LAST_RESORT = "run"  # the column that comes where nothing else tells lines apart
+SAME_DATA = ("data", "samples")  # what lines must have alike for their means to be compared
 UNFINISHED = ("status", LAST_RESORT)  # columns of runs that are comparable to none
 
 
@@ -132,11 +137,15 @@ def table_command(project: Project, args: list[str]) -> None:
     n_words = len(table.names)
     if options.latex:
         comments = [f"% {printable(test)}" for test in tests]
-        print("\n".join([*comments, format_latex(table.header, table.lines, n_words=n_words)]))
+        bold = best_cells(table)
+        latex = format_latex(table.header, table.lines, bold, n_words=n_words)
+        print("\n".join([*comments, latex]))
     elif options.md:
-        print("\n\n".join([format_markdown(table.header, table.lines), *tests]))
+        print("\n\n".join([format_markdown(table.header, table.lines, best_cells(table)), *tests]))
     else:
-        print("\n".join([*format_by_data(table), *tests]))
+        print("\n".join([*format_by_data(table), *tests]), flush=True)
+    for line in why_no_test(table):
+        note(line)
 
 
 def format_by_data(table: Table) -> list[str]:
@@ -161,7 +170,7 @@ def table_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "where", nargs="*", metavar="FILTER", help="which runs, for example: trial=wide since=7d"
     )
-    add_table_options(parser, "all of test/, else of val/")
+    add_table_options(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument(
         "--latex", action="store_true", help="a tabular for the packages booktabs and siunitx"
@@ -170,7 +179,7 @@ def table_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_table_options(parser: argparse.ArgumentParser, usual_metrics: str) -> None:
+def add_table_options(parser: argparse.ArgumentParser) -> None:
     """The options of every command that makes a table."""
     parser.add_argument(
         "--by",
@@ -194,7 +203,8 @@ def add_table_options(parser: argparse.ArgumentParser, usual_metrics: str) -> No
     parser.add_argument(
         "--metric",
         metavar="NAMES",
-        help=f"a column for each, separated by commas (default: {usual_metrics})",
+        help="a column for each, separated by commas (default: all of test/, else of val/; "
+        "over folds all of val/)",
     )
     parser.add_argument(
         "--ci",
@@ -205,28 +215,27 @@ def add_table_options(parser: argparse.ArgumentParser, usual_metrics: str) -> No
     )
 
 
-def build_table(
-    all_rows: list[Row], options: argparse.Namespace, only_monitored: bool = False
-) -> Table | None:
+def build_table(all_rows: list[Row], options: argparse.Namespace) -> Table | None:
     """The table of the runs that the options choose; None when they choose none.
 
     Args:
         all_rows: newest first.
         options: of `add_table_options`, and the filters in `where`.
-        only_monitored: the default metrics are those that chose the best weights, if known.
 
     Raises:
         LabError: a filter, setting or metric is not understood, or no run has it.
     """
-    by = options.by.split(",") if options.by else []
-    over = tuple(options.over.split(",")) if options.over else ()
+    by = [full_key(all_rows, key) for key in options.by.split(",")] if options.by else []
+    over_words = options.over.split(",") if options.over else []
+    over = tuple(full_key(all_rows, key) for key in over_words)
     require_keys(all_rows, [name for name in (*by, *over) if name != "trial"], ["trial"])
     rows, remarks = choose_rows(all_rows, options.where)
     if not rows:
         for remark in remarks:
             note(remark)
         return None
-    metrics = choose_metrics(rows, options.metric, only_monitored)
+    metrics = choose_metrics(rows, options.metric, over)
+    remarks += remarks_on_folds(metrics, over)
     typed = [name for names in options.same_code for name in names.split(",") if name]
     same_code = find_same_code(rows, typed)
     experiments = group_experiments(rows, over, tuple(by), same_code)
@@ -266,8 +275,9 @@ def choose_rows(all_rows: list[Row], where: list[str]) -> tuple[list[Row], list[
     return finished, [f"left out: {unfinished}; status=... takes others"]
 
 
-def choose_metrics(rows: list[Row], names: str | None, only_monitored: bool = False) -> list[str]:
-    """The metrics that were named, separated by commas, else the default ones.
+def choose_metrics(rows: list[Row], names: str | None, over: tuple[str, ...]) -> list[str]:
+    """The metrics that were named, separated by commas, else the default ones: over folds those of
+    the rows that were held out.
 
     Raises:
         LabError: no run has one of them.
@@ -276,21 +286,31 @@ def choose_metrics(rows: list[Row], names: str | None, only_monitored: bool = Fa
         for metric in names.split(","):
             require_metric(rows, metric)
         return names.split(",")
-    metrics = default_metrics(rows)
+    metrics = default_metrics(rows, ("val", "test") if FOLD in over else ("test", "val"))
     first = monitored_metrics(rows, metrics)
-    if only_monitored and first:
-        return first
     return [*first, *(metric for metric in metrics if metric not in first)]
 
 
-def default_metrics(rows: list[Row]) -> list[str]:
-    """The metrics of the test split; of validation where there are none, else all.
+def remarks_on_folds(metrics: list[str], over: tuple[str, ...]) -> list[str]:
+    """Which samples a mean over folds is of."""
+    if FOLD not in over:
+        return []
+    held_out = any(split_of(name) == "val" for name in metrics)
+    tested = [name for name in metrics if split_of(name) == "test"]
+    remarks = ["val/ is of the rows that each fold held out"] if held_out else []
+    if tested:
+        remarks.append(f"{', '.join(tested)}: the same samples in every fold")
+    return remarks
+
+
+def default_metrics(rows: list[Row], splits: tuple[str, ...]) -> list[str]:
+    """The metrics of the first of these splits that has some, else all.
 
     Raises:
         LabError: no run has a metric.
     """
     names = main_first(name for row in rows for name in row["metrics"])
-    for split in ("test", "val"):
+    for split in splits:
         metrics = [name for name in names if split_of(name) == split]
         if metrics:
             return metrics
@@ -387,11 +407,13 @@ def format_cell(experiment: Experiment, metric: str, has_interval: bool = False)
 
 
 def best_cells(table: Table) -> list[Cell]:
-    """The cells with the best mean of each metric, where means may be ranked.
+    """The cells with the best mean of each metric, where it differs from all others.
 
-    That is where all lines have the metric from as many runs, at least FEWEST_TO_RANK, and it is
-    known whether higher is better. Where it is not, a line asks.
+    That is where all lines have the metric from as many runs, at least FEWEST_TO_RANK, on the same
+    data, and it is known whether higher is better. Where it is not, a line asks. The best must differ
+    from each other line by a t-test paired by seed.
     """
+    made_on = {tuple(each.made_by[key] for key in SAME_DATA) for each in table.experiments}
     settings = [each for experiment in table.experiments for each in settings_of(experiment.rows)]
     cells = []
     for place, metric in enumerate(table.metrics):
@@ -399,38 +421,75 @@ def best_cells(table: Table) -> list[Cell]:
         n = {len(of_line) for of_line in numbers}
         if len(numbers) < 2 or len(n) > 1 or min(n) < FEWEST_TO_RANK:
             continue
+        if len(made_on) > 1 and not metric_and_place(metric)[1]:
+            continue
         mode = known_mode(metric, settings)
         if mode is None:
             note(f"not in bold: {question(metric)}")
             continue
         means = [statistics.fmean(of_line) for of_line in numbers]
-        best = min(means) if mode == "min" else max(means)
-        column = len(table.names) + place
-        cells += [(line, column) for line, mean in enumerate(means) if mean == best]
+        best = means.index(min(means) if mode == "min" else max(means))
+        if all(
+            differs(table.experiments[best], other, metric, table.over)
+            for other in table.experiments
+            if other is not table.experiments[best]
+        ):
+            cells.append((best, len(table.names) + place))
     return cells
+
+
+def differs(one: Experiment, other: Experiment, metric: str, over: tuple[str, ...]) -> bool:
+    """Whether a t-test tells two lines apart."""
+    test = paired_t_test(pairs_of(one, other, metric, over))
+    return test is not None and test.p < 1 - CONFIDENCE
 
 
 def paired_tests(table: Table) -> list[str]:
     """A sentence for each metric about the difference of the two lines of a table.
 
-    None for more lines, for other data in them, and for few seeds in common.
+    None for more lines, for other data in them, and for few seeds in common; see `why_no_test`.
     """
-    if len(table.experiments) != 2:
+    if why_not_two(table) is not None:
         return []
     first, second = table.experiments
-    if any(first.made_by[title] != second.made_by[title] for title in ("data", "samples")):
-        return []
     sentences = []
     for metric in table.metrics:
-        pairs = pairs_of(first, second, metric, table.over)
-        test = paired_t_test(pairs)
+        test = paired_t_test(pairs_of(first, second, metric, table.over))
         if test:
             some = test.n < max(len(first.rows), len(second.rows))
             rest = ", of what both lines have" if some else ""
             sentences.append(f"{metric}: {format_test(test, table.over)}{rest}")
-    if sentences and "data.fold" in table.over:
+    if sentences and FOLD in table.over:
         sentences.append(OF_FOLDS)
     return sentences
+
+
+def why_not_two(table: Table) -> str | None:
+    """Why a table does not show two lines that can be compared; None when it does."""
+    if len(table.experiments) != 2:
+        return f"the table has {counted(len(table.experiments), 'line')}, and a test compares two"
+    first, second = table.experiments
+    other = [title for title in SAME_DATA if first.made_by[title] != second.made_by[title]]
+    return f"the lines differ in {' and '.join(other)}" if other else None
+
+
+def why_no_test(table: Table) -> list[str]:
+    """Lines that say why there is no t-test, where somebody may expect one."""
+    has_means = any(len(each.rows) > 1 for each in table.experiments)
+    if len(table.experiments) < 2 or not has_means:
+        return []
+    reason = why_not_two(table)
+    if reason:
+        return [f"no t-test: {reason}"]
+    lines = []
+    for metric in table.metrics:
+        pairs = pairs_of(table.experiments[0], table.experiments[1], metric, table.over)
+        if len(pairs) < FEWEST_PAIRS:
+            n = counted(len(pairs), "seed")
+            lines.append(f"no t-test of {metric}: {n} in common, {FEWEST_PAIRS} are needed")
+        elif paired_t_test(pairs) is None:
+            lines.append(f"no t-test of {metric}: all pairs differ by the same")
+    return lines
 
 
 def pairs_of(

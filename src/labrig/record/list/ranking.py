@@ -28,7 +28,7 @@ HIGHER = frozenset(
     )
 )
 # They say nothing at the end of a name: val/loss_epoch, f1_score
-SILENT = frozenset(("epoch", "step", "score"))
+SILENT = frozenset(("epoch", "step", "score", "best"))
 # They may turn a name round: negative_loss, one_minus_dice, 1-acc
 TURNING = frozenset(("neg", "negative", "minus", "inv", "inverse", "inverted", "one", "1"))
 
@@ -61,6 +61,7 @@ def known_mode(metric: str, several: Iterable[dict[str, Any]]) -> str | None:
         if mode:
             return mode
     by_name = mode_by_name(metric)
+    metric = metric.removesuffix("_best")
     checkpoints = (settings.get("checkpoint") for settings in several)
     modes = (
         checkpoint.get("mode")
@@ -77,6 +78,7 @@ def mode_in(written: Any, metric: str) -> str | None:
     """What a section `metrics` says of a metric, by its name or by the last part of it."""
     if not isinstance(written, dict):
         return None
+    metric = metric.removesuffix("_best")  # its value at best.ckpt
     mode = written.get(metric, written.get(metric.rpartition("/")[2]))
     return mode if mode in MODES else None
 

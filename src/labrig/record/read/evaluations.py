@@ -27,18 +27,27 @@ def newest_evaluations(run_dir: Path) -> list[Evaluation]:
 
 
 def evaluated_metrics(run_dir: Path, attempts: list[AttemptFiles]) -> dict[str, float]:
-    """Metrics on other data than the run's own test, such as `test/acc@cells2-3fa9c1`, see `place_of`.
+    """Metrics on other data than the run's own test, such as `test/acc@cells2-3fa9c1`, see `place_of`;
+    those of best.ckpt where other weights were tested: `test/acc_best`.
 
-    Only of the code and the weights of the run's numbers.
+    Only of the code of the run's numbers.
     """
     deciding = deciding_attempt(attempts)
-    weights = deciding.end.get("checkpoints", {}).get("last.ckpt", {}) if deciding else {}
+    checkpoints = deciding.end.get("checkpoints", {}) if deciding else {}
+    tested = (deciding.start.get("tested_weights") or "last") if deciding else "last"
+    of_numbers, best = (
+        checkpoints.get(f"{name}.ckpt", {}).get("sha256", "") for name in (tested, "best")
+    )
     metrics = {}
     for row in newest_evaluations(run_dir):
-        is_of_numbers = row.get("checkpoint_sha256") == weights.get("sha256", "")
-        if is_of_numbers and row.get("code", {}).get("same") and row.get("data_name"):
-            place = place_of(row)
-            metrics |= {f"{name}@{place}": value for name, value in row["metrics"].items()}
+        if not row.get("code", {}).get("same"):
+            continue
+        end = f"@{place_of(row)}" if row.get("data_name") else ""
+        digest = row.get("checkpoint_sha256")
+        if digest == of_numbers and end:
+            metrics |= {f"{name}{end}": value for name, value in row["metrics"].items()}
+        elif digest == best and digest != of_numbers:
+            metrics |= {f"{name}_best{end}": value for name, value in row["metrics"].items()}
     return metrics
 
 

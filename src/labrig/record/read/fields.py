@@ -204,6 +204,15 @@ def of_deciding_start(run: RecordedRun, name: str) -> Any:
     return run.deciding_start.get(name)
 
 
+def resolved_of_deciding_start(run: RecordedRun, name: str) -> dict[str, Any]:
+    """What the settings became on the machine, as far as it changes numbers whatever was typed."""
+    start: Any = run.deciding_start
+    found = {key: start[key] for key in ("samples_per_step", "precision") if start.get(key)}
+    if "samples_per_step" not in found and start.get("world_size", 1) > 1:
+        found["world_size"] = start["world_size"]
+    return found
+
+
 def origin_of_weights(run: RecordedRun, name: str) -> dict[str, Any] | None:
     """The weights that a run started from, in short; None when they were random."""
     starts = [attempt.start for attempt in run.attempts]
@@ -345,6 +354,7 @@ class Summary(Struct, kw_only=True):
     code_files: Annotated[dict[str, str] | None, of(files_used)] = None
     data: Annotated[DataRead | None, of(data_that_was_read)] = None
     tested_weights: Annotated[Text, of(of_deciding_start)] = None  # see StartRecord
+    resolved: Annotated[dict[str, Any] | None, of(resolved_of_deciding_start)] = None
     waited: Annotated[Waited | None, of(waited_in_queue)] = None  # until its job first began
     attempt_status: Annotated[Text, of(status_of_last_attempt)] = None  # a run that finished before stays finished
     order_unix_ms: Annotated[Int | None, of(recorded)] = None  # the place among all runs, see order.py

@@ -82,6 +82,15 @@ def final_weights(checkpoints: Path) -> Path:
     return finished if finished.exists() else checkpoints / "last.ckpt"
 
 
+def weights_of_numbers(run_dir: Path, checkpoints: Path) -> Path:
+    """The checkpoint with the weights that were tested; it may not exist."""
+    deciding = deciding_attempt(read_attempts(run_dir))
+    best = checkpoints / "best.ckpt"
+    if deciding and deciding.start.get("tested_weights") == "best" and best.exists():
+        return best
+    return final_weights(checkpoints)
+
+
 def needless_weights(run_dir: Path, status: str) -> Path | None:
     """finished.ckpt, when an attempt that ends with `status` makes it needless; else None.
 

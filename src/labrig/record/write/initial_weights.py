@@ -23,7 +23,7 @@ from ..files.schema import InitialWeights
 from ..list.find import find_run
 from ..read.roots import run_roots
 from ..read.run import run_record
-from ..read.status import UNENDED, final_weights, status_of
+from ..read.status import UNENDED, status_of, weights_of_numbers
 
 if TYPE_CHECKING:
     from ...config.compose import Composition
@@ -126,7 +126,7 @@ def weights_of_run(
         found = "it holds no .safetensors file" if is_folder else "there is no such folder"
         raise LabError(f"init_from={reference}: {found}, and it is no run. {WHAT_TO_WRITE}")
     run = find_run(run_roots(project), word)
-    checkpoint = checkpoint or final_weights(run.checkpoints).stem
+    checkpoint = checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
     path = run.checkpoints / f"{checkpoint}.ckpt"
     weights: InitialWeights = {"source": f"{run.id}:{checkpoint}", "path": str(path)}
     weights |= {"run": run.id, "checkpoint": checkpoint}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import lightning.pytorch as L
+from pathlib import Path
 
+import lightning.pytorch as L
+from lightning.pytorch.callbacks import EarlyStopping
+
+from ...errors import LabError
 from ...hdf5.read.datamodule import H5DataModule
+from ..checkpoints.checkpoint import Checkpoints
+from ..watch.print_line import print_line
 
 
 def run_final_test(
     trainer: L.Trainer, task: L.LightningModule, data: L.LightningDataModule
 ) -> list[str] | bool:
-    """Tests once, with the weights as they are after `fit`; prints one line if there is no test.
+    """Tests once, with the weights that `trainer.test_with` says; prints one line if there is no test.
 
     `trainer.callback_metrics` has the values of the fit and those of the test afterwards.
 
@@ -24,10 +30,43 @@ def run_final_test(
         return False
     # Lightning forgets them in a test: the record would have those of the last row.
     of_fit = dict(trainer.callback_metrics)
-    trainer.test(task, datamodule=data, verbose=False)
+    trainer.test(task, datamodule=data, verbose=False, ckpt_path=weights_to_test(trainer))
     of_test = dict(trainer.callback_metrics)
     trainer.callback_metrics.update(of_fit | of_test)
     return list(of_test)
+
+
+def weights_to_test(trainer: L.Trainer) -> Path | None:
+    """best.ckpt where that is tested; None: the weights as they are after `fit`.
+
+    Raises:
+        LabError: trainer.test_with=best, and there is no best.ckpt.
+    """
+    keeper = next(
+        (one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpoints)), None
+    )
+    if keeper is None or keeper.test_with == "last":
+        return None
+    watched = [one.monitor for one in trainer.callbacks if isinstance(one, EarlyStopping)]
+    if keeper.test_with == "auto" and keeper.monitor not in watched:
+        if watched:
+            print_line(
+                trainer,
+                f"EarlyStopping watches {', '.join(map(str, watched))}, and best.ckpt is the best by "
+                f"{keeper.monitor}: the last weights are tested. For the best: "
+                f"checkpoint.monitor={watched[0]}",
+            )
+        return None
+    best = keeper.directory / "best.ckpt"
+    if trainer.strategy.broadcast(best.exists()):
+        print_line(trainer, f"tests best.ckpt, the best by {keeper.monitor}")
+        return best
+    if keeper.test_with == "best":
+        raise LabError(
+            f"trainer.test_with=best, and there is no best.ckpt: no validation logged {keeper.monitor}. "
+            "Set checkpoint.monitor to a metric of the validation, or trainer.test_with=last"
+        )
+    return None
 
 
 def why_no_test(task: L.LightningModule, data: L.LightningDataModule) -> str | None:

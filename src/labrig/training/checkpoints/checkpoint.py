@@ -133,6 +133,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             step.result()
 
 
+BEST_VALUE = "_best"  # behind the name of a metric: its value at best.ckpt
+
+
 class Checkpoints(LightningCheckpoint):
     """Keeps last.ckpt and previous.ckpt, and best.ckpt by a metric. Each holds the random
     generators of every rank.
@@ -142,15 +145,23 @@ class Checkpoints(LightningCheckpoint):
         every_min: minutes between checkpoints within an epoch, > 0.
         monitor: metric that chooses best.ckpt, such as "val/loss"; None for no best.ckpt.
         mode: "min" or "max" of it.
+        test_with: which of them is tested: last, best or auto.
     """
 
     def __init__(
-        self, directory: Path, *, every_min: float, monitor: str | None, mode: str
+        self,
+        directory: Path,
+        *,
+        every_min: float,
+        monitor: str | None,
+        mode: str,
+        test_with: str = "auto",
     ) -> None:
         self.directory = Path(directory)
         self.every_s = 60 * every_min
         self.monitor = monitor
         self.mode = mode
+        self.test_with = test_with
         self.best: float | None = None
         self.saved_at_s = time.monotonic()
         self.checkpoint_loops: dict[str, Any] = {}
@@ -213,6 +224,9 @@ class Checkpoints(LightningCheckpoint):
 
     def on_train_end(self, trainer: L.Trainer, *_: Any) -> None:
         self.finish(trainer)
+        if self.best is not None:
+            # For the record, beside the last value.
+            trainer.callback_metrics[f"{self.monitor}{BEST_VALUE}"] = torch.tensor(self.best)
 
     def on_exception(self, trainer: L.Trainer, *_: Any) -> None:
         io_of(trainer).wait()

@@ -47,6 +47,8 @@ class TestedWeights(L.Callback):
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
+        if trainer.state.fn != "fit":
+            return
         self.is_trained = False
         # Where the task is in shards, Lightning has loaded the weights and taken them out.
         self.loaded = checkpoint.get(END_OF_FIT, checkpoint.get("state_dict"))
@@ -83,7 +85,7 @@ class TestedWeights(L.Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        if batch_idx == dataloader_idx == 0:
+        if batch_idx == dataloader_idx == 0 and not trainer.ckpt_path:
             self._keep(trainer)
 
     def _keep(self, trainer: L.Trainer) -> None:

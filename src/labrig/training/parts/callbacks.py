@@ -35,6 +35,7 @@ from ..watch.no_effect import NoEffect, typed_overrides
 from ..watch.optimizer_watch import OptimizerWatch
 from ..watch.profilers import build_profiler
 from ..watch.progress import build_progress
+from .accumulation import WholeGroups, accumulates
 from .build import build_callbacks
 from .compile import TellCompiled
 from .ddp import NodeFacts
@@ -85,10 +86,13 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         every_min=config.checkpoint.every_min,
         monitor=config.checkpoint.monitor,
         mode=config.checkpoint.mode,
+        test_with=config.trainer.get("test_with", "auto"),
     )
     callbacks: dict[str, list[L.Callback]] = {
         # First, so that it records what the others do.
         "profiler": build_profiler(config, run.dir / "profile"),
+        # Before somebody looks at the gradients.
+        "groups": [WholeGroups()] if accumulates(config, own) else [],
         # Before the first value of the epoch is logged.
         "sums": [sums],
         "optimizer": [watch],

@@ -36,7 +36,7 @@ from .loggers import build_loggers
 from .settings import chosen_settings
 
 # Keys of the section `trainer` that Lightning's Trainer does not take.
-NOT_LIGHTNINGS = ("matmul_precision", "threads", "test_after_fit")
+NOT_LIGHTNINGS = ("matmul_precision", "threads", "test_after_fit", "test_with")
 # Beginnings of warnings about devices, workers and products, not about the user's research. In a
 # release that words one in another way it is shown.
 IGNORED_WARNINGS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import sys
 from dataclasses import replace
@@ -67,6 +69,8 @@ def train_command(project: Project, args: list[str]) -> int:
     parser.add_argument(
         "--config", metavar="FILE", help="a composed configuration, instead of composing one"
     )
+    # Of a list of runs, whose code was frozen before the first of them began.
+    parser.add_argument("--frozen", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--allow", action="store_true", help="record also what looks like a secret")
     parser.add_argument("--if-changed", action="store_true", help=IF_CHANGED_HELP)
     parser.takes_words = True
@@ -99,12 +103,16 @@ def train_command(project: Project, args: list[str]) -> int:
     check_packages(config)
     if script_of(config) is not None:
         check_script(config)
+    hidden = [] if options.frozen is None else ["--frozen", str(options.frozen)]
+    typed = [word for word in sys.argv if word not in hidden]
     request = RunRequest.of(
-        composition, argv=sys.argv, why=options.why, parent=options.parent, allow=options.allow
+        composition, argv=typed, why=options.why, parent=options.parent, allow=options.allow
     )
     runs = Path(config.paths.runs)
+    if options.frozen:
+        request = replace(request, code=json.loads(options.frozen.read_text(encoding="utf-8")))
     if options.if_changed:
-        code = code_of_request(project, runs, request)
+        code = request.code or code_of_request(project, runs, request)
         request = replace(request, code=code)
         unchanged = unchanged_run(project, composition, code, read_rows(run_roots(project)))
         if unchanged:
@@ -300,7 +308,8 @@ def print_end(config: DictConfig, run: Run, recording: Recording) -> None:
         metrics = metrics_of_test(recording)
         shown = [f"{name} {value:.4f}" for name, value in metrics.items()]
         if metrics:
-            shown.append("(weights: last.ckpt)")
+            tested = read_attempt(run.dir, recording.n).start.get("tested_weights") or "last"
+            shown.append(f"(weights: {tested}.ckpt)")
         else:
             is_tested = recording.tested not in (None, False)
             shown.append("(tested, but it logged nothing)" if is_tested else "(not tested)")

@@ -13,11 +13,14 @@ import gc
 import json
 import os
 import shlex
+import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
+from pathlib import Path
 
 from ...config.compose import compose
 from ...config.overrides import parse_overrides, sweep_points
@@ -26,6 +29,8 @@ from ...config.resolve import load_variables
 from ...errors import LabError
 from ...machine.counted import counted
 from ...project import Project
+from ...record.files.schema import Code
+from ...record.write.create import RunRequest, code_of_request
 from ...record.write.data_of_run import with_data_of_run
 from ...record.write.initial_weights import with_fixed_weights
 from .point_processes import PointProcesses, flush
@@ -35,9 +40,17 @@ PRELOADED = ("labrig.train", "labrig.data", "labrig.callbacks", "h5py")  # with 
 
 @dataclass(frozen=True)
 class ListedPoints:
-    """The settings of each run, and whether one of them trains by Lightning."""
+    """The runs of a list. Their code is frozen before the first of them begins: an edit while they run
+    changes none. (A run whose settings files were edited meanwhile is refused.)
+
+    Attributes:
+        overrides: the settings of each.
+        codes: the frozen code of each, see `freeze_code`.
+        need_torch: whether one of them trains by Lightning.
+    """
 
     overrides: list[list[str]]
+    codes: list[Code]
     need_torch: bool
 
 
@@ -62,7 +75,7 @@ def train_points(project: Project, options: argparse.Namespace, train: Train) ->
     if options.jobs < 1:
         raise LabError(f"--jobs is {options.jobs}, expected at least 1. For example: --jobs 2")
     parse_overrides(options.overrides, one_run=False)  # says once what has no effect
-    points = read_points(project, options.overrides)
+    points = read_points(project, options)
     if points is None:
         return 0
     n_points = len(points.overrides)
@@ -77,15 +90,23 @@ def train_points(project: Project, options: argparse.Namespace, train: Train) ->
             import_module(module)
     gc.freeze()  # else the garbage collection of each run copies the memory of all modules
     processes = PointProcesses(n_points, options.jobs)
-    for overrides in points.overrides:
-        words = [*overrides, *options_of_point(options)]
-        if processes.has_forked(f"lab train {shlex.join(overrides)}"):
-            return train_in_fork(project, words, train)
-    return processes.exit_code()
+    folder = Path(tempfile.mkdtemp(prefix="lab-points-"))
+    parent = os.getpid()
+    try:
+        for n, overrides in enumerate(points.overrides):
+            code = folder / f"{n}.json"
+            code.write_text(json.dumps(points.codes[n]), encoding="utf-8")
+            words = [*overrides, *options_of_point(options), "--frozen", str(code)]
+            if processes.has_forked(f"lab train {shlex.join(overrides)}"):
+                return train_in_fork(project, words, train)
+        return processes.exit_code()
+    finally:
+        if os.getpid() == parent:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def read_points(project: Project, overrides: list[str]) -> ListedPoints | None:
-    """Composes every point, in a fork: what the project's modules do while composing stays there.
+def read_points(project: Project, options: argparse.Namespace) -> ListedPoints | None:
+    """Composes every point and freezes its code, in a fork: what the project's modules do while composing stays there.
 
     Returns:
         None in the fork, which has nothing left to do.
@@ -100,7 +121,7 @@ def read_points(project: Project, overrides: list[str]) -> ListedPoints | None:
     if pid == 0:
         os.close(answer)
         with open(question, "w", encoding="utf-8") as pipe:
-            json.dump(composed_points(project, overrides), pipe)
+            json.dump(asdict(composed_points(project, options)), pipe)
         return None
     os.close(question)
     with open(answer, encoding="utf-8") as pipe:
@@ -108,19 +129,26 @@ def read_points(project: Project, overrides: list[str]) -> ListedPoints | None:
     _, status = os.waitpid(pid, 0)
     if status:
         sys.exit(os.waitstatus_to_exitcode(status))
-    return ListedPoints(*json.loads(text))
+    return ListedPoints(**json.loads(text))
 
 
-def composed_points(project: Project, overrides: list[str]) -> tuple[list[list[str]], bool]:
-    """What `Points` holds."""
-    points = []
-    need_torch = False
-    for point in sweep_points(overrides):
+def composed_points(project: Project, options: argparse.Namespace) -> ListedPoints:
+    points = ListedPoints([], [], need_torch=False)
+    compositions = []
+    for point in sweep_points(options.overrides):
         composition = with_data_of_run(compose(project, point), project)
-        need_torch = need_torch or not is_program(composition.config)
         # Now: for a later point, @last would be the run of an earlier one.
-        points.append(with_fixed_weights(composition, project, may_come=False).overrides)
-    return points, need_torch
+        compositions.append(with_fixed_weights(composition, project, may_come=False))
+    codes: dict[str, Code] = {}  # by trial
+    for composition in compositions:
+        if composition.trial not in codes:
+            request = RunRequest.of(composition, argv=[], allow=options.allow)
+            runs = Path(composition.config.paths.runs)
+            codes[composition.trial] = code_of_request(project, runs, request)
+        points.overrides.append(composition.overrides)
+        points.codes.append(codes[composition.trial])
+    needs = [not is_program(composition.config) for composition in compositions]
+    return replace(points, need_torch=any(needs))
 
 
 def options_of_point(options: argparse.Namespace) -> list[str]:

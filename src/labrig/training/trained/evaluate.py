@@ -19,15 +19,17 @@ from ...errors import LabError
 from ...hdf5.file.find import read_data_section
 from ...machine.ranks import leave_group
 from ...project import Project
-from ...record.files.atomic import sha256
+from ...record.compare.results import distance
+from ...record.files.atomic import number, sha256
 from ...record.files.seal import append_sealed
 from ...record.list.find import RUN_HELP, find_run
+from ...record.list.rows import read_row
 from ...record.list.row_cache import outdate_row
 from ...record.read.evaluations import EVALUATIONS, TEST
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.settings import ABSENT
-from ...record.read.status import final_weights
+from ...record.read.status import weights_of_numbers
 from ...record.reproduce.recorded_data import is_same_data
 from ...record.reproduce.run_frozen import run_with_frozen_code
 from ...record.write.claim import in_use
@@ -37,6 +39,7 @@ from .code_to_run import add_choices, code_to_run, facts_of_code, take_split
 
 MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab eval takes data=NAME, split=NAME, data.* and trainer.*"
+TOLERANCE = 1e-4  # relative, from which on a number is another one
 OTHER_DATA = "data="
 PLACE_OF_DATA = ("path", "search", "pack", "stored")  # settings that say where the file lies
 
@@ -50,7 +53,7 @@ class EvaluationResult:
     data_name: str | None  # what the metrics are called after; None: the data of the run's own test
     split: str
     data: dict[str, Any]  # what was read, by its content
-    metrics: dict[str, float]  # test/..., over every sample
+    metrics: dict[str, float]  # over every sample: test/..., of split=val val/...
 
 
 def eval_command(project: Project, args: list[str]) -> int:
@@ -75,7 +78,7 @@ def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: 
         take_data(recorded, project, options.data)
     config = resolve(with_changes(recorded, [*options.settings, *kept], MAY_CHANGE, ADVICE))
     ran = RanCode(imported, elsewhere=places_in(config.paths))
-    checkpoint = options.checkpoint or final_weights(run.checkpoints).stem
+    checkpoint = options.checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
     evaluation = evaluate(project, config, run, checkpoint, options.split, options.data)
     if evaluation is None:
         return 0
@@ -85,6 +88,7 @@ def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: 
         **asdict(evaluation),
         "code": facts_of_code(run, code, ran),
     }
+    print_other_numbers(run, evaluation)
     append_sealed(run.dir / EVALUATIONS, row)
     outdate_row(run.dir)
     if options.json:
@@ -198,8 +202,38 @@ def evaluate(
         data_name=data_name or name_of_other_data(content, split, run),
         split=split,
         data=content,
-        metrics={name: float(value) for name, value in sorted(trainer.callback_metrics.items())},
+        metrics={
+            name_for_split(name, split): float(value)
+            for name, value in sorted(trainer.callback_metrics.items())
+        },
     )
+
+
+def name_for_split(name: str, split: str) -> str:
+    """What a metric of `test_step` is called: val/acc for test/acc over the split val."""
+    known = split in ("train", "val") and name.startswith(f"{TEST}/")
+    return f"{split}{name.removeprefix(TEST)}" if known else name
+
+
+def print_other_numbers(run: Run, evaluation: EvaluationResult) -> None:
+    """Says where the weights and data of the recorded numbers give other ones now."""
+    is_same = (
+        evaluation.data_name is None
+        and evaluation.split == TEST
+        and evaluation.checkpoint == weights_of_numbers(run.dir, run.checkpoints).stem
+    )
+    if not is_same:
+        return
+    recorded = read_row(str(run.dir))["metrics"]
+    for name, value in evaluation.metrics.items():
+        before = number(recorded.get(name))
+        if isinstance(before, int | float) and distance(before, value) > TOLERANCE:
+            print(
+                f"lab: {name} is {value:.6g} here, and {before:.6g} in the record of {run.id}, with the "
+                "same weights and data. Something that no checkpoint holds decides too (a buffer with "
+                "persistent=False), or another device or precision",
+                file=sys.stderr,
+            )
 
 
 def name_of_other_data(content: dict[str, Any], split: str, run: Run) -> str | None:

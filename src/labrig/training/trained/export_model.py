@@ -22,7 +22,7 @@ from ...record.files.atomic import write_file
 from ...record.list.find import find_run, run_parser
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
-from ...record.read.status import final_weights
+from ...record.read.status import weights_of_numbers
 from ...record.reproduce.today import config_of_today
 from ..parts.build import build_data
 from .load import load
@@ -50,7 +50,7 @@ def export_command(project: Project, args: list[str]) -> int:
     require_package("safetensors", "lab runs export-model", PACKAGES)
     target = HubFile.parse(options.push) if options.push else None
     run = find_run(run_roots(project), options.run)
-    checkpoint = options.checkpoint or final_weights(run.checkpoints).stem
+    checkpoint = options.checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
     network = load(run.dir, checkpoint)
     config: Any = OmegaConf.create(config_of_today(run, project))
     temporary = folder.with_name(f".{folder.name}.{os.urandom(4).hex()}")

@@ -14,7 +14,7 @@ from ...project import Project
 from ...record.list.find import find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
-from ...record.read.status import final_weights
+from ...record.read.status import weights_of_numbers
 from ...record.reproduce.today import config_of_today, print_difference, require_trial
 from ...record.reproduce.weight_tensors import read_whole_weights
 from ..checkpoints.resume_point import refuse_damaged
@@ -45,7 +45,9 @@ def load(run: str | Path = "@last", checkpoint: str | None = None) -> nn.Module:
     config: Any = OmegaConf.create(config_of_today(source, project))
     task = build_task(config)
     print_difference(source, project)
-    load_weights(task, source, checkpoint or final_weights(source.checkpoints).stem)
+    load_weights(
+        task, source, checkpoint or weights_of_numbers(source.dir, source.checkpoints).stem
+    )
     model = getattr(task, "model", task)
     return model.eval()
 

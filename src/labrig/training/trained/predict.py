@@ -22,7 +22,7 @@ from ...record.files.seal import append_sealed
 from ...record.list.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
-from ...record.read.status import final_weights
+from ...record.read.status import weights_of_numbers
 from ...record.reproduce.run_frozen import run_with_frozen_code
 from ...record.verify.command import PREDICTIONS
 from ...record.write.claim import in_use
@@ -84,7 +84,7 @@ def predict_run(project: Project, run: Run, options: argparse.Namespace, args: l
     config = resolve(with_changes(recorded, overrides, MAY_CHANGE, ADVICE))
     ran = RanCode(imported, elsewhere=places_in(config.paths))
     target = Path(options.to).absolute() if options.to else None
-    checkpoint = options.checkpoint or final_weights(run.checkpoints).stem
+    checkpoint = options.checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
     predictions = predict(project, config, run, checkpoint, options.split, target)
     if predictions is None:
         return 0

@@ -1,0 +1,48 @@
+"""What a table of means says: which rows, which of them are better, and in how many digits."""
+
+import test_experiments
+from labrig.machine.text_formats import format_deviation
+from record_package import call
+from test_experiments import printed
+
+repository = test_experiments.repository
+project = test_experiments.project
+made = test_experiments.made
+
+
+def test_the_best_is_not_bold_on_other_data(project, made):
+    for seed in range(3):
+        made(seed, metrics={"test/loss": 1.0 + seed})
+        made(seed, data_sha256="b" * 64, metrics={"test/loss": 5.0 + 1.01 * seed})
+    file = project.root / "results.md"
+    call(project, "runs export", "-o", file)
+    assert "**" not in file.read_text()
+    assert "no t-test: the lines differ in data" in file.read_text()
+
+
+def test_folds_show_the_rows_that_were_held_out(project, made, capsys):
+    for fold in range(3):
+        made(
+            0,
+            data={"folds": 3, "fold": fold},
+            metrics={"val/acc": 0.4 + 0.1 * fold, "test/acc": 0.9},
+        )
+    (header, line), _ = printed(project, capsys, "--over", "fold")
+    assert header == ["trial", "val/acc", "n"]
+    assert line == ["baseline", "0.50", "±", "0.10", "3"]
+    call(project, "runs table", "--over", "data.fold", "--metric", "test/acc")
+    assert "test/acc: the same samples in every fold" in capsys.readouterr().err
+
+
+def test_why_there_is_no_t_test_is_said(project, made, capsys):
+    for seed in range(2):
+        made(seed, metrics={"test/loss": 1.0 + seed})
+        made(seed + 1, trial="wide", metrics={"test/loss": 2.0 + seed})
+    call(project, "runs table")
+    assert "no t-test of test/loss: 1 seed in common, 3 are needed" in capsys.readouterr().err
+
+
+def test_numbers_are_rounded_by_their_deviation_to_what_single_precision_holds():
+    assert format_deviation(0.99996, 1e-9) == "0.99996 ± 1e-09"
+    assert format_deviation(-0.0001, 0.01) == "0.000 ± 0.010"
+    assert format_deviation(0.9512, 0.0031) == "0.9512 ± 0.0031"

@@ -1,0 +1,78 @@
+"""Accumulated batches change the weights as one batch of the same samples, the last group too."""
+
+import os
+
+import lightning.pytorch as L
+import pytest
+import torch
+from labrig.training.exact.plain_loaders import PlainLoaders
+from labrig.training.parts.accumulation import WholeGroups
+from test_means import free_port
+from torch.utils.data import DataLoader, TensorDataset
+
+SAMPLES_N2 = torch.randn(23, 2, generator=torch.Generator().manual_seed(0))
+
+
+class Regression(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+
+    def training_step(self, batch, batch_idx):
+        (x_B2,) = batch
+        return ((x_B2 @ self.weight - 1) ** 2).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.3)
+
+
+def loader(samples_N2, batch_size):
+    return DataLoader(TensorDataset(samples_N2), batch_size=batch_size)
+
+
+def fit(samples_N2, batch_size, n_accumulated, devices=1):
+    task = Regression()
+    trainer = L.Trainer(
+        accelerator="cpu",
+        devices=devices,
+        strategy="ddp" if devices > 1 else "auto",
+        max_epochs=1,
+        accumulate_grad_batches=n_accumulated,
+        callbacks=[WholeGroups(), PlainLoaders()],
+        use_distributed_sampler=False,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(task, loader(samples_N2, batch_size))
+    return task.weight.detach()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("batch_size", "n_accumulated"), [(4, 3), (8, 4), (5, 2), (7, 4), (23, 4)])
+def test_the_weights_are_those_of_whole_batches(batch_size, n_accumulated):
+    whole = fit(SAMPLES_N2, batch_size * n_accumulated, 1)
+    parts = fit(SAMPLES_N2, batch_size, n_accumulated)
+    assert torch.allclose(whole, parts, atol=1e-6)
+
+
+def rank_of_two(rank, port, folder):
+    os.environ |= {"LOCAL_RANK": str(rank), "NODE_RANK": "0", "MASTER_PORT": str(port)}
+    samples_N2 = SAMPLES_N2[:22][rank::2]  # 11 on each: 4, 4 and 3
+    torch.save(fit(samples_N2, 4, 2, devices=2), folder / str(rank))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_two_processes_weigh_alike(tmp_path):
+    torch.multiprocessing.spawn(rank_of_two, (free_port(), tmp_path), nprocs=2)
+    ranks = [torch.load(tmp_path / str(rank)) for rank in range(2)]
+    assert torch.equal(*ranks)
+    # 16 samples in the first step of both processes, 6 in the second.
+    task = Regression()
+    for step_N2 in (SAMPLES_N2[:16], SAMPLES_N2[16:22]):
+        (gradient,) = torch.autograd.grad(task.training_step((step_N2,), 0), [task.weight])
+        with torch.no_grad():
+            task.weight -= 0.3 * gradient
+    assert torch.allclose(ranks[0], task.weight.detach(), atol=1e-6)
