@@ -23,8 +23,8 @@ from ...record.compare.results import distance
 from ...record.files.atomic import number, sha256
 from ...record.files.seal import append_sealed
 from ...record.list.find import RUN_HELP, find_run
-from ...record.list.rows import read_row
 from ...record.list.row_cache import outdate_row
+from ...record.list.rows import read_row
 from ...record.read.evaluations import EVALUATIONS, TEST
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
