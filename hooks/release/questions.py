@@ -110,8 +110,7 @@ def is_long(choice: Any) -> bool:
 def check_form(new: Questions) -> list[str]:
     """What copier could not ask, or would not render, without trust or a person."""
     problems = [
-        f"copier.yml has {key}: every user would need --trust.\n"
-        "  Move it into `make setup` or hooks/migrate"
+        f"copier.yml has {key}: every user would need --trust.\n  Move it into `make setup`"
         for key in NEEDS_TRUST
         if key in new.settings
     ]

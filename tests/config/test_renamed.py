@@ -9,8 +9,6 @@ from labrig.config.overrides import sweep_points
 from labrig.config.recorded import read_recorded, with_changes
 from labrig.errors import LabError
 from omegaconf import OmegaConf
-from projects import ROOT
-from repositories import write
 
 NAMES = {
     "settings": {
@@ -118,35 +116,3 @@ def test_in_a_record_without_a_warning(tmp_path, capsys):
 def test_a_path_is_found_by_the_old_name_of_a_site(tmp_path):
     tree = make_tree(tmp_path, {})
     assert tree.site_file("lanta_2023").name == "lanta.yaml"
-
-
-def test_the_worked_example_of_a_migration_writes_the_new_names(tmp_path, capsys, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "hooks/migrate")
-    import example
-
-    assert example.RENAMED.is_file(), "the list of labrig"
-
-    renamed = tmp_path / "renamed.yaml"
-    renamed.write_text(OmegaConf.to_yaml(OmegaConf.create(NAMES)))
-    monkeypatch.setattr(example, "RENAMED", renamed)
-    config = (
-        "# mine\ndefaults:\n  - lab\n  - site: lanta_2023 # ours\ncheckpoint: {every: 7} # often\n"
-    )
-    trial = (
-        "defaults:\n  - override /site: lanta_2023\nmodel: {every: 1}\ncheckpoint:\n    every: 2\n"
-    )
-    write(
-        tmp_path,
-        {
-            "pyproject.toml": '[tool.labrig]\npackage = "myproj"\n',
-            "src/myproj/conf/config.yaml": config,
-            "src/myproj/trials/wide/config.yaml": trial,
-        },
-    )
-    assert example.main([str(tmp_path)]) == 0
-    changed = config.replace("lanta_2023", "lanta").replace("every:", "every_min:")
-    assert (tmp_path / "src/myproj/conf/config.yaml").read_text() == changed
-    trial = trial.replace("lanta_2023", "lanta").replace("    every:", "    every_min:")
-    assert (tmp_path / "src/myproj/trials/wide/config.yaml").read_text() == trial
-    assert "conf/config.yaml:5: checkpoint: {every: 7} # often  ->  " in capsys.readouterr().out
-    assert example.main([str(tmp_path / "nowhere")]) == 2

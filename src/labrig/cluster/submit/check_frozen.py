@@ -29,11 +29,8 @@ NOT_CODE = re.compile(
 CHECKPOINT_BYTES_PER_PARAMETER = 12
 
 
-def check_frozen(project: Project, code: Code, frozen: Path, point: Composition) -> int:
+def check_frozen(project: Project, code: Code, frozen: Path, point: Composition) -> None:
     """Trains one batch of `point` in `frozen`, the unpacked snapshot.
-
-    Returns:
-        How many files of the environment it opened.
 
     Raises:
         Refused: it wanted a file of the project that the snapshot lacks, or two checkpoints do not
@@ -50,7 +47,6 @@ def check_frozen(project: Project, code: Code, frozen: Path, point: Composition)
         )
     paths = point.config.paths
     check_room(Path(paths.checkpoints or paths.runs), result.n_parameters)
-    return result.n_opened
 
 
 def run_check(project: Project, code: Code, frozen: Path, overrides: list[str]) -> FrozenCheck:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 
 from ... import env
 from ...errors import LabError
-from ...machine.memory import read_or_empty
 from ...project import this_project
 
 
@@ -23,13 +22,11 @@ class FrozenCheck:
         error: what is wrong; None when the batch was trained.
         n_parameters: of the model; 0 when there was an error before it was built.
         wanted_files: files and modules that the check tried to open, relative to the project.
-        n_opened: files of the environment that it opened.
     """
 
     error: str | None
     n_parameters: int
     wanted_files: list[str]
-    n_opened: int = 0
 
 
 def main(overrides: list[str]) -> None:
@@ -47,8 +44,7 @@ def main(overrides: list[str]) -> None:
         error = str(problem)
     except Exception as problem:  # whatever it is: a file that it wanted may be the reason
         error = "".join(traceback.format_exception(problem))
-    opened = inside_environment(wanted_paths)
-    result = FrozenCheck(error, n_parameters, inside_project(wanted_paths), len(opened))
+    result = FrozenCheck(error, n_parameters, inside_project(wanted_paths))
     print(json.dumps(asdict(result)))
 
 
@@ -73,14 +69,6 @@ def inside_project(paths: set[str]) -> list[str]:
     # a copy: the audit hook may add to the set meanwhile
     names = {path.removeprefix(project).removeprefix(frozen) for path in set(paths)}
     return sorted(name for name in names if not name.startswith(("/", "..")))
-
-
-def inside_environment(paths: set[str]) -> set[str]:
-    """Those of the paths that lie in Python's environment, and the libraries of it that are loaded."""
-    mapped = read_or_empty("/proc/self/maps").splitlines()
-    libraries = {line.split()[-1] for line in mapped if ".so" in line}
-    places = (f"{sys.prefix}/", f"{os.path.realpath(sys.prefix)}/")
-    return {path for path in set(paths) | libraries if path.startswith(places)}
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ from .plan import Plan, plan_submission
 from .resume_as_job import named_run, plan_resumption, submit_resumption
 from .script import CodeArchive, render_script, script_path, script_template
 from .send import Submitted
-from .start_cost import cost_of_start
 from .submit import SubmitOptions, submit_plan
 
 ON = "on="
@@ -184,7 +183,7 @@ def dry_run(plan: Plan) -> str:
     options = [*plan.request.submit_options, *(waits or [])]
     request = replace(plan.request, submit_options=options)
     send = scheduler.send_line(request, shlex.quote(str(script_path(run_dirs, plan.script))))
-    remarks = [*plan.request.why, *describe_arrays(plan), *cost_of_start(plan)]
+    remarks = [*plan.request.why, *describe_arrays(plan)]
     if waits is None:
         remarks.append(f"would wait here: {scheduler.name} cannot wait for the runs before")
     notes = "".join(f"# {line}\n" for line in remarks)

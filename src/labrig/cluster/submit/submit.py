@@ -35,7 +35,6 @@ from .over_files import OverFiles, plan_over_files
 from .plan import Plan, plan_submission
 from .script import CodeArchive, render_script, script_path, script_template
 from .send import Submitted, send_arrays, send_runs, sent_record
-from .start_cost import cost_of_start
 
 
 @dataclass(frozen=True)
@@ -135,10 +134,8 @@ def submit_frozen(
     check_budget(plan, code["tree"], options.yes)
     arrays = arrays_of(plan)
     with unpacked(plan, code, bundles) as frozen:
-        n_opened = check_points(plan, code, frozen, options.batch)
+        check_points(plan, code, frozen, options.batch)
         archive = pack_code(plan, code, frozen)
-    if cost := cost_of_start(plan, n_opened):
-        say_once("\n".join(cost))
     render_script(plan, [plan.runs / str(i) for i in range(len(plan.points))], archive)  # or refuse
     begun_unix_s = round(time.time(), 3)
     runs = record_runs(plan, codes, options, arrays, first_id, begun_unix_s)
@@ -246,14 +243,11 @@ def _freeze(project: Project, runs: Path, point: Composition, allow: bool) -> Co
     return code
 
 
-def check_points(plan: Plan, code: Code, frozen: Path, batch: bool) -> int:
+def check_points(plan: Plan, code: Code, frozen: Path, batch: bool) -> None:
     """Checks that the unpacked code in `frozen` has what the jobs need.
 
     Args:
         batch: train also one batch of each trial.
-
-    Returns:
-        How many files of the environment a batch opened, the most of all trials; 0 without one.
 
     Raises:
         LabError: a file or package is missing, a batch fails, or two checkpoints do not fit on the
@@ -268,13 +262,12 @@ def check_points(plan: Plan, code: Code, frozen: Path, batch: bool) -> int:
     if not plan.trains:
         name_unseen_words(plan.project, code, frozen, plan.command)
     if not (batch and plan.trains):
-        return 0
+        return
     for point in plan.points:
         check_packages(point.config)
     one_point_per_trial = {point.trial: point for point in plan.points}
-    return max(
-        check_frozen(plan.project, code, frozen, point) for point in one_point_per_trial.values()
-    )
+    for point in one_point_per_trial.values():
+        check_frozen(plan.project, code, frozen, point)
 
 
 def pack_code(plan: Plan, code: Code, frozen: Path) -> CodeArchive:
