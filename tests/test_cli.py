@@ -28,6 +28,12 @@ def test_help_fits_one_screen_and_names_every_command(capsys):
     ("words", "exit_code", "message"),
     [
         (["trian"], 2, "did you mean: train"),
+        (["list"], 2, "did you mean: lab runs list"),
+        (["plot"], 2, "did you mean: lab runs plot"),
+        (["test"], 2, "did you mean: lab eval"),
+        (["compare"], 2, "did you mean: lab runs diff"),
+        (["status"], 2, "did you mean: lab queue"),
+        (["runs", "compare"], 2, "did you mean: diff"),
         (["runs"], 2, "lab runs list"),
         (["runs", "--help"], 0, "lab runs list"),
         (["runs", "lst"], 2, "did you mean: list"),

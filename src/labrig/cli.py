@@ -17,6 +17,32 @@ from .project import LIBRARY, this_project
 from .version import __version__
 
 FIRST = ("train", "submit", "queue", "logs", "runs", "trials", "data", "doctor")
+# The command for a word of other tools
+MEANT = {
+    "best": "runs table",
+    "compare": "runs diff",
+    "diff": "runs diff",
+    "evaluate": "eval",
+    "export": "runs export",
+    "export-model": "runs export-model",
+    "fit": "train",
+    "jobs": "queue",
+    "kill": "cancel",
+    "list": "runs list",
+    "ls": "runs list",
+    "new": "trials new",
+    "pack": "data pack",
+    "plot": "runs plot",
+    "profile": "bench",
+    "reproduce": "runs reproduce",
+    "run": "train",
+    "show": "runs show",
+    "status": "queue",
+    "stop": "cancel",
+    "table": "runs table",
+    "test": "eval",
+    "validate": "eval",
+}
 WIDTH = 80  # columns of --help, which has at most 24 lines
 
 
@@ -105,7 +131,7 @@ def allow_any_letter() -> None:
 
 def run_command(argv: list[str]) -> int | None:
     commands = list_commands()
-    if argv and argv[0] in ("-V", "--version"):
+    if argv and argv[0] in ("-V", "--version", "version"):
         print(f"labrig {__version__}, {LIBRARY}")
         return 0
     command = command_of(argv, commands)
@@ -138,6 +164,10 @@ def show_group(argv: list[str], commands: list[Command]) -> int:
     group, *rest = argv
     members = [command for command in commands if command.group == group]
     if not members:
+        if group in MEANT and any(command.words == MEANT[group] for command in commands):
+            raise LabError(
+                f"unknown command {group!r}; did you mean: lab {MEANT[group]}. All commands: lab --help"
+            )
         names = {command.group for command in commands if command.words}
         raise LabError(
             f"unknown command {group!r}{nearest(group, names)}. All commands: lab --help"

@@ -11,6 +11,9 @@ from importlib.util import find_spec
 SYNONYMS = {
     "batchsize": "batch_size",
     "bs": "batch_size",
+    "compare": "diff",
+    "delete": "prune",
+    "ls": "list",
     "epochs": "max_epochs",
     "file": "path",
     "gpus": "devices",
@@ -78,7 +81,7 @@ def nearest(word: str, names: Iterable[str]) -> str:
     if in_sections and word not in names:
         fewest = min(name.count(".") for name in in_sections)
         near = [name for name in in_sections if name.count(".") == fewest]
-        return f"; did you mean: {' or '.join(near[:3])}"
+        return f"; did you mean: {' or '.join(list(dict.fromkeys(near))[:3])}"
     synonym = section + dot + SYNONYMS.get(last, "")
     matches = [
         name

@@ -16,7 +16,17 @@ SHAPES = {
     "ragged": Shape(
         "shapes.ragged.TextClassifier", "shapes.ragged.TextData", trainer={"max_epochs": 3}
     ),
+    "dqn": Shape("shapes.loaders.Dqn", "shapes.loaders.OwnLoaders", trainer={"max_epochs": 3}),
+    "speech": Shape(
+        "shapes.loaders.Recogniser", "shapes.loaders.Speech", trainer={"max_epochs": 3}
+    ),
+    "boxes": Shape("shapes.loaders.Detector", "shapes.loaders.Boxes", trainer={"max_epochs": 8}),
     "hooks": Shape("shapes.hooks.Unusual", "shapes.hooks.UnusualData", trainer={"max_epochs": 3}),
+}
+# What the record says of code that cannot be looked into, though the numbers are the same
+INEXACT = {
+    "dqn": "an IterableDataset has no order that could be repeated",
+    "speech": "Buckets may keep random numbers of its own",
 }
 
 
@@ -31,13 +41,16 @@ def test_it_trains_as_by_plain_lightning(home, tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "boxes"])
 def test_a_stop_in_mid_epoch_changes_no_number(home, tmp_path, name):
     settings = SHAPES[name].settings(home, shuffle=True)
     whole = attempt(home, tmp_path / "whole", *settings)
     parts = attempts(home, tmp_path / "parts", *settings, stops=["train:5", "train:19"])
     assert whole.differences(parts) == []
-    assert parts.start["exact"] is True
+    if name in INEXACT:
+        assert INEXACT[name] in parts.start["inexact_because"]
+    else:
+        assert parts.start["exact"] is True
 
 
 @pytest.mark.slow

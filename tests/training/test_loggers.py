@@ -145,7 +145,7 @@ def test_a_server_that_never_answers_stops_nothing(home):
 
 
 def test_wandb_gets_tags_and_histograms_of_the_layers_when_asked(home, run, logged):
-    watched = ("logger.wandb.watch=gradients", "logger.wandb.tags=[first,wide]")
+    watched = ("logger.wandb.watch=all", "logger.wandb.tags=[first,wide]")
     few = ("trainer.limit_train_batches=6", "log.every_n_steps=2", "log.every_s=0")
     call(home, "lab", "train", *SETTINGS[:-1], "logger=wandb", *watched, *few, **OFFLINE)
     (file,) = Path(last(home)["run_dir"]).glob("wandb/offline-run-*/*.wandb")
@@ -153,6 +153,9 @@ def test_wandb_gets_tags_and_histograms_of_the_layers_when_asked(home, run, logg
     assert any(name.startswith("model.") and name.endswith("weight/values") for name in names), (
         names
     )
+    parameters = {name for row in rows_in(file) for name in row if name.startswith("parameters/")}
+    layers = {name.removeprefix("model.") for name in names if name.startswith("model.")}
+    assert {name.partition("/")[2] for name in parameters} == layers, "of the same layers"
     (tags,) = {tuple(each.run.tags) for each in records_in(file) if each.run.run_id}
     assert tags == ("first", "wide")
     (newest, *_) = sorted(Path(run["run_dir"]).glob("wandb/offline-run-*/*.wandb"), reverse=True)

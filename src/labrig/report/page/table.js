@@ -36,7 +36,9 @@ function drawTable(panel) {
 function drawRows(box, body, shown) {
   const isPrinting = document.body.classList.contains("printing");
   const first = isPrinting ? 0 : Math.max(0, Math.floor(box.scrollTop / ROW_PX) - MARGIN_ROWS);
-  const nInSight = Math.ceil((box.clientHeight || 600) / ROW_PX) + 2 * MARGIN_ROWS;
+  // The box has no height yet when it is drawn for the first time, and never more than the screen's.
+  const height = Math.max(box.clientHeight, window.innerHeight, screen.height);
+  const nInSight = Math.ceil(height / ROW_PX) + 2 * MARGIN_ROWS;
   const last = isPrinting ? shownRuns.length : Math.min(shownRuns.length, first + nInSight);
   const space = (n) => element("tr", { class: "space", style: `height: ${n * ROW_PX}px` });
   const rows = shownRuns.slice(first, last).map((run) => tableRow(run, shown));

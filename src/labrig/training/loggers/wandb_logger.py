@@ -79,9 +79,16 @@ class WandbOfRun(WandbLogger):
 
     @rank_zero_only
     def log_graph(self, model: Module, input_array: Tensor | None = None) -> None:
-        """Has W&B watch the model; Lightning calls this before the first step."""
-        if self.watched:
-            self.watch(model, self.watched, self.every_n_steps, log_graph=False)
+        """Has W&B watch the networks inside the task; Lightning calls this before the first step.
+
+        It takes parameters when a module is called, and nobody calls the task itself.
+        """
+        options: dict[str, Any] = {"log_freq": self.every_n_steps, "log_graph": False}
+        if self.watched in ("gradients", "all"):
+            self.experiment.watch(model, log="gradients", **options)
+        if self.watched in ("parameters", "all"):
+            networks = [one for one in model.children() if any(True for _ in one.parameters())]
+            self.experiment.watch(networks or model, log="parameters", idx=0, **options)
 
     def _log_earlier_rows(self, step: int) -> None:
         """Logs the rows of earlier attempts before `step`, which counts from 0."""
