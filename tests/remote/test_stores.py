@@ -59,6 +59,18 @@ def test_a_colleague_gets_the_very_bytes(mine, group, tmp_path, capsys):
     assert "there is nothing to fetch" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("length", [4, None], ids=["cut", "of the same length"])
+def test_a_file_there_with_other_bytes_than_its_name_says_is_refused(mine, group, length):
+    project, sha256 = mine
+    push(project, group)
+    there = group / f"{sha256}-digits.h5"
+    there.chmod(0o644)
+    content = there.read_bytes()
+    there.write_bytes(content[:length] if length else content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(Failed, match=r"with other bytes than its name says.*Delete it there"):
+        push(project)
+
+
 def test_it_is_never_there_twice(mine, group, capsys):
     project, sha256 = mine
     push(project, group)

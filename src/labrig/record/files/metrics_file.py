@@ -53,13 +53,13 @@ def refuse_row_keys(names: Iterable[str]) -> None:
         )
 
 
-def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
-    """The rows by step; lines that are no rows are passed over.
+def read_metrics(run_dir: Path, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
+    """The rows of metrics.jsonl, or of speed.jsonl, by step; lines that are no rows are passed over.
 
     Where attempts overlap, the last attempt's row of a step (and of the same metrics) counts.
     """
     rows: dict[tuple[int, frozenset[str]], dict[str, Any]] = {}
-    for line in read_lines(Path(run_dir) / "metrics.jsonl"):
+    for line in read_lines(Path(run_dir) / name):
         if not is_row(line):
             continue
         key = (line["step"], frozenset(line))

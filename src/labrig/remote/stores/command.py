@@ -94,12 +94,17 @@ def push_command(project: Project, args: list[str]) -> None:
     place = place or stored_in(section, options.name)["place"]
     stored, hashes = content_to_store(project, options.name, section["path"], files, place)
     with open_store(project, place) as store:
-        there = {sha256: found.file for sha256, found in files_by_content(store).items()}
+        there = files_by_content(store)
+        pushed: set[str] = set()
         for path, sha256 in zip(files, hashes, strict=True):
             if sha256 in there:
-                print(f"{place} has it already: {there[sha256]}")
+                store.require_whole(there[sha256], path.stat().st_size)
+                print(f"{place} has it already: {there[sha256].file}")
                 continue
-            file = there[sha256] = f"{sha256}-{options.name}.h5"
+            if sha256 in pushed:
+                continue
+            pushed.add(sha256)
+            file = f"{sha256}-{options.name}.h5"
             with byte_bar(f"pushing {path.name}", path.stat().st_size) as bar:
                 store.push(path, file, bar.update)
             print(f"{place}: {file}")

@@ -55,6 +55,9 @@ class FolderStore(Store):
             part.chmod(0o444 & os.fstat(copy.fileno()).st_mode)
             publish(part, self.folder / file)
 
+    def hash_of(self, file: str) -> str:
+        return sha256(self.folder / file)
+
     def open(self, file: str, start: int) -> IO[bytes]:
         stream = open_file(self.folder / file)
         stream.seek(start)

@@ -73,6 +73,13 @@ class SshStore(Store):
         if problems:
             raise Failed(f"{self.connection.host.name}: {problems[0]}. Type the same again")
 
+    def hash_of(self, file: str) -> str | None:
+        script = (
+            f"cd {self.folder} && printf %s {shlex.quote(MARK)} && sha256sum < {shlex.quote(file)}"
+        )
+        lines = list(self.connection.answers(script))
+        return lines[0].split(" ")[0] if lines else None
+
     @contextmanager
     def open(self, file: str, start: int) -> Iterator[IO[bytes]]:
         name = shlex.quote(file)

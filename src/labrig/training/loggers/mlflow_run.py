@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,25 @@ def mlflow_place(settings: dict[str, Any], runs: Path) -> MlflowPlace:
     return MlflowPlace(uri, settings["experiment"], artifacts)
 
 
+def make_database(uri: str) -> None:
+    """Makes MLflow's SQLite file under another name and renames it, so that a kill leaves no half one."""
+    file = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or file.exists():
+        return
+    import sqlite3
+
+    from mlflow.tracking import MlflowClient
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".mlflow-", dir=file.parent) as folder:
+        made = Path(folder) / file.name
+        MlflowClient(f"sqlite:///{made}").search_experiments()  # makes the tables
+        with closing(sqlite3.connect(made)) as database:
+            database.execute("pragma wal_checkpoint(truncate)")
+        with suppress(FileExistsError):  # another run was first
+            os.link(made, file)
+
+
 class MlflowRun:
     """One run in MLflow.
 
@@ -71,6 +92,7 @@ class MlflowRun:
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         from mlflow.tracking import MlflowClient
 
+        make_database(place.uri)
         self.run = run
         self.client = MlflowClient(place.uri)
         experiment_id = self._experiment(place)
@@ -110,7 +132,11 @@ class MlflowRun:
     def upload_new_rows(self) -> None:
         """Sends the rows that MLflow does not have yet."""
         metrics = []
-        newest = {row_key(row): row["attempt"] for row in read_metrics(self.run.dir)}
+        newest = {
+            row_key(row): row["attempt"]
+            for name in FILES
+            for row in read_metrics(self.run.dir, name)
+        }
         for name in FILES:
             rows = read_lines(self.run.dir / name)
             for row in rows[self.n_rows[name] :]:

@@ -22,7 +22,7 @@ from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.status import UNENDED, job_state_of, status_of
 from .mlflow_run import SENT, MlflowRun, mlflow_place
-from .wandb_access import has_wandb_key, wandb_url
+from .wandb_access import has_wandb_key, mark_uploaded, waiting_wandb, wandb_url
 
 # Uploads to MLflow what it lacks of a run.
 
@@ -61,13 +61,6 @@ def upload_mlflow(run_dir: Path) -> bool:
 # Uploads offline W&B runs.
 
 
-def waiting_wandb(run_dir: Path) -> list[Path]:
-    """The directories of a run's offline W&B runs that were not uploaded, oldest first."""
-    folders = {file.parent for file in run_dir.glob("wandb/offline-run-*/*.wandb")}
-    waiting = [folder for folder in folders if not any(folder.glob("*.wandb.synced"))]
-    return sorted(waiting, key=lambda folder: folder.name)
-
-
 def upload_wandb(folders: list[Path]) -> bool:
     """Uploads the newest directory of a run, which holds the rows of the others; marks all.
 
@@ -91,9 +84,7 @@ def upload_wandb(folders: list[Path]) -> bool:
     # Its exit code is 0 after most failures, too.
     if not any(newest.glob("*.wandb.synced")):
         return False
-    for folder in earlier:
-        for file in folder.glob("*.wandb"):
-            file.with_name(f"{file.name}.synced").touch()
+    mark_uploaded(earlier)
     return True
 
 

@@ -2,7 +2,8 @@
 
 W&B keeps an offline run in one directory for each attempt, and its upload of one replaces what was
 uploaded before. So an attempt that resumes offline first logs the earlier rows of the record again:
-its directory holds the whole run, and is the only one that `lab sync` uploads.
+its directory holds the whole run, and is the only one that `lab sync` uploads. One that resumes online
+logs the rows of offline attempts that were not uploaded, which are not uploaded any more.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from ...machine.network import is_reachable
-from ...record.files.json_lines import read_lines
 from ...record.files.metrics_file import ROW_KEYS, read_metrics
 from ...record.read.run import Run
-from .wandb_access import has_wandb_key, wandb_url
+from .wandb_access import has_wandb_key, mark_uploaded, waiting_wandb, wandb_url
 
 # Seconds that W&B may take to begin a run, and to upload the rest at its end.
 LIMITS = {"WANDB_INIT_TIMEOUT": "30", "WANDB_FINISH_TIMEOUT": "60"}
@@ -73,8 +73,11 @@ class WandbOfRun(WandbLogger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         if not self.knows_earlier_rows:
             self.knows_earlier_rows = True
-            if self.experiment is not None and self._offline:
+            waiting = waiting_wandb(self.run.dir)
+            if self.experiment is not None and (self._offline or waiting):
                 self._log_earlier_rows(step or 0)
+            if not self._offline:
+                mark_uploaded(waiting)  # their upload would replace this attempt's rows
         super().log_metrics(metrics, step)
 
     @rank_zero_only
@@ -92,9 +95,8 @@ class WandbOfRun(WandbLogger):
 
     def _log_earlier_rows(self, step: int) -> None:
         """Logs the rows of earlier attempts before `step`, which counts from 0."""
-        metrics = read_metrics(self.run.dir)
-        speed = read_lines(self.run.dir / "speed.jsonl")
-        rows = [row for row in metrics if row["attempt"] < self.attempt] + speed
+        both = read_metrics(self.run.dir) + read_metrics(self.run.dir, "speed.jsonl")
+        rows = [row for row in both if row["attempt"] < self.attempt]
         for row in sorted(rows, key=lambda row: row["step"]):
             if row["step"] <= step:
                 values = {name: value for name, value in row.items() if name not in ROW_KEYS}
@@ -126,7 +128,15 @@ def build_wandb_logger(config: DictConfig, run: Run, attempt: int) -> WandbLogge
         save_dir=str(run.dir),
         offline=mode == "offline",
         config=wandb_config(run),
+        notes=run.record.get("why") or None,
+        group=sweep_of(run),
     )
+
+
+def sweep_of(run: Run) -> str | None:
+    """The sweep of which a run is a point."""
+    parent = run.record.get("parent")
+    return parent if parent and (run.runs / "sweeps" / parent).is_dir() else None
 
 
 def print_mode(mode: str, run: Run) -> None:

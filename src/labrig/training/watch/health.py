@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import threading
 import time
@@ -15,6 +16,7 @@ import lightning.pytorch as L
 import torch
 from omegaconf import DictConfig
 
+from ... import env
 from ...errors import Failed
 from ...hdf5.read.datamodule import data_ranks
 from ...machine.gpu import IDLE_MIN, energy_j, utilization_percent, wait_until_idle
@@ -102,6 +104,7 @@ class Health(L.Callback):
         row = {
             "step": step,
             "epoch": trainer.current_epoch,
+            "attempt": int(os.environ.get(env.ATTEMPT, 1)),
             "time_unix_s": round(time.time(), 3),
         }
         with open(self.file, "a", encoding="utf-8") as file:
