@@ -154,6 +154,14 @@ class UnfusedTask(FusedTask):
     fused = False
 
 
+class TaskWithNorm(TaskWithSchedules):
+    """StochasticWeightAveraging runs an epoch without backward for its statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.net.insert(1, nn.BatchNorm1d(8))
+
+
 class TaskOfManyClosures(Task):
     def configure_optimizers(self):
         return torch.optim.LBFGS(self.parameters(), max_iter=3)
@@ -243,7 +251,7 @@ def outcome(task, trainer):
         "calls": task.calls,
         "rows": rows,
         "metrics": {name: float(value) for name, value in trainer.callback_metrics.items()},
-        "weights": [p.tolist() for p in task.parameters()],
+        "weights": {name: value.tolist() for name, value in task.state_dict().items()},
         "counters": str(progress),
         "step": trainer.global_step,
         "optimizer": str(trainer.optimizers[0].state_dict()),
@@ -350,8 +358,9 @@ STOCK = {
 
 
 @pytest.mark.parametrize("name", STOCK)
-def test_callbacks_see_the_same(name):
-    both(TaskWithSchedules, STOCK[name], max_epochs=3)
+@pytest.mark.parametrize("task_class", [TaskWithSchedules, TaskWithNorm])
+def test_callbacks_see_the_same(name, task_class):
+    both(task_class, STOCK[name], max_epochs=3)
 
 
 @pytest.mark.parametrize("every", [3, 8, 11])

@@ -132,6 +132,7 @@ class LeanLoop:
         self.after_lightnings = False  # the first batch after a resume was Lightning's
         self.epoch = -1  # for which the rest was looked up
         self.callbacks: list[L.Callback] = []
+        self.optimizer: Any = None
 
     def look_up(self) -> None:
         """What stays the same within an epoch, as long as the callbacks do."""
@@ -224,7 +225,8 @@ class LeanLoop:
             return
         callbacks = trainer.callbacks
         is_same = len(callbacks) == len(self.callbacks) and all(map(is_, callbacks, self.callbacks))
-        if self.epoch != trainer.fit_loop.epoch_progress.current.processed or not is_same:
+        epoch = trainer.fit_loop.epoch_progress.current.processed
+        if self.epoch != epoch or not is_same or self.optimizer is not self.strategy.optimizers[0]:
             self.look_up()
         loop.val_loop.restarting = False
         if self.is_ddp and trainer.world_size > 1:
@@ -364,6 +366,8 @@ class LeanLoop:
             Closure.warning_cache.warn(
                 "`training_step` returned `None`. If this was on purpose, ignore this warning..."
             )
+        if self.loop.automatic_optimization._skip_backward:  # of StochasticWeightAveraging
+            return output
         if batch_idx % n_accumulated == 0:
             self.zero_gradients(batch_idx)
         if loss is not None:

@@ -105,6 +105,11 @@ class SpeedSettings:
         "tell",
         "where something runs uncompiled nevertheless, tell: a line says it | refuse: the training ends",
     )
+    float8: bool = setting(
+        False,
+        "true: linear layers multiply in 8-bit floats, on L4, L40, H100 and newer; "
+        "with speed.compile, and the package torchao. Never run by its authors",
+    )
     checkpoint_activations: list[str] = setting(
         [],
         "modules that run forward twice instead of keeping activations: "

@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ...errors import LabError, nearest
 from .compile import compile_modules, require_compile_settings
+from .float8 import use_float8
 from .lazy_layers import require_sizes
 from .settings import n_processes_of
 
@@ -54,6 +55,8 @@ def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule
         print("speed.sync_batchnorm is off: torch has it for CUDA only")
     elif speed.sync_batchnorm and is_distributed:
         nn.SyncBatchNorm.convert_sync_batchnorm(task)
+    if speed.get("float8"):
+        use_float8(networks, on_gpu)
     require_compile_settings(speed)
     repeated = matching_modules(task, "compile_modules", speed.get("compile_modules", []))
     # Before checkpointing, which wraps them.
