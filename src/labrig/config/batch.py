@@ -14,11 +14,7 @@ def n_readers_of(config: Mapping[Any, Any], n_processes: int) -> int:
 
 
 def require_whole_groups(config: Mapping[Any, Any], n_processes: int) -> None:
-    """Refuses processes that cannot be divided into groups of `speed.tensor_parallel`.
-
-    Raises:
-        LabError: with what to set.
-    """
+    """Refuses processes that cannot be divided into groups of `speed.tensor_parallel`."""
     n = config["speed"].get("tensor_parallel", 1)
     if n_processes % n:
         raise LabError(
@@ -28,11 +24,7 @@ def require_whole_groups(config: Mapping[Any, Any], n_processes: int) -> None:
 
 
 def batches_per_step(config: Mapping[Any, Any], n_processes: int) -> int:
-    """Batches per optimizer step with which all processes together see batch.global samples.
-
-    Raises:
-        LabError: no whole number of batches does, or another setting says something else.
-    """
+    """Batches per optimizer step with which all processes together see batch.global samples."""
     batch, trainer = config["batch"], config["trainer"]
     global_batch = batch["global"]
     samples_per_batch = config["data"].get("batch_size")

@@ -51,9 +51,6 @@ def check_keys(
 
     Args:
         prefix: the section that both belong to, "" or with a dot at its end.
-
-    Raises:
-        LabError: an unknown key, a value of another type, or a wrong `_target_` or argument.
     """
     for key, value in values.items():
         name = f"{prefix}{key}"

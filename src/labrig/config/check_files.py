@@ -19,11 +19,7 @@ class FileValues:
 
 
 def check_files(files: list[ConfigFile], project: Project, trial: str) -> FileValues:
-    """Checks each file against those before it, and the trial's own files against all others.
-
-    Raises:
-        LabError: an unknown key, a value of another type, or a wrong `_target_` or argument.
-    """
+    """Checks each file against those before it, and the trial's own files against all others."""
     values: dict[str, Any] = {}
     lab: dict[str, Any] = {}
     for file in sorted(files, key=lambda file: file.of_trial):

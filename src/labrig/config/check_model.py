@@ -15,9 +15,6 @@ def check_model(values: dict[str, Any]) -> None:
 
     Args:
         values: a composed configuration, with absolute targets.
-
-    Raises:
-        LabError: there is no model and the task needs one, or the model is a LightningModule.
     """
     task: Any = values.get("task")
     if is_program(values) or not is_target(task) or "model" in task:

@@ -18,9 +18,6 @@ def absolute_target(target: str, trial: str, where: str = "") -> str:
 
     Args:
         where: the file and the key of the target, for the message.
-
-    Raises:
-        LabError: the target is in another trial, which may be changed or deleted at any time.
     """
     package = this_project().package
     target = target.replace("${package}", package)
@@ -63,9 +60,6 @@ def check_target(name: str, value: Any, inherited: Any, source: str, trial: str)
         inherited: what the files before it hold for the same key.
         source: a file, or "command line", for messages.
         trial: whose directory a target that begins with a dot means.
-
-    Raises:
-        LabError: no `_target_`, one that does not exist, or an argument that it does not take.
     """
     if not isinstance(value, dict):
         raise LabError(
@@ -105,21 +99,13 @@ def _target_of(name: str, section: dict[str, Any], source: str, trial: str) -> s
 
 
 def argument_names(target: str, where: str) -> tuple[str, ...] | None:
-    """The arguments a target takes, or None when any name may be right.
-
-    Raises:
-        LabError: there is no such target; the message begins with `where`.
-    """
+    """The arguments a target takes, or None when any name may be right."""
     signature = known_signature(target, where)
     return None if signature.takes_any else signature.names
 
 
 def known_signature(target: str, where: str) -> Signature:
-    """The signature of a target, as far as its source shows it.
-
-    Raises:
-        LabError: there is no such target; the message begins with `where`.
-    """
+    """The signature of a target, as far as its source shows it."""
     if "${" in target:
         return UNREADABLE  # an interpolation, resolved later
     try:

@@ -27,9 +27,6 @@ def check_all_typed(
 
     Args:
         values: the composed files.
-
-    Raises:
-        LabError: as `check_typed`.
     """
     checked = {}
     for override in sorted(overrides, key=_order_of_checks):
@@ -66,9 +63,6 @@ def check_typed(override: Override, values: dict[str, Any], source: SettingsSour
 
     Args:
         values: the composed files.
-
-    Raises:
-        LabError: an unknown key, a value of another type, or an argument that a class does not take.
     """
     key = override.key_or_group
     typed = str(override.input_line)

@@ -22,9 +22,6 @@ def check_type(name: str, value: Any, default: Any, source: str) -> None:
     Args:
         name: the dotted key, for the message.
         source: the file that holds the value, or "command line", for the message.
-
-    Raises:
-        LabError: the value is of another type.
     """
     if default is None or default in ("auto", "???") or type(default) not in TYPE_NAMES:
         return

@@ -98,11 +98,7 @@ def with_value(values: Any, path: Sequence[Any], value: Any) -> Any:
 
 
 def compose(project: Project, overrides: list[str]) -> Composition:
-    """Composes `trial=NAME` with the given overrides; imports neither torch nor any `_target_`.
-
-    Raises:
-        LabError: what is wrong, as far as the text alone shows it, with the nearest valid name.
-    """
+    """Composes `trial=NAME` with the given overrides; imports neither torch nor any `_target_`."""
     return compose_by_hydra(project, overrides).composition
 
 
@@ -180,9 +176,6 @@ def resolved_composition(
     Args:
         written: the same with interpolations.
         facts: further fields of the composition.
-
-    Raises:
-        LabError: an interpolation gave a value of another type than its setting has.
     """
     check_resolved(written, settings)
     os.environ.update(cache_variables(settings["paths"]["caches"]))
@@ -190,11 +183,7 @@ def resolved_composition(
 
 
 def trial_of(typed: list[Override], loader: ConfigLoader, project: Project) -> str:
-    """The trial that was typed, else the one that conf/config.yaml names.
-
-    Raises:
-        LabError: neither names one, or `experiment=NAME` was typed without such a group.
-    """
+    """The trial that was typed, else the one that conf/config.yaml names."""
     experiment = typed_value(typed, "experiment")
     if experiment is not None and "experiment" not in loader.list_groups(""):
         raise LabError(f"there is no group 'experiment'; did you mean: trial={experiment}")
@@ -219,10 +208,6 @@ def finish_config(config: DictConfig, project: Project, name: str) -> DictConfig
     """A copy with the trial's name, absolute targets and paths, and without Hydra's own section.
 
     A seed that the section `data` leaves open follows `seed`.
-
-    Raises:
-        LabError: no data, no model for a task that needs one, a model that is a task, or a target
-            that lies in another trial.
     """
     values = with_plain_enums(plain_values(config))
     values.pop("hydra", None)

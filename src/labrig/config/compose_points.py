@@ -29,11 +29,7 @@ Changes = dict[str, Override]  # by key
 
 
 def compose_points(project: Project, points: list[list[str]]) -> list[Composition]:
-    """The composition of each point, as `compose` gives it, in a tenth of the time for a long list.
-
-    Raises:
-        LabError: as `compose`, for the first point that is wrong.
-    """
+    """The composition of each point, as `compose` gives it, in a tenth of the time for a long list."""
     bases: dict[tuple[str, ...], tuple[Composed, Changes]] = {}
     compositions = []
     parse = cache(parse_override)  # most settings are the same in all points
@@ -92,9 +88,6 @@ def follow(
     Args:
         before: what the overrides of the base give plain values.
         values: the same of the point.
-
-    Raises:
-        LabError: a value is none of its setting.
     """
     changed = {
         key: typed for key, typed in values.items() if typed.input_line != before[key].input_line
@@ -114,11 +107,7 @@ def follow(
 
 
 def set_value(base: Composed, key: str, typed: Override) -> None:
-    """Gives a key its value as Hydra does: a structured config makes 1.0 of 1.
-
-    Raises:
-        OmegaConfBaseException: it takes no such value.
-    """
+    """Gives a key its value as Hydra does: a structured config makes 1.0 of 1."""
     OmegaConf.update(base.by_hydra, key, typed.value(), merge=True)
     value = with_plain_enums(OmegaConf.select(base.by_hydra, key), is_argument=True)
     OmegaConf.update(base.finished, key, value)

@@ -46,11 +46,7 @@ class ConfigFile:
 def config_files(
     loader: ConfigLoader, defaults: list[ResultDefault], project: Project
 ) -> list[ConfigFile]:
-    """The files of a final defaults list, without Hydra's own; says which keys have no effect.
-
-    Raises:
-        LabError: a file that holds a list.
-    """
+    """The files of a final defaults list, without Hydra's own; says which keys have no effect."""
     files = []
     for element in defaults:
         name = str(element.config_path)

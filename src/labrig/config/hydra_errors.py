@@ -24,11 +24,7 @@ NOT_IN_DEFAULTS = re.compile(r"Could not override '([^'@]+)")
 
 @contextmanager
 def hydra_errors(loader: ConfigLoader, project: Project) -> Iterator[None]:
-    """Hydra's errors as LabErrors.
-
-    Raises:
-        LabError: the block raises an error of Hydra or OmegaConf.
-    """
+    """Hydra's errors as LabErrors."""
 
     def shown_file(name: str) -> str:
         return shown_path(config_path(loader, name, project), project)

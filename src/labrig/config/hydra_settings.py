@@ -19,11 +19,7 @@ INSTEAD = {
 
 
 def check_hydra_settings(overrides: list[Override]) -> None:
-    """Names the typed settings of Hydra that have no effect here.
-
-    Raises:
-        LabError: one asks for a launcher or sweeper of Hydra, for which there is another command.
-    """
+    """Names the typed settings of Hydra that have no effect here."""
     words = {str(override.input_line): override.key_or_group for override in overrides}
     of_hydra = [word for word, key in words.items() if key.startswith(("hydra.", "hydra/"))]
     others = [word for word in words if word not in of_hydra]

@@ -91,12 +91,7 @@ SOURCE = "command line"
 
 
 def parse_overrides(arguments: list[str], one_run: bool = True) -> list[Override]:
-    """The settings that were typed, in order; says which of Hydra's own have no effect.
-
-    Raises:
-        LabError: not of the form key=value, several values for a command that makes one run, or a
-            launcher or sweeper of Hydra.
-    """
+    """The settings that were typed, in order; says which of Hydra's own have no effect."""
     parser = OverridesParser.create()
     overrides = []
     for argument in arguments:
@@ -132,11 +127,7 @@ def in_quotes(text: str) -> str:
 
 
 def sweep_points(arguments: list[str]) -> list[list[str]]:
-    """The overrides of every point: comma lists and range(...) taken apart, in the order typed.
-
-    Raises:
-        LabError: as `parse_overrides`, or no list of values, such as interval(0, 1).
-    """
+    """The overrides of every point: comma lists and range(...) taken apart, in the order typed."""
     choices = []
     overrides = parse_overrides(arguments, one_run=False)
     for argument, override in zip(arguments, overrides, strict=True):
@@ -184,12 +175,7 @@ class SettingsParser(argparse.ArgumentParser):
         )
 
     def read(self, args: list[str]) -> argparse.Namespace:
-        """Parses `args`.
-
-        Raises:
-            LabError: no run was named where one must be, an unknown option, or one of Hydra's that
-                another command does here.
-        """
+        """Parses `args`."""
         if self.takes_words and "--" in args:
             place = args.index("--")
             args, typed = args[:place], args[place + 1 :]

@@ -8,10 +8,6 @@ from ..errors import require_package
 
 
 def check_packages(config: DictConfig) -> None:
-    """Makes sure that the packages of the chosen loggers are installed. It imports none of them.
-
-    Raises:
-        LabError: with what to type.
-    """
+    """Makes sure that the packages of the chosen loggers are installed. It imports none of them."""
     for package in config.logger:
         require_package(package, f"logger={package}")

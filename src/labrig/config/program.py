@@ -45,9 +45,6 @@ def refuse_without_effect(config: Mapping[Any, Any], typed: Sequence[str]) -> No
 
     Args:
         typed: dotted keys.
-
-    Raises:
-        LabError: there is one.
     """
     if script_of(config) is None:
         return

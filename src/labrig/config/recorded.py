@@ -48,12 +48,7 @@ def run_identity(text: str) -> str:
 def with_changes(
     config: DictConfig, overrides: list[str], may_change: tuple[str, ...], advice: str
 ) -> DictConfig:
-    """A copy of `config` with what was typed; keys must begin with one of `may_change`.
-
-    Raises:
-        LabError: an unknown key, a value of another type, or, with `advice`, a key that may not change.
-        Refused: a value looks like a token, which the record would show.
-    """
+    """A copy of `config` with what was typed; keys must begin with one of `may_change`."""
     refuse_tokens_in(
         {"settings": "\n".join(overrides)},
         "Put it into .env, and type ${oc.env:NAME} in its place.",

@@ -17,11 +17,7 @@ TYPED = re.compile(r"(?P<sign>[+~]*)(?P<key>[\w./-]+)(?P<rest>.*)", re.DOTALL)
 
 
 def with_new_setting(argument: str, source: str) -> str:
-    """A typed setting, such as `checkpoint.every_min=5` or `site=lanta`, by its new name.
-
-    Raises:
-        LabError: a setting that is gone, and nothing takes its place.
-    """
+    """A typed setting, such as `checkpoint.every_min=5` or `site=lanta`, by its new name."""
     match = TYPED.fullmatch(argument)
     if match is None:
         return argument
@@ -50,9 +46,6 @@ def with_new_keys(
         prefix: the section that they belong to, "" or with a dot at its end.
         source: the file, for the warning; None: no warning, since nobody can change the file.
         old_names: the new name of each old one; None where nothing takes its place.
-
-    Raises:
-        LabError: the new name lies outside the section that the file sets.
     """
     renamed = values
     for old, new in old_names.items():

@@ -36,11 +36,7 @@ def load_variables(project: Project) -> None:
 
 
 def resolve(config: DictConfig) -> DictConfig:
-    """A copy without interpolations.
-
-    Raises:
-        LabError: an interpolation names no key, or its resolver fails.
-    """
+    """A copy without interpolations."""
     try:
         return DictConfig(OmegaConf.to_container(config, resolve=True))
     except OmegaConfBaseException as error:

@@ -164,9 +164,6 @@ def check_resolved(written: dict[str, Any], resolved: dict[str, Any]) -> None:
 
     Args:
         written, resolved: a configuration, with ${...} in it and without.
-
-    Raises:
-        LabError: a word is none of the choices of its setting.
     """
     for name, known in all_settings().items():
         if known.choices and "${" in str(value_of(name, written)):
@@ -190,9 +187,6 @@ def check_value(
         name: the dotted key.
         source: the file that holds the value, or "command line", for the message.
         settings: those of the library.
-
-    Raises:
-        LabError: the value is not what it must be.
     """
     known = find_setting(name, settings)
     if known:

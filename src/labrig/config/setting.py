@@ -143,9 +143,6 @@ class KnownSetting:
 
         Args:
             source: the file that holds the value, or "command line", for the message.
-
-        Raises:
-            LabError: the value is of another type, none of the choices, or less than the least.
         """
         if "${" in str(value):
             return
@@ -259,9 +256,6 @@ def read_section(kind: type[Section], values: Mapping[str, Any], prefix: str) ->
     """A section of a composed configuration as its dataclass, which has no sections inside it.
 
     A key that is missing, as in an old record, has its default.
-
-    Raises:
-        LabError: a value that came by ${...} is of another type.
     """
     read = {}
     for each in fields(kind):  # type: ignore[arg-type]

@@ -18,11 +18,7 @@ NAMED_TRIAL = re.compile(r"\btrial/([a-z]\w*(?:/\w+)?)")  # in a defaults list
 
 
 def trial_file(project: Project, name: str) -> Path:
-    """The file of `trial` or of `trial/variant`.
-
-    Raises:
-        LabError: there is none; the message names the nearest one.
-    """
+    """The file of `trial` or of `trial/variant`."""
     trial, _, variant = name.partition("/")
     folder = project.source / "trials" / trial
     trials = trial_names(project)
@@ -47,11 +43,7 @@ def trial_file(project: Project, name: str) -> Path:
 
 
 def register_trial(project: Project, name: str) -> None:
-    """Stores `name` and the trials that its defaults list names; others are not read and may be broken.
-
-    Raises:
-        LabError: no such trial, or a file that is not valid YAML.
-    """
+    """Stores `name` and the trials that its defaults list names; others are not read and may be broken."""
     to_store = [name]
     stored = set()
     while to_store:

@@ -14,11 +14,7 @@ from ..project import mark_of_mistake
 
 @contextmanager
 def yaml_errors(path: Path | None = None) -> Iterator[None]:
-    """A file that is not valid YAML as a LabError with file, line and column.
-
-    Raises:
-        LabError: the block reads such a file.
-    """
+    """A file that is not valid YAML as a LabError with file, line and column."""
     try:
         yield
     except (yaml.YAMLError, UnicodeDecodeError, PermissionError) as error:

@@ -30,12 +30,7 @@ DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
 def begin_sweep(project: Project, options: argparse.Namespace) -> int:
-    """Begins or continues the sweep of a command line, and starts its workers.
-
-    Raises:
-        LabError: a mistake in the settings, or the site forbids the jobs.
-        Refused: something that was typed looks like a token.
-    """
+    """Begins or continues the sweep of a command line, and starts its workers."""
     if not options.allow:
         refuse_tokens_in({"settings": "\n".join(options.overrides), "--why": options.why or ""})
     definition, base = define_sweep(project, options.overrides)
@@ -76,9 +71,6 @@ def plan_points(points: Points, n_points: int) -> None:
     """Settles what dead workers left, and writes how many points there shall be.
 
     All points of a grid wait in the journal from now on, also those that failed before.
-
-    Raises:
-        LabError: the grid has too many points.
     """
     with points.lock:
         points.settle_all()
@@ -90,11 +82,7 @@ def plan_points(points: Points, n_points: int) -> None:
 
 
 def grid_of(settings: list[Setting]) -> list[dict[str, Any]]:
-    """Every combination of the values.
-
-    Raises:
-        LabError: there are more than MAX_GRID.
-    """
+    """Every combination of the values."""
     values = [setting.grid_values() for setting in settings]
     n_points = 1
     for each in values:

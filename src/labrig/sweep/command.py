@@ -17,11 +17,7 @@ HELP = (
 
 
 def sweep_command(project: Project, args: list[str]) -> int:
-    """`lab sweep`.
-
-    Raises:
-        LabError: a mistake in the settings, or a package is missing.
-    """
+    """`lab sweep`."""
     options = parse_arguments(args)
     require_package("optuna", "lab sweep")
     from .begin import begin_sweep
@@ -30,11 +26,7 @@ def sweep_command(project: Project, args: list[str]) -> int:
 
 
 def worker_command(project: Project, args: list[str]) -> int:
-    """`lab sweep worker`.
-
-    Raises:
-        LabError: it was typed by hand, or a package is missing.
-    """
+    """`lab sweep worker`."""
     require_package("optuna", "lab sweep")
     from .worker import run_worker
 

@@ -50,11 +50,7 @@ def recorded_hash(run_dir: Path) -> str | None:
 
 
 def refuse_other_data(project: Project, sweep: Sweep) -> None:
-    """Makes sure that the data file is the one with which a sweep began.
-
-    Raises:
-        LabError: it has another content now.
-    """
+    """Makes sure that the data file is the one with which a sweep began."""
     before = sweep.record.get("data_sha256")
     config = compose(project, sweep.overrides).config
     now = hash_of_data(config)

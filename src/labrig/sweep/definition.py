@@ -75,12 +75,7 @@ def is_place(line: str) -> bool:
 
 
 def define_sweep(project: Project, arguments: list[str]) -> tuple[SweepDefinition, Composition]:
-    """The sweep of a command line, and the composed configuration that its points share.
-
-    Raises:
-        LabError: a mistake in any setting, also in one that only some points have; or the package
-            of a logger is missing.
-    """
+    """The sweep of a command line, and the composed configuration that its points share."""
     typed = parse_overrides(arguments, one_run=False)
     searched, fixed = [], []
     for line, override in zip(arguments, typed, strict=True):
@@ -114,9 +109,6 @@ def space_of(written: list[str], searched: list[str], fixed: list[str]) -> list[
         written: `sweep.space`.
         searched: typed settings with several values; they win over `written`.
         fixed: typed settings with one value, which are not searched.
-
-    Raises:
-        LabError: there are none, or one has no values that can be searched.
     """
     typed_keys = {line.partition("=")[0] for line in fixed}
     lines = [line for line in written if line.partition("=")[0].lstrip("+") not in typed_keys]
@@ -146,9 +138,6 @@ def directions_of(
     Args:
         typed: `sweep.metric`, of which `val/fid:min` says it too.
         written: `sweep.direction`.
-
-    Raises:
-        LabError: another number of directions than of metrics, both say it, or nothing does.
     """
     directions = written
     if not written:
@@ -178,11 +167,7 @@ def usual_sampler(settings: list[Setting], metrics: list[str]) -> str:
 
 
 def check_definition(definition: SweepDefinition) -> None:
-    """Makes sure that the sampler and the pruner fit the space and the metrics.
-
-    Raises:
-        LabError: they do not; the message says what does.
-    """
+    """Makes sure that the sampler and the pruner fit the space and the metrics."""
     sampler, n_metrics = definition.sampler, len(definition.metrics)
     if n_metrics > 1 and sampler == "cmaes":
         raise LabError(f"sweep.sampler={sampler} takes one metric. For two: sweep.sampler=nsga2")

@@ -38,11 +38,7 @@ class EarlierRun:
 
 
 def find_origins(roots: list[Path], words: list[str]) -> list[str]:
-    """Where earlier points come from: the whole ids of the sweeps that were named, and RUNS.
-
-    Raises:
-        LabError: there is no such sweep.
-    """
+    """Where earlier points come from: the whole ids of the sweeps that were named, and RUNS."""
     return [word if word == RUNS else find_sweep(roots, word).id for word in words]
 
 

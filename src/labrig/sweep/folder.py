@@ -31,11 +31,7 @@ class Sweep:
 
     @classmethod
     def open(cls, directory: Path) -> Sweep:
-        """The sweep in a directory.
-
-        Raises:
-            LabError: there is none, or one of a later schema than this code knows.
-        """
+        """The sweep in a directory."""
         record = read_advisory(directory / "sweep.json")
         if record is None:
             raise LabError(f"{directory} has no sweep.json, so it is no sweep. Sweeps: {SWEEPS}/")
@@ -89,9 +85,6 @@ def make_sweep(
     Args:
         init_from: the weights that its points start from, as `with_fixed_weights` names them.
         data_sha256: of the content of the data file; None where it is not known.
-
-    Raises:
-        OSError: the disk is full or read-only.
     """
     directory = runs / SWEEPS / definition.sweep_id(code_hash, data_sha256)
     (directory / "workers").mkdir(parents=True, exist_ok=True)
@@ -133,11 +126,7 @@ def sweep_directories(roots: Sequence[Path]) -> list[Path]:
 
 
 def find_sweep(roots: Sequence[Path], word: str | None) -> Sweep:
-    """The sweep that `word` is or begins; without a word the newest.
-
-    Raises:
-        LabError: there is none, or there are several.
-    """
+    """The sweep that `word` is or begins; without a word the newest."""
     directories = {path.name: path for path in sweep_directories(roots)}
     names = list(directories)
     if not names:

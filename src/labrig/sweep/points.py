@@ -96,11 +96,7 @@ class Points:
         return max(0, self.n_points - len(self.own(TrialState.COMPLETE, TrialState.PRUNED)))
 
     def take(self) -> Trial | None:
-        """A point for this process to work on: one to resume, else a new one; None when all are taken.
-
-        Raises:
-            OSError: the disk is full or read-only.
-        """
+        """A point for this process to work on: one to resume, else a new one; None when all are taken."""
         with self.lock:
             self.settle_all()
             number = self.next_number()
@@ -163,9 +159,6 @@ class Points:
 
         Returns:
             Whether it was told as failed.
-
-        Raises:
-            OSError: the disk is full or read-only; the next worker decides then.
         """
         with self.lock:
             trial = self.trials()[number]

@@ -31,9 +31,6 @@ class Pruning(L.Callback):
 
     Args:
         metric: as logged, such as val/acc.
-
-    Raises:
-        Pruned: out of `fit`.
     """
 
     def __init__(self, metric: str) -> None:
@@ -64,11 +61,7 @@ class Pruning(L.Callback):
 
 
 def require_metric(trainer: L.Trainer, metric: str) -> None:
-    """Makes sure that the validation has logged a metric.
-
-    Raises:
-        LabError: it has not; the message names those that it has.
-    """
+    """Makes sure that the validation has logged a metric."""
     names = sorted(trainer.callback_metrics)
     if metric not in names:
         raise LabError(

@@ -15,11 +15,7 @@ NEEDS = {"cmaes": ["cmaes"], "gp": ["scipy", "torch"]}  # packages, next to optu
 
 
 def sampler_of(definition: SweepDefinition) -> BaseSampler:
-    """The sampler of a sweep.
-
-    Raises:
-        LabError: a package that it needs is not installed.
-    """
+    """The sampler of a sweep."""
     name = definition.sampler
     for package in NEEDS.get(name, []):
         require_package(package, f"sweep.sampler={name}")

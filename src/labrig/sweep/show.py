@@ -31,11 +31,7 @@ BAR_WIDTH = 30  # columns
 
 
 def show_command(project: Project, args: list[str]) -> int:
-    """`lab sweep show`.
-
-    Raises:
-        LabError: there is no such sweep, or a package is missing.
-    """
+    """`lab sweep show`."""
     parser = argparse.ArgumentParser(
         prog="lab sweep show",
         description="How far a sweep is, its best points, which settings matter, what it cost.",
@@ -252,10 +248,6 @@ def draw_plots(points: Points, directory: Path) -> list[Path]:
 
     Returns:
         The files.
-
-    Raises:
-        LabError: matplotlib is missing, or no point is complete.
-        Refused: another file has the name of a plot.
     """
     require_package("matplotlib", "--plot")
     if not points.trials(TrialState.COMPLETE):

@@ -78,11 +78,7 @@ class Setting:
         return [value_at(distribution, n) for n in range(n_steps + 1)]
 
     def parameter_of(self, value: Any) -> Any:
-        """The parameter that means `value` of a recorded configuration.
-
-        Raises:
-            ValueError: this setting cannot have the value.
-        """
+        """The parameter that means `value` of a recorded configuration."""
         if self.is_list:
             return self.distribution.choices[self.values.index(value)]
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -100,11 +96,7 @@ def value_at(distribution: BaseDistribution, n: int) -> int | float:
 
 
 def parse_setting(argument: str) -> Setting:
-    """A setting of the space, such as optimizer.lr=tag(log,interval(1e-5,1e-1)).
-
-    Raises:
-        LabError: it is no setting, or has no values that can be searched.
-    """
+    """A setting of the space, such as optimizer.lr=tag(log,interval(1e-5,1e-1))."""
     (override,) = parse_overrides([argument], one_run=False)
     if not override.is_sweep_override():
         raise LabError(f"{argument!r} has one value, so there is nothing to search.\n{SYNTAX}")
@@ -142,11 +134,7 @@ def list_of(override: Override, key: str, text: str) -> Setting:
 
 
 def interval(sweep: IntervalSweep, log: bool) -> BaseDistribution:
-    """Any number between two; whole numbers after int(...).
-
-    Raises:
-        ValueError: the limits are the wrong way round, or a logarithmic scale begins at 0.
-    """
+    """Any number between two; whole numbers after int(...)."""
     start, end = sweep.start, sweep.end
     assert start is not None
     assert end is not None
@@ -156,11 +144,7 @@ def interval(sweep: IntervalSweep, log: bool) -> BaseDistribution:
 
 
 def steps(numbers: list[Any], step: float, log: bool) -> BaseDistribution:
-    """The numbers of a range.
-
-    Raises:
-        ValueError: there are none, or a logarithmic scale with steps.
-    """
+    """The numbers of a range."""
     if not numbers:
         raise ValueError("the range is empty")
     if all(isinstance(number, int) for number in numbers):

@@ -189,11 +189,7 @@ def train_point(project: Project, sweep: Sweep, points: Points, trial: Trial) ->
 
 
 def create_point_run(project: Project, sweep: Sweep, trial: Trial) -> Run:
-    """Makes the run of a point.
-
-    Raises:
-        LabError: its settings are wrong, or its code cannot be recorded.
-    """
+    """Makes the run of a point."""
     overrides = overrides_of(sweep, trial)
     if sweep.definition.pruner:
         (metric,) = sweep.definition.metrics

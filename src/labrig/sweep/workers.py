@@ -67,9 +67,6 @@ def search_here(project: Project, points: Points, base: Composition, code: Code)
 
     Returns:
         0 when all points are done, 1 when some are left, 130 when it was stopped.
-
-    Raises:
-        Refused: no GPU is free.
     """
     sweep = points.sweep
     shares = shares_of(base, sweep.id, points.n_open())
@@ -90,11 +87,7 @@ def search_here(project: Project, points: Points, base: Composition, code: Code)
 
 
 def shares_of(base: Composition, sweep_id: str, n_points: int) -> list[Share]:
-    """What each worker may use: a GPU for each, where there are some, and an equal share of cores.
-
-    Raises:
-        Refused: others use all GPUs.
-    """
+    """What each worker may use: a GPU for each, where there are some, and an equal share of cores."""
     wanted = base.config.sweep.workers
     uses_gpus = base.config.trainer.accelerator != "cpu"
     leased = lease_free_gpus(sweep_id, min(wanted or n_points, n_points)) if uses_gpus else []
@@ -110,11 +103,7 @@ def shares_of(base: Composition, sweep_id: str, n_points: int) -> list[Share]:
 
 
 def lease_free_gpus(sweep_id: str, n_most: int) -> list[int]:
-    """The free GPUs, leased until this process ends; empty on a machine without one.
-
-    Raises:
-        Refused: there are some, and others use all of them.
-    """
+    """The free GPUs, leased until this process ends; empty on a machine without one."""
     if not gpus():
         return []
     directory = lease_directory()
@@ -215,9 +204,6 @@ def search_in_jobs(
 
     Args:
         yes: send them though they may use more than the budget.
-
-    Raises:
-        LabError: the frozen code fails its check, or the scheduler or the budget refuses.
     """
     sweep = points.sweep
     n_alive = n_living_workers(points)
