@@ -3,7 +3,7 @@
 import pytest
 from labrig.config.gone_trials import what_became_of
 from labrig.config.recorded import with_changes
-from labrig.config.yaml_errors import yaml_errors
+from labrig.config.trial_nodes import yaml_errors
 from labrig.errors import LabError, nearest
 from labrig.project import read_yaml
 from omegaconf import OmegaConf

@@ -1,4 +1,4 @@
-"""Checks a section with `_target_`: where its class lies, and its arguments. Imports nothing it names."""
+"""Checks a section with `_target_`: where its class lies, and its arguments; and the model that a task is given."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from typing import Any
 
 from ..errors import LabError, nearest
 from ..project import this_project
-from .check_value import check_type
-from .targets import UNREADABLE, MissingPackage, MissingTarget, Signature, signature_of
+from .program import is_program
+from .schema import check_type
+from .targets import (
+    UNREADABLE,
+    MissingPackage,
+    MissingTarget,
+    Signature,
+    definition_of,
+    signature_of,
+)
 
 # keys that hydra.utils.instantiate reads itself
 INSTANTIATE_KEYS = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")
@@ -138,3 +146,51 @@ def _check_inherited(
     )
     for key in sorted(keys.difference(INSTANTIATE_KEYS)):
         _check_argument(target, key, arguments, source, advice)
+
+
+def check_model(values: dict[str, Any]) -> None:
+    """Looks whether the task is given a model, and one that has no training of its own.
+
+    Args:
+        values: a composed configuration, with absolute targets.
+    """
+    task: Any = values.get("task")
+    if is_program(values) or not is_target(task) or "model" in task:
+        return
+    signature = known_signature(task["_target_"], "task")
+    if "model" not in values:
+        if "model" in signature.required:
+            raise LabError(
+                f"trial {values['trial']!r} has no model; add to its config.yaml:\n"
+                "model:\n  _target_: .model.CNN"
+            )
+        return
+    model = values["model"]
+    if "model" not in signature.names or not is_target(model) or "${" in model["_target_"]:
+        return
+    if is_lightning_module(model["_target_"]):
+        raise model_is_a_task(model["_target_"], task["_target_"], values["trial"])
+
+
+def is_lightning_module(target: str) -> bool:
+    """Whether a class of the project names LightningModule as its base. Others are met when built."""
+    try:
+        definition = definition_of(target)
+    except MissingTarget:
+        return False
+    return definition is not None and "LightningModule" in definition.bases
+
+
+def model_is_a_task(model: str, task: str, trial: str) -> LabError:
+    """The error for a LightningModule in the section `model`, whose own training would be ignored.
+
+    Args:
+        model, task: their targets.
+        trial: NAME or NAME/VARIANT.
+    """
+    return LabError(
+        f"model._target_ is {model}, a LightningModule. Inside of {task} its own training_step, "
+        "optimizer and schedule would be ignored. In place of the section model write:\n"
+        f"task:\n  _target_: {shown_target(model, trial.partition('/')[0])}\n"
+        "with its arguments. If it shall be only the network of another task, write it as task.model"
+    )

@@ -20,10 +20,8 @@ from ..errors import LabError
 from ..machine.caches import cache_variables
 from ..project import Project, resolve_paths
 from .check import SettingsSource
-from .check_files import check_files
-from .check_model import check_model
-from .check_target import absolute_target
-from .check_typed import check_all_typed
+from .check_target import absolute_target, check_model
+from .check_typed import check_all_typed, check_files
 from .defaults_list import config_files, origin_of_keys, tree_lines
 from .follow_seed import with_seed_of_data
 from .hydra_errors import hydra_errors

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from ..errors import LabError
 from ..project import CONF, Project, shown_path
 from .hydra_loader import read_config
-from .hydra_settings import COUNTS, name_without_effect
+from .overrides import COUNTS, name_without_effect
 from .trial_nodes import trial_file
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
-from ..project import Project
+from ..project import Project, mark_of_mistake
 from .gone_trials import PAGE, what_became_of
 from .trial_names import TRIAL_NAME, trial_names, variant_names
-from .yaml_errors import yaml_errors
 
 NAMED_TRIAL = re.compile(r"\btrial/([a-z]\w*(?:/\w+)?)")  # in a defaults list
 
@@ -69,3 +71,15 @@ def _read(path: Path) -> DictConfig:
     if not isinstance(node, DictConfig):
         raise LabError(f"{path} must hold `key: value` lines, but it holds a list or a text.")
     return node
+
+
+@contextmanager
+def yaml_errors(path: Path | None = None) -> Iterator[None]:
+    """A file that is not valid YAML as a LabError with file, line and column."""
+    try:
+        yield
+    except (yaml.YAMLError, UnicodeDecodeError, PermissionError) as error:
+        mark = mark_of_mistake(error)
+        place = f"{mark.name}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
+        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise LabError(f"{place or 'a file'}: not valid YAML ({reason}). Fix that line.") from error

@@ -11,7 +11,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 
-from ...config.check_model import model_is_a_task
+from ...config.check_target import model_is_a_task
 from ...config.program import refuse_program
 from ...errors import LabError, nearest
 from ...failure import message_of, place_of
