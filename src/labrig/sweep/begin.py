@@ -141,7 +141,5 @@ def equal_sweeps(sweep: Sweep) -> list[Sweep]:
 
 def differences(other: dict[str, Any], record: dict[str, Any]) -> list[str]:
     """In what two sweeps with the same definition differ, by what their sweep.json says."""
-    if "code_hash" not in other:
-        return ["other code or data"]  # of an older lab, which has not recorded which
     names = {"code_hash": "other code", "data_sha256": "other data"}
     return [words for key, words in names.items() if other[key] != record[key]]

@@ -79,7 +79,7 @@ def update_job_id(run: Run) -> None:
     job = run.record.get("job") or {}
     answer_file = run.dir / "resubmitted"
     if "id" not in job and "script" in job:
-        with suppress(Unsettled):  # an older job script does not note its number
+        with suppress(Unsettled):  # its id stays open until the scheduler answers
             settle(run.record)
     elif "id" in job and answer_file.exists():
         answer = answer_file.read_text(encoding="utf-8")

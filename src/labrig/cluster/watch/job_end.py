@@ -103,7 +103,7 @@ def last_job_of(run_dir: Path, job: dict) -> str:
 
 
 def read_exit(run_dir: Path) -> ScriptExit | None:
-    """How the job script ended; None when it was killed, or is of an older version."""
+    """How the job script ended; None when it was killed."""
     try:
         code, seconds = read_text(run_dir / CODE).split()
         return ScriptExit(int(code), int(seconds))

@@ -90,8 +90,8 @@ class EpochSums(L.Callback):
             return []
         within_epoch = is_within_epoch(trainer)
         if self.saved is None:
-            old = "the checkpoint is of an older labrig, which did not save the sums of an epoch"
-            return [old] if within_epoch else []
+            lacking = "the checkpoint has no sums of its epoch"
+            return [lacking] if within_epoch else []
         if self.pending is None:
             return ["the sums of self.log and torchmetrics begin again"] if within_epoch else []
         reasons = []

@@ -52,8 +52,8 @@ def attempt_config(run: Run, attempt: int) -> Path:
 
 
 def policy_of(config: DictConfig) -> Policy:
-    """What to do about files that the freeze left out; older records lack the settings."""
-    return Policy(config.record.get("code", "refuse"), config.record.get("unfrozen", "warn"))
+    """What to do about files that the freeze left out."""
+    return Policy(config.record.code, config.record.unfrozen)
 
 
 def find_script(config: Any) -> Path | str:
