@@ -68,12 +68,7 @@ def build_parser() -> SettingsParser:
 
 
 def check_options(options: argparse.Namespace) -> None:
-    """Finds what is wrong before anything slow, and makes the directory of the plot.
-
-    Raises:
-        LabError: with the option that is wrong.
-        Refused: --plot names a file that is no such picture.
-    """
+    """Finds what is wrong before anything slow, and makes the directory of the plot."""
     if options.steps < 2:
         raise LabError(f"--steps={options.steps}: it takes 2 or more")
     if options.forecast and (options.sweep or options.scaling or options.compare or options.lr):
@@ -153,11 +148,7 @@ class ForecastPlace:
 
 
 def parse_place(text: str) -> ForecastPlace:
-    """16 is a number of devices, A100 another GPU, 8xH100 both.
-
-    Raises:
-        LabError: `text` is something else, or the table of peaks lacks the GPU.
-    """
+    """16 is a number of devices, A100 another GPU, 8xH100 both."""
     match = re.fullmatch(r"(\d*)x?([A-Za-z].*)?", text)
     if match is None or not any(match.groups()):
         raise LabError(
@@ -181,9 +172,6 @@ def measure_scaling(runner: BenchRunner, overrides: list[str], text: str) -> Ben
 
     Args:
         text: the numbers, such as "1,2,4".
-
-    Raises:
-        LabError: `text` is something else.
     """
     numbers = parse_numbers(text)
     config = compose(runner.project, overrides).config
@@ -212,11 +200,7 @@ def measure_scaling(runner: BenchRunner, overrides: list[str], text: str) -> Ben
 
 
 def parse_numbers(text: str) -> list[int]:
-    """The numbers in `text`, such as "2,4", sorted; 1 is always among them.
-
-    Raises:
-        LabError: `text` is something else.
-    """
+    """The numbers in `text`, such as "2,4", sorted; 1 is always among them."""
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
         raise LabError(f"--scaling={text}: write numbers of devices, such as 1,2,4")
     return sorted({1, *map(int, text.split(","))})

@@ -35,9 +35,6 @@ def compare_codes(runner: BenchRunner, overrides: list[str], a: str, b: str) -> 
 
     Args:
         a, b: each a trial, a commit, or . for the code as it is.
-
-    Raises:
-        LabError: one of them is something else, or is a commit without trial=NAME.
     """
     rates: dict[str, list[float]] = {"A": [], "B": []}
     with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder:
@@ -70,9 +67,6 @@ def code_to_compare(
     Args:
         name: a trial, a commit, or . for the code as it is.
         folder: the code of a commit is written here.
-
-    Raises:
-        LabError: there is no such trial or commit, or the commit has no trial=NAME in `overrides`.
     """
     names = trial_names(project)
     if name.partition("/")[0] in names:

@@ -47,9 +47,6 @@ def forecast_training(
         config: as composed; it says how long to train, and on how many devices.
         n_devices: processes with a device each; None: as `job` and `trainer.devices` say.
         gpu: another GPU than the bench's. The ratio of the peaks scales the time, which is rough.
-
-    Raises:
-        LabError: `gpu`, or the bench's own device, is not in the table of peaks.
     """
     measured = bench.measured
     n_devices = n_devices or n_devices_of(config, measured.world_size)
@@ -172,11 +169,7 @@ def efficiency(scaling: dict[str, float], n_devices: int) -> float:
 
 
 def peak_of(gpu: str, precision: str = "32-true", matmul_precision: str = "high") -> float:
-    """Peak TFLOP/s of `gpu`, as `peak_tflops`.
-
-    Raises:
-        LabError: the table does not have it.
-    """
+    """Peak TFLOP/s of `gpu`, as `peak_tflops`."""
     peak = peak_tflops(gpu, precision, matmul_precision)
     if peak is None:
         raise LabError(
@@ -190,9 +183,6 @@ def require_comparable_device(accelerator: str) -> None:
 
     Args:
         accelerator: `trainer.accelerator`, also "auto".
-
-    Raises:
-        LabError: the bench would run on a CPU, or on a GPU that is not in the table.
     """
     devices = gpus() if accelerator in ("auto", "cuda", "gpu") else []
     if not devices:

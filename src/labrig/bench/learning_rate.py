@@ -50,9 +50,6 @@ def loss_curve(config: DictConfig, n_steps: int) -> LossCurve:
 
     Lightning's lr_find does the same for a rate that is an attribute of the task.
     Here it belongs to the optimizer.
-
-    Raises:
-        LabError: the task calls its optimizers by itself, so no loss comes back from its step.
     """
     exponents = [LEAST_EXPONENT * (1 - i / (n_steps - 1)) for i in range(n_steps)]
     ramp = LearningRateRamp([10**exponent for exponent in exponents])

@@ -74,9 +74,6 @@ def build_bench(config: DictConfig, directory: str, callbacks: list[L.Callback])
         config: as composed; it is not changed.
         directory: where Lightning may write.
         callbacks: in place of those of a training.
-
-    Raises:
-        LabError: profile=simple or trainer.profiler, which take the place of the chronometer.
     """
     is_simple = config.profile.get("kind") == "simple"
     if is_simple or config.trainer.get("profiler"):
@@ -155,9 +152,6 @@ def measure(
         started_s: time.perf_counter() when the command began.
 
     Returns: None on other ranks than the first.
-
-    Raises:
-        OutOfMemory: with the number of samples that did not fit.
     """
     samples = CountSamples()
     # Those that monitor a metric would wait for a validation
@@ -188,11 +182,7 @@ def measure(
 
 
 def fit(bench: Bench, samples: CountSamples) -> None:
-    """Trains until the chronometer has its steps.
-
-    Raises:
-        OutOfMemory: with the number of samples that did not fit.
-    """
+    """Trains until the chronometer has its steps."""
     try:
         bench.trainer.fit(bench.task, datamodule=bench.data)
     except RuntimeError as error:

@@ -54,10 +54,6 @@ def sweep(runner: BenchRunner, overrides: list[str], text: str) -> BenchReport:
 
     Args:
         text: KEY=A..B, which doubles from A to B, or KEY=VALUE,VALUE.
-
-    Raises:
-        LabError: `text` is something else.
-        Failed: not even the first value fits.
     """
     wanted = parse_values(text)
     measured = Rates(runner, overrides, wanted.key)
@@ -76,11 +72,7 @@ def sweep(runner: BenchRunner, overrides: list[str], text: str) -> BenchReport:
 
 
 def parse_values(text: str) -> Values:
-    """The values that KEY=A..B or KEY=VALUE,VALUE means.
-
-    Raises:
-        LabError: `text` is something else.
-    """
+    """The values that KEY=A..B or KEY=VALUE,VALUE means."""
     key, _, values = text.partition("=")
     key = SHORT_NAMES.get(key, key)
     if values and ".." not in values:

@@ -60,11 +60,7 @@ def free_bytes(directory: str | Path) -> int:
 
 
 def require_free_space(directory: Path, needed_bytes: int) -> None:
-    """Checks that `directory` has so much room.
-
-    Raises:
-        OSError: ENOSPC, as the write itself would raise on a full disk.
-    """
+    """Checks that `directory` has so much room."""
     free = free_bytes(directory)
     if free < needed_bytes:
         raise OSError(errno.ENOSPC, f"{needed_bytes / 1e6:.1f} MB needed, {free / 1e6:.1f} MB free")

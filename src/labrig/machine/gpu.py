@@ -144,10 +144,7 @@ def some_are_connected_through_cpus() -> bool:
 
 
 def require_gpus(n: int) -> None:
-    """
-    Raises:
-        Refused: this machine has fewer than n GPUs.
-    """
+    """ """
     n_here = len(gpus())
     if n_here < n:
         raise Refused(

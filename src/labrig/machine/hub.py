@@ -54,11 +54,7 @@ class HubFile:
 
 
 def find_cached(wanted: HubFile) -> tuple[HubFile, Path]:
-    """The file with the commit of its revision, and where it lies. It never asks the network.
-
-    Raises:
-        LabError: it was not fetched; the message says how to.
-    """
+    """The file with the commit of its revision, and where it lies. It never asks the network."""
     require_package("huggingface_hub", "a model of the hub", PACKAGES)
     from huggingface_hub import try_to_load_from_cache  # an optional package
 

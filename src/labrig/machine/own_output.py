@@ -23,9 +23,6 @@ def refuse_to_overwrite(file: Path, is_own: Callable[[bytes], bool] = is_marked)
     Args:
         is_own: tells by the content of a file, of a large one by its ends, whether the command has
             made it.
-
-    Raises:
-        Refused: something else is there.
     """
     if not file.exists():
         return

@@ -121,12 +121,7 @@ class Ranks:
 
 
 def discover(environ: Mapping[str, str] = os.environ) -> Ranks:
-    """The ranks of this process.
-
-    Raises:
-        LabError: a launcher's variables are incomplete, or one bare process stands in an allocation of several tasks,
-            where it would wait for the others for ever.
-    """
+    """The ranks of this process."""
     for launcher in LAUNCHERS:
         try:
             if _started(launcher, environ):
@@ -234,11 +229,7 @@ def tell_other_ranks(ranks: Ranks, text: str) -> None:
 
 
 def hear_first_rank(ranks: Ranks) -> str:
-    """What the first rank says, for which this one waits ten minutes.
-
-    Raises:
-        LabError: it has ended, says nothing, or cannot be reached.
-    """
+    """What the first rank says, for which this one waits ten minutes."""
     store = store_of(ranks)
     try:
         return store.get(WORD).decode()
@@ -251,11 +242,7 @@ def hear_first_rank(ranks: Ranks) -> str:
 
 @cache  # kept open: the process group later uses the same server of the first rank
 def store_of(ranks: Ranks) -> Any:
-    """The store that all ranks share at the address of the first one; torchrun has opened one.
-
-    Raises:
-        LabError: not all of them are there within two minutes.
-    """
+    """The store that all ranks share at the address of the first one; torchrun has opened one."""
     from torch.distributed import rendezvous
 
     address = f"[{ranks.main_address}]" if ":" in ranks.main_address else ranks.main_address

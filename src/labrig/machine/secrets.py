@@ -250,9 +250,6 @@ def refuse_tokens_in(texts: Mapping[str, str], advice: str = INSIST) -> None:
 
     Args:
         texts: each by what it is, such as "--why".
-
-    Raises:
-        Refused: with the places and `advice`.
     """
     secrets = known_secrets()
     places = []
@@ -262,11 +259,7 @@ def refuse_tokens_in(texts: Mapping[str, str], advice: str = INSIST) -> None:
 
 
 def refuse_tokens(places: list[str], advice: str = INSIST) -> None:
-    """Stops when `find_tokens` found something.
-
-    Raises:
-        Refused: with the places and `advice`.
-    """
+    """Stops when `find_tokens` found something."""
     if places:
         raise Refused(f"nothing was recorded: {'; '.join(places[:5])}.\n{advice}")
 

@@ -15,11 +15,7 @@ MAX_INDEX_BYTES = 100_000_000
 
 
 def shards_of(index: Path) -> list[Path]:
-    """The .safetensors files that an index names, sorted.
-
-    Raises:
-        LabError: it cannot be read as an index, or names a file elsewhere.
-    """
+    """The .safetensors files that an index names, sorted."""
     try:
         if index.stat().st_size > MAX_INDEX_BYTES:
             raise ValueError(f"it has more than {MAX_INDEX_BYTES:,} bytes")

@@ -72,11 +72,7 @@ class HostState:
 
 
 def read_answer(text: str, form: Any, host: str) -> dict[str, Any]:
-    """What a host answered, as an object.
-
-    Raises:
-        Failed: it is no JSON, or has another form.
-    """
+    """What a host answered, as an object."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):

@@ -69,11 +69,7 @@ class Connection:
         return [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
 
     def show(self, script: str) -> int:
-        """Runs a script for bash whose output goes to this terminal; returns its exit code.
-
-        Raises:
-            LostConnection: the connection broke.
-        """
+        """Runs a script for bash whose output goes to this terminal; returns its exit code."""
         done = subprocess.run(self.command(script), stdin=subprocess.DEVNULL)
         if done.returncode == CANNOT_CONNECT:
             self.check(done.returncode)

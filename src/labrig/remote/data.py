@@ -55,11 +55,7 @@ def names_of(points: list[Composition]) -> dict[str, list[str]]:
 
 
 def content_hash(path: Path) -> str:
-    """The hash of a file of `lab data pack`, of a folder, or of any other file; remembered.
-
-    Raises:
-        DataFileError: it is damaged, or changes meanwhile.
-    """
+    """The hash of a file of `lab data pack`, of a folder, or of any other file; remembered."""
     if path.is_dir():
         return fingerprint_folder(path)["sha256"]
     if path.suffix == ".h5":
@@ -82,9 +78,6 @@ def check_data(
 
     Args:
         address: the host as `ssh` calls it, for the command that copies a file.
-
-    Raises:
-        Refused: a file is missing or another one; with the command that brings it.
     """
     for name, search in names_of(points).items():
         at_sender = local.get(name, LocalData(None, None))

@@ -46,11 +46,7 @@ class SentCode:
 
 
 def freeze(project: Project, points: list[Composition], allow: bool) -> SentCode:
-    """Freezes the working tree, with whole bundles: the host may reach no remote.
-
-    Raises:
-        Refused: git cannot record the code, or it changed meanwhile.
-    """
+    """Freezes the working tree, with whole bundles: the host may reach no remote."""
     runs = project.paths.runs
     codes = freeze_points(project, runs, points, allow)
     git = Git(project.root)

@@ -50,11 +50,7 @@ def hosts_file() -> Path:
 
 
 def host_of(name: str) -> Host:
-    """The entry of hosts.yaml with this name.
-
-    Raises:
-        LabError: there is none, or a key of it is unknown, missing or no such value.
-    """
+    """The entry of hosts.yaml with this name."""
     file = hosts_file()
     if not name:
         raise LabError(f"on= names no host. Write the name of an entry of {file}: on=NAME")

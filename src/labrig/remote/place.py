@@ -118,11 +118,7 @@ def unpack(connection: Connection, frozen: SentCode, place: HostPlace) -> None:
 
 
 def make_environment(connection: Connection, frozen: SentCode, place: HostPlace) -> None:
-    """Makes the environment of the lock, as `make setup` does; its output is shown.
-
-    Raises:
-        Failed: the setup failed.
-    """
+    """Makes the environment of the lock, as `make setup` does; its output is shown."""
     host = connection.host.name
     print(f"lab: {host} has no environment for this lock file; making it takes minutes", flush=True)
     with tempfile.TemporaryDirectory(prefix="lab-library-") as temporary:

@@ -29,12 +29,7 @@ MAX_PADDING_BYTES = 1 << 20  # after the end of a tar archive
 
 
 def pull_command(project: Project, args: list[str]) -> None:
-    """Fetches the runs that have ended, and says of the others how they are.
-
-    Raises:
-        LabError: a run that was named was not sent from here.
-        Failed: a host does not answer, or a copy failed; what was fetched stays.
-    """
+    """Fetches the runs that have ended, and says of the others how they are."""
     parser = argparse.ArgumentParser(
         prog="lab runs pull",
         description="Fetches the records of runs that were sent with on=HOST and have ended.",
@@ -58,11 +53,7 @@ def pull_command(project: Project, args: list[str]) -> None:
 
 
 def named_run(project: Project, word: str) -> tuple[Sent, str]:
-    """The run that `word` means.
-
-    Raises:
-        LabError: it was not sent from here.
-    """
+    """The run that `word` means."""
     sent_run = find_sent(project, word)
     if sent_run is None:
         raise LabError(f"no run {word!r} was sent from here with on=HOST. Yours: lab runs list")
@@ -86,11 +77,7 @@ def target_of(project: Project, job: SentJob) -> Path:
 
 
 def pull_run(project: Project, hosts: Hosts, sent: Sent, job: SentJob, checkpoints: bool) -> bool:
-    """Fetches one run, if it has ended and is not here; whether something came.
-
-    Raises:
-        Failed: the copy broke off; nothing half stays.
-    """
+    """Fetches one run, if it has ended and is not here; whether something came."""
     run_id = job["run_id"]
     status = sent.statuses.get(run_id, "unknown")
     if status not in ENDED:
@@ -202,8 +189,6 @@ def unpack_stream(stream: IO[bytes], folder: Path) -> list[str]:
         The paths that it leaves out: links, which could lead anywhere, and devices.
 
     Raises:
-        Failed: a path leads out of `folder`, or is there twice.
-        tarfile.TarError: it is no tar stream, or was cut.
         OSError: the disk is full.
     """
     left_out = []
@@ -226,11 +211,7 @@ def unpack_stream(stream: IO[bytes], folder: Path) -> list[str]:
 
 
 def place_of(folder: Path, name: str) -> Path:
-    """The place of a path of the stream.
-
-    Raises:
-        Failed: it leads out of `folder`.
-    """
+    """The place of a path of the stream."""
     problem = problem_in(name, RelativePath)
     if problem:
         raise Failed(f"the host sent a path that{problem}. Do not trust it")

@@ -111,9 +111,6 @@ def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
 
     Returns:
         None when it means a run that was made on this machine, or nothing.
-
-    Raises:
-        LabError: it means several, or @last~1 passes over a run that has not been fetched.
     """
     refuse_empty(word)
     sent_by_run_id = {run_id: sent for sent in all_sent(project) for run_id in sent.run_ids}

@@ -53,12 +53,7 @@ class Submission:
 def submit_to_hosts(
     project: Project, names: list[str], settings: list[str], command: list[str] | None
 ) -> None:
-    """Sends one submission to each host of `names`; with several, the first that starts continues.
-
-    Raises:
-        LabError: the settings are wrong, or a host refuses.
-        Failed: a connection broke; the same command again is safe.
-    """
+    """Sends one submission to each host of `names`; with several, the first that starts continues."""
     hosts = [host_of(name) for name in dict.fromkeys(names)]
     submission = compose_submission(project, settings, command, len(hosts))
     sent = pending(project, submission, hosts) or new_submissions(project, submission, hosts)
@@ -74,11 +69,7 @@ def submit_to_hosts(
 def compose_submission(
     project: Project, settings: list[str], command: list[str] | None, n_hosts: int
 ) -> Submission:
-    """Checks what was typed, and freezes the code.
-
-    Raises:
-        LabError: the settings are wrong, or the code cannot be frozen.
-    """
+    """Checks what was typed, and freezes the code."""
     chosen = parse_arguments(settings)
     if chosen.if_changed:
         raise LabError(
@@ -136,9 +127,6 @@ def send_to(
     """Sends to one host, unless it has answered; whether it has answered now.
 
     `sent` gets what the host said.
-
-    Raises:
-        LabError: the host refuses, or something failed before it heard of the run: it has no job.
     """
     if sent[host.name].state == SENT:
         return True

@@ -48,11 +48,7 @@ def print_hosts(hosts: Hosts, submissions: list[Sent]) -> None:
 
 
 def logs_elsewhere(project: Project, options: argparse.Namespace) -> int | None:
-    """Prints what the job of a run on a host printed; None when the run is of this machine.
-
-    Raises:
-        LabError: there is no log of it, or its host does not answer.
-    """
+    """Prints what the job of a run on a host printed; None when the run is of this machine."""
     sent_run = find_elsewhere(project, options.run)
     if sent_run is None:
         return None
@@ -68,11 +64,7 @@ def logs_elsewhere(project: Project, options: argparse.Namespace) -> int | None:
 
 @contextmanager
 def cancel_elsewhere(project: Project, names: list[str]) -> Iterator[list[str]]:
-    """Gives the runs that are of this machine; at its end it ends the jobs of the others.
-
-    Raises:
-        Failed: a host refuses.
-    """
+    """Gives the runs that are of this machine; at its end it ends the jobs of the others."""
     sent_runs = {name: find_elsewhere(project, name) for name in names}
     yield [name for name, sent_run in sent_runs.items() if sent_run is None]
     with Hosts(project) as hosts:
@@ -81,11 +73,7 @@ def cancel_elsewhere(project: Project, names: list[str]) -> Iterator[list[str]]:
 
 
 def cancel_there(hosts: Hosts, sent: Sent, run_id: str) -> None:
-    """Ends the job of a run on its host; forgets one that has not arrived there.
-
-    Raises:
-        Failed: the host refuses, or does not answer.
-    """
+    """Ends the job of a run on its host; forgets one that has not arrived there."""
     if sent.state == SENDING:
         hosts.ask_host(sent.host, [sent])
         state = hosts.answers[sent.host].submissions.get(sent.id)

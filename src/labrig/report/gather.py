@@ -155,9 +155,6 @@ def gather_report(
 
     Args:
         folder: where the page will lie; links to files begin there.
-
-    Raises:
-        LabError: a filter names what no run has.
     """
     rows, projects = read_sources(sources, job_state_of)
     n_all = len(rows)

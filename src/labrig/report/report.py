@@ -25,12 +25,7 @@ NAME = "report.html"  # in the directory of all runs
 
 
 def report_command(project: Project, args: list[str]) -> None:
-    """`lab report`.
-
-    Raises:
-        LabError: a filter is not understood, or a directory of --runs has no runs.
-        Refused: -o names a file that is no such page.
-    """
+    """`lab report`."""
     options = report_parser().parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where]
     sources = list_sources(project, options.runs)

@@ -157,11 +157,7 @@ class PageServer(ThreadingHTTPServer):
 
 
 def serve_report(project: Project, sources: list[RunsSource], filters: list[Filter]) -> None:
-    """Serves the page until Ctrl-C.
-
-    Raises:
-        LabError: a filter is wrong.
-    """
+    """Serves the page until Ctrl-C."""
     page = LivePage(project, sources, filters)
     report = page.newest()
     if not report.statuses:

@@ -25,9 +25,6 @@ def list_sources(project: Project, directories: list[Path]) -> list[RunsSource]:
 
     Args:
         directories: projects, or their directories of runs.
-
-    Raises:
-        LabError: one of them has no runs.
     """
     of_project = RunsSource(project.root.name, run_roots(project))
     own_roots = {root.resolve() for root in of_project.roots}
@@ -37,11 +34,7 @@ def list_sources(project: Project, directories: list[Path]) -> list[RunsSource]:
 
 
 def source_of(directory: Path) -> RunsSource:
-    """The runs in a project, or in a directory of runs.
-
-    Raises:
-        LabError: there are none.
-    """
+    """The runs in a project, or in a directory of runs."""
     directory = directory.resolve()
     for runs in (directory / "runs", directory):
         if next(run_directories(runs), None):

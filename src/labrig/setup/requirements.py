@@ -28,11 +28,7 @@ def requirements_of(project: Project) -> list[str]:
 
 
 def pin_of(project: Project) -> str:
-    """The line of pyproject.toml that says which labrig it is, without extras.
-
-    Raises:
-        LabError: there is none.
-    """
+    """The line of pyproject.toml that says which labrig it is, without extras."""
     pin = pin_in(project.root)
     if not pin:
         raise LabError(f"{PYPROJECT} names no labrig. Bring it back: git checkout -- {PYPROJECT}")

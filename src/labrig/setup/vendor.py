@@ -51,11 +51,7 @@ def vendor_command(project: Project, args: list[str]) -> None:
 
 
 def vendor_library(project: Project, folder: Path) -> Path:
-    """Puts the wheel of the library that runs into `folder`, in place of another version's.
-
-    Raises:
-        LabError: another one is installed than the project pins.
-    """
+    """Puts the wheel of the library that runs into `folder`, in place of another version's."""
     pin = pin_of(project)
     installed = installed_library(project.root)
     if installed not in ("", pin):
@@ -79,9 +75,6 @@ def vendor_packages(project: Project, folder: Path) -> list[Path]:
     """Puts a wheel of each package of this environment, in its version, into `folder`.
 
     What builds the project is among them. From now on `make setup` asks no index.
-
-    Raises:
-        Failed: pip cannot fetch or build one.
     """
     versions = [
         f"{name}=={version}"

@@ -64,11 +64,7 @@ def last_commit_with(git: Git, directory: str) -> str | None:
 
 
 def refuse_to_lose(git: Git, directory: str) -> None:
-    """Makes sure that a commit has every file of a directory.
-
-    Raises:
-        Refused: with the files and what to type.
-    """
+    """Makes sure that a commit has every file of a directory."""
     state = git.paths("status", "--porcelain", "-z", "-uall", "--no-renames", "--", directory)
     if state:
         raise Refused(

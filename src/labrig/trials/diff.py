@@ -22,9 +22,6 @@ def diff_command(project: Project, args: list[str]) -> int:
     """`lab trials diff`.
 
     Returns: 1 when the trials differ, else 0.
-
-    Raises:
-        LabError: no such trial, or no parent to compare with.
     """
     parser = argparse.ArgumentParser(
         prog="lab trials diff",
@@ -48,11 +45,7 @@ def diff_command(project: Project, args: list[str]) -> int:
 
 
 def require_trials(project: Project, *wanted: str) -> None:
-    """Makes sure that there are such trials.
-
-    Raises:
-        LabError: with the nearest name.
-    """
+    """Makes sure that there are such trials."""
     names = trial_names(project)
     for name in wanted:
         if name not in names:
@@ -60,11 +53,7 @@ def require_trials(project: Project, *wanted: str) -> None:
 
 
 def parent_of(project: Project, name: str) -> str:
-    """The parent of a trial.
-
-    Raises:
-        LabError: its README names none, or one that is gone.
-    """
+    """The parent of a trial."""
     parent = read_readme(trial_directory(project, name)).parent
     names = trial_names(project)
     if parent is None:

@@ -46,11 +46,6 @@ def drop_trial(project: Project, name: str, why: str) -> str:
     A trial that was deleted by hand gets its line, too.
 
     Returns: the commit.
-
-    Raises:
-        LabError: there is no such trial, or no reason.
-        Refused: files of it are in no commit, or the reason holds a token.
-        Failed: git did not commit; everything is as before.
     """
     if not why.strip():
         raise LabError('say why: lab trials drop NAME --why "no better than the baseline"')

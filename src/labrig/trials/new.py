@@ -25,9 +25,6 @@ def new_command(project: Project, args: list[str]) -> int:
     """`lab trials new`.
 
     Returns: 0, or 1 when the trial is made and does not pass its check.
-
-    Raises:
-        LabError: the name cannot be used, or there is no such parent.
     """
     parser = argparse.ArgumentParser(
         prog="lab trials new",
@@ -65,9 +62,6 @@ def new_trial(project: Project, name: str, parent: str, question: str | None = N
     """Makes trials/<name>/ with the code and settings of trials/<parent>/ and an open README.
 
     Returns: the new directory.
-
-    Raises:
-        LabError: the name cannot be used, or there is no such parent.
     """
     directory = trial_directory(project, name)
     require_new_name(project, name)
@@ -91,11 +85,7 @@ def new_trial(project: Project, name: str, parent: str, question: str | None = N
 
 
 def require_new_name(project: Project, name: str) -> None:
-    """Makes sure that a trial can be named so.
-
-    Raises:
-        LabError: it is no name, or some trial has or had it: the runs of two would be mixed up.
-    """
+    """Makes sure that a trial can be named so."""
     if not TRIAL_NAME.fullmatch(name) or keyword.iskeyword(name):
         raise LabError(
             f"{name!r} cannot be the name of a trial; use lower-case letters, digits and _, "

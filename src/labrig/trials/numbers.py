@@ -44,11 +44,7 @@ class Metric:
         return float(row["metrics"][self.name])
 
     def require_mode(self) -> None:
-        """Makes sure that it is known which values are better.
-
-        Raises:
-            LabError: it is not; with what to type.
-        """
+        """Makes sure that it is known which values are better."""
         if self.mode is None:
             raise LabError(question(self.name, f"--metric {self.name}:max"))
 
@@ -152,9 +148,6 @@ def number_trials(
     Args:
         rows: all runs, newest first.
         metric_name: for all trials; by default each has its own, see `metric_of`.
-
-    Raises:
-        LabError: no run has `metric_name`, or nothing says which of its values are better.
     """
     if metric_name:
         require_metric(rows, split_mode(metric_name)[0])

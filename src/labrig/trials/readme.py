@@ -71,11 +71,7 @@ def with_parent(text: str, old: str, new: str) -> str:
 
 
 def with_numbers(text: str, table: str, path: Path) -> str:
-    """A README with `table` between its marks; they are made where they are missing.
-
-    Raises:
-        LabError: there is only one of the two marks.
-    """
+    """A README with `table` between its marks; they are made where they are missing."""
     block = f"{BEGIN}\n\n{table}\n\n{END}"
     if BEGIN in text and END in text.partition(BEGIN)[2]:
         before, _, rest = text.partition(BEGIN)

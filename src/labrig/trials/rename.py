@@ -45,9 +45,6 @@ def rename_trial(project: Project, old: str, new: str) -> list[Path]:
     A directory that was renamed by hand gets its line in TRIALS.md.
 
     Returns: the files that were edited.
-
-    Raises:
-        LabError: no such trial, or a name that cannot be used.
     """
     names = trial_names(project)
     trials = project.source / "trials"

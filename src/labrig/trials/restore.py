@@ -32,10 +32,6 @@ def restore_trial(project: Project, name: str) -> str:
     """Brings back the directory of a trial, and commits it unless the last commit has it.
 
     Returns: the commit that it comes from.
-
-    Raises:
-        LabError: the trial is there, or never was.
-        Failed: this repository does not have the commit, or git did not commit.
     """
     directory = trial_directory(project, name)
     if directory.exists():

@@ -61,11 +61,7 @@ class Line:
 
 
 def result_command(project: Project, args: list[str]) -> int:
-    """`lab trials result`.
-
-    Raises:
-        LabError: there is no such trial, no finished run of it, or one mark in its README.
-    """
+    """`lab trials result`."""
     parser = argparse.ArgumentParser(
         prog="lab trials result",
         description="Writes the numbers table of a trial's README from its finished runs: mean ± "
@@ -93,12 +89,7 @@ def result_command(project: Project, args: list[str]) -> int:
 
 
 def result_table(project: Project, name: str, metric_name: str | None = None) -> str:
-    """The table in Markdown, the best line first, with a footnote where other code ran.
-
-    Raises:
-        LabError: no finished run of the trial has the metric, or nothing says which of its values are
-            better.
-    """
+    """The table in Markdown, the best line first, with a footnote where other code ran."""
     rows = rows_by_trial(read_rows(run_roots(project))).get(name, [])
     metric = metric_of(rows, metric_name)
     measured = measured_rows(rows, metric)

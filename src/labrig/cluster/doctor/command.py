@@ -85,11 +85,7 @@ READ_EVERY_S = 1.0
 
 
 def examine_nodes(project: Project, overrides: list[str]) -> int:
-    """Sends the job, waits for it, prints its table; 1 when a node is bad.
-
-    Raises:
-        Failed: the job is not over within half an hour, or left no result.
-    """
+    """Sends the job, waits for it, prints its table; 1 when a node is bad."""
     # imported only here: lab doctor itself must work where these cannot be imported
     from ..submit.plan import plan_program
     from ..submit.submit import SubmitOptions, submit_plan
@@ -117,11 +113,7 @@ def examine_nodes(project: Project, overrides: list[str]) -> int:
 
 
 def wait_for_reports(run_dir: Path, n_ranks: int, poll_s: float) -> list[NodeReport]:
-    """The reports of the ranks, once all are complete or the job is over.
-
-    Raises:
-        Failed: neither happens within WAIT_S.
-    """
+    """The reports of the ranks, once all are complete or the job is over."""
     end_s = time.monotonic() + WAIT_S
     asked_s = time.monotonic()
     status = "queued"

@@ -69,12 +69,7 @@ def base_of(site: Site) -> str:
 
 
 def build_command(project: Project, args: list[str]) -> None:
-    """Packs the environment, or builds the image of a container, as the site's `python` says.
-
-    Raises:
-        LabError: the site's jobs use the environment itself, or there is no lock.
-        Failed: the image cannot be made here; the message says where, and what to type.
-    """
+    """Packs the environment, or builds the image of a container, as the site's `python` says."""
     parser = SettingsParser(
         "lab image build",
         "Makes the file that jobs take their packages from. site.python=packed: the environment as"
@@ -103,11 +98,7 @@ def build_command(project: Project, args: list[str]) -> None:
 
 
 def pack_environment(environment: Path, file: Path) -> None:
-    """Writes an environment as one tar file, uncompressed: a node unpacks it as fast as it reads.
-
-    Raises:
-        Failed: the disk has no room.
-    """
+    """Writes an environment as one tar file, uncompressed: a node unpacks it as fast as it reads."""
     print(f"packing {environment}", flush=True)
     began_s = time.monotonic()
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
@@ -126,12 +117,7 @@ def pack_environment(environment: Path, file: Path) -> None:
 
 
 def build_image(project: Project, site: Site, image: Image) -> None:
-    """Builds a container from its definition, which lies next to it.
-
-    Raises:
-        Failed: the tool is not installed here, or it fails.
-        Refused: another file has the name of the definition.
-    """
+    """Builds a container from its definition, which lies next to it."""
     definition = image.file.with_suffix(".def")
     text = apptainer_definition(project, site, require_lock(project))
     refuse_to_overwrite(definition, lambda content: b"/opt/lab/install.sh" in content)

@@ -49,9 +49,6 @@ def image_of(project: Project, site: Site, paths: dict[str, Any]) -> Image | Non
 
     Args:
         paths: the section of a composed configuration.
-
-    Raises:
-        LabError: there is no lock.
     """
     form = form_of(site)
     if form is None:
@@ -72,11 +69,7 @@ def form_of(site: Site) -> str | None:
 
 
 def content_of(project: Project, form: str) -> str:
-    """The hash of what an image holds: of this environment's packages, or of the lock.
-
-    Raises:
-        LabError: there is no lock.
-    """
+    """The hash of what an image holds: of this environment's packages, or of the lock."""
     if form == "packed":
         return hashlib.sha256("\n".join(installed_packages(project.root)).encode()).hexdigest()
     require_lock(project)
@@ -84,11 +77,7 @@ def content_of(project: Project, form: str) -> str:
 
 
 def require_lock(project: Project) -> Path:
-    """The lock that pip installs an image from.
-
-    Raises:
-        LabError: it is missing.
-    """
+    """The lock that pip installs an image from."""
     for name in (LOCK, PIP_LOCK):
         if not (project.root / name).is_file():
             raise LabError(

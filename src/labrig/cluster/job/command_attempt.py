@@ -22,11 +22,7 @@ AWAIT_S = 600
 
 
 def join_command(project: Project, run: Run) -> Path | None:
-    """Where another rank than the first starts the command, once the first has begun the attempt.
-
-    Raises:
-        Failed: it does not begin.
-    """
+    """Where another rank than the first starts the command, once the first has begun the attempt."""
     start = run.dir / "attempts" / os.environ[env.NEXT_ATTEMPT] / "start.json"
     end_s = time.monotonic() + AWAIT_S
     while not start.exists():

@@ -28,11 +28,7 @@ from .used import use_noted
 
 
 def rank_command(project: Project, args: list[str]) -> int:
-    """`lab rank` trains, `lab rank -- COMMAND` runs any command; both only inside a job.
-
-    Raises:
-        LabError: outside a job.
-    """
+    """`lab rank` trains, `lab rank -- COMMAND` runs any command; both only inside a job."""
     STOP.listen(*PREEMPTION_SIGNALS)
     if env.RUN_DIR not in os.environ:
         raise LabError(
@@ -95,9 +91,6 @@ def run_command(project: Project, run: Run, command: list[str], ranks: Ranks) ->
 
     Returns:
         Its exit code; 128 + the signal's number when a signal ended it.
-
-    Raises:
-        Failed: the command does not exist.
     """
     inputs = Inputs.read(run.dir)
     if inputs:

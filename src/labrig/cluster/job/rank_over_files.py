@@ -57,9 +57,6 @@ def run_over_files(project: Project, run: Run, inputs: Inputs) -> int:
 
     Returns:
         0, 1 when the command failed for a file, 143 when a signal asked to stop.
-
-    Raises:
-        Failed: the command cannot be started.
     """
     attempt = CommandAttempt.begin(project, run, inputs.command)
     commands = Commands(run.dir, attempt.cwd)

@@ -24,7 +24,6 @@ def run_scheduler_command(
         timeout_s: how long the command may take.
 
     Raises:
-        Unanswered: it did not answer in time, or was killed.
         Failed: it is not installed here, or failed; with its own words.
     """
     try:

@@ -22,9 +22,6 @@ def parse_seconds(text: Any, key: str = "job.time") -> int:
 
     Args:
         key: that it is the value of, for the message.
-
-    Raises:
-        LabError: it is none of these.
     """
     if isinstance(text, int):
         return text
@@ -45,9 +42,6 @@ def parse_megabytes(text: Any) -> int:
     """MB of "64G", "500M" or a plain number of MB.
 
     An MB is 10**6 bytes, or what the scheduler takes for it.
-
-    Raises:
-        LabError: it is none of these.
     """
     match = MEMORY.fullmatch(str(text).strip().upper())
     if not match:

@@ -71,11 +71,7 @@ class Waiting:
 
 
 def lease_directory() -> Path:
-    """The directory of the leases, which every user of the machine may write to.
-
-    Raises:
-        Refused: a file, a link, or a directory that not everybody may write to, is in its place.
-    """
+    """The directory of the leases, which every user of the machine may write to."""
     directory = Path(os.environ.get(env.GPU_LEASES, DEFAULT_DIRECTORY))
     for folder in (directory, directory / "line"):
         with suppress(FileExistsError):

@@ -57,9 +57,6 @@ class Local(Scheduler):
 
         Those with GPUs wait in line for them, of an array `throttle` at a time; the runs of an
         array without GPUs for each other.
-
-        Raises:
-            Refused: this machine has too few GPUs, or their leases cannot be recorded.
         """
         environment = clean_environment()
         command = ["bash", str(script)]

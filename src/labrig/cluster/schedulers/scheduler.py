@@ -251,11 +251,7 @@ class Scheduler:
         return self.array_id.format(number=number, index=self.first_index + index)
 
     def numbers_sent_for(self, run_id: str) -> list[str]:
-        """The numbers of this user's jobs that carry the id of a run, the newest last.
-
-        Raises:
-            Failed: the scheduler does not answer, or its jobs carry no id.
-        """
+        """The numbers of this user's jobs that carry the id of a run, the newest last."""
         if not self.sent_command:
             raise Failed(
                 f"{self.name} cannot be asked for the job of a run. Look yourself: lab queue"

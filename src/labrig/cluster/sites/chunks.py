@@ -25,11 +25,7 @@ FOLDER = "chunks"  # in the directory of the first run: the scripts of the later
 
 
 def count_chunks(site: Site, job: JobSettings) -> Chunks:
-    """The chunks of a job section; one without job.chunk.
-
-    Raises:
-        LabError: a chunk is not shorter than the whole, or the site cannot continue a job.
-    """
+    """The chunks of a job section; one without job.chunk."""
     total_s = parse_seconds(site["job"]["time"] if job.time is None else job.time)
     if job.chunk is None:
         return Chunks(total_s)

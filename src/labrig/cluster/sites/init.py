@@ -27,12 +27,7 @@ ANSWERED = ("queues", "gpu", "job")  # keys that the cluster itself has answered
 
 
 def init_command(project: Project, args: list[str]) -> None:
-    """Writes conf/site/NAME.yaml in the project from what the cluster answers.
-
-    Raises:
-        LabError: there is no scheduler here.
-        Refused: the file exists.
-    """
+    """Writes conf/site/NAME.yaml in the project from what the cluster answers."""
     parser = argparse.ArgumentParser(
         prog="lab site init", description="Asks this cluster, drafts conf/site/NAME.yaml."
     )
@@ -59,12 +54,7 @@ def default_name() -> str:
 
 
 def draft_profile() -> str:
-    """The profile of this cluster as YAML; comments hold what else the cluster answered.
-
-    Raises:
-        LabError: no scheduler is installed here.
-        Failed: the scheduler does not answer.
-    """
+    """The profile of this cluster as YAML; comments hold what else the cluster answered."""
     scheduler, draft = ask_schedulers(installed_schedulers())
     disks = [name for name in sorted(os.environ) if DISK_VARIABLES.match(name)]
     notes = [f"disk {name}={os.environ[name]}" for name in disks]
@@ -89,11 +79,7 @@ def draft_profile() -> str:
 
 
 def installed_schedulers() -> list[Scheduler]:
-    """The schedulers whose commands are on the path.
-
-    Raises:
-        LabError: there is none.
-    """
+    """The schedulers whose commands are on the path."""
     schedulers = [
         scheduler
         for scheduler in all_schedulers()
@@ -108,11 +94,7 @@ def installed_schedulers() -> list[Scheduler]:
 
 
 def ask_schedulers(schedulers: list[Scheduler]) -> tuple[Scheduler, SiteDraft]:
-    """The first scheduler that answers, and what it says.
-
-    Raises:
-        Failed: none answers.
-    """
+    """The first scheduler that answers, and what it says."""
     reasons = []
     for scheduler in schedulers:
         try:

@@ -50,9 +50,6 @@ def choose_place(site: Site, requested: str, resource: Resource, demand: Demand)
 
     A shell tries the queues for shells first. A job that does not say how long it takes gets the
     limit of a queue that is for shells, or that is chosen by its name.
-
-    Raises:
-        LabError: none allows it; the message names the limits.
     """
     candidates = candidate_queues(site, requested, resource, demand.is_shell)
     if requested and not candidates:

@@ -59,9 +59,6 @@ def build_request(
     Args:
         is_shell: for `lab shell`, which some sites have queues for.
         cores: of each GPU, where the profile does not say; see `cores_of_partition`.
-
-    Raises:
-        LabError: the site's rules forbid it; the message names the rule and what would be allowed.
     """
     split = with_split_gpus(site, job)
     chunks = count_chunks(site, split)
@@ -175,11 +172,7 @@ def _has_gpus(site: Site) -> bool:
 
 
 def fill_options(options: Sequence[str], values: dict[str, Any], site: Site) -> list[str]:
-    """Options with what their {names} stand for.
-
-    Raises:
-        LabError: one needs a job key that was not set.
-    """
+    """Options with what their {names} stand for."""
     filled = []
     for option in options:
         try:
@@ -225,11 +218,7 @@ def _check_size(site: Site, job: JobSettings, size: JobSize) -> None:
 
 
 def _resource(site: Site, size: JobSize, gpu_type: str | int | None) -> Resource:
-    """The resource type that gives so many GPUs, of this type, on so many nodes.
-
-    Raises:
-        LabError: there is none.
-    """
+    """The resource type that gives so many GPUs, of this type, on so many nodes."""
     resource = find_resource(site, size.nodes, size.gpus, gpu_type)
     if resource:
         return resource
@@ -296,9 +285,6 @@ def with_split_gpus(site: Site, job: JobSettings) -> JobSettings:
     """A job section with nodes and gpus in place of total_gpus.
 
     Takes the fewest nodes that share the GPUs evenly and that the site has.
-
-    Raises:
-        LabError: GPUs are asked for twice, or the site has no such nodes.
     """
     total = job.total_gpus
     if total is None:
@@ -313,11 +299,7 @@ def with_split_gpus(site: Site, job: JobSettings) -> JobSettings:
 
 
 def fewest_nodes(site: Site, total: int, gpu_type: str | int | None = None) -> int:
-    """The fewest nodes of a site that have `total` GPUs, the same number each.
-
-    Raises:
-        LabError: it has none, or the profile does not say how many a node has.
-    """
+    """The fewest nodes of a site that have `total` GPUs, the same number each."""
     if site.scheduler == "local":
         return 1
     if site.gpus_per_node == NO_LIMIT:
@@ -374,9 +356,6 @@ def with_gpu_type(site: Site, job: JobSettings, n_gpus: int, resource: Resource)
     """A resource type whose options ask for GPUs of job.gpu_type.
 
     It stays as it is for one that has this type, or where all GPUs of the site are of it.
-
-    Raises:
-        LabError: the job has no GPUs, or neither site nor scheduler has an option for a type.
     """
     wanted = job.gpu_type
     if wanted is None:

@@ -81,11 +81,7 @@ def load_site(project: Project, name: str, values: dict[str, Any] | None = None)
 
 
 def check_profile(values: dict[str, Any], file: str) -> dict[str, Any]:
-    """A profile with its defaults filled in; `file` is named in messages.
-
-    Raises:
-        LabError: at the first key or value that is not allowed.
-    """
+    """A profile with its defaults filled in; `file` is named in messages."""
     values = _without_nulls(values)
     defaults = defaults_of(SiteSettings)
     check_keys(values, defaults, SettingsSource(file, settings=settings_of(SiteSettings)))

@@ -30,11 +30,7 @@ READ_EVERY_S = 1.0
 
 
 def verify_command(project: Project, args: list[str]) -> None:
-    """Sends the job, or takes up the one that was sent before, and waits for it.
-
-    Raises:
-        Failed: the job is not over within half an hour, or the node gave something else.
-    """
+    """Sends the job, or takes up the one that was sent before, and waits for it."""
     parser = SettingsParser(
         "lab site verify",
         "Sends a job of one minute to the site, waits for it, and writes who ran it, when and how"
@@ -87,11 +83,7 @@ def send_check(plan: Plan) -> Run:
 
 
 def await_end(run: Run, poll_s: float) -> None:
-    """Returns when the job of a run is over.
-
-    Raises:
-        Failed: it is not within WAIT_S.
-    """
+    """Returns when the job of a run is over."""
     end_s = time.monotonic() + WAIT_S
     ask_s = time.monotonic()
     while not (run.dir / "summary.json").exists():
@@ -114,11 +106,7 @@ def size_of_job(n_ranks: int, n_nodes: int, n_gpus: int) -> str:
 
 
 def check_reports(run: Run, plan: Plan, reports: list[RankReport]) -> str:
-    """The size of the job, in words.
-
-    Raises:
-        Failed: fewer ranks, nodes or GPUs answered than the job asked for.
-    """
+    """The size of the job, in words."""
     request = plan.request
     hosts = {report.host for report in reports}
     n_gpus = min((len(report.gpus) for report in reports), default=0)

@@ -27,11 +27,7 @@ def split_after(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def after_of_words(project: Project, words: list[str]) -> AfterRuns | None:
-    """The section `after` of a record, from what was typed behind `after=`; None for nothing.
-
-    Raises:
-        LabError: there are no such runs, or one is over otherwise than it must be.
-    """
+    """The section `after` of a record, from what was typed behind `after=`; None for nothing."""
     if not words:
         return None
     is_any = all(word.startswith(ANY) for word in words)
@@ -51,11 +47,7 @@ def after_of_words(project: Project, words: list[str]) -> AfterRuns | None:
 
 
 def refuse_if_never(after: AfterRuns, awaited: list[Awaited]) -> None:
-    """Makes sure that a run can start.
-
-    Raises:
-        Refused: a run that must finish before is over, and has not finished.
-    """
+    """Makes sure that a run can start."""
     unfinished = first_unfinished(after, awaited)
     if unfinished:
         run_id = unfinished.run_id

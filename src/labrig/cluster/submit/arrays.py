@@ -103,11 +103,7 @@ def limit_of(number: float, said_by: str) -> Limit | None:
 
 
 def divide(n_runs: int, limit: Limit | None, throttle: int) -> list[JobArray]:
-    """Arrays of at most `limit` runs, of nearly the same size, that share the throttle.
-
-    Raises:
-        LabError: there are more arrays than runs that may run at once.
-    """
+    """Arrays of at most `limit` runs, of nearly the same size, that share the throttle."""
     if limit is None or n_runs <= limit.number:
         return [JobArray(n_runs, throttle)]
     n_arrays = -(-n_runs // limit.number)
@@ -129,11 +125,7 @@ def shares(total: int, n: int) -> list[int]:
 
 
 def count_queued(plan: Plan, limit: Limit) -> int:
-    """The user's jobs that are queued or running, and that count for a limit.
-
-    Raises:
-        Failed: the scheduler does not answer.
-    """
+    """The user's jobs that are queued or running, and that count for a limit."""
     try:
         return scheduler_of(plan.site.scheduler).n_jobs(limit.counted)
     except Failed as error:
@@ -144,11 +136,7 @@ def count_queued(plan: Plan, limit: Limit) -> int:
 
 
 def refuse_too_many(plan: Plan, limit: Limit, n_queued: int) -> None:
-    """Refuses runs that cannot wait here, and for which there is no place.
-
-    Raises:
-        LabError: with the number that fits, and what to type.
-    """
+    """Refuses runs that cannot wait here, and for which there is no place."""
     chunks = plan.request.chunks
     jobs_of_run = chunks.number if chunks and chunks.are_chained else 1
     n_runs = len(plan.points)

@@ -34,9 +34,6 @@ def check_budget(plan: Plan, tree: str | None, yes: bool = False) -> None:
     Args:
         tree: git tree of the code.
         yes: submit it all the same.
-
-    Raises:
-        Refused: it takes more than budget.gpu_hours, or than what is left of this month's.
     """
     forecasts: list[Forecast | None] = [None] * len(plan.points)
     if plan.trains:
@@ -69,10 +66,7 @@ def format_request(plan: Plan, n_runs: int) -> str:
 
 
 def refuse_above(limit_gpu_hours: float | None, gpu_hours: float, basis: str) -> None:
-    """
-    Raises:
-        Refused: `gpu_hours` is above budget.gpu_hours.
-    """
+    """ """
     if limit_gpu_hours is None or gpu_hours <= limit_gpu_hours:
         return
     raise Refused(
@@ -84,10 +78,7 @@ def refuse_above(limit_gpu_hours: float | None, gpu_hours: float, basis: str) ->
 def refuse_above_monthly(
     project: Project, budget: DictConfig, gpu_hours: float, basis: str
 ) -> None:
-    """
-    Raises:
-        Refused: `gpu_hours` is more than what is left of budget.gpu_hours_per_month.
-    """
+    """ """
     rows = read_rows(run_roots(project), job_state_of())
     used_gpu_hours = used_this_month(rows, user())
     left_gpu_hours = max(0.0, budget.gpu_hours_per_month - used_gpu_hours)

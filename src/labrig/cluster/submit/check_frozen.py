@@ -30,13 +30,7 @@ CHECKPOINT_BYTES_PER_PARAMETER = 12
 
 
 def check_frozen(project: Project, code: Code, frozen: Path, point: Composition) -> None:
-    """Trains one batch of `point` in `frozen`, the unpacked snapshot.
-
-    Raises:
-        Refused: it wanted a file of the project that the snapshot lacks, or two checkpoints do not
-            fit on the disk.
-        LabError: what the check found.
-    """
+    """Trains one batch of `point` in `frozen`, the unpacked snapshot."""
     result = run_check(project, code, frozen, point.overrides)
     # a missing file first: it may be the reason of the error
     refuse_missing_files(project, code, frozen, result.wanted_files)
@@ -50,11 +44,7 @@ def check_frozen(project: Project, code: Code, frozen: Path, point: Composition)
 
 
 def run_check(project: Project, code: Code, frozen: Path, overrides: list[str]) -> FrozenCheck:
-    """Runs check_program.py of the frozen code.
-
-    Raises:
-        Failed: it ended without a result.
-    """
+    """Runs check_program.py of the frozen code."""
     frozen_variables = env.frozen_environment(frozen, code["prefix"], project.root, code["commit"])
     done = subprocess.run(
         [sys.executable, "-m", "labrig.cluster.submit.check_program", *overrides],
@@ -73,11 +63,7 @@ def run_check(project: Project, code: Code, frozen: Path, overrides: list[str]) 
 
 
 def check_room(checkpoints: Path, n_parameters: int) -> None:
-    """Checks that two checkpoints fit on the disk of `checkpoints`, which need not exist yet.
-
-    Raises:
-        Refused: they do not.
-    """
+    """Checks that two checkpoints fit on the disk of `checkpoints`, which need not exist yet."""
     place = checkpoints
     while not place.exists():
         place = place.parent
@@ -110,9 +96,6 @@ def refuse_missing_files(project: Project, code: Code, frozen: Path, names: Iter
 
     Args:
         names: paths relative to the project; only code that the project has counts.
-
-    Raises:
-        Refused: it lacks some; the message names the rule that left each out.
     """
     missing = []
     for name in sorted(set(names)):

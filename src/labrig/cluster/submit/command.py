@@ -33,11 +33,7 @@ MAX_PRINTED = 10  # runs of an array
 
 
 def submit_command(project: Project, args: list[str]) -> None:
-    """`lab submit`; with on=HOST on that host, with on=A,B where the job starts first.
-
-    Raises:
-        LabError: what was typed is not understood, or the job is refused.
-    """
+    """`lab submit`; with on=HOST on that host, with on=A,B where the job starts first."""
     settings, command = split_command(args)
     hosts = [word.removeprefix(ON) for word in settings if word.startswith(ON)]
     if hosts:
@@ -76,11 +72,7 @@ def submit_command(project: Project, args: list[str]) -> None:
 def submit_to_hosts(
     project: Project, hosts: list[str], settings: list[str], command: list[str] | None
 ) -> None:
-    """Sends a job to other machines.
-
-    Raises:
-        LabError: this library has no such room, or a host refuses.
-    """
+    """Sends a job to other machines."""
     send = provided("submit_to_hosts")
     if send is None:
         raise LabError("on= needs labrig.remote, which is not installed here. Leave out on=")
@@ -98,11 +90,7 @@ def print_result(plan: Plan | None, submitted: list[Submitted], as_json: bool) -
 def plan_of_arguments(
     project: Project, chosen: argparse.Namespace, command: list[str] | None
 ) -> Plan | None:
-    """The plan of what was typed; None when all files of --each are done.
-
-    Raises:
-        LabError: as `plan_submission`.
-    """
+    """The plan of what was typed; None when all files of --each are done."""
     if chosen.each:
         over_files = OverFiles(chosen.each, chosen.per_task)
         return plan_over_files(project, chosen.overrides, command, over_files)
@@ -110,11 +98,7 @@ def plan_of_arguments(
 
 
 def split_command(args: list[str]) -> tuple[list[str], list[str] | None]:
-    """The arguments before `--`, and the command after it (None without `--`).
-
-    Raises:
-        LabError: `--` is the last word.
-    """
+    """The arguments before `--`, and the command after it (None without `--`)."""
     if "--" not in args:
         return args, None
     place = args.index("--")

@@ -37,9 +37,6 @@ def points_to_submit(plan: Plan, tree: str) -> list[Composition]:
 
     Args:
         tree: git tree of the frozen code; runs of other code do not count.
-
-    Raises:
-        Refused: nobody knows whether the scheduler has the job of a single point already.
     """
     existing = existing_runs(run_roots(plan.project), tree)
     if not existing:
@@ -109,11 +106,7 @@ def without_unchanged(plan: Plan, codes: dict[str, Code]) -> tuple[Plan, list[Su
 
 
 def refuse_unknown_command(plan: Plan, tree: str) -> None:
-    """Looks for a job of the same command of which nobody knows whether the scheduler has it.
-
-    Raises:
-        Refused: there is one.
-    """
+    """Looks for a job of the same command of which nobody knows whether the scheduler has it."""
     job_state = job_state_of()
     for directory in map(Path, run_directories(*run_roots(plan.project))):
         record: RunRecord = run_record(directory) or {}
@@ -125,11 +118,7 @@ def refuse_unknown_command(plan: Plan, tree: str) -> None:
 
 
 def refuse_unknown(run: ExistingRun) -> None:
-    """Sends no second job while the scheduler may have the first.
-
-    Raises:
-        Refused: it may.
-    """
+    """Sends no second job while the scheduler may have the first."""
     if run.status == "unknown":
         raise Refused(
             f"run {run.run_id} is the same, and its scheduler has not said whether it has its job. "

@@ -39,9 +39,6 @@ def plan_over_files(
 
     Returns:
         None when no file is left.
-
-    Raises:
-        LabError: no such files, no place for a path in the command, or settings that do not fit.
     """
     overrides, after = split_after(overrides)
     check_words(overrides, command, over_files)
@@ -70,11 +67,7 @@ def plan_over_files(
 
 
 def check_words(overrides: list[str], command: list[str] | None, over_files: OverFiles) -> None:
-    """Looks at what was typed.
-
-    Raises:
-        LabError: it makes no sense with --each.
-    """
+    """Looks at what was typed."""
     example = "lab submit --each 'raw/*.wav' job.gpus=0 -- python convert.py {}"
     if command is None:
         raise LabError(f"--each needs a command after --. For example: {example}")
@@ -93,11 +86,7 @@ def check_words(overrides: list[str], command: list[str] | None, over_files: Ove
 
 
 def find_files(patterns: list[str]) -> list[InputFile]:
-    """The files that match, each once, sorted by their absolute paths.
-
-    Raises:
-        LabError: a pattern matches no file.
-    """
+    """The files that match, each once, sorted by their absolute paths."""
     paths: set[str] = set()
     for pattern in patterns:
         # A name may hold the signs of a pattern.

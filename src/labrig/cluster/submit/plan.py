@@ -102,9 +102,6 @@ def plan_submission(
         overrides: as on the command line; lists make several points.
         command: any command to run instead of a training.
         is_shell: for `lab shell`.
-
-    Raises:
-        LabError: the settings are wrong, or the site's rules forbid the request.
     """
     overrides, after = split_after(overrides)
     points = points_of(project, overrides, command, may_come=bool(after))
@@ -112,11 +109,7 @@ def plan_submission(
 
 
 def with_after(plan: Plan, words: list[str]) -> Plan:
-    """The plan of runs that come after those which `after=` names.
-
-    Raises:
-        LabError: there are no such runs, they can never be over as they must, or the job cannot wait.
-    """
+    """The plan of runs that come after those which `after=` names."""
     after = after_of_words(plan.project, words)
     if after is None:
         return plan
@@ -135,9 +128,6 @@ def points_of(
 
     Args:
         may_come: a file that another run makes need not be there yet.
-
-    Raises:
-        LabError: the settings are wrong.
     """
     typed = parse_overrides(overrides, one_run=False)
     if command is not None and typed_value(typed, "trial") is None:
@@ -168,11 +158,7 @@ def plan_of(
     command: list[str] | None = None,
     is_shell: bool = False,
 ) -> Plan:
-    """The plan of composed points, whose site and job sections are the same.
-
-    Raises:
-        LabError: the site's rules forbid the request.
-    """
+    """The plan of composed points, whose site and job sections are the same."""
     config = plain_values(points[0].config)
     site = load_site(project, points[0].choices["site"], config["site"])
     if is_experimental(site):
@@ -225,11 +211,7 @@ def plan_of(
 
 
 def image_of_jobs(project: Project, site: Site, paths: dict[str, Any]) -> Image | None:
-    """The image that jobs of a site use; None where they use the environment itself.
-
-    Raises:
-        LabError: the site wants one, and this library lacks the room that makes them.
-    """
+    """The image that jobs of a site use; None where they use the environment itself."""
     image_of = provided("image_of")
     if image_of is None and site["python"] in ("container", "packed"):
         raise LabError(
@@ -246,11 +228,7 @@ def image_command(overrides: list[str], *more: str) -> str:
 
 
 def check_retry(retry: RetrySettings, job: JobSettings, command: list[str] | None) -> None:
-    """Makes sure that a job which is sent again can continue.
-
-    Raises:
-        LabError: it runs a command, or its chunks continue each other already.
-    """
+    """Makes sure that a job which is sent again can continue."""
     if not retry.times:
         return
     if command is not None:

@@ -23,10 +23,6 @@ def prefetch_command(project: Project, args: list[str]) -> None:
     """Trains one batch with the network, so that caches fill, then once more without it.
 
     Both times with the caches and the home directory that a job has at the site.
-
-    Raises:
-        Failed: raw data or weights cannot be downloaded, the check fails with the network, or it still needs the
-            network afterwards.
     """
     parser = SettingsParser(
         "lab prefetch", "Fetches what trial=NAME needs on nodes without internet, and proves it."
@@ -74,11 +70,7 @@ def places_of(project: Project, point: Composition) -> dict[str, str]:
 
 
 def fetch_raw_data(point: Composition) -> None:
-    """Downloads the raw data of the address in the data set's settings, if there is one.
-
-    Raises:
-        Failed: it cannot be downloaded, or has another hash.
-    """
+    """Downloads the raw data of the address in the data set's settings, if there is one."""
     section = plain_values(point.config).get("data")
     if isinstance(section, dict) and section.get("url"):
         from ...hdf5.pack.fetch import fetch_raw  # the light labrig lacks tqdm
@@ -87,11 +79,7 @@ def fetch_raw_data(point: Composition) -> None:
 
 
 def fetch_initial_weights(project: Project, reference: str, online: dict[str, str]) -> None:
-    """Downloads the model of the hub that `init_from` names, if it names one.
-
-    Raises:
-        Failed: it cannot be downloaded.
-    """
+    """Downloads the model of the hub that `init_from` names, if it names one."""
     if not reference.startswith(SCHEME):
         return
     # A process of its own: the library reads its switches when it is imported.

@@ -23,11 +23,7 @@ from .submit import SubmitOptions, submit_repetition
 
 
 def reproduce_as_job(project: Project, original: Run, overrides: list[str]) -> None:
-    """`lab runs reproduce RUN site=NAME job.…`: sends the job that repeats a run.
-
-    Raises:
-        LabError: the run was a command, its data is not here, or one job cannot repeat it.
-    """
+    """`lab runs reproduce RUN site=NAME job.…`: sends the job that repeats a run."""
     if original.trial == TRIAL_OF_COMMANDS:
         raise LabError(
             f"{original.id} ran a command, not a training."
@@ -43,11 +39,7 @@ def reproduce_as_job(project: Project, original: Run, overrides: list[str]) -> N
 
 
 def only_stretch(original: Run) -> Stretch:
-    """What a job repeats of a run: without interruption it gives the result of all stretches.
-
-    Raises:
-        LabError: they differ in code or settings, or did not begin in the project's directory.
-    """
+    """What a job repeats of a run: without interruption it gives the result of all stretches."""
     stretches = stretches_of(original)
     kinds = {(stretch.code.get("commit"), stretch.config) for stretch in stretches}
     was_extended = any(stretch.stop_step is None for stretch in stretches[:-1])

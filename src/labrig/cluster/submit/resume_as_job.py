@@ -33,11 +33,7 @@ ADVICE = (
 
 
 def named_run(words: list[str]) -> str | None:
-    """The word among settings that names a run; None without one.
-
-    Raises:
-        LabError: there are several.
-    """
+    """The word among settings that names a run; None without one."""
     names = [word for word in words if "=" not in word and not word.startswith("~")]
     if len(names) > 1:
         raise LabError(
@@ -52,10 +48,6 @@ def plan_resumption(project: Project, words: list[str]) -> tuple[Plan, Run, Stre
 
     Its code and settings are those of the last attempt, its job that of the run before; what was
     typed of `site` and `job` counts first.
-
-    Raises:
-        LabError: there is no such run, it ran a command, or its checkpoints are damaged.
-        Refused: it is queued or running, or finished.
     """
     words, after = split_after(words)
     name = named_run(words)
@@ -121,11 +113,7 @@ def check_resumable(run: Run) -> None:
 
 
 def submit_resumption(plan: Plan, run: Run, stretch: Stretch, yes: bool) -> list[Submitted]:
-    """Sends the plan of `plan_resumption`.
-
-    Raises:
-        LabError: it takes more than its budget, the code is gone, or the scheduler refuses.
-    """
+    """Sends the plan of `plan_resumption`."""
     check_budget(plan, stretch.code["tree"], yes)
     with unpacked(plan, stretch.code, stretch.bundles) as frozen:
         archive = pack_code(plan, stretch.code, frozen)

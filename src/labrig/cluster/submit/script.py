@@ -61,11 +61,7 @@ def script_path(run_dirs: list[Path], name: str = "job.sh") -> Path:
 
 
 def script_template(project: Path, scheduler: str) -> ScriptTemplate:
-    """The job script of the project in the directory `project`, else the library's own.
-
-    Raises:
-        LabError: the project's has a name to fill in that there is not.
-    """
+    """The job script of the project in the directory `project`, else the library's own."""
     file = project / JOBS / f"{scheduler}.sh"
     own = library_template(scheduler)
     if not file.is_file():
@@ -98,11 +94,7 @@ def names_in(text: str) -> set[str]:
 
 
 def render_script(plan: Plan, run_dirs: list[Path], code: CodeArchive) -> str:
-    """The text of job.sh: the plan's command in the frozen code, for each run directory.
-
-    Raises:
-        LabError: the project's job script has no place for something that this job needs.
-    """
+    """The text of job.sh: the plan's command in the frozen code, for each run directory."""
     values = script_values(plan, run_dirs, code)
     needed = names_in(library_template(plan.site.scheduler)) - NOT_NEEDED
     lacking = needed - names_in(code.template.text)

@@ -98,9 +98,6 @@ def send_arrays(
 
     Args:
         begun_unix_s: as of `send_runs`.
-
-    Raises:
-        LabError: as `send_runs`; the runs of the later arrays are not sent, and their records say so.
     """
     submitted: list[Submitted] = []
     for array in arrays:

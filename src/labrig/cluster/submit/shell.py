@@ -14,11 +14,7 @@ from .plan import plan_submission
 
 
 def shell_command(project: Project, args: list[str]) -> int:
-    """Opens the shell; its exit code is the command's.
-
-    Raises:
-        Refused: this process is inside a job already.
-    """
+    """Opens the shell; its exit code is the command's."""
     parser = SettingsParser(
         "lab shell", "An interactive shell on a node of the site, with job.* as for lab submit."
     )

@@ -93,11 +93,7 @@ def submit(
 
 
 def submit_plan(plan: Plan, options: SubmitOptions) -> list[Submitted]:
-    """Freezes, checks, records and sends the points of a plan, in this order.
-
-    Raises:
-        LabError: as `submit`.
-    """
+    """Freezes, checks, records and sends the points of a plan, in this order."""
     codes = freeze_points(plan.project, plan.runs, plan.points, options.allow)
     standing: list[Submitted] = []
     if options.if_changed:
@@ -120,9 +116,6 @@ def submit_frozen(
         codes: the code of each trial.
         bundles: the directory with its bundles.
         first_id: of the first run, chosen by who sends it; see `ids_from`.
-
-    Raises:
-        LabError: as `submit`.
     """
     code = codes[plan.points[0].trial]
     if plan.trains:
@@ -186,9 +179,6 @@ def submit_repetition(
 
     Args:
         stretch: what of `original` is repeated.
-
-    Raises:
-        LabError: the code is gone, or the scheduler refuses.
     """
     code = stretch.code
     check_budget(plan, code["tree"], yes=True)  # the original says what it takes
@@ -210,11 +200,7 @@ def unpacked(plan: Plan, code: Code, bundles: Path) -> Iterator[Path]:
 def freeze_points(
     project: Project, runs: Path, points: list[Composition], allow: bool
 ) -> dict[str, Code]:
-    """Freezes the working tree; the `code` section of the record for each trial.
-
-    Raises:
-        Refused: git cannot record the code, or it changed meanwhile.
-    """
+    """Freezes the working tree; the `code` section of the record for each trial."""
     codes: dict[str, Code] = {}
     for point in points:
         if point.trial not in codes:
@@ -248,10 +234,6 @@ def check_points(plan: Plan, code: Code, frozen: Path, batch: bool) -> None:
 
     Args:
         batch: train also one batch of each trial.
-
-    Raises:
-        LabError: a file or package is missing, a batch fails, or two checkpoints do not fit on the
-            disk.
     """
     to_come = [point for point in plan.points if plan.after and is_to_come(point.settings)]
     if to_come:
@@ -271,12 +253,7 @@ def check_points(plan: Plan, code: Code, frozen: Path, batch: bool) -> None:
 
 
 def pack_code(plan: Plan, code: Code, frozen: Path) -> CodeArchive:
-    """Packs the frozen tree as <runs>/.code/<commit>.tar, which nodes unpack without git.
-
-    Raises:
-        LabError: the project's job script cannot be filled in.
-        Failed: the archive cannot be written.
-    """
+    """Packs the frozen tree as <runs>/.code/<commit>.tar, which nodes unpack without git."""
     library = library_of(code)
     name = f"{code['commit']}.{library['commit'][:12]}" if library else code["commit"]
     path = plan.runs / STORE / f"{name}.tar"

@@ -33,12 +33,7 @@ def runs_to_cancel(args: list[str]) -> list[str]:
 
 
 def cancel_command(project: Project, args: list[str]) -> None:
-    """Ends the jobs of runs, here and on the hosts that they were sent to.
-
-    Raises:
-        LabError: a run has no job, or its job is over.
-        Failed: a host or a scheduler refuses.
-    """
+    """Ends the jobs of runs, here and on the hosts that they were sent to."""
     names = runs_to_cancel(args)
     elsewhere = provided("cancel_elsewhere")
     if elsewhere is None:
@@ -61,11 +56,7 @@ def cancel_here(project: Project, names: list[str]) -> None:
 
 
 def job_to_cancel(run: Run, states: JobStates) -> list[tuple[Run, JobState]]:
-    """A run and the state of its job; nothing where it waited here, which ends now.
-
-    Raises:
-        LabError: the run has no job, the job is over, or it cannot be reached from here.
-    """
+    """A run and the state of its job; nothing where it waited here, which ends now."""
     state = states.of(run.record)
     if waits_here(job_of(run)):
         if cancel_waiting(run):
@@ -88,11 +79,7 @@ def job_to_cancel(run: Run, states: JobStates) -> list[tuple[Run, JobState]]:
 
 
 def cancel_jobs(cancelled: list[tuple[Run, JobState]], states: JobStates) -> None:
-    """Ends the jobs of runs, with one call for each scheduler: centres forbid a call for each job.
-
-    Raises:
-        Failed: the scheduler refuses.
-    """
+    """Ends the jobs of runs, with one call for each scheduler: centres forbid a call for each job."""
     ids: dict[str, list[str]] = {}  # of each scheduler
     for run, state in cancelled:
         job = require_job(run)

@@ -163,11 +163,7 @@ def job_words_of() -> JobWordsOf:
 
 
 def require_job(run: Run) -> dict[str, Any]:
-    """The job of a run's record.
-
-    Raises:
-        LabError: it has none, or nobody knows.
-    """
+    """The job of a run's record."""
     job = run.record.get("job") or {}
     if "unknown" in job:
         raise LabError(

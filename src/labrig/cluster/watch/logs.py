@@ -65,11 +65,7 @@ def logs_options(args: list[str]) -> argparse.Namespace:
 
 
 def logs_command(project: Project, args: list[str]) -> int:
-    """Prints what a run's job printed, wherever it runs.
-
-    Raises:
-        LabError: no such run, no log of it, or its host does not answer.
-    """
+    """Prints what a run's job printed, wherever it runs."""
     options = logs_options(args)
     elsewhere = provided("logs_elsewhere")
     exit_code = elsewhere(project, options) if elsewhere else None
@@ -118,11 +114,7 @@ class LogReader:
 
 
 def follow(run: Run, log: LogReader, poll_s: float) -> None:
-    """Prints new lines until the run's job has ended; asks the scheduler every `poll_s` seconds.
-
-    Raises:
-        LabError: the job has ended, and there is no log.
-    """
+    """Prints new lines until the run's job has ended; asks the scheduler every `poll_s` seconds."""
     goes_on = job_goes_on(run)
     if not goes_on and not log.path.exists():
         raise no_log(run)

@@ -93,11 +93,7 @@ def send_with(project: Project, run: Run, words: str, remedy: Remedy) -> int:
 
 
 def more_of(project: Project, run: Run, remedy: Remedy) -> list[str]:
-    """The settings with which a job gets what it lacked.
-
-    Raises:
-        LabError: nobody knows how much it had, or its queue gives no more.
-    """
+    """The settings with which a job gets what it lacked."""
     job = run.record["job"]
     retry = job["retry"]
     if remedy.lacks == "memory":

@@ -23,12 +23,7 @@ PATIENCE_S = 60
 
 
 def top_in_job(project: Project, run: Run, watch: bool) -> int:
-    """Runs `lab top` as a step of the job, once on each of its nodes.
-
-    Raises:
-        LabError: the job does not run, or its scheduler starts nothing in a running job.
-        Failed: the nodes do not answer.
-    """
+    """Runs `lab top` as a step of the job, once on each of its nodes."""
     job = require_job(run)
     state = JobStates().of(run.record)
     if state is None or state.state != "running":
@@ -53,11 +48,7 @@ def top_in_job(project: Project, run: Run, watch: bool) -> int:
 
 
 def step_command(job: dict[str, Any], host: str, watch: bool) -> list[str]:
-    """The command that runs `lab top` on every node of a job, with the Python of its script.
-
-    Raises:
-        LabError: the scheduler has none.
-    """
+    """The command that runs `lab top` on every node of a job, with the Python of its script."""
     scheduler = scheduler_of(job["scheduler"])
     if not scheduler.in_job_command:
         raise LabError(
@@ -82,11 +73,7 @@ def host_of(run: Run) -> str:
 
 
 def top_command(project: Project, args: list[str]) -> int:
-    """`lab top`; 1 where there is no GPU.
-
-    Raises:
-        LabError: the job of the run does not run, or its node cannot be asked from here.
-    """
+    """`lab top`; 1 where there is no GPU."""
     parser = argparse.ArgumentParser(
         prog="lab top",
         description="Who uses which GPU of this machine: run, share of the time in which a kernel "

@@ -121,9 +121,6 @@ def send_these(script: Path, runs: list[Run], sent_ids: list[str], waits: list[s
     Args:
         sent_ids: of jobs with the same script, which are not the job that is asked for.
         waits: options with which their job waits for the runs before them.
-
-    Raises:
-        Failed: the scheduler refused, so they wait on; or nobody knows whether it has them.
     """
     from ..submit.send import send_piece  # which composes, and listing jobs does not
 

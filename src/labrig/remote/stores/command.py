@@ -46,11 +46,7 @@ SHOWN_DIGITS = 12
 
 @contextmanager
 def open_store(project: Project, place: str) -> Iterator[Store]:
-    """The store at a place; a relative folder counts from the project.
-
-    Raises:
-        LabError: it is no such place, or its host does not answer.
-    """
+    """The store at a place; a relative folder counts from the project."""
     problem = problem_in(place, Annotated[str, PLACE])
     if problem:
         raise LabError(f"the place of the data {problem}. Write such as: /group/data")
@@ -68,12 +64,7 @@ def open_store(project: Project, place: str) -> Iterator[Store]:
 
 
 def push_command(project: Project, args: list[str]) -> None:
-    """Copies the files of a data set to a place of the group, and notes the place in its YAML.
-
-    Raises:
-        LabError: no such data set or place, or a file is damaged.
-        Failed: the copy was cut; the next one goes on there.
-    """
+    """Copies the files of a data set to a place of the group, and notes the place in its YAML."""
     parser = argparse.ArgumentParser(
         "lab data push",
         description="Copies the files of a data set to a place of the group, each under the hash of "
@@ -114,12 +105,7 @@ def push_command(project: Project, args: list[str]) -> None:
 def content_to_store(
     project: Project, name: str, path: Any, files: Sequence[Path], place: str
 ) -> tuple[StoredData, list[str]]:
-    """What is noted of a data set, all of it verified, and the hash of each file.
-
-    Raises:
-        DataFileError: a file is damaged, or none of `lab data pack`.
-        LabError: one of several lies in no directory of paths.data.
-    """
+    """What is noted of a data set, all of it verified, and the hash of each file."""
     from ...hdf5.file.checksum import fingerprint  # needs NumPy, which a list does without
     from ...hdf5.file.joined import read_layouts
 
@@ -135,11 +121,7 @@ def content_to_store(
 
 
 def name_below(project: Project, file: Path, name: str) -> str:
-    """The path of a file from its directory of paths.data on.
-
-    Raises:
-        LabError: it lies in none.
-    """
+    """The path of a file from its directory of paths.data on."""
     below = [file.relative_to(each) for each in project.paths.data if file.is_relative_to(each)]
     if not below or problem_in(below[0].as_posix(), RelativePath):
         raise LabError(
@@ -207,11 +189,7 @@ def yaml_line(stored: StoredData) -> str:
 
 
 def stored_in(section: dict[str, Any], name: str) -> StoredData:
-    """The setting `stored` of a data set, which may be a stranger's.
-
-    Raises:
-        LabError: it is missing, has not its form, or is of one file where there are several.
-    """
+    """The setting `stored` of a data set, which may be a stranger's."""
     stored = section.get("stored")
     if stored is None:
         raise LabError(
@@ -234,13 +212,7 @@ def stored_in(section: dict[str, Any], name: str) -> StoredData:
 
 
 def pull_command(project: Project, args: list[str]) -> None:
-    """Fetches the files of a data set, or those that a run read, and checks every byte.
-
-    Raises:
-        LabError: nobody says where they lie.
-        Refused: another file has the name of one, or would be read with them.
-        Failed: one is not there, the copy was cut, or its content is not what its hash says.
-    """
+    """Fetches the files of a data set, or those that a run read, and checks every byte."""
     parser = argparse.ArgumentParser(
         "lab data pull",
         description="Fetches the files of a data set that was pushed, or those that a run read. A "
@@ -267,12 +239,7 @@ def pull_command(project: Project, args: list[str]) -> None:
 def targets_of(
     project: Project, path: Any, files: Sequence[StoredPart], name: str
 ) -> dict[Path, str]:
-    """Where those of several files of a data set go that are not here, and their hashes.
-
-    Raises:
-        LabError: no directory of paths.data can be written to.
-        Refused: another file has the name of one, or would be read with them.
-    """
+    """Where those of several files of a data set go that are not here, and their hashes."""
     directories = [
         each for each in project.paths.data if any((each / file["path"]).exists() for file in files)
     ]
@@ -296,12 +263,7 @@ def targets_of(
 
 
 def target_of(project: Project, path: str, sha256: str, name: str) -> dict[Path, str]:
-    """Where the file of a data set goes, and its hash; nothing when it is here.
-
-    Raises:
-        LabError: it leads out of paths.data, or no directory of paths.data can be written to.
-        Refused: another file has its name.
-    """
+    """Where the file of a data set goes, and its hash; nothing when it is here."""
     problem = problem_in(path, RelativePath)
     if problem:
         raise LabError(
@@ -318,12 +280,7 @@ def target_of(project: Project, path: str, sha256: str, name: str) -> dict[Path,
 
 
 def require_content(found: Path, sha256: str, name: str) -> None:
-    """Makes sure that a file holds what was pushed under its name.
-
-    Raises:
-        Refused: it holds something else.
-        DataFileError: it is damaged, or none of `lab data pack`.
-    """
+    """Makes sure that a file holds what was pushed under its name."""
     from ...hdf5.file.checksum import fingerprint
 
     if fingerprint(found)["sha256"] != sha256:
@@ -333,11 +290,7 @@ def require_content(found: Path, sha256: str, name: str) -> None:
 
 
 def pull_for_run(project: Project, run: Run, place: str | None) -> None:
-    """Fetches the data files that a run read, see `missing_files`.
-
-    Raises:
-        LabError: nobody says where they lie, or the run recorded none.
-    """
+    """Fetches the data files that a run read, see `missing_files`."""
     from ...hdf5.pack.recover import data_that_are_there, missing_files
 
     if "size_bytes" not in run.data:
@@ -356,11 +309,7 @@ def pull_for_run(project: Project, run: Run, place: str | None) -> None:
 
 
 def pull(project: Project, place: str, wanted: Mapping[Path, str]) -> None:
-    """Fetches files by their hashes. None appears under its name before all of them are verified.
-
-    Raises:
-        Failed: one is not there, the copy was cut, or its content is not what its hash says.
-    """
+    """Fetches files by their hashes. None appears under its name before all of them are verified."""
     from ...hdf5.file.atomic_file import publish
     from ...hdf5.file.checksum import fingerprint
     from ...hdf5.file.layout import read_layout
@@ -431,11 +380,7 @@ def fetch(store: Store, found: StoredFile, target: Path, opened: ExitStack) -> P
 
 
 def list_command(project: Project, args: list[str]) -> None:
-    """Prints the data sets of the project, and where they are; or the files of a place.
-
-    Raises:
-        LabError: no such place.
-    """
+    """Prints the data sets of the project, and where they are; or the files of a place."""
     parser = argparse.ArgumentParser(
         "lab data list",
         description="The data sets of the project, and where their files are; or what a place holds.",

@@ -23,11 +23,7 @@ HOME = "~/"  # begins a folder of the home directory there
 
 @contextmanager
 def ssh_store(place: str) -> Iterator[SshStore]:
-    """The store at ssh://HOST/FOLDER, over one connection.
-
-    Raises:
-        Failed: the host does not answer.
-    """
+    """The store at ssh://HOST/FOLDER, over one connection."""
     address, _, folder = place.removeprefix("ssh://").partition("/")
     with connect(Host(address, path=folder)) as connection:
         yield SshStore(connection, folder)

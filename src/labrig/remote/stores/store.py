@@ -75,9 +75,6 @@ class Store(ABC):
         Args:
             file: its name there.
             tell: called with each number of bytes that is there now, or was there before.
-
-        Raises:
-            LabError: it cannot, or the bytes there are not those of `source`.
         """
 
     @abstractmethod
