@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from labrig.errors import Refused
 from labrig.project import CONF, Project, read_yaml
-from labrig.record.files.seal import write_sealed
 from labrig.record.keep.annotate import note_named
 from labrig.record.keep.prune import Deletion
 from labrig.record.read.roots import record_root
@@ -29,6 +28,7 @@ from record_package import (
     request,
     train,
 )
+from records import relist
 from repositories import write
 
 THREE_DAYS_AGO = time.time() - 3 * 86400
@@ -431,8 +431,7 @@ def test_a_run_stays_from_the_first_moment_of_its_resumption(home, tmp_path, cap
     (run_dir,) = sorted((home / "runs/baseline").glob("2*"))[-1:]
     for name in ("summary.json", "attempts/1/end.json"):
         entries = json.loads((run_dir / name).read_text())
-        entries.pop("sha256")
-        write_sealed(run_dir / name, entries | {"status": "interrupted"})
+        relist(run_dir / name, entries | {"status": "interrupted"})
     command = ["lab", "resume", run_dir.name, "trainer.max_epochs=2"]
     resuming = subprocess.Popen(command, cwd=home, env=environment_of(home))
     try:

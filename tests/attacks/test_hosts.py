@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from labrig.errors import Failed, LabError
 from labrig.project import Project
-from labrig.record.files.seal import write_sealed
+from labrig.record.files.atomic import write_json
 from labrig.remote import ask, connection, hosts, pull, sent, submit_to_hosts
 from labrig.remote.answers import HostState, SubmitAnswer, read_answer
 
@@ -284,6 +284,6 @@ def test_ssh_takes_an_address_for_no_option(monkeypatch):
 def test_an_old_note_of_a_submission_that_is_damaged_is_passed_over(tmp_path):
     project = Project(tmp_path, "myproj")
     good = sent.keep(project, sent.Sent(RUN, "h", "key"))
-    write_sealed(tmp_path / sent.FOLDER / "a.json", {"id": ["a"], "host": "h", "request": "x"})
+    write_json(tmp_path / sent.FOLDER / "a.json", {"id": ["a"], "host": "h", "request": "x"})
     (tmp_path / sent.FOLDER / "b.json").write_text("{")
     assert sent.all_sent(project) == [good]

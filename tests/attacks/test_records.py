@@ -15,13 +15,14 @@ from labrig.config.recorded import read_recorded
 from labrig.errors import LabError
 from labrig.machine.git import is_remote
 from labrig.project import parse_yaml
-from labrig.record.files.seal import append_sealed, seal, write_sealed
+from labrig.record.files.manifest import append_listed
 from labrig.record.keep.annotate import annotate
 from labrig.record.list.rows import read_row
 from labrig.record.read.run import Run
 from labrig.record.read.settings import settings_of_yaml
 from labrig.record.write.begin import begin_attempt
 from record_package import PACKAGE, call, commit, make_project, train
+from records import relist
 from repositories import git
 
 
@@ -34,7 +35,7 @@ def trained(tmp_path_factory):
     annotate(run, tag="paper")
     for accuracy in (0.5, 0.6):
         row = {"checkpoint": "last", "overrides": [], "metrics": {"test/acc": accuracy}}
-        append_sealed(run.dir / "evaluations.jsonl", row | {"code": {"same": True}})
+        append_listed(run.dir, "evaluations.jsonl", row | {"code": {"same": True}})
     return project
 
 
@@ -51,10 +52,10 @@ def run_dir_of(project):
 
 
 def rewrite(path, change):
-    """Changes a JSON file and seals it anew, as an enemy would."""
+    """Changes a JSON file and lists it anew, as an enemy would."""
     value = json.loads(path.read_text())
     change(value)
-    write_sealed(path, value)
+    relist(path, value)
 
 
 def refused(project, *words):
@@ -269,7 +270,7 @@ def test_a_value_of_another_type_never_ends_in_a_traceback(
             for key in place[:-1]:
                 parent = parent[key]
             parent[place[-1]] = other
-            path.write_text(json.dumps(seal(value)))
+            relist(path, value)
             if name != "summary.json" and n % 2:
                 shutil.copy(path.parents[0 if name == "run.json" else 2] / "summary.json", tmp_path)
                 (run_dir_of(own) / "summary.json").unlink()

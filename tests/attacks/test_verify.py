@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 from labrig.project import Project
-from labrig.record.files.json_lines import read_lines
-from labrig.record.files.seal import append_sealed, read_ends, seal, write_sealed
+from labrig.record.files.manifest import MANIFEST, append_listed, read_manifest
 from labrig.record.keep.annotate import annotate
 from labrig.record.read.run import Run
 from labrig.record.verify.command import list_problems
@@ -14,12 +13,12 @@ from labrig.record.verify.files import (
     Part,
     check_record,
     check_settings,
-    file_problems,
-    recorded_files,
+    listed_problems,
 )
 from labrig.record.verify.results import check_checkpoints, check_metrics
 from labrig.record.write.begin import begin_attempt
 from record_package import PACKAGE, call, make_project, train
+from records import relist
 
 LINES = ("notes.jsonl", "evaluations.jsonl", "predictions.jsonl")
 
@@ -33,8 +32,8 @@ def trained(tmp_path_factory):
     for text in ("one", "two", "three"):
         annotate(run, note=text)
         row = {"checkpoint": "last", "overrides": [], "metrics": {"test/acc": 0.5}}
-        append_sealed(run.dir / "evaluations.jsonl", row)
-        append_sealed(run.dir / "predictions.jsonl", {"path": text, "content_sha256": "ab"})
+        append_listed(run.dir, "evaluations.jsonl", row)
+        append_listed(run.dir, "predictions.jsonl", {"path": text, "content_sha256": "ab"})
     return project
 
 
@@ -50,14 +49,15 @@ def found(run_dir):
     run = Run.open(run_dir)
     checks = (check_settings, check_record, check_metrics, check_checkpoints)
     parts = [check(run) for check in checks]
-    parts.append(Part("code", file_problems(recorded_files(run, ".bundle"))))
+    bundles = [name for name in read_manifest(run_dir) if name.endswith(".bundle")]
+    parts.append(Part("code", *listed_problems(run, bundles)))
     return "\n".join(list_problems(parts))
 
 
 def rewrite(path, change):
     value = json.loads(path.read_text())
     change(value)
-    write_sealed(path, value)
+    relist(path, value)
 
 
 NEEDLESS = ("lock", "heartbeat", ".reserve-1", ".reserve-2")
@@ -94,32 +94,34 @@ def test_a_file_of_lines_that_was_cut_is_noticed(run_dir, name, n_left):
     """g11."""
     path = run_dir / name
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:n_left]))
-    assert f"{name}: of its 3 lines the last ones were removed" in found(run_dir)
+    assert f"{name} was changed" in found(run_dir)
 
 
-def test_a_line_that_is_doubled_is_noticed(run_dir):
+@pytest.mark.parametrize("by_hand", ["a doubled one", '{"note": "by hand"}', "by hand"])
+def test_a_line_that_lab_did_not_write_is_noticed(run_dir, by_hand):
     path = run_dir / "evaluations.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines, lines[1]]))
-    assert "evaluations.jsonl, line 4 is there twice" in found(run_dir)
+    line = path.read_text().splitlines()[1] if by_hand == "a doubled one" else by_hand
+    with open(path, "a") as file:
+        file.write(f"{line}\n")
+    assert "evaluations.jsonl was changed" in found(run_dir)
 
 
-def test_lines_of_a_record_of_an_older_lab_have_no_known_end(run_dir):
-    (run_dir / "lines.json").unlink()
-    assert "lines.json is missing" in found(run_dir)
-    for name in LINES:  # as an older lab wrote them
-        last_hash = None
-        rows = []
-        for row in read_lines(run_dir / name)[:2]:
-            rows.append(
-                seal({key: row[key] for key in row if key != "line"} | {"after": last_hash})
-            )
-            last_hash = rows[-1]["sha256"]
-        (run_dir / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+def test_a_record_without_its_manifest_and_a_file_that_is_not_in_it_are_noticed(run_dir):
+    (run_dir / "attempts/7").mkdir()
+    (run_dir / "attempts/7/node-1.json").write_text("{}")
+    assert "attempts/7/node-1.json is not in the manifest" in found(run_dir)
+    (run_dir / MANIFEST).unlink()
+    assert f"{MANIFEST} is missing" in found(run_dir)
+
+
+def test_a_write_that_was_killed_after_its_line_is_told_and_no_damage(run_dir):
+    path = run_dir / "run.json"
+    before = path.read_bytes()
+    rewrite(path, lambda record: record.update(job={"id": "7"}))
+    path.write_bytes(before)
     assert not found(run_dir)
-    append_sealed(run_dir / "evaluations.jsonl", {"checkpoint": "last", "metrics": {}})
-    assert read_ends(run_dir)["evaluations.jsonl"]["n"] == 3
-    assert not found(run_dir)
+    (said,) = check_record(Run.open(run_dir)).unchecked
+    assert said == "run.json is as it was before its last write, which was killed"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_key_that_is_there_twice_is_noticed(run_dir, name, old, new):
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    assert "is there twice" in found(run_dir)
+    assert f"{name} was changed" in found(run_dir)
 
 
 @pytest.mark.parametrize(
@@ -155,12 +157,12 @@ def test_a_key_that_is_there_twice_is_noticed(run_dir, name, old, new):
     ],
 )
 def test_a_summary_that_does_not_follow_from_the_attempts_is_noticed(run_dir, key, value):
-    """a-summary: sealed anew, by a script or an enemy."""
+    """a-summary: listed anew, by a script or an enemy."""
     rewrite(run_dir / "summary.json", lambda summary: summary.update({key: value}))
     assert f"summary.json does not follow from the attempts: {key}" in found(run_dir)
 
 
-def test_an_end_that_was_sealed_anew_disagrees_with_the_summary(run_dir):
+def test_an_end_that_was_listed_anew_disagrees_with_the_summary(run_dir):
     rewrite(run_dir / "attempts/2/end.json", lambda end: end["metrics"].update({"test/acc": 0.9}))
     assert "does not follow from the attempts: metrics" in found(run_dir)
 
@@ -170,4 +172,4 @@ def test_a_value_of_another_type_is_named(run_dir, value):
     text = (run_dir / "attempts/1/end.json").read_text()
     entries = json.loads(text) | {"seconds": value}
     (run_dir / "attempts/1/end.json").write_text(json.dumps(entries))
-    assert "attempts/1/end.json was changed: seconds is" in found(run_dir)
+    assert "attempts/1/end.json was changed: " in found(run_dir)

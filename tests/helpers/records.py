@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from labrig.record.files.atomic import FORMAT, write_json
+from labrig.record.files.manifest import write_listed
 
 
 def whole_record(run_id, trial="baseline", **facts):
@@ -20,3 +21,9 @@ def write_record(run_dir, **facts):
     run_dir = Path(run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     write_json(run_dir / "run.json", whole_record(run_dir.name, **facts))
+
+
+def relist(path, value):
+    """Writes a file of a run, and lists it anew, as an enemy would."""
+    run_dir = path.parents[2] if path.parent.parent.name == "attempts" else path.parent
+    write_listed(run_dir, str(path.relative_to(run_dir)), value)

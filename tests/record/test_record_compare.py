@@ -5,8 +5,8 @@ import torch
 from labrig.errors import NotComparable
 from labrig.project import Project
 from labrig.record.compare.results import compare_results
+from labrig.record.files.manifest import append_listed
 from labrig.record.files.metrics_file import MetricsLog
-from labrig.record.files.seal import append_sealed
 from labrig.record.list.rows import read_row
 from labrig.record.read.attempt_files import read_attempts
 from labrig.record.write.begin import begin_attempt
@@ -163,7 +163,7 @@ def test_an_evaluation_afterwards_makes_no_difference(make, capsys):
     (attempt,) = read_attempts(a.dir)
     row |= {"checkpoint_sha256": attempt.end["checkpoints"]["last.ckpt"]["sha256"]}
     row |= {"metrics": {"test/dice": 0.5}}
-    append_sealed(a.dir / "evaluations.jsonl", row)
+    append_listed(a.dir, "evaluations.jsonl", row)
     assert "test/dice@cells-unhashed/val" in read_row(str(a.dir))["metrics"]
     assert compare_results(a, b) == 0
     assert "bitwise: metrics are identical" in capsys.readouterr().out

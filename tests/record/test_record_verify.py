@@ -1,12 +1,11 @@
 """`lab runs verify` notices every hand edit, and claims nothing that it has not checked."""
 
-import json
 import shutil
 
 import pytest
 from labrig.errors import Failed
+from labrig.record.files.manifest import append_listed, listed_files
 from labrig.record.files.metrics_file import MetricsLog
-from labrig.record.files.seal import append_sealed, is_sealed
 from labrig.record.keep.annotate import annotate
 from labrig.record.read.run import Run
 from labrig.record.verify import command as verify
@@ -21,7 +20,7 @@ def trained(tmp_path_factory):
     run = train(project, why="first")
     annotate(run, note="the loss spikes")
     annotate(run, tag="paper")
-    append_sealed(run.dir / "evaluations.jsonl", {"metrics": {"test/acc": 0.5}})
+    append_listed(run.dir, "evaluations.jsonl", {"metrics": {"test/acc": 0.5}})
     return project
 
 
@@ -73,21 +72,6 @@ def test_a_hand_edit_is_found(own, name, old, new):
         call(own, "runs verify", run.id)
 
 
-@pytest.mark.slow
-def test_lines_that_were_added_or_removed_by_hand_are_found(own):
-    notes = only_run(own).dir / "notes.jsonl"
-    lines = notes.read_text().splitlines(keepends=True)
-    notes.write_text(lines[1])
-    with pytest.raises(Failed, match=r"a line before line 1 was removed"):
-        call(own, "runs verify", "@last")
-    notes.write_text("".join(lines) + '{"note": "by hand"}\n')
-    with pytest.raises(Failed, match=r"line 3: lab did not write it"):
-        call(own, "runs verify", "@last")
-    notes.write_text("".join(lines) + "by hand\n")
-    with pytest.raises(Failed, match="a line that is no JSON"):
-        call(own, "runs verify", "@last")
-
-
 @pytest.mark.parametrize("name", ["attempts/1/start.json", "attempts/1/end.json", "attempts/1"])
 def test_a_missing_file_of_an_attempt_is_found(own, name):
     run = only_run(own)
@@ -102,7 +86,7 @@ def test_what_the_commands_write_later_is_as_recorded(own, capsys):
     run = only_run(own)
     annotate(run, note="späť\udcff \x1b")
     run.update(job={"id": "7"})
-    append_sealed(run.dir / "evaluations.jsonl", {"metrics": {"test/acc": float("nan")}})
+    append_listed(run.dir, "evaluations.jsonl", {"metrics": {"test/acc": float("nan")}})
     assert "code, settings, record, metrics and checkpoints are as recorded" in verified(
         own, capsys, run.id
     )
@@ -111,28 +95,6 @@ def test_what_the_commands_write_later_is_as_recorded(own, capsys):
     Run.open(run.dir).update(job={"id": "8"})  # which must not make the edit look right
     with pytest.raises(Failed, match=r"run\.json was changed"):
         call(own, "runs verify", run.id)
-
-
-def test_of_an_older_run_it_says_what_has_no_hash(own, capsys):
-    run = only_run(own)
-    (run.dir / "lines.json").unlink()
-    for path in run.dir.rglob("*.json*"):
-        if path.name == "metrics.jsonl":
-            continue
-        rows = [json.loads(path.read_text())] if path.suffix == ".json" else []
-        rows = rows or [json.loads(line) for line in path.read_text().splitlines()]
-        texts = [
-            json.dumps({k: v for k, v in row.items() if k not in ("sha256", "line")})
-            for row in rows
-        ]
-        path.write_text("\n".join(texts) + "\n")
-    end = json.loads((run.dir / "attempts/1/end.json").read_text())
-    end["files"] = {"metrics.jsonl": end["files"]["metrics.jsonl"]}
-    (run.dir / "attempts/1/end.json").write_text(json.dumps(end))
-    annotate(run, note="a line with a hash after those without")
-    said = verified(own, capsys, run.id)
-    assert "code, settings, metrics and checkpoints are as recorded" in said
-    assert "record: no hash in run.json, summary.json, attempts/1/end.json" in said
 
 
 def test_data_without_a_fingerprint_is_not_as_recorded(own, capsys):
@@ -213,7 +175,11 @@ def test_data_is_checked_where_it_was_recorded(own, capsys, monkeypatch):
     assert "data: " not in verified(own, capsys, run.id)
 
 
-def test_every_json_file_of_a_run_holds_its_hash(own):
-    files = [*only_run(own).dir.rglob("*.json")]
-    assert len(files) == 5
-    assert all(is_sealed(json.loads(path.read_text())) for path in files)
+def test_every_file_of_a_record_is_in_its_manifest(own):
+    run = only_run(own)
+    files = {str(path.relative_to(run.dir)) for path in run.dir.rglob("*") if path.is_file()}
+    files = {name for name in files if not name.startswith("checkpoints/")}
+    besides = {"manifest.jsonl", "attempts/1/heartbeat", "attempts/1/lock"}
+    assert files - besides == set(listed_files(run.dir))
+    for name, version in listed_files(run.dir).items():
+        assert (run.dir / name).stat().st_size == version.n_bytes

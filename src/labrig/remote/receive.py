@@ -25,11 +25,10 @@ from ..cluster.submit.send import Submitted, job_record
 from ..cluster.submit.submit import SubmitOptions, submit_frozen
 from ..errors import LabError
 from ..project import Project, this_project
-from ..record.files.atomic import read_advisory
+from ..record.files.atomic import read_advisory, write_json
 from ..record.files.forms import RunId
 from ..record.files.process import pid_started
 from ..record.files.schema import Code
-from ..record.files.seal import write_sealed
 from ..record.freeze.bundle import STORE, link_bundles, store_bundles
 from ..record.list.rows import run_directories
 from ..record.read.roots import run_roots
@@ -102,7 +101,7 @@ def receive(project: Project, request: SentRequest) -> list[Submitted]:
             submitted = send(project, request, folder)
         if submitted is None:
             return []
-        write_sealed(answer_file, {"jobs": submitted})
+        write_json(answer_file, {"jobs": submitted})
         return submitted
 
 

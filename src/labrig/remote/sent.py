@@ -15,9 +15,8 @@ from typing import Any
 from ..errors import LabError
 from ..project import Project
 from ..record.files import forms
-from ..record.files.atomic import read_advisory
+from ..record.files.atomic import read_advisory, write_json
 from ..record.files.schema import RunStatus
-from ..record.files.seal import write_sealed
 from ..record.list.find import n_back_from_last, refuse_empty
 from ..record.list.rows import RUN_ID, run_directories
 from ..record.read.roots import run_roots
@@ -78,7 +77,7 @@ def keep(project: Project, sent: Sent, **changes: Any) -> Sent:
     changed = replace(sent, **changes)
     path = file_of(project, sent.id)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_sealed(path, changed)
+    write_json(path, changed)
     return changed
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LabError, nearest
-from ..record.files.atomic import read_advisory, write_json
+from ..record.files.atomic import plain_json, read_advisory, write_json
 from ..record.files.process import user
 from ..record.files.schema import Code
-from ..record.files.seal import seal
 from ..record.write.initial_weights import override_for
 from .definition import SweepDefinition
 
@@ -103,7 +102,7 @@ def make_sweep(
             "who": user(),
             "created": datetime.now().astimezone().isoformat(timespec="seconds"),
         }
-        write_once(path, seal(record))
+        write_once(path, plain_json(record))
     return Sweep.open(directory)
 
 

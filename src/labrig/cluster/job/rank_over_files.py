@@ -14,7 +14,7 @@ from ...machine.counted import counted
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
 from ...machine.terminal import printable
 from ...project import Project
-from ...record.files.seal import append_sealed
+from ...record.files.manifest import append_listed
 from ...record.list.each import DONE, PLACE, InputFile, Inputs, done_files
 from ...record.read.run import Run
 from .command import start_command
@@ -114,5 +114,5 @@ def run_for_file(
         "attempt": attempt,
         "ended_unix_s": round(time.time(), 3),
     }
-    append_sealed(run.dir / DONE, row)
+    append_listed(run.dir, DONE, row)
     return exit_code

@@ -19,8 +19,7 @@ from ... import env
 from ...machine.gpu import gpus
 from ...machine.job_use import use_of_job
 from ...machine.ranks import Ranks
-from ...record.files.atomic import read_advisory
-from ...record.files.seal import write_sealed
+from ...record.files.atomic import read_advisory, write_json
 from ...record.read.attempt_files import read_attempts
 from ...record.read.run import Run
 from ...record.read.used import (
@@ -86,7 +85,7 @@ class NodeUse:
     def write(self) -> None:
         """Notes the figures, once the attempt is a part of the record."""
         if self.file.with_name("start.json").exists():
-            write_sealed(self.file, self.used)
+            write_json(self.file, self.used)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Failed, LabError
-from ...record.files.atomic import sha256
+from ...record.files.manifest import list_files
 from ...record.list.find import number_of_job
 from ...record.read.run import Run
 from ...record.read.status import CANCELLED, JOB_OVER
@@ -63,8 +63,8 @@ def send_chain(plan: Plan, runs: list[Run], script: Path, first_ids: list[str]) 
         add_to_chain(runs, job_ids)
         for chain, job_id in zip(chains, job_ids, strict=True):
             chain.append(job_id)
-    written = {f"{FOLDER}/{path.name}": sha256(path) for path in (script.parent / FOLDER).iterdir()}
-    runs[0].update(files=runs[0].record["files"] | written)
+    scripts = sorted((script.parent / FOLDER).iterdir())
+    list_files(runs[0].dir, [f"{FOLDER}/{path.name}" for path in scripts])
     return chains
 
 
@@ -291,8 +291,7 @@ def write_script(plan: Plan, runs: list[Run], archive: CodeArchive) -> Path:
     script.chmod(0o755)
     profile = script.with_name(script.name.replace("job", "site")).with_suffix(".yaml")
     profile.write_text(plan.site.text, encoding="utf-8")
-    written = {path.name: sha256(path) for path in (script, profile)}
-    runs[0].update(files=runs[0].record["files"] | written)
+    list_files(runs[0].dir, [script.name, profile.name])
     return script
 
 

@@ -1,1 +1,1 @@
-"""The files of a record: how they are written, sealed and read, and what they hold."""
+"""The files of a record: how they are written, listed and read, and what they hold."""

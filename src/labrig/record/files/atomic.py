@@ -62,8 +62,13 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_plain_json(path: Path, value: Any) -> None:
     """As `write_json`, for what `plain_json` gave."""
+    write_file(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """What `write_json` writes, of what `plain_json` gave."""
     text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    write_file(path, text.encode("utf-8", errors="backslashreplace").decode("utf-8"))
+    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
 
 
 class Damaged(ValueError):

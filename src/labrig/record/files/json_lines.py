@@ -39,9 +39,19 @@ class JsonLines:
         Raises:
             OSError: the disk took none of it, or only a part, which readers pass over.
         """
+        self.write(self.line_of(entry))
+
+    def line_of(self, entry: Mapping[str, Any]) -> bytes:
+        """What `add` appends."""
         line = (json.dumps(plain_json(entry)) + "\n").encode()
-        if self._line_is_cut:
-            line = b"\n" + line
+        return b"\n" + line if self._line_is_cut else line
+
+    def write(self, line: bytes) -> None:
+        """Appends what `line_of` gave.
+
+        Raises:
+            OSError: as `add`.
+        """
         try:
             n_written = os.write(self._file, line)
             # A full disk takes a part without an error, and refuses the rest.
@@ -52,6 +62,10 @@ class JsonLines:
             error.filename = str(self.path)
             raise
         self._line_is_cut = False
+
+    def sync(self) -> None:
+        """Waits until the disk has all lines."""
+        os.fsync(self._file)
 
     def close(self) -> None:
         os.close(self._file)

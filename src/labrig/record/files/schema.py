@@ -137,7 +137,6 @@ class ImageFacts(TypedDict):
     """The one file that a job takes its packages from."""
 
     file: str
-    sha256: str
 
 
 class Environment(TypedDict, total=False):
@@ -252,12 +251,8 @@ class RunRecord(TypedDict):
     init_from: NotRequired[InitialWeights]  # of a run that starts from other weights
     data_from: NotRequired[DataOrigin]  # of a run that reads a file of another run
     env: Environment
-    files: dict[RelativePath, str]  # sha256 by file name
     job: NotRequired[Job | None]
     after: NotRequired[AfterRuns]  # of a run that was submitted to come after others
-    sha256: NotRequired[
-        str
-    ]  # of all other entries; so in every JSON file of the record, see seal.py
 
 
 class MeasuredForecast(TypedDict):
@@ -301,11 +296,7 @@ class StartRecord(ProcessFacts, total=False):
     exact: bool  # of an attempt that resumes: whether it continues bit for bit
     inexact_because: list[str]  # why not
     overrides: list[str]  # settings of this attempt that differ from the run's
-    files: dict[
-        RelativePath, str
-    ]  # sha256 of this attempt's bundles, by the path from the run directory
     save_s: float  # the longest that this attempt took to save a checkpoint
-    sha256: str
 
 
 class RaisedError(TypedDict):
@@ -371,11 +362,9 @@ class EndRecord(TypedDict, total=False):
     peak_memory_bytes: Int
     peak_gpu_bytes: Int | None
     metrics: dict[str, Metric]
-    files: dict[RelativePath, str]  # sha256 by the path from the run directory
     checkpoints: dict[FileName, CheckpointFile]
     global_step: Int
     outputs: Outputs  # of a command
-    sha256: str
 
 
 class RowsOfCheckpoint(TypedDict, total=False):
@@ -390,7 +379,6 @@ class Beginning(TypedDict, total=False):
     """attempts/<n>/beginning.json."""
 
     step: Int
-    sha256: str
 
 
 class Note(TypedDict, total=False):
@@ -404,8 +392,6 @@ class Note(TypedDict, total=False):
     untag: str
     time: str
     who: str | None
-    after: str | None  # the hash of the line before
-    sha256: str
 
 
 class Evaluation(TypedDict, total=False):
@@ -420,8 +406,6 @@ class Evaluation(TypedDict, total=False):
     split: str
     data: DataFingerprint
     code: Code
-    after: str | None
-    sha256: str
 
 
 class Prediction(TypedDict, total=False):
@@ -430,8 +414,6 @@ class Prediction(TypedDict, total=False):
     path: str  # below the run directory, or absolute
     n: Int
     content_sha256: str
-    after: str | None
-    sha256: str
 
 
 class Archived(TypedDict, total=False):
@@ -440,7 +422,6 @@ class Archived(TypedDict, total=False):
     archived: str  # when
     who: str | None
     left_out: list[FileName]
-    sha256: str
 
 
 class SummaryRecord(TypedDict, total=False):
@@ -451,7 +432,6 @@ class SummaryRecord(TypedDict, total=False):
     n_attempts: Int | None
     exception: str | None
     metrics: dict[str, Metric]
-    sha256: str
 
 
 # A run in a list of runs: `Summary` of read/fields.py has its keys.

@@ -16,9 +16,9 @@ from ...errors import LabError
 from ...machine.secrets import hide_secrets, refuse_tokens_in
 from ...project import Project
 from ..files.json_lines import read_lines
+from ..files.manifest import append_listed
 from ..files.process import user
 from ..files.schema import Note
-from ..files.seal import append_sealed
 from ..list.find import VERSIONS, find_run, run_of_version, run_parser
 from ..list.row_cache import outdate_row
 from ..list.rows import read_rows, read_tags
@@ -113,7 +113,7 @@ def note_named(directories: Iterable[str], file: Path) -> None:
     for directory in map(Path, directories):
         with suppress(OSError):
             if file.name not in names_of_files(directory):
-                append_sealed(directory / "notes.jsonl", line_of_note(named=file.name))
+                append_listed(directory, "notes.jsonl", line_of_note(named=file.name))
                 outdate_row(directory)
 
 
@@ -130,7 +130,7 @@ def named_in(directory: Path) -> str | None:
 
 def annotate(run: Run, **entry: str) -> None:
     """Adds a line to notes.jsonl: `note`, `tag` or `untag`, with the time and the user."""
-    append_sealed(run.dir / "notes.jsonl", line_of_note(**entry))
+    append_listed(run.dir, "notes.jsonl", line_of_note(**entry))
     outdate_row(run.dir)
 
 

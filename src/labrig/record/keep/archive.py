@@ -15,12 +15,11 @@ from ...machine.counted import counted
 from ...machine.secrets import find_tokens, known_secrets, refuse_tokens
 from ...machine.terminal import printable
 from ...project import Project
-from ..files.atomic import sha256
+from ..files.atomic import sha256, write_json
 from ..files.checkpoint_files import files_of
 from ..files.code_section import checked_out_submodules, folder_name
 from ..files.process import user
 from ..files.schema import Code, Row
-from ..files.seal import write_sealed
 from ..freeze.bundle import BundleFile, write_bundle
 from ..freeze.frozen import repository_top, repository_with, submodule_top
 from ..freeze.git import Git
@@ -173,7 +172,7 @@ def weights_of(run: Run, place: Path) -> list[ArchivedFile]:
     say_left_out(run, others, "which its record does not know")
     left_out = [path.name for path in checkpoints if path not in archived]
     note = {"archived": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "who": user(), "left_out": left_out}
-    write_sealed(place / ARCHIVED, note)
+    write_json(place / ARCHIVED, note)
     files = [ArchivedFile(place / ARCHIVED, f"{path_of(run)}/{ARCHIVED}")]
     folder = f"{path_of(run)}/{CHECKPOINTS}"
     for file in (file for path in sorted(archived) for file in files_of(path)):

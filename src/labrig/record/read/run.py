@@ -15,8 +15,8 @@ from ..files.atomic import (
     read_text,
     write_plain_json,
 )
+from ..files.manifest import is_as_listed, write_listed
 from ..files.schema import Code, RunRecord, StartRecord
-from ..files.seal import is_sealed, seal
 from .attempt_files import last_attempt, read_attempts
 
 
@@ -93,11 +93,13 @@ class Run:
     def update(self, **fields: object) -> None:
         """Changes entries of run.json (`job`, once the scheduler has answered)."""
         path = self.dir / "run.json"
-        record = read_advisory(path) or self.record
-        changed = record | fields
+        changed = (read_advisory(path) or self.record) | fields
         # A record that was edited by hand must not look right afterwards.
-        changed = seal(changed) if is_sealed(record) else plain_json(changed)
-        write_plain_json(path, changed)
+        if is_as_listed(self.dir, path.name):
+            changed = write_listed(self.dir, path.name, changed)
+        else:
+            changed = plain_json(changed)
+            write_plain_json(path, changed)
         self.record = cast("RunRecord", self.record | changed)
 
 

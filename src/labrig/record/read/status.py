@@ -13,6 +13,7 @@ from typing import Any
 from ...providers import provided
 from ..files.atomic import read_advisory
 from ..files.checkpoint_files import files_of, link_or_copy, n_bytes_of
+from ..files.manifest import list_moved
 from ..files.process import pid_space, pid_started
 from ..files.schema import EndRecord, ProcessFacts, RunRecord, SummaryRecord
 from .attempt_files import AttemptFiles, last_attempt, read_attempts
@@ -59,7 +60,9 @@ def set_result_aside(run_dir: Path) -> None:
         link_finished_weights(run_dir / "checkpoints", deciding.end)
     summary = run_dir / "summary.json"
     if summary.exists():
-        os.replace(summary, run_dir / "attempts" / str(attempts[-1].n) / "summary.json")
+        aside = f"attempts/{attempts[-1].n}/summary.json"
+        list_moved(run_dir, summary.name, aside)
+        os.replace(summary, run_dir / aside)
 
 
 def link_finished_weights(checkpoints: Path, end: EndRecord) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..files.atomic import read_advisory
+from ..files.manifest import write_listed
 from ..files.schema import Beginning, Code
-from ..files.seal import write_sealed
 from ..reproduce.code import code_of
 from .attempt_files import AttemptFiles, read_attempts
 from .run import Run
@@ -32,7 +32,7 @@ class Stretch:
 
 def note_beginning(run_dir: Path, n: int, step: int) -> None:
     """Writes at which step (optimizer steps done) the training of attempt `n` begins."""
-    write_sealed(run_dir / "attempts" / str(n) / BEGINNING, {"step": step})
+    write_listed(run_dir, f"attempts/{n}/{BEGINNING}", {"step": step})
 
 
 def stretches_of(run: Run) -> list[Stretch]:

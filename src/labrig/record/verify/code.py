@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ...errors import LabError
 from ..files.atomic import sha256
+from ..files.manifest import read_manifest
 from ..files.schema import Code, UnfrozenFile
 from ..freeze.frozen import unpack_code
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.run import Run
-from .files import Part, file_problems, recorded_files
+from .files import Part, listed_problems
 
 # What the record lacks of the code that a run has run, for `lab runs verify` and `show`.
 
@@ -61,16 +62,14 @@ def check_code(run: Run, root: Path | None) -> Part:
     Args:
         root: the project; None: the code comes from the bundles alone.
     """
-    part = Part("code", file_problems(recorded_files(run, ".bundle")))
+    bundles = [name for name in read_manifest(run.dir) if name.endswith(".bundle")]
+    part = Part("code", *listed_problems(run, bundles))
     check_frozen(part, run.record["code"], root, run.dir)
     for attempt in read_attempts(run.dir):
         code = attempt.start.get("code") or {"same": True}
         if code.get("same"):
             continue
         folder = run.dir / "attempts" / str(attempt.n)
-        hashes = {run.dir / name: sha for name, sha in attempt.start.get("files", {}).items()}
-        part.problems.extend(file_problems(hashes))
-        part.problems.extend(lost_bundles(attempt, code, folder))
         check_frozen(part, code, root, folder, whose=f"attempt {attempt.n}: ")
     part.unchecked.extend(lacking_code(run))
     part.problems.extend(changed_code(run, root))
@@ -89,11 +88,3 @@ def check_frozen(part: Part, code: Code, root: Path | None, folder: Path, whose:
             unpack_code(code, root, folder, destination, from_remote=root is not None)
         except LabError as error:
             part.problems.append(f"code: {whose}{error}")
-
-
-def lost_bundles(attempt: AttemptFiles, code: Code, folder: Path) -> list[str]:
-    """The bundle that an attempt must have, where its record (of an older lab) lists none."""
-    is_listed = "files" in attempt.start
-    if is_listed or code.get("bundle") not in ("thin", "full") or any(folder.glob("*.bundle")):
-        return []
-    return [f"{folder / 'code.bundle'} is missing"]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...machine.counted import counted
 from ..files.atomic import (
     OBJECT,
+    Damaged,
     hash_of_file,
+    parse_json,
     plain_json,
     read_advisory,
+    read_record,
 )
 from ..files.forms import problem_in
 from ..files.json_lines import raw_lines
+from ..files.manifest import MANIFEST, Version, read_manifest
 from ..files.schema import (
-    Archived,
     Beginning,
     EndRecord,
     Evaluation,
@@ -29,7 +31,6 @@ from ..files.schema import (
     StartRecord,
     SummaryRecord,
 )
-from ..files.seal import AFTER, ENDS, KEY, LINE, is_sealed, read_ends
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.evaluations import EVALUATIONS
 from ..read.fields import Summary
@@ -40,8 +41,9 @@ from ..read.summary import summarise
 from ..write.attempt import LOGS, RESERVE
 
 SETTINGS = ("config.yaml", "overrides.txt")
+USED = "used-"  # what nodes note of a job as it goes on, which makes no number
 ARCHIVED = "archived.json"  # in a run from an archive: the files that the archive leaves out
-# Files whose every line holds a hash, with the form of a line.
+# Files to which commands append lines, with the form of a line.
 LINES: dict[str, Any] = {
     "notes.jsonl": Note,
     EVALUATIONS: Evaluation,
@@ -56,7 +58,6 @@ FORMS = {
     "beginning.json": Beginning,
     ROWS: RowsOfCheckpoint,
     "summary.json": Summary,
-    ARCHIVED: Archived,
 }
 # What summary.json repeats of the other files. The times of an attempt that was killed may change.
 REPEATED = (
@@ -88,71 +89,94 @@ class Part:
 
 
 def check_settings(run: Run) -> Part:
-    hashes = recorded_files(run, *SETTINGS)
-    return Part("settings", file_problems(hashes), [] if hashes else ["not recorded"])
+    return Part("settings", *listed_problems(run, SETTINGS))
 
 
 def check_record(run: Run) -> Part:
-    """The JSON files and lines of a run by the hashes in them, its other files by their list."""
-    part = Part("record", lost_files(run))
-    without_hash = []
-    for path in json_files(run):
-        entries, problem = parse_strictly(path.read_bytes(), FORMS.get(path.name, OBJECT))
-        if problem or entries is None:
+    """The files that the manifest lists and no other part of a run looks at."""
+    listed = [name for name in read_manifest(run.dir) if not is_of_other_part(name)]
+    part = Part("record", *listed_problems(run, listed))
+    part.problems.extend(lost_files(run))
+    for path in record_files(run):
+        name = str(path.relative_to(run.dir))
+        if name not in listed:
+            part.problems.append(f"{path} is not in the manifest: lab did not write it")
+        elif problem := form_of_file_problem(path):
             part.problems.append(f"{path} was changed: {problem}")
-        elif is_sealed(entries) is None:
-            without_hash.append(str(path.relative_to(run.dir)))
-        elif not is_sealed(entries):
-            part.problems.append(f"{path} was changed")
-    part.problems.extend(file_problems(other_files(run)))
     part.problems.extend(summary_problems(run))
-    record_has_hash = "run.json" not in without_hash
-    for name in LINES:
-        part.problems.extend(line_problems(run.dir / name, record_has_hash))
-    if without_hash:
-        names = ", ".join(without_hash)
-        part.unchecked.append(f"no hash in {names}, which an older lab wrote")
     return part
 
 
-def json_files(run: Run) -> list[Path]:
-    """The JSON files of the record; others in the directory may be the user's."""
-    of_run = [run.dir / name for name in ("run.json", "summary.json", ARCHIVED, ENDS)]
+def is_of_other_part(name: str) -> bool:
+    """Whether a file is looked at with the settings, the code or the metrics."""
+    return name in (*SETTINGS, *LOGS) or name.endswith(".bundle")
+
+
+def record_files(run: Run) -> list[Path]:
+    """The files that only `lab` writes; others in the directory may be the user's."""
+    of_run = [run.dir / name for name in ("run.json", "summary.json", *LINES)]
     of_attempts = sorted(run.dir.glob("attempts/*/*.json"))
-    return [path for path in [*of_run, *of_attempts] if os.path.lexists(path)]
+    noted = [path for path in of_attempts if not path.name.startswith(USED)]
+    return [path for path in [*of_run, *noted] if os.path.lexists(path)]
 
 
-def recorded_files(run: Run, *endings: str) -> dict[Path, str]:
-    """The sha256 of the files in run.json whose names end so."""
-    files = run.record["files"]
-    return {run.dir / name: recorded for name, recorded in files.items() if name.endswith(endings)}
+def form_of_file_problem(path: Path) -> str | None:
+    """What is wrong with a file of the record, whatever its hash says."""
+    if path.name in LINES:
+        lines = [line for line in raw_lines(path) if line]
+        problems = [line_problem(line, LINES[path.name]) for line in lines]
+        found = [f"line {n}: {each}" for n, each in enumerate(problems, start=1) if each]
+        return found[0] if found else None
+    try:
+        read_record(path, FORMS.get(path.name, OBJECT))
+    except Damaged as problem:
+        return str(problem)
+    return None
 
 
-def other_files(run: Run) -> dict[Path, str]:
-    """The sha256 of the listed files that belong to no other part of a run."""
-    files = dict(run.record["files"])
-    for attempt in read_attempts(run.dir):
-        files |= attempt.end.get("files", {})
-    elsewhere = (*SETTINGS, *LOGS, ".bundle")
-    return {
-        run.dir / name: recorded
-        for name, recorded in files.items()
-        if "/" in name or not name.endswith(elsewhere)
-    }
+def line_problem(line: bytes, form: Any) -> str | None:
+    try:
+        return problem_in(parse_json(line), form)
+    except Damaged as problem:
+        return str(problem)
 
 
-def file_problems(hashes: dict[Path, str]) -> list[str]:
-    """The files that are missing or have another hash."""
-    missing = []
-    changed = []
-    for path, expected in hashes.items():
-        if not path.exists():
-            missing.append(f"{path} is missing")
+def listed_problems(run: Run, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What is not as the manifest lists it, and what nobody can tell."""
+    versions = read_manifest(run.dir)
+    if not versions:
+        return [f"{run.dir / MANIFEST} is missing"], []
+    last = list(versions)[-1]
+    missing: list[str] = []
+    changed: list[str] = []
+    unchecked: list[str] = []
+    for name in names:
+        listed = versions.get(name, [])
+        path = run.dir / name
+        if not listed:
+            unchecked.append(f"{name} is not in the manifest")
+        elif listed[-1].sha256 is None:
+            continue
+        elif not os.path.lexists(path):
+            if name == last and path.suffix == ".json" and before(listed) is None:
+                unchecked.append(f"{name} is not there: its write was killed, or it was deleted")
+            else:
+                missing.append(f"{path} is missing")
         elif path.is_symlink() or not path.is_file():
             changed.append(f"{path} was changed: something else is there in place of the file")
-        elif hash_of_file(path) != expected:
-            changed.append(f"{path} was changed")
-    return missing + changed
+        elif (found := hash_of_file(path)) != listed[-1].sha256:
+            if found == before(listed) and name == last and path.suffix == ".json":
+                unchecked.append(f"{name} is as it was before its last write, which was killed")
+            elif found in [each.sha256 for each in listed]:
+                changed.append(f"{path} was changed: it is as it was before its last write")
+            else:
+                changed.append(f"{path} was changed")
+    return missing + changed, unchecked
+
+
+def before(listed: list[Version]) -> str | None:
+    """The hash of a file before its last line; None where there was no file."""
+    return listed[-2].sha256 if len(listed) > 1 else None
 
 
 def lost_files(run: Run) -> list[str]:
@@ -204,71 +228,3 @@ def summary_problems(run: Run) -> list[str]:
     if not differing:
         return []
     return [f"{path} does not follow from the attempts: {', '.join(differing)}"]
-
-
-def line_problems(path: Path, record_has_hash: bool) -> list[str]:
-    """The lines of a file that were changed, added or removed.
-
-    Args:
-        record_has_hash: False: an older lab made the run, whose lines hold no hash.
-    """
-    end = read_ends(path.parent).get(path.name)
-    if path.is_symlink():
-        return [f"{path} was changed: a link is there in place of the file"]
-    if not path.exists():
-        return [f"{path} is missing, which had {counted(end['n'], 'line')}"] if end else []
-    rows = []
-    problems = []
-    for n, line in enumerate(b"\n".join(raw_lines(path)).splitlines(), start=1):
-        row, problem = parse_strictly(line, LINES[path.name])
-        rows.append(row)
-        if problem:
-            problems.append(f"{path}, line {n}: {problem}")
-    earlier: set[str | None] = {None}
-    for n, row in enumerate(rows, start=1):
-        if row is None:
-            continue
-        sealed = is_sealed(row)
-        if sealed is None:
-            if record_has_hash:
-                problems.append(f"{path}, line {n}: lab did not write it, it holds no hash")
-            continue
-        if not sealed:
-            problems.append(f"{path}, line {n} was changed")
-        elif row[KEY] in earlier:
-            problems.append(f"{path}, line {n} is there twice")
-        elif row.get(AFTER) not in earlier:
-            problems.append(f"{path}: a line before line {n} was removed")
-        earlier.add(row[KEY])
-    if end is None and any(row and LINE in row for row in rows):
-        problems.append(f"{path.with_name(ENDS)} is missing")
-    if end and (len(rows) < end["n"] or end["last"] not in earlier):
-        problems.append(f"{path}: of its {counted(end['n'], 'line')} the last ones were removed")
-    return problems
-
-
-def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """For `json.loads`: an object whose keys differ.
-
-    Raises:
-        ValueError: two are the same.
-    """
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
-    return value
-
-
-def parse_strictly(line: bytes, form: Any) -> tuple[dict[str, Any] | None, str | None]:
-    """The object in a line, and what is wrong with the line; None for each that there is not."""
-    try:
-        row = json.loads(line, object_pairs_hook=object_of_pairs)
-    except json.JSONDecodeError:
-        return None, "a line that is no JSON"
-    except (ValueError, RecursionError) as error:
-        return None, str(error)
-    if not isinstance(row, dict):
-        return None, "a line that is no JSON object"
-    return row, problem_in(row, form)

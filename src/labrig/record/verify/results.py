@@ -11,6 +11,7 @@ from typing import Any
 
 from ..files.atomic import hash_of_file, read_advisory, sha256
 from ..files.json_lines import opened, read_lines
+from ..files.manifest import listed_files
 from ..files.schema import Archived, Note, RowsOfCheckpoint
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.run import Run
@@ -54,14 +55,14 @@ def has_rows_of(log: Path, attempt: AttemptFiles, run_dir: Path) -> bool:
 
 def check_log(part: Part, path: Path, attempts: list[AttemptFiles]) -> None:
     """Adds to `part` whether a log is what it was at the last end that recorded its hash."""
-    recorded = [attempt for attempt in attempts if path.name in attempt.end.get("files", {})]
-    if not recorded:
+    version = listed_files(path.parent).get(path.name)
+    ended = [attempt for attempt in attempts if attempt.end]
+    if version is None or version.sha256 is None:
         if path.exists():
             part.unchecked.append(f"{path.name} has no hash: {no_end(attempts[-1:])}")
         return
-    last = recorded[-1]
-    expected = last.end["files"][path.name]
-    later = attempts_after(last, attempts)
+    expected = version.sha256
+    later = attempts_after(ended[-1], attempts) if ended else attempts
     if not path.exists():
         part.problems.append(f"{path} is missing")
     elif hash_of_file(path) == expected:

@@ -17,13 +17,13 @@ from ...failure import message_of, place_of
 from ...machine.gpu import energy_j, nvidia_driver, peak_gpu_bytes
 from ...machine.secrets import hide_tokens
 from ...project import this_project
-from ..files.atomic import read_advisory, sha256, write_file
+from ..files.atomic import read_advisory, write_file
 from ..files.checkpoint_files import remove
 from ..files.checkpoint_hashes import checkpoint_hashes
+from ..files.manifest import list_files, list_gone, write_listed
 from ..files.metrics_file import last_metrics
 from ..files.process import job_facts, process_facts
 from ..files.schema import RaisedError, RunRecord
-from ..files.seal import write_sealed
 from ..read.attempt_files import n_gpus
 from ..read.run import run_record
 from ..read.status import needless_weights, set_result_aside
@@ -106,6 +106,7 @@ class Attempt:
                 # Random, because some file systems store zeros without room.
                 (self.dir / name).write_bytes(os.urandom(RESERVE_BYTES))
             set_result_aside(self.run_dir)
+            list_files(self.run_dir, names_in(self.run_dir, [f"attempts/{self.n}/*.bundle"]))
             self.note(
                 attempt=self.n,
                 started_unix_s=round(self.started_unix_s, 3),
@@ -113,12 +114,13 @@ class Attempt:
                 flags={name: n for name in FLAGS if (n := int(getattr(sys.flags, name)))},
                 **process_facts(),
                 **job_facts(),
-                files=file_hashes(self.run_dir, [f"attempts/{self.n}/*.bundle"]),
                 **facts,
             )
             self.touch_heartbeat()
         except OSError:
             withdraw_claim(self.run_dir, self.n)
+            with suppress(OSError):
+                list_gone(self.run_dir, f"attempts/{self.n}/")
             raise
 
     def note(self, **facts: object) -> None:
@@ -126,7 +128,7 @@ class Attempt:
         # What `note_attempt` wrote is newer than what this process remembers.
         written = read_advisory(self.dir / "start.json") or {}
         self.facts |= written | torch_facts() | facts
-        write_sealed(self.dir / "start.json", self.facts)
+        write_listed(self.run_dir, f"attempts/{self.n}/start.json", self.facts)
         if self.energy_at_start_j is None:
             self.energy_at_start_j = energy_j()
 
@@ -179,10 +181,6 @@ class Attempt:
             "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "peak_gpu_bytes": peak_gpu_bytes(),
             "metrics": last_metrics(self.run_dir) | (metrics or {}),
-            # Not used-<node>.json, which the nodes still write.
-            "files": file_hashes(
-                self.run_dir, [*LOGS, f"{folder}/[!u]*.json", f"{folder}/*.yaml", f"{folder}/*.txt"]
-            ),
             "checkpoints": checkpoint_hashes(
                 self.run_dir / "checkpoints",
                 leave_out=needless,
@@ -192,12 +190,14 @@ class Attempt:
         }
         end_reserve, summary_reserve = (self.dir / name for name in RESERVE)
         end_reserve.unlink(missing_ok=True)
-        write_sealed(self.dir / "end.json", end | measured)
+        written = [*LOGS, f"{folder}/*.yaml", f"{folder}/*.txt"]
+        list_files(self.run_dir, names_in(self.run_dir, written))
+        write_listed(self.run_dir, f"{folder}/end.json", end | measured)
         if needless:
             remove(needless)
         record: RunRecord = run_record(self.run_dir) or {}
         summary_reserve.unlink(missing_ok=True)
-        write_sealed(self.run_dir / "summary.json", summarise(record, self.run_dir))
+        write_listed(self.run_dir, "summary.json", summarise(record, self.run_dir))
 
     def write_traceback(self, exception: BaseException) -> None:
         """Writes the whole traceback to traceback.txt, without secrets."""
@@ -223,14 +223,14 @@ class Attempt:
 
 def note_attempt(run_dir: Path, n: int, **facts: object) -> None:
     """Adds to start.json of an attempt what a part of its training finds out; first rank only."""
-    file = run_dir / "attempts" / str(n) / "start.json"
-    write_sealed(file, (read_advisory(file) or {}) | facts)
+    name = f"attempts/{n}/start.json"
+    write_listed(run_dir, name, (read_advisory(run_dir / name) or {}) | facts)
 
 
 def write_node(run_dir: Path, n: int, node: int) -> None:
     """Writes another node's host and devices to attempts/<n>/node-<node>.json."""
-    path = run_dir / "attempts" / str(n) / f"node-{node}.json"
-    write_sealed(path, process_facts() | torch_facts())
+    name = f"attempts/{n}/node-{node}.json"
+    write_listed(run_dir, name, process_facts() | torch_facts())
 
 
 def describe_exception(exception: BaseException) -> RaisedError:
@@ -243,7 +243,7 @@ def describe_exception(exception: BaseException) -> RaisedError:
     }
 
 
-def file_hashes(run_dir: Path, patterns: list[str]) -> dict[str, str]:
-    """The sha256 of the files that match, by their path from the run directory."""
+def names_in(run_dir: Path, patterns: list[str]) -> list[str]:
+    """The files that match, by their path from the run directory."""
     paths = [path for pattern in patterns for path in sorted(run_dir.glob(pattern))]
-    return {str(path.relative_to(run_dir)): sha256(path) for path in paths}
+    return [str(path.relative_to(run_dir)) for path in paths]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..files.seal import write_sealed
+from ..files.manifest import write_listed
 from ..read.attempt_files import read_attempts
 from ..read.run import run_record
 from ..read.summary import summarise
@@ -23,5 +23,5 @@ def complete_record(run_dir: Path) -> list[str]:
     has_ended = bool(attempts) and bool(attempts[-1].end) and not attempts[-1].problems
     if record is None or not has_ended or os.path.lexists(path) or is_claimed(run_dir):
         return []
-    write_sealed(path, summarise(record, run_dir))
+    write_listed(run_dir, path.name, summarise(record, run_dir))
     return [f"{path} was missing; it was written from the attempts"]

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from ...machine.secrets import refuse_tokens_in, secret_hider
 from ...project import Project, read_yaml
 from ..files.after import AfterRuns
-from ..files.atomic import FORMAT, sha256, write_file
+from ..files.atomic import FORMAT, write_file
+from ..files.manifest import list_files, write_listed
 from ..files.process import process_facts, user
 from ..files.schema import Code, ImageFacts, InitialWeights, RunRecord
-from ..files.seal import write_sealed
 from ..freeze.bundle import STORE, link_bundles
 from ..freeze.environment import read_environment
 from ..freeze.frozen import check_frozen_directory, freeze_code
@@ -134,7 +134,8 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
         link_bundles(code, runs / STORE, directory.staging)
         record = build_record(project, request, directory, code, packages)
         record["order_unix_ms"] = next_order_unix_ms(runs, lambda: newest_order_unix_ms(runs))
-        record = write_sealed(directory.staging / "run.json", record)
+        list_files(directory.staging, [path.name for path in sorted(directory.staging.iterdir())])
+        record = write_listed(directory.staging, "run.json", record)
         create_checkpoint_dir(directory, request.checkpoints)
         record_root(project, runs)
         os.rename(directory.staging, directory.final)
@@ -264,7 +265,7 @@ def build_record(
     code: Code,
     packages: list[str],
 ) -> RunRecord:
-    """What run.json says; every file in the staging directory is listed with its hash."""
+    """What run.json says."""
     record: RunRecord = {
         "format": FORMAT,
         "run_id": directory.run_id,
@@ -289,7 +290,6 @@ def build_record(
         "config_sha256": hashlib.sha256(request.config_yaml.encode()).hexdigest(),
         "settings": request.settings or settings_of_yaml(request.config_yaml),
         "env": read_environment(project.root, packages, request.env_vars, request.package_files),
-        "files": {path.name: sha256(path) for path in sorted(directory.staging.iterdir())},
     }
     if request.image is not None:
         image = request.image

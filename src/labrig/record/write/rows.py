@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files.atomic import open_file
-from ..files.seal import write_sealed
+from ..files.manifest import write_listed
 from ..read.status import ROWS
 
 LOG = "metrics.jsonl"
@@ -35,4 +35,4 @@ class RowsHash:
                     self.digest.update(part)
                     self.n_bytes += len(part)
             rows: Any = {"bytes": self.n_bytes, "sha256_of_rows": self.digest.hexdigest()}
-            write_sealed(run_dir / "attempts" / str(attempt) / ROWS, rows)
+            write_listed(run_dir, f"attempts/{attempt}/{ROWS}", rows)

@@ -21,7 +21,7 @@ from ...machine.ranks import leave_group
 from ...project import Project
 from ...record.compare.results import distance
 from ...record.files.atomic import number, sha256
-from ...record.files.seal import append_sealed
+from ...record.files.manifest import append_listed
 from ...record.list.find import RUN_HELP, find_run
 from ...record.list.row_cache import outdate_row
 from ...record.list.rows import read_row
@@ -89,7 +89,7 @@ def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: 
         "code": facts_of_code(run, code, ran),
     }
     print_other_numbers(run, evaluation)
-    append_sealed(run.dir / EVALUATIONS, row)
+    append_listed(run.dir, EVALUATIONS, row)
     outdate_row(run.dir)
     if options.json:
         print(json.dumps(evaluation.metrics))

@@ -18,7 +18,7 @@ from ...machine.counted import counted
 from ...machine.own_output import refuse_to_overwrite
 from ...project import Project
 from ...record.files.atomic import sha256
-from ...record.files.seal import append_sealed
+from ...record.files.manifest import append_listed
 from ...record.list.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
@@ -94,7 +94,7 @@ def predict_run(project: Project, run: Run, options: argparse.Namespace, args: l
         **asdict(predictions),
         "code": facts_of_code(run, code, ran),
     }
-    append_sealed(run.dir / PREDICTIONS, row)
+    append_listed(run.dir, PREDICTIONS, row)
     print_predictions(run, predictions)
     return 0
 

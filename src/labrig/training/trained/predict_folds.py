@@ -12,8 +12,8 @@ from ...errors import Failed, LabError
 from ...project import Project
 from ...record.compare.experiments import group_experiments, seed_of
 from ...record.files.json_lines import read_lines
+from ...record.files.manifest import append_listed
 from ...record.files.schema import Row
-from ...record.files.seal import append_sealed
 from ...record.list.rows import read_rows, recorded_id
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
@@ -59,7 +59,7 @@ def predict_folds(project: Project, run: Run, options: argparse.Namespace, targe
         "split": "folds",
         "runs": ids,
     }
-    append_sealed(run.dir / PREDICTIONS, row)
+    append_listed(run.dir, PREDICTIONS, row)
     print(
         f"{len(runs)} folds, {layout.n_samples} samples, each predicted by the run that held it out"
     )
