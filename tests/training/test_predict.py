@@ -201,3 +201,9 @@ def test_a_row_twice_and_other_fields_are_refused(part, tmp_path):
         merge_parts([part([1], x=np.ones(1)), part([3], y=np.ones(1))], tmp_path)
     with pytest.raises(DataFileError, match="may vary in length"):
         merge_parts([part([1], x=np.ones((1, 2, 2))), part([3], x=np.ones((1, 3, 2)))], tmp_path)
+
+
+def test_a_file_of_another_format_is_refused(home, rich):
+    said = call(home, "lab", "predict", rich["run_id"], "--to", "scores.csv", rc=2)
+    assert "scores.csv is no name of an HDF5 file" in said
+    assert "--to scores.h5" in said

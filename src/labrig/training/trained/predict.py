@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from ...config.overrides import SettingsParser
 from ...config.recorded import read_recorded, with_changes
 from ...config.resolve import load_variables, resolve
+from ...errors import LabError
 from ...machine.counted import counted
 from ...machine.own_output import refuse_to_overwrite
 from ...project import Project
@@ -54,6 +55,7 @@ class Predictions:
 def predict_command(project: Project, args: list[str]) -> int:
     options = parse_arguments(args)
     if options.to:
+        refuse_other_format(options.to)
         refuse_to_overwrite(Path(options.to), is_prediction)
     run = find_run(run_roots(project), options.run)
     with in_use(run.dir):
@@ -61,6 +63,20 @@ def predict_command(project: Project, args: list[str]) -> int:
             predict_folds(project, run, options, target_of_folds(run, options))
             return 0
         return predict_run(project, run, options, args)
+
+
+def refuse_other_format(file: str) -> None:
+    """Refuses the ending of another format: what is written is always HDF5.
+
+    Raises:
+        LabError: it has one, such as .csv.
+    """
+    if Path(file).suffix.lower() not in ("", ".h5", ".hdf5"):
+        name = Path(file).with_suffix(".h5")
+        raise LabError(
+            f"{file} is no name of an HDF5 file, which predictions are written as. Type: --to {name}   "
+            "lab docs training shows how to read it"
+        )
 
 
 def target_of_folds(run: Run, options: argparse.Namespace) -> Path:
