@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from labrig.sweep.begin import plan_points
-from labrig.sweep.points import AGAIN, Points
+from labrig.sweep.points import AGAIN, Ended, Points
 from optuna.trial import TrialState
 from record_package import make_project
 from search import finished_runs, logs_of, make_search, start_worker
@@ -101,3 +101,11 @@ def test_a_full_disk_stops_workers_and_loses_no_point(project):
         plan_points(points, 4)
         assert start_worker(project, points.sweep).wait(TIMEOUT_S) == 0, logs_of(points.sweep)
         require_each_once(points, 4)
+
+
+def test_a_metric_that_no_run_logs_ends_the_search_after_the_first_point(project):
+    points = make_search(project, "optimizer.lr=0.1,0.2,0.3", metrics=["val/nosuch"])
+    worker = start_worker(project, points.sweep, 0.01)
+    assert worker.wait(TIMEOUT_S) == Ended.MISTAKE
+    assert len(finished_runs(points.sweep)) == 1
+    assert "It has: val/loss. Type one of these as sweep.metric" in logs_of(points.sweep)

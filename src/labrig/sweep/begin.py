@@ -56,7 +56,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
         plan.runs, definition, code_hash, code, options.why, options.allow, init_from, data_sha256
     )
     points = Points(sweep)
-    add_earlier_points(project, points, base, origins)
+    add_earlier_points(project, points, base, origins, code_hash)
     plan_points(points, base.config.sweep.points)
     print_beginning(points)
     if points.n_open() == 0:

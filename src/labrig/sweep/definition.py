@@ -200,7 +200,8 @@ def lines_to_check(settings: list[Setting]) -> list[str]:
 
 
 def hash_of_code(project: Project, code: Code, trial: str) -> str:
-    """A hash of the code that the points of a trial run: the package without the other trials.
+    """A hash of the code that the points of a trial run: the package without the other trials, and
+    without conf/data, into which `lab` writes too.
 
     It is "" where git cannot record the code. READMEs do not count.
     """
@@ -212,7 +213,10 @@ def hash_of_code(project: Project, code: Code, trial: str) -> str:
     code_lines = []
     for line in Git(project.root).paths(*tree):
         path = line.partition("\t")[2]
-        is_other_trial = path.startswith(f"{package}/trials/") and not path.startswith(own_trial)
-        if not is_other_trial and not is_readme(path):
+        # trials/common.py is of all trials; trials/other/model.py of that one alone.
+        of_trials = path.removeprefix(f"{package}/trials/")
+        is_other_trial = of_trials != path and "/" in of_trials and not path.startswith(own_trial)
+        is_of_data = path.startswith(f"{package}/conf/data/")  # compared by what the points read
+        if not (is_other_trial or is_of_data or is_readme(path)):
             code_lines.append(line)
     return hashlib.sha256("\n".join(code_lines).encode()).hexdigest()

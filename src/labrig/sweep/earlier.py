@@ -17,10 +17,13 @@ from ..config.recorded import read_recorded, run_identity
 from ..config.resolve import resolve
 from ..machine.counted import counted
 from ..project import Project
+from ..record.freeze.git import GitFailed
 from ..record.list.rows import read_rows
 from ..record.read.roots import run_roots
+from ..record.read.run import Run
 from ..record.read.status import COUNT_FIRST
 from .data import recorded_hash
+from .definition import hash_of_code
 from .folder import find_sweep
 from .points import ORIGIN, RUN, Points, values_of
 from .pruning import CALLBACK
@@ -43,18 +46,21 @@ def find_origins(roots: list[Path], words: list[str]) -> list[str]:
 
 
 def add_earlier_points(
-    project: Project, points: Points, base: Composition, origins: list[str]
+    project: Project, points: Points, base: Composition, origins: list[str], code_hash: str
 ) -> None:
     """Adds the points of these sweeps, and with RUNS those of the earlier runs of the trial.
 
     A run counts when it differs from the sweep's own points in nothing but the searched settings, and
-    has read the same data.
+    has read the same data with the same code.
+
+    Args:
+        code_hash: of the sweep, see `hash_of_code`.
     """
     if not origins:
         return
     definition = points.sweep.definition
     distributions = {each.name: each.distribution for each in definition.settings}
-    n_added = n_others = 0
+    n_added = n_others = n_of_other_code = 0
     with points.lock:
         present = {trial.user_attrs.get(RUN) for trial in points.trials()}
         for run in earlier_runs(run_roots(project), points, origins):
@@ -66,6 +72,9 @@ def add_earlier_points(
             if values is None or params is None or not is_same(project, points, run, params):
                 n_others += 1
                 continue
+            if not has_code(project, run, code_hash):
+                n_of_other_code += 1
+                continue
             present.add(name)
             n_added += 1
             trial = create_trial(
@@ -76,6 +85,8 @@ def add_earlier_points(
             )
             points.study.add_trial(trial)
     print(f"added {counted(n_added, 'point')} of earlier runs")
+    if n_of_other_code:
+        print(f"{n_of_other_code} others are of other code, so their values do not compare")
     if n_others:
         print(
             f"{n_others} others have no such metric, or differ also in data or settings not searched"
@@ -123,6 +134,15 @@ def is_same(project: Project, points: Points, run: EarlierRun, params: dict[str,
     expected = compose(project, [*points.sweep.overrides, *of_point]).yaml
     recorded = (run.run_dir / "config.yaml").read_text(encoding="utf-8")
     return run_identity(without_pruning(recorded)) == run_identity(expected)
+
+
+def has_code(project: Project, run: EarlierRun, code_hash: str) -> bool:
+    """Whether a run has the code of the sweep, as `hash_of_code` compares it."""
+    record = Run.open(run.run_dir).record
+    try:
+        return hash_of_code(project, record["code"], record["trial"]) == code_hash
+    except GitFailed:
+        return False
 
 
 def without_pruning(text: str) -> str:

@@ -203,12 +203,22 @@ class Points:
                 (read_advisory(run_dir / "summary.json", SummaryRecord) or {}).get("metrics", {})
             )
             print(
-                f"lab: {run_dir.name} has no number as {' and '.join(metrics)}. It has: {names}",
+                f"lab: {run_dir.name} has no number as {' and '.join(metrics)}. It has: {names}. "
+                "Type one of these as sweep.metric",
                 file=sys.stderr,
             )
             self.study.tell(number, state=TrialState.FAIL)
         else:
             self.study.tell(number, values)
+
+    def lacks_metric(self, trial: Trial) -> bool:
+        """Whether the run of a point has ended, and has never logged what the sweep searches by."""
+        run_dir = self.run_dir(trial)
+        if run_dir is None or status_of(run_dir) not in ("finished", "trained"):
+            return False
+        summary = read_advisory(run_dir / "summary.json", SummaryRecord) or {}
+        logged = summary.get("metrics", {})
+        return any(metric not in logged for metric in self.sweep.definition.metrics)
 
     def data_sha256(self) -> str | None:
         """The content hash of the data that the points read; None while it is not known.

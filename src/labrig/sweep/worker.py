@@ -128,6 +128,8 @@ def work_on_next(sweep: Sweep, points: Points, objective: Objective) -> int:
         ended = objective(sweep, points, trial)
     finally:
         has_failed = points.settle_own(trial.number)
+    if has_failed and points.lacks_metric(trial):
+        return Ended.MISTAKE  # no other point will have it
     return Ended.FAILED if has_failed else ended
 
 

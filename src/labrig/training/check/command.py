@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from ...config.check_target import is_target, known_signature
 from ...config.compose import Composition, compose
 from ...config.follow_seed import FOLLOWS, seeds_that_stay
+from ...config.other_trials import refuse_other_trials
 from ...config.overrides import SettingsParser
 from ...config.packages import check_packages
 from ...config.program import is_program
@@ -152,6 +153,7 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     task = build_task(config)
     check_initial_weights(task, config)
     require_sizes(task, config, n_devices_of(composition.config))
+    refuse_other_trials(composition.trial)
     config = for_optimization(config, task)
     task = accelerate(task, config)
     no_effect = NoEffect(config, composition.overrides)

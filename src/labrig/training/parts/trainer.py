@@ -17,6 +17,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 
 from ...config.check_target import is_target
+from ...config.other_trials import refuse_other_trials
 from ...config.trainer_arguments import check_trainer_argument, duration_s
 from ...errors import LabError
 from ...hdf5.read.datamodule import H5DataModule
@@ -63,6 +64,7 @@ def build_trainer(
         run: its directory takes metrics, profiles and checkpoints.
         attempt: number of the attempt, for the rows of metrics.jsonl.
     """
+    refuse_other_trials(config.trial)
     n_accumulated = config.trainer.accumulate_grad_batches
     config = for_optimization(config, task)
     callbacks = fit_callbacks(config, run, attempt)
