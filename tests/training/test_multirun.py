@@ -254,6 +254,7 @@ class Net(nn.Module):
 def test_an_edit_while_the_first_run_trains_changes_no_later_one(own_project):
     files = {"model_py": EDITS_ITSELF, "config_yaml": "model: {_target_: .model.Net}"}
     add_trial(own_project, "edits", **files)
+    call(own_project, "lab", "data", "pack", "digits")
     settings = ("trial=edits", "trainer=cpu", "trainer.max_epochs=1", "seed=1,2")
     call(own_project, "lab", "train", *settings, "-m")
     runs = [
