@@ -14,7 +14,7 @@ from labrig.hdf5.file import layout as file_layout
 from labrig.hdf5.file.checksum import verify_layout
 from labrig.hdf5.file.find import find_data_file, read_data_config
 from labrig.hdf5.pack import audio as raw_audio
-from labrig.hdf5.pack.command import load_data_class
+from labrig.hdf5.pack.own_samples import load_data_class
 from labrig.hdf5.pack.split import Splitter, read_split_file
 from labrig.hdf5.read.field_readers import ImageReader, RaggedReader, build_reader
 from labrig.hdf5.read.loader import Loader

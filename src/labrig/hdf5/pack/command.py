@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ from .data_yaml import (
 from .fetch import fetch_raw
 from .findings import Findings
 from .options import PackOptions, parse_options
-from .own_samples import OwnSamples
+from .own_samples import OwnSamples, load_data_class
 from .pair_files import looks_like_pairs, other_meaning
 from .parts import (
     join_made_parts,
@@ -490,18 +489,3 @@ def _provenance(
     if damaged.skipped_keys:
         provenance["skipped"] = json.dumps(sorted(damaged.skipped_keys), ensure_ascii=False)
     return provenance
-
-
-def load_data_class(target: str) -> Any:
-    """The class that `_target_` names.
-
-    Raises:
-        LabError: it cannot be imported.
-    """
-    module, _, name = target.rpartition(".")
-    try:
-        return resolve_name(f"{module}:{name}")
-    except (ImportError, AttributeError) as error:
-        raise LabError(
-            f"_target_: {target} cannot be loaded: {error}. Write the name of a class of data.py."
-        ) from error

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
 from ...errors import LabError
@@ -166,3 +167,18 @@ class OwnSamples:
         """Such as " (the last file that was opened: raw/a.png)"."""
         last = self.opened.last
         return f" (the last file that was opened: {shown(last)})" if last else ""
+
+
+def load_data_class(target: str) -> Any:
+    """The class that `_target_` names.
+
+    Raises:
+        LabError: it cannot be imported.
+    """
+    module, _, name = target.rpartition(".")
+    try:
+        return resolve_name(f"{module}:{name}")
+    except (ImportError, AttributeError) as error:
+        raise LabError(
+            f"_target_: {target} cannot be loaded: {error}. Write the name of a class of data.py."
+        ) from error
