@@ -13,6 +13,7 @@ from typing import Any
 
 from ...machine.counted import counted
 from ..files.schema import Row
+from ..list.metric_names import split_of
 from ..read.settings import ABSENT, as_text, value_of
 from ..read.status import COUNT_FIRST
 from .code_files import NOT_RECORDED, Code, code_of_rows, code_remarks, short_commit
@@ -21,6 +22,7 @@ from .results import SPEED
 
 CODE = "own code"  # the column of it; no setting has this name
 HASH_CHARACTERS = 10
+FOLD = "data.fold"
 EVALUATED = ("val", "test")  # the splits whose samples must be the same
 RESOLVED = {  # titles of what the settings became on the machine
     "samples_per_step": "samples per step",
@@ -277,6 +279,18 @@ def remarks_on(experiments: list[Experiment]) -> list[str]:
         )
     for experiment in several:
         remarks += equal_runs(experiment)
+    return remarks
+
+
+def remarks_on_folds(metrics: list[str], over: tuple[str, ...]) -> list[str]:
+    """Which samples a mean over folds is of."""
+    if FOLD not in over:
+        return []
+    held_out = any(split_of(name) == "val" for name in metrics)
+    tested = [name for name in metrics if split_of(name) == "test"]
+    remarks = ["val/ is of the rows that each fold held out"] if held_out else []
+    if tested:
+        remarks.append(f"{', '.join(tested)}: the same samples in every fold")
     return remarks
 
 

@@ -9,6 +9,8 @@ import math
 import statistics
 from dataclasses import dataclass
 
+from ...machine.text_formats import format_deviation
+
 CONFIDENCE = 0.95
 OF_FOLDS = "folds train on the same samples: these intervals are too narrow, and these p too small"
 ROUNDING = 1e-7  # relative, of single precision
@@ -90,3 +92,12 @@ def paired_t_test(pairs: list[tuple[float, float]]) -> PairedTest | None:
     t = abs(mean) / (deviation / math.sqrt(n))
     p = max(0.0, 1 - inside_of_student(t, n - 1))
     return PairedTest(n, mean, half_interval(differences), p)
+
+
+def format_test(test: PairedTest, over: tuple[str, ...] = ()) -> str:
+    p = "p < 0.001" if test.p < 0.001 else f"p = {test.p:.3f}"
+    difference = format_deviation(test.difference, test.half)
+    return (
+        f"second line - first line = {difference} ({CONFIDENCE:.0%} interval), "
+        f"t-test paired by {' and '.join(['seed', *over])}, n = {test.n}: {p}"
+    )

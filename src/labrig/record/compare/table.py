@@ -34,11 +34,13 @@ from ..read.settings import differing_settings, format_setting, value_of
 from .code_files import find_same_code
 from .experiments import (
     CODE,
+    FOLD,
     RESOLVED,
     Experiment,
     group_experiments,
     remarks_on,
     remarks_on_code,
+    remarks_on_folds,
     unit_of,
 )
 from .formats import Cell, format_latex, format_markdown, format_text
@@ -48,7 +50,7 @@ from .seed_statistics import (
     FEWEST_PAIRS,
     FEWEST_TO_RANK,
     OF_FOLDS,
-    PairedTest,
+    format_test,
     half_interval,
     paired_t_test,
 )
@@ -62,7 +64,6 @@ DESCRIPTION = (
 )
 # Columns that come only where runs with the same settings were made by something else.
 MADE_BY = ("data", "samples", "started from", "tested weights", *RESOLVED.values(), "attempts")
-FOLD = "data.fold"
 LAST_RESORT = "run"  # the column that comes where nothing else tells lines apart
 SAME_DATA = ("data", "samples")  # what lines must have alike for their means to be compared
 UNFINISHED = ("status", LAST_RESORT)  # columns of runs that are comparable to none
@@ -291,18 +292,6 @@ def choose_metrics(rows: list[Row], names: str | None, over: tuple[str, ...]) ->
     return [*first, *(metric for metric in metrics if metric not in first)]
 
 
-def remarks_on_folds(metrics: list[str], over: tuple[str, ...]) -> list[str]:
-    """Which samples a mean over folds is of."""
-    if FOLD not in over:
-        return []
-    held_out = any(split_of(name) == "val" for name in metrics)
-    tested = [name for name in metrics if split_of(name) == "test"]
-    remarks = ["val/ is of the rows that each fold held out"] if held_out else []
-    if tested:
-        remarks.append(f"{', '.join(tested)}: the same samples in every fold")
-    return remarks
-
-
 def default_metrics(rows: list[Row], splits: tuple[str, ...]) -> list[str]:
     """The metrics of the first of these splits that has some, else all.
 
@@ -505,12 +494,3 @@ def pairs_of(
         for experiment in (first, second)
     ]
     return [(values[0][unit], values[1][unit]) for unit in values[0] if unit in values[1]]
-
-
-def format_test(test: PairedTest, over: tuple[str, ...] = ()) -> str:
-    p = "p < 0.001" if test.p < 0.001 else f"p = {test.p:.3f}"
-    difference = format_deviation(test.difference, test.half)
-    return (
-        f"second line - first line = {difference} ({CONFIDENCE:.0%} interval), "
-        f"t-test paired by {' and '.join(['seed', *over])}, n = {test.n}: {p}"
-    )
