@@ -32,7 +32,7 @@ from ..file.joined import FOLLOWS, join_layouts, read_layouts
 from ..file.layout import GROUP, Layout, read_layout
 from .command import config_of, end_cleanly, pack, print_reasons
 from .data_yaml import config_directory, pack_command_line
-from .options import KnownNames, PackOptions, name_to_append_to, parse_options
+from .options import PackOptions, known_names, name_to_append_to, parse_options
 from .raw_programs import code_version
 from .samples import DamagedSamples
 from .source_names import NAMES_SUFFIX
@@ -245,14 +245,9 @@ def with_known_names(options: PackOptions, old: Layout | None) -> PackOptions:
             "them differently: a group of the new data may be in another split. Pack all of it again: "
             "lab data pack NEW_NAME …"
         )
-    x = old.fields.get("x")
-    known = KnownNames(
-        classes=classes_of(old),
-        categories=json.loads(x.attrs.get("categories", "{}")) if x else {},
-        ragged=[name for name in old.fields if old.is_ragged(name)],
-        groups=groups,
-    )
-    columns = json.loads(x.attrs.get("columns", "[]")) if x and options.kind == "table" else []
+    known, columns = known_names(old)
+    known = replace(known, groups=groups)
+    columns = columns if options.kind == "table" else []
     return replace(options, known=known, columns=options.columns or columns)
 
 

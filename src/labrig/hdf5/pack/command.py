@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from ..file.errors import DataFileError
 from ..file.find import (
     DataConfig,
     config_file_of,
+    find_data_files,
     names_one_file,
     read_data_config,
     read_data_section,
@@ -33,6 +34,7 @@ from ..file.find import (
 )
 from ..file.groups import GROUPS
 from ..file.info import print_categories, print_classes, print_content, print_programs
+from ..file.joined import read_layouts
 from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, Layout, read_layout
 from ..file.progress import sample_progress
@@ -45,17 +47,21 @@ from .data_yaml import (
     MODULE_OF_PAIRS,
     config_directory,
     fields_of_batch,
+    first_line,
     inline,
+    lines_written_for,
     mask_values,
     pack_command_line,
+    pack_line,
     pack_text,
+    rewrite_lines,
     scale_meaning,
     scale_of,
     yaml_of,
 )
 from .fetch import fetch_raw
 from .findings import Findings
-from .options import PackOptions, parse_options
+from .options import PackOptions, known_names, parse_options
 from .own_samples import OwnSamples, load_data_class
 from .pair_files import looks_like_pairs, other_meaning
 from .parts import (
@@ -85,10 +91,13 @@ def pack_command(project: Project, args: list[str]) -> None:
     directory = options.directory or writable_directory(project)
     target = directory / _file_name(config, options)
     command = pack_command_line(args, options, project.root)
+    if options.classes_of:
+        options = with_names_of(project, options)
     damaged = DamagedSamples(options.skip_damaged)
     if options.part:
         pack_part(config, target, options, damaged)
         return
+    old_lines = lines_written_for(target) if target.exists() else []
     pack(config, target, options, damaged, {"command": command} | code_version(project.root))
     layout = read_layout(target)
     fingerprint(layout, verified=True)  # its bytes were hashed while they were written
@@ -102,7 +111,16 @@ def pack_command(project: Project, args: list[str]) -> None:
     own_class = config.target if config and not options.kind else None
     if options.class_name:
         own_class = class_target(project, options.class_name)
-    write_config(project, layout, options, command, own_class)
+    write_config(project, layout, options, command, own_class, old_lines)
+
+
+def with_names_of(project: Project, options: PackOptions) -> PackOptions:
+    """The options with the classes, categories and columns of another data set."""
+    assert options.classes_of is not None
+    path = read_data_config(project, options.classes_of).path
+    layout = read_layouts(find_data_files(path, project.paths.data), is_whole=isinstance(path, str))
+    known, columns = known_names(layout)
+    return replace(options, known=known, columns=options.columns or columns)
 
 
 def pack_part(
@@ -168,9 +186,17 @@ def print_reasons(damaged: DamagedSamples) -> None:
 
 
 def write_config(
-    project: Project, layout: Layout, options: PackOptions, command: str, own_class: str | None
+    project: Project,
+    layout: Layout,
+    options: PackOptions,
+    command: str,
+    own_class: str | None,
+    old_lines: Sequence[str],
 ) -> None:
-    """Writes conf/data/NAME.yaml unless it is there, and says which.
+    """Writes conf/data/NAME.yaml; of one that is there only the lines that packing wrote.
+
+    Args:
+        old_lines: those that it wrote for the file before.
 
     Raises:
         DataFileError: it cannot be written; the data file is complete all the same.
@@ -180,7 +206,11 @@ def write_config(
     if of_trial.exists() and not path.exists():
         path = of_trial
     if path.exists():
-        print(f"  {_shown(path)} stays as it is")
+        new_lines = [first_line(layout), pack_line(command)]
+        if old_lines and rewrite_lines(path, old_lines, new_lines):
+            print(f"  {_shown(path)} says now what is packed, and how; its other lines stay")
+        else:
+            print(f"  {_shown(path)} stays as it is")
         _tell_lacking_lines(project, layout, options, command)
         return
     text = yaml_of(project, layout, options, command, own_class)

@@ -3,14 +3,16 @@
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...config.targets import definition_of, signature_of
 from ...machine.counted import counted
 from ...project import Project
+from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
+from ..file.errors import DataFileError
 from ..file.images import Size
-from ..file.layout import GROUP, Layout
+from ..file.layout import GROUP, Layout, read_layout
 from ..read.field_readers import is_encoded
 from .options import PackOptions
 
@@ -22,16 +24,19 @@ RANGES = {"uint8": "0..1", "int16": "-1..1", "uint16": "0..1"}  # after the divi
 MODULE = "labrig.data.H5DataModule"
 MODULE_OF_PAIRS = "labrig.data.PairDataModule"
 
+FIRST = "# {content}. Written by `lab data pack`: it is yours to edit."
+PACK = "pack: {command}  # makes the file; printed when it is missing"
 TEMPLATE = """\
-# {content}. Written by `lab data pack`, which never changes it: it is yours to edit.
+{first}
 _target_: {target}{other_target}
 path: {path}  # looked up along `search`
 search: ${{paths.data}}
-pack: {command}  # makes the file; printed when it is missing
+{pack}
 batch_size: 64  # samples per step and process
 seed: ${{seed}}  # of the order and of random augmentation
 fields: [{fields}]  # in this order in a batch. {shapes_in_file}
 scale: {scale}  # {scale_meaning}
+standardize: {standardize}  # x: (x - mean) / deviation of the training rows of the run, float32; kept in its checkpoint
 shapes: {shapes}  # of fields that vary: {{wav: 16000}} crops or pads, {{x: [224, 224]}} decodes to that size
 num_workers: auto  # 0: one thread, fastest unless samples need much work; auto: 0, or cores for encoded images
 stage: null  # shm | tmpdir | a directory: read from a copy there, made once per node
@@ -84,6 +89,42 @@ def pack_text(command: str) -> str:
     return command.replace("${", "\\${")
 
 
+def first_line(layout: Layout) -> str:
+    """What the YAML of a file begins with."""
+    return FIRST.format(content=f"{layout.n_samples} samples{_classes(layout)}")
+
+
+def pack_line(command: str) -> str:
+    return PACK.format(command=json.dumps(pack_text(command), ensure_ascii=False))
+
+
+def lines_written_for(target: Path) -> list[str]:
+    """The lines that packing wrote into the YAML of the file that is at `target` now; none without it."""
+    try:
+        layout = read_layout(target)
+    except DataFileError:
+        return []
+    return [first_line(layout), pack_line(str(layout.attrs.get("command", "")))]
+
+
+def rewrite_lines(path: Path, old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Puts each of the `new` lines where the YAML still has the `old` one; returns those that it had."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    changed = [
+        before
+        for before, after in zip(old, new, strict=True)
+        if before in lines and before != after
+    ]
+    new_of = dict(zip(old, new, strict=True))
+    replaced = "\n".join(new_of.get(line, line) for line in lines) + "\n"
+    if changed:
+        with temporary_directory_next_to(path) as directory, explain_write_errors(path):
+            (directory / path.name).write_text(replaced, encoding="utf-8")
+            publish(directory / path.name, path)
+    return changed
+
+
 def yaml_of(
     project: Project, layout: Layout, options: PackOptions, command: str, own_class: str | None
 ) -> str:
@@ -101,19 +142,25 @@ def yaml_of(
     own_name = "".join(part.capitalize() for part in options.name.replace("-", "_").split("_"))
     template = TEMPLATE + OF_PAIRS if is_pairs else TEMPLATE
     text = template.format(
-        content=f"{layout.n_samples} samples{_classes(layout)}",
+        first=first_line(layout),
+        pack=pack_line(command),
         target=target,
         other_target="" if own_class else OTHER_TARGET.format(own_name),
         classes=inline(mask_values(layout)),
         path=_path(project, layout.path.resolve()),
-        command=json.dumps(pack_text(command), ensure_ascii=False),
         fields=", ".join(fields_of_batch(layout, options)),
         shapes_in_file="; ".join(f"{name}: {_shape(layout, name)}" for name in layout.fields),
         scale=inline(scale),
         scale_meaning=scale_meaning(layout, scale),
+        standardize="x" if options.kind == "table" and _is_wide(layout) else "null",
         shapes=inline(shapes),
     )
     return _lines_for(own_class, text) if own_class else text
+
+
+def _is_wide(layout: Layout) -> bool:
+    """Whether a network of float32 cannot take x as it is."""
+    return layout.fields["x"].dtype != "float32"
 
 
 def fields_of_batch(layout: Layout, options: PackOptions) -> list[str]:

@@ -1,6 +1,7 @@
 """The command line of `lab data pack`."""
 
 import argparse
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import TypeVar
 from ...errors import LabError, nearest, require_package
 from ..file.groups import KnownGroups
 from ..file.images import Colour, Size
+from ..file.layout import Layout
 from ..file.names import check_is_text, check_usual_name
 from .sources import KINDS, Source, packers, parse_source
 from .spellings import Spellings
@@ -60,6 +62,17 @@ class KnownNames:
     groups: KnownGroups = field(default_factory=KnownGroups)
 
 
+def known_names(layout: Layout) -> tuple[KnownNames, list[str]]:
+    """What numbers mean in a data set, and the columns of its x; groups are not among them."""
+    x, label = layout.fields.get("x"), layout.fields.get("y")
+    known = KnownNames(
+        classes=json.loads(label.attrs.get("classes", "[]")) if label else [],
+        categories=json.loads(x.attrs.get("categories", "{}")) if x else {},
+        ragged=[name for name in layout.fields if layout.is_ragged(name)],
+    )
+    return known, json.loads(x.attrs.get("columns", "[]")) if x else []
+
+
 @dataclass(frozen=True)
 class PartOfFiles:
     """Every `n_parts`-th of some things, from the one with this number on, which counts from 1."""
@@ -105,6 +118,7 @@ class PackOptions:
     jobs: int | None  # processes, each of which packs a part
     part: PartOfFiles | None  # the one to pack
     spellings: Spellings
+    classes_of: str | None  # a data set whose classes, categories and columns are taken
     known: KnownNames = KnownNames()
 
     @property
@@ -252,13 +266,19 @@ def _parser(command: str) -> argparse.ArgumentParser:
         help="directory of the file (default: the first writable one of paths.data)",
     )
     if command == "append":
-        parser.set_defaults(jobs=None, part=None, names=False)
+        parser.set_defaults(jobs=None, part=None, names=False, classes_of=None)
         return parser
     add(
         "--names",
         action="store_true",
         help="write NAME.names.csv next to the file: row, split and source of each sample. It has the names "
         "of the sources, which the file has not",
+    )
+    add(
+        "--classes-of",
+        metavar="NAME",
+        help="give classes, texts and columns the numbers that they have in the data set NAME, so that "
+        "its models can be evaluated on this one",
     )
     add("--jobs", type=int, metavar="N", help="processes that read images or recordings")
     add("--part", type=_part, metavar="K/N", help="pack this part only, in a job of its own")

@@ -29,8 +29,10 @@ from .folds import check_fold, rows_of_fold
 from .loader import Loader
 from .order import BLOCK_BYTES, Order
 from .stage import read_into_cache, stage
+from .standardize import Statistics, standardized, statistics_of
 
 ORDERS = ("auto", "random", "blocks")
+STATISTICS = "standardize"  # in the state that a checkpoint keeps
 
 
 class H5DataModule(L.LightningDataModule):
@@ -55,6 +57,9 @@ class H5DataModule(L.LightningDataModule):
         drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
         scale: field -> the number that it is divided by on the device, which gives float32: {x: 255}
             makes 0..1 of uint8 images.
+        standardize: fields of which the mean is subtracted on the device, then divided by the deviation,
+            which gives float32: those of the training rows of the run, of its fold too. They lie in the
+            checkpoint, and hold for all data that the run is evaluated on.
         pack: the command that makes the file, for the message when it is missing.
         url: of the raw data, which `lab data pack` and `lab prefetch` download once.
         sha256: of these bytes.
@@ -84,6 +89,7 @@ class H5DataModule(L.LightningDataModule):
         stage: str | None = None,
         drop_last: bool = False,
         scale: Mapping[str, float] | None = None,
+        standardize: str | Sequence[str] | None = None,
         pack: str | None = None,
         folds: int | None = None,
         fold: int | None = None,
@@ -127,6 +133,17 @@ class H5DataModule(L.LightningDataModule):
         unread = sorted(self.scale.keys() - set(self.fields))
         if unread:
             raise LabError(f"data.scale names {unread}, expected some of data.fields: {fields}.")
+        self.standardize = (
+            (standardize,) if isinstance(standardize, str) else tuple(standardize or ())
+        )
+        unread = [
+            name for name in self.standardize if name not in self.fields or name in self.scale
+        ]
+        if unread:
+            raise LabError(
+                f"data.standardize names {unread}, expected some of data.fields, {[*self.fields]}, that "
+                "data.scale does not name. Write: data.standardize=x"
+            )
         self.loaders: dict[str, Loader] = {}
         self.predict_split = "test"  # what `predict_dataloader` gives; "all": every sample
 
@@ -149,15 +166,37 @@ class H5DataModule(L.LightningDataModule):
     draw from `rng` only."""
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """On the device: divides the fields of `scale`. Override it to normalise or augment, and
-        call super() first to keep the division.
+        """On the device: divides the fields of `scale`, and standardises those of `standardize`. Override
+        it to normalise or augment, and call super() first to keep that.
         """
-        if not self.scale:
+        if not self.scale and not self.standardize:
             return batch
         scaled = []
         for name, tensor in zip(self.fields, batch, strict=True):
-            scaled.append(tensor.float() / self.scale[name] if name in self.scale else tensor)
+            if name in self.scale:
+                tensor = tensor.float() / self.scale[name]
+            elif name in self.standardize:
+                tensor = standardized(tensor, self.statistics[name])
+            scaled.append(tensor)
         return tuple(scaled)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Mean and deviation of each field of `standardize`: of the training rows, unless a checkpoint
+        brought them.
+        """
+        rows = self.rows("train")
+        if rows is None and self.standardize:
+            rows = self.layout.map(self.layout.split("train"))
+        return {name: statistics_of(self.layout, name, rows) for name in self.standardize}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the data: the statistics."""
+        return {STATISTICS: self.statistics} if self.standardize else {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if self.standardize:
+            self.statistics = state_dict.get(STATISTICS, self.statistics)
 
     @cached_property
     def files(self) -> list[Path]:

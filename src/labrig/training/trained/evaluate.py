@@ -176,7 +176,7 @@ def evaluate(
     from ..parts.settings import apply_settings, resolve_auto
     from ..parts.trainer import plain_trainer
     from ..watch.means import LogMeans
-    from .load import load_weights
+    from .load import load_statistics, load_weights
     from .predictable import choose_test_split
     from .same_meaning import require_same_meaning
 
@@ -189,6 +189,7 @@ def evaluate(
     split = choose_test_split(data, split)
     task = build_task(config)
     load_weights(task, run, checkpoint)
+    load_statistics(data, run, checkpoint)
     trainer = plain_trainer(
         config, data, task, logger=False, enable_checkpointing=False, callbacks=[LogMeans()]
     )

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ...errors import LabError
+from ...hdf5.read.datamodule import STATISTICS, H5DataModule
 from ...project import Project
 from ...record.list.find import find_run
 from ...record.read.roots import run_roots
@@ -19,7 +20,7 @@ from ...record.reproduce.today import config_of_today, print_difference, require
 from ...record.reproduce.weight_tensors import read_whole_weights
 from ..checkpoints.resume_point import refuse_damaged
 from ..parts.build import build_task
-from .load_from_checkpoint import complete_load_from_checkpoint
+from .load_from_checkpoint import complete_load_from_checkpoint, head_of
 
 complete_load_from_checkpoint()  # for whoever calls it in a notebook instead of `load`
 
@@ -75,3 +76,23 @@ def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
             f"{file} does not fit today's code of this trial: {reason}\n"
             f"Get the code of the run: lab runs code {run.id}"
         ) from error
+
+
+def load_statistics(data: L.LightningDataModule, run: Run, checkpoint: str) -> None:
+    """Gives data the statistics by which the run standardised its own (data.standardize).
+
+    Raises:
+        LabError: the checkpoint has none.
+    """
+    if not isinstance(data, H5DataModule) or not data.standardize:
+        return
+    content = head_of(run.checkpoints / f"{checkpoint}.ckpt")
+    states = [
+        state for state in content.values() if isinstance(state, dict) and STATISTICS in state
+    ]
+    if not states or not set(data.standardize) <= set(states[0][STATISTICS]):
+        raise LabError(
+            f"data.standardize names {[*data.standardize]}, of which the checkpoint {checkpoint} of "
+            f"{run.id} holds no statistics: the run did not standardise them. Write: data.standardize=null"
+        )
+    data.load_state_dict(states[0])

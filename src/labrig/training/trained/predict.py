@@ -166,7 +166,7 @@ def predict(
     from ..parts.build import build_data, build_task
     from ..parts.data_change import data_record
     from ..parts.settings import apply_settings, resolve_auto
-    from .load import load_weights
+    from .load import load_statistics, load_weights
     from .predictable import choose_split, make_predictable
     from .same_meaning import require_same_meaning
     from .write_predictions import run_prediction
@@ -177,6 +177,7 @@ def predict(
     split = choose_split(data, split)
     task = build_task(config)
     load_weights(task, run, checkpoint)
+    load_statistics(data, run, checkpoint)
     make_predictable(task)
     fingerprint = data_record(data) or {}
     print_replaced(run, fingerprint)

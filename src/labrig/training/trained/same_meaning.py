@@ -48,8 +48,8 @@ def require_same_meaning(project: Project, run: Run, data: L.LightningDataModule
                 raise LabError(
                     f"{what} {number} is {new!r} in {data.layout.path.name}, and {old!r} in "
                     f"{own.path.name}, which {run.id} learnt from.\n"
-                    "Its numbers would be wrong. Pack these data with the same order of names; in a "
-                    "table, a label of numbers keeps its numbers."
+                    "Its numbers would be wrong. Pack these data again, with the names of the others: "
+                    f"lab data pack … --classes-of {own.path.stem}"
                 )
 
 

@@ -1,0 +1,156 @@
+"""data.standardize: by mean and deviation of the training rows of the run, wherever its model is used."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from hdf5_packing import all_rows, packing  # noqa: F401
+from labrig import H5DataModule
+from labrig.data import DataFileError, write_data_file
+from labrig.errors import LabError
+from labrig.hdf5.pack.command import pack_command
+from projects import project_in
+
+RNG = np.random.default_rng(0)
+
+
+def module(tmp_path, fields, **settings):
+    n = len(next(iter(fields.values())))
+    splits = {"train": range(n // 2), "val": range(n // 2, n - 5), "test": range(n - 5, n)}
+    write_data_file(tmp_path / "a.h5", fields, splits)
+    names = tuple(fields)
+    return H5DataModule(str(tmp_path / "a.h5"), fields=names, batch_size=64, **settings)
+
+
+def batch_of(data, split="val"):
+    batch = next(iter(data.loader(split)))
+    return data.on_after_batch_transfer(batch, 0)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u1"])
+def test_columns_become_zero_and_one_in_training(tmp_path, dtype):
+    x = (RNG.normal(size=(60, 3)) * [1, 30, 5] + [100, 90, 80]).astype(dtype)
+    data = module(tmp_path, {"x": x, "y": np.arange(60)}, standardize="x")
+    train, y = batch_of(data, "train")
+    assert (train.dtype, y.dtype) == (torch.float32, torch.int64)
+    np.testing.assert_allclose(train.mean(0), 0, atol=1e-5)
+    np.testing.assert_allclose(train.std(0, correction=0), 1, rtol=1e-5)
+    val, _ = batch_of(data)
+    wide = x.astype(np.float64)
+    expected = (wide[30:55] - wide[:30].mean(0)) / wide[:30].std(0)
+    np.testing.assert_allclose(val, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_times_keep_their_digits(tmp_path):
+    """float32 would make one number of them before the mean is subtracted."""
+    x = 1.7e9 + np.arange(60.0)[:, None]
+    train, _ = batch_of(module(tmp_path, {"x": x, "y": x}, standardize="x"), "train")
+    assert len(train.unique()) == 30
+
+
+def test_channels_of_images_and_samples_of_any_length(tmp_path):
+    x = RNG.normal(3, 2, size=(60, 2, 5, 4)).astype("f4")
+    wav = [RNG.normal(-1, 4, size=n).astype("f4") for n in range(1, 61)]
+    data = module(tmp_path, {"x": x, "wav": wav}, standardize=["x", "wav"], shapes={"wav": 9})
+    images, waves = batch_of(data)
+    mean, std = x[:30].mean((0, 2, 3)), x[:30].std((0, 2, 3))
+    expected = (x[30:55] - mean[:, None, None]) / std[:, None, None]
+    np.testing.assert_allclose(images, expected, rtol=1e-4, atol=1e-5)
+    flat = np.concatenate(wav[:30]).astype(np.float64)
+    np.testing.assert_allclose(waves[0], (wav[30][:9] - flat.mean()) / flat.std(), rtol=1e-4)
+
+
+def test_a_fold_has_statistics_of_its_own_rows(tmp_path):
+    x = RNG.normal(size=(60, 1)) + np.arange(60)[:, None]
+    data = module(tmp_path, {"x": x}, standardize="x", folds=5, fold=2)
+    rows = data.rows("train")
+    assert len(rows) == 44
+    assert data.statistics["x"]["mean"].item() == pytest.approx(x[rows].mean(), rel=1e-12)
+
+
+def test_a_constant_column_becomes_zero_and_nan_does_not_count(tmp_path):
+    x = np.ones((60, 2))
+    x[3, 1] = np.nan
+    values, _ = batch_of(module(tmp_path, {"x": x, "y": x}, standardize="x"))
+    assert (values == 0).all()
+    with pytest.raises(DataFileError, match="no value in the training rows"):
+        batch_of(module(tmp_path, {"x": x * np.nan, "z": x}, standardize="x"))
+
+
+def test_the_state_of_one_run_holds_for_other_data(tmp_path):
+    x = RNG.normal(5, 2, size=(60, 3))
+    state = module(tmp_path, {"x": x, "y": x}, standardize="x").state_dict()
+    other = module(tmp_path, {"x": 2 * x, "y": x}, standardize="x")
+    other.load_state_dict(torch_round_trip(state, tmp_path))
+    expected = (2 * x[30:55] - x[:30].mean(0)) / x[:30].std(0)
+    np.testing.assert_allclose(batch_of(other)[0], expected, rtol=1e-5, atol=1e-5)
+
+
+def torch_round_trip(state, folder):
+    torch.save(state, folder / "state")
+    return torch.load(folder / "state", weights_only=True)
+
+
+def test_what_cannot_be_standardised_is_refused(tmp_path):
+    x = np.arange(60.0)
+    for settings in ({"standardize": "z"}, {"standardize": "x", "scale": {"x": 2}}):
+        with pytest.raises(LabError, match=r"Write: data\.standardize=x"):
+            module(tmp_path, {"x": x}, **settings)
+
+
+def test_the_yaml_of_a_wide_table_standardises_it(tmp_path, pack):
+    table = tmp_path / "raw/t.csv"
+    for first, line in ((1_700_000_000, "standardize: x "), (0, "standardize: null ")):
+        table.write_text("t,y\n" + "".join(f"{first + i},{i % 2}\n" for i in range(40)))
+        file = tmp_path / "src/myproj/conf/data/t.yaml"
+        file.unlink(missing_ok=True)
+        pack("t", table, "--as", "table", "--label", "y")
+        assert line in file.read_text()
+
+
+def test_lines_that_packing_wrote_follow_the_next_packing_and_others_stay(tmp_path, pack, capsys):
+    table = tmp_path / "raw/t.csv"
+    table.write_text("t,y\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(40)))
+    pack("t", table, "--as", "table", "--label", "y")
+    file = tmp_path / "src/myproj/conf/data/t.yaml"
+    file.write_text(file.read_text().replace("batch_size: 64", "batch_size: 8"))
+    table.write_text("t,y\n" + "".join(f"{i},{'abc'[i % 3]}\n" for i in range(30)))
+    pack("t", table, "--as", "table", "--label", "y", "--seed", 7)
+    text = file.read_text()
+    assert text.startswith("# 30 samples, 3 classes: a, b, c. Written by")
+    assert re.search(r'^pack: "lab data pack t \S+ --as table --label y --seed 7"', text, re.M)
+    assert "batch_size: 8 " in text
+    own = re.sub(r"^pack: .*$", "pack: make data", text, flags=re.M).replace("# 30", "# my 30")
+    file.write_text(own)
+    pack("t", table, "--as", "table", "--label", "y", "--seed", 8)
+    assert file.read_text() == own
+    assert "Its line `pack` makes another file" in capsys.readouterr().out
+
+
+def test_other_data_get_the_numbers_of_the_classes_and_texts_that_a_model_learnt(tmp_path, pack):
+    def write(name, rows):
+        path = tmp_path / f"raw/{name}.csv"
+        path.write_text("\n".join(",".join(map(str, row)) for row in rows))
+        return path
+
+    rows = [(i, "xyz"[i % 3], ("cat", "dog", "owl")[i % 3]) for i in range(30)]
+    pack("old", write("old", [("a", "b", "y"), *rows]), "--as", "table", "--label", "y")
+    (tmp_path / "data/kept").mkdir()
+    rows = [(("owl", "bee")[i % 2], "zw"[i % 2], i) for i in range(30)]
+    path = write("new", [("y", "b", "a"), *rows])
+    (tmp_path / "data/old.h5").rename(tmp_path / "data/kept/old.h5")
+    config = tmp_path / "src/myproj/conf/data/old.yaml"
+    config.write_text(config.read_text().replace("path: old.h5", "path: kept/old.h5"))
+    words = ["--as", "table", "--label", "y", "--classes-of", "old"]
+    pack_command(project_in(tmp_path), ["new", str(path), *words])
+    layout = H5DataModule(str(tmp_path / "data/new.h5")).layout
+    assert json.loads(layout.arrays["y"].attrs["classes"]) == ["cat", "dog", "owl", "bee"]
+    assert json.loads(layout.arrays["x"].attrs["columns"]) == ["a", "b"]
+    assert json.loads(layout.arrays["x"].attrs["categories"]) == {"b": ["x", "y", "z", "w"]}
+    x, y = all_rows(layout, "x", "y")
+    assert {(a % 2, b, c) for (a, b), c in zip(x.tolist(), y.tolist(), strict=True)} == {
+        (0, 2, 2),
+        (1, 3, 3),
+    }
