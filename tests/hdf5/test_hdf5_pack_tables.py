@@ -55,7 +55,7 @@ def test_arrays_split_by_a_group_or_a_file(tmp_path, pack):
 @pytest.mark.parametrize("kind", ["arrays", "table"])
 def test_a_file_that_changes_while_packed_is_reported(tmp_path, pack, monkeypatch, kind):
     source = tmp_path / "raw" / ("x.npy" if kind == "arrays" else "t.csv")
-    np.save(source, np.zeros(9)) if kind == "arrays" else table(source, [(1, 2, 3, 4)])
+    np.save(source, np.zeros((9, 1))) if kind == "arrays" else table(source, [(1, 2, 3, 4)])
     write_array = writer._write_array
 
     def slow(*args):

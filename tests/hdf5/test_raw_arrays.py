@@ -22,10 +22,10 @@ def in_order(layout, values):
     return x[np.argsort(row)]
 
 
-def check(pack, path, expected):
+def is_packed(pack, path, expected):
     layout = pack("a", path, "--as", "hdf5")
     np.testing.assert_array_equal(in_order(layout, expected), expected)
-    assert layout.field("x").dtype == np.asarray(expected).dtype.newbyteorder("=")
+    return layout.field("x").dtype == np.asarray(expected).dtype.newbyteorder("=")
 
 
 def test_external_links_give_the_values_of_the_other_file(tmp_path, pack):
@@ -38,7 +38,7 @@ def test_external_links_give_the_values_of_the_other_file(tmp_path, pack):
         file["row"] = h5py.ExternalLink("shard.h5", "/group/row")
         file.create_group("all").create_dataset("filler", data=np.full(5000, 7.0))
         del file["all"]
-    check(pack, tmp_path / "raw/a.h5", x)
+    assert is_packed(pack, tmp_path / "raw/a.h5", x)
 
 
 def test_groups_that_are_external_links_are_splits(tmp_path, pack):
@@ -50,7 +50,7 @@ def test_groups_that_are_external_links_are_splits(tmp_path, pack):
         for name in ("train", "val"):
             file[name] = h5py.ExternalLink(f"{name}-shard.h5", "/")
         del file["filler"]
-    layout = pack("a", tmp_path / "raw/a.h5", "--as", "hdf5")
+    layout = pack("a", tmp_path / "raw/a.h5", "--as", "hdf5", "--each-number")
     (x,) = all_rows(layout, "x")
     assert sorted(x[layout.map(layout.splits["val"])]) == list(np.arange(20.0) + 100)
 
@@ -71,7 +71,7 @@ def virtual(path, names, in_file=("s1.h5",), size=20):
 def test_a_virtual_data_set_is_whole_or_refused(tmp_path, pack):
     """R08: half of the rows were zeros."""
     path = tmp_path / "raw/v.h5"
-    check(pack, virtual(path, ("s1.h5", "s1.h5")), np.tile(np.arange(20.0) + 1, 2))
+    assert is_packed(pack, virtual(path, ("s1.h5", "s1.h5")), np.tile(np.arange(20.0) + 1, 2))
     with pytest.raises(DataFileError, match=r"values in gone\.h5, which is not there"):
         pack("a", virtual(path, ("s1.h5", "gone.h5")), "--as", "hdf5")
     with pytest.raises(DataFileError, match="40 values, of which 30 lie in a file"):
@@ -100,7 +100,7 @@ def test_external_bytes_are_whole_or_refused(tmp_path, pack, monkeypatch):
     with h5py.File("e.h5", "w") as file:
         file.create_dataset("x", (40,), "f8", external=[("raw.bin", 0, 320)])
         file["row"] = np.arange(40)
-    check(pack, tmp_path / "raw/e.h5", x)
+    assert is_packed(pack, tmp_path / "raw/e.h5", x)
     (tmp_path / "raw/raw.bin").write_bytes(x.tobytes()[:200])
     with pytest.raises(DataFileError, match=r"320 bytes of raw\.bin, which has 200"):
         pack("a", tmp_path / "raw/e.h5", "--as", "hdf5")
@@ -124,7 +124,7 @@ def test_types_that_numpy_has_not_are_read_by_h5py(tmp_path, pack, kind):
     with h5py.File(tmp_path / "raw/a.h5", "w") as file:
         h5py.h5d.create(file.id, b"x", of_file, SPACE).write(SPACE, SPACE, values)
         file["row"] = np.arange(40)
-    check(pack, tmp_path / "raw/a.h5", values)
+    assert is_packed(pack, tmp_path / "raw/a.h5", values)
 
 
 def test_attributes_that_say_what_the_numbers_mean_are_applied(tmp_path, pack, capsys):
@@ -153,7 +153,7 @@ def test_matlabs_arrays_have_the_axes_that_matlab_shows(tmp_path, pack):
         file["x"], file["row"] = x.T, np.arange(40.0)[None]
         for name in ("x", "row"):
             file[name].attrs["MATLAB_class"] = np.bytes_("double")
-    check(pack, tmp_path / "raw/a.mat", x)
+    assert is_packed(pack, tmp_path / "raw/a.mat", x)
     with h5py.File(tmp_path / "raw/a.mat", "r+") as file:
         file["x"].attrs["MATLAB_class"] = np.bytes_("char")
     with pytest.raises(DataFileError, match="MATLAB char"):
@@ -197,7 +197,7 @@ def test_any_hdf5_file(tmp_path_factory, pack, dtype, how, user_block, libver, l
             file["x"], file["row"] = (h5py.ExternalLink("shard.h5", f"/{n}") for n in ("x", "row"))
     with h5py.File(holder) as file:
         expected = file["x"][...]
-    check(pack, folder / "a.h5", expected)
+    assert is_packed(pack, folder / "a.h5", expected)
 
 
 @ONCE
@@ -220,4 +220,14 @@ def test_any_numpy_file(tmp_path_factory, pack, dtype, fortran, how, seed):
         save(folder / "a.npz", x=x, row=np.arange(17))
         sources = [folder / "a.npz"]
     layout = pack("a", *sources, "--as", "arrays")
-    np.testing.assert_array_equal(in_order(layout, x), x)
+    assert in_order(layout, x).tobytes() == x.astype(x.dtype.newbyteorder("=")).tobytes()
+
+
+def test_one_list_of_numbers_may_be_a_sequence_so_it_is_asked(tmp_path, pack):
+    """D3: each token became a sample, in random order."""
+    np.save(tmp_path / "raw/tokens.npy", np.arange(50, dtype=np.uint8))
+    with pytest.raises(
+        DataFileError, match=r"one list of 50 numbers.*lose its order.*--each-number"
+    ):
+        pack("a", tmp_path / "raw/tokens.npy", "--as", "arrays")
+    assert pack("a", tmp_path / "raw/tokens.npy", "--as", "arrays", "--each-number").n_samples == 50

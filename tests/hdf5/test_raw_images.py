@@ -73,6 +73,7 @@ def test_the_values_of_a_mask_are_those_of_its_file_whatever_their_bits(tmp_path
     folder_with(tmp_path / "raw/r/masks", png(bits, 0, values))
     (y,) = all_rows(pack("r", tmp_path / "raw/r", "--as", "pairs"), "y")
     np.testing.assert_array_equal(y[0], values[..., 0])
+    assert len(y[0])
 
 
 def with_hidden_red(path):
@@ -108,6 +109,7 @@ def test_an_alpha_channel_without_transparency_changes_nothing(tmp_path, pack, m
     np.testing.assert_array_equal(
         packed(pack("r", root, "--as", "images"))[0], image.convert("RGB")
     )
+    assert len(packed(pack("r", root, "--as", "images"))[0])
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

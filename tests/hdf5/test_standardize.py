@@ -60,6 +60,7 @@ def test_channels_of_images_and_samples_of_any_length(tmp_path):
     np.testing.assert_allclose(images, expected, rtol=1e-4, atol=1e-5)
     flat = np.concatenate(wav[:30]).astype(np.float64)
     np.testing.assert_allclose(waves[0], (wav[30][:9] - flat.mean()) / flat.std(), rtol=1e-4)
+    assert len(waves[0])
 
 
 def test_a_fold_has_statistics_of_its_own_rows(tmp_path):
@@ -86,6 +87,7 @@ def test_the_state_of_one_run_holds_for_other_data(tmp_path):
     other.load_state_dict(torch_round_trip(state, tmp_path))
     expected = (2 * x[30:55] - x[:30].mean(0)) / x[:30].std(0)
     np.testing.assert_allclose(batch_of(other)[0], expected, rtol=1e-5, atol=1e-5)
+    assert len(batch_of(other)[0])
 
 
 def torch_round_trip(state, folder):

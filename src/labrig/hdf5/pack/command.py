@@ -2,24 +2,23 @@
 
 import ast
 import json
-import os
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...config.targets import Definition, signature_of
+from ...config.targets import Definition
 from ...errors import LabError
 from ...machine.counted import counted
 from ...plugins import load_plugin, origin_of
-from ...project import LIBRARY, Project, read_yaml
-from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
+from ...project import LIBRARY, Project
+from ..file.atomic_file import temporary_directory_next_to
 from ..file.checksum import fingerprint
 from ..file.errors import DataFileError
 from ..file.find import (
@@ -29,35 +28,22 @@ from ..file.find import (
     names_one_file,
     read_data_config,
     read_data_section,
-    section_of_trial,
     writable_directory,
 )
 from ..file.groups import GROUPS
 from ..file.info import print_categories, print_classes, print_content, print_programs
 from ..file.joined import read_layouts
 from ..file.keep import refuse_foreign
-from ..file.layout import GROUP, Layout, read_layout
+from ..file.layout import GROUP, read_layout
 from ..file.progress import sample_progress
 from .arrays import Parts, join_parts, open_arrays
 from .collect import collect_fields
 from .columns import Field, count_samples
 from .data_yaml import (
-    LABEL,
-    MODULE,
-    MODULE_OF_PAIRS,
-    config_directory,
-    fields_of_batch,
-    first_line,
-    inline,
     lines_written_for,
-    mask_values,
     pack_command_line,
-    pack_line,
-    pack_text,
-    rewrite_lines,
-    scale_meaning,
-    scale_of,
-    yaml_of,
+    shown,
+    write_config,
 )
 from .fetch import fetch_raw
 from .findings import Findings
@@ -185,81 +171,6 @@ def print_reasons(damaged: DamagedSamples) -> None:
         print(f"    … and {n_more} more")
 
 
-def write_config(
-    project: Project,
-    layout: Layout,
-    options: PackOptions,
-    command: str,
-    own_class: str | None,
-    old_lines: Sequence[str],
-) -> None:
-    """Writes conf/data/NAME.yaml; of one that is there only the lines that packing wrote.
-
-    Args:
-        old_lines: those that it wrote for the file before.
-
-    Raises:
-        DataFileError: it cannot be written; the data file is complete all the same.
-    """
-    path = config_directory(project) / f"{options.name}.yaml"
-    of_trial = config_file_of(project, options.name)
-    if of_trial.exists() and not path.exists():
-        path = of_trial
-    if path.exists():
-        new_lines = [first_line(layout), pack_line(command)]
-        if old_lines and rewrite_lines(path, old_lines, new_lines):
-            print(f"  {_shown(path)} says now what is packed, and how; its other lines stay")
-        else:
-            print(f"  {_shown(path)} stays as it is")
-        _tell_lacking_lines(project, layout, options, command)
-        return
-    text = yaml_of(project, layout, options, command, own_class)
-    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
-        (directory / path.name).write_text(text, encoding="utf-8")
-        publish(directory / path.name, path)
-    print(f"  wrote {_shown(path)}: look at it. Its scale:")
-    print(f"  {scale_meaning(layout, scale_of(layout, options, own_class))}")
-    if options.kind == "pairs":
-        values = mask_values(layout).get("y")
-        n_classes = f" model.n_classes={len(values)}" if values else ""
-        print(
-            "  next: a trial that gives a class to each pixel, such as that of lab docs own-data:"
-        )
-        print(f"  lab check trial=segmentation data={options.name}{n_classes}")
-    else:
-        if options.kind == "table" and not options.label:
-            print("  No column is the label y. To name one: the same with --label COLUMN")
-        print(f"  next: lab check trial=baseline data={options.name}")
-
-
-def _tell_lacking_lines(
-    project: Project, layout: Layout, options: PackOptions, command: str
-) -> None:
-    """Says which lines the YAML of a data set, which was there already, should have."""
-    file = config_file_of(project, options.name)
-    of_trial = file.parent.name == options.name
-    settings = section_of_trial(file) if of_trial else read_yaml(file)
-    target = read_data_config(project, options.name).target
-    if "seed" not in settings and "seed" in signature_of(target).names:
-        print("  It has no line `seed: ${seed}`: order and augmentation of the data would be the")
-        print("  same with every seed. Add it.")
-    if settings.get("pack") and settings["pack"] != pack_text(command):
-        print("  Its line `pack` makes another file. Write:")
-        print(f"  pack: {json.dumps(pack_text(command), ensure_ascii=False)}")
-    fields = settings.get("fields")
-    if LABEL in layout.fields and isinstance(fields, list) and LABEL not in fields:
-        print("  It reads no label. Write:")
-        print(f"  fields: [{', '.join(fields_of_batch(layout, options))}]")
-    values = mask_values(layout)
-    if values and target == MODULE:
-        print(f"  It reads no masks. Write: _target_: {MODULE_OF_PAIRS}")
-        print(f"  classes: {inline(values)}")
-
-
-def _shown(path: Path) -> str:
-    return os.path.relpath(path)
-
-
 def config_of(project: Project, options: PackOptions) -> DataConfig | None:
     """conf/data/NAME.yaml; None without one, when --as says how to read the sources.
 
@@ -274,7 +185,7 @@ def config_of(project: Project, options: PackOptions) -> DataConfig | None:
         return DataConfig(target, f"{options.name}.h5", None) if target else None
     config = read_data_config(project, options.name)
     if target and target != config.target:
-        file = _shown(config_file_of(project, options.name))
+        file = shown(config_file_of(project, options.name))
         raise LabError(
             f"--as {options.kind} is {target}, but {file} names {config.target}. "
             "Change _target_ there, or choose another NAME for the data."
@@ -408,6 +319,7 @@ def _collect(
         parts = open_arrays(options.sources, options.kind, directory)
         fields: dict[str, Field] = dict(join_parts(target, parts, directory))
         n_samples = count_samples(target, fields)
+        _ask_about_single_numbers(fields, options)
         _add_rows(splitter, parts, options)
         return Collected(fields, np.arange(n_samples), {})
     if options.kind == "table":
@@ -450,6 +362,18 @@ def _build_splitter(options: PackOptions) -> Splitter:
         known,
         options.names,
         options.spellings,
+    )
+
+
+def _ask_about_single_numbers(fields: Mapping[str, Field], options: PackOptions) -> None:
+    """Raises DataFileError when the one array is a list of numbers, which may be a sequence."""
+    field = next(iter(fields.values()))
+    if len(fields) > 1 or options.each_number or len(field.shape) > 1:
+        return
+    raise DataFileError(
+        f"{options.sources[0].path} is one list of {len(field)} numbers. A sequence, such as tokens or a "
+        "signal, would lose its order: cut it into samples in samples() of data.py. If each number is a "
+        "sample: --each-number"
     )
 
 

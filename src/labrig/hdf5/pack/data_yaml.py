@@ -8,9 +8,10 @@ from pathlib import Path
 
 from ...config.targets import definition_of, signature_of
 from ...machine.counted import counted
-from ...project import Project
+from ...project import Project, read_yaml
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
+from ..file.find import config_file_of, read_data_config, section_of_trial
 from ..file.images import Size
 from ..file.layout import GROUP, Layout, read_layout
 from ..read.field_readers import is_encoded
@@ -263,3 +264,78 @@ def inline(values: Mapping[str, object]) -> str:
     """A mapping on one line, or null."""
     items = ", ".join(f"{name}: {value}" for name, value in values.items())
     return f"{{{items}}}" if items else "null"
+
+
+def write_config(
+    project: Project,
+    layout: Layout,
+    options: PackOptions,
+    command: str,
+    own_class: str | None,
+    old_lines: Sequence[str],
+) -> None:
+    """Writes conf/data/NAME.yaml; of one that is there only the lines that packing wrote.
+
+    Args:
+        old_lines: those that it wrote for the file before.
+
+    Raises:
+        DataFileError: it cannot be written; the data file is complete all the same.
+    """
+    path = config_directory(project) / f"{options.name}.yaml"
+    of_trial = config_file_of(project, options.name)
+    if of_trial.exists() and not path.exists():
+        path = of_trial
+    if path.exists():
+        new_lines = [first_line(layout), pack_line(command)]
+        if old_lines and rewrite_lines(path, old_lines, new_lines):
+            print(f"  {shown(path)} says now what is packed, and how; its other lines stay")
+        else:
+            print(f"  {shown(path)} stays as it is")
+        _tell_lacking_lines(project, layout, options, command)
+        return
+    text = yaml_of(project, layout, options, command, own_class)
+    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
+        (directory / path.name).write_text(text, encoding="utf-8")
+        publish(directory / path.name, path)
+    print(f"  wrote {shown(path)}: look at it. Its scale:")
+    print(f"  {scale_meaning(layout, scale_of(layout, options, own_class))}")
+    if options.kind == "pairs":
+        values = mask_values(layout).get("y")
+        n_classes = f" model.n_classes={len(values)}" if values else ""
+        print(
+            "  next: a trial that gives a class to each pixel, such as that of lab docs own-data:"
+        )
+        print(f"  lab check trial=segmentation data={options.name}{n_classes}")
+    else:
+        if options.kind == "table" and not options.label:
+            print("  No column is the label y. To name one: the same with --label COLUMN")
+        print(f"  next: lab check trial=baseline data={options.name}")
+
+
+def _tell_lacking_lines(
+    project: Project, layout: Layout, options: PackOptions, command: str
+) -> None:
+    """Says which lines the YAML of a data set, which was there already, should have."""
+    file = config_file_of(project, options.name)
+    of_trial = file.parent.name == options.name
+    settings = section_of_trial(file) if of_trial else read_yaml(file)
+    target = read_data_config(project, options.name).target
+    if "seed" not in settings and "seed" in signature_of(target).names:
+        print("  It has no line `seed: ${seed}`: order and augmentation of the data would be the")
+        print("  same with every seed. Add it.")
+    if settings.get("pack") and settings["pack"] != pack_text(command):
+        print("  Its line `pack` makes another file. Write:")
+        print(f"  pack: {json.dumps(pack_text(command), ensure_ascii=False)}")
+    fields = settings.get("fields")
+    if LABEL in layout.fields and isinstance(fields, list) and LABEL not in fields:
+        print("  It reads no label. Write:")
+        print(f"  fields: [{', '.join(fields_of_batch(layout, options))}]")
+    values = mask_values(layout)
+    if values and target == MODULE:
+        print(f"  It reads no masks. Write: _target_: {MODULE_OF_PAIRS}")
+        print(f"  classes: {inline(values)}")
+
+
+def shown(path: Path) -> str:
+    return os.path.relpath(path)

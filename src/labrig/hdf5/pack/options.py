@@ -40,6 +40,7 @@ KINDS_OF_OPTION = {
     "columns": ("table",),
     "drop_rows": ("table",),
     "fill": ("table",),
+    "each_number": ("arrays", "hdf5"),
     "texts": ("table",),
     "times": ("table",),
     "thousands": ("table",),
@@ -100,6 +101,7 @@ class PackOptions:
     columns: list[str]
     drop_rows: bool
     fill: float | None
+    each_number: bool  # of a list of numbers is a sample
     texts: list[str]  # columns whose texts are categories, whatever they look like
     times: bool  # dates and times become seconds
     missing: list[str]  # texts that say that there is no value
@@ -209,6 +211,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
     )
     add("--drop-rows", action="store_true", help="leave out the rows of a table that have gaps")
     add("--fill", type=float, metavar="NUMBER", help="put it into the gaps of a table's x")
+    add("--each-number", action="store_true", help="of a list of numbers is a sample of its own")
     add(
         "--texts",
         type=lambda text: text.split(","),
