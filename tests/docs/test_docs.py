@@ -28,11 +28,30 @@ def test_pages_are_listed_and_shown(monkeypatch, capsys):
     listed = capsys.readouterr().out
     assert len(PAGES) > 40
     for path in PAGES:
-        assert re.search(rf"^lab docs {path.stem} +\w", listed, re.M)
+        assert re.search(rf"^  lab docs {path.stem} +\w", listed, re.M)
     pages.docs_command(None, ["record.md"])
     assert capsys.readouterr().out.startswith("# The record\n")
     with pytest.raises(errors.LabError, match="did you mean: training"):
-        pages.docs_command(None, ["trainin"])
+        pages.docs_command(None, ["trainxng"])
+
+
+@pytest.mark.parametrize(
+    ("wish", "page"),
+    [
+        ("freeze", "recipes"),
+        ("class weights", "recipes"),
+        ("subset", "recipes"),
+        ("ensemble", "recipes"),
+        ("early stopping", "recipes"),
+        ("forecast", "speed"),
+        ("loss", "recipes"),
+        ("--search glossary", "glossary"),
+    ],
+)
+def test_a_word_that_is_no_page_is_searched_best_first(capsys, wish, page):
+    pages.docs_command(None, wish.split())
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(f"lab docs {page} ")
 
 
 def test_pages_are_shown_outside_of_a_project(tmp_path, monkeypatch, capsys):
@@ -51,7 +70,8 @@ def test_pages_come_with_the_wheel(tmp_path, monkeypatch):
         archive.extractall(tmp_path)
     installed = tmp_path / pages.OF_WHEEL.relative_to(LIBRARY.parent)
     monkeypatch.setattr(pages, "OF_WHEEL", installed)
-    monkeypatch.setattr(pages, "OF_CHECKOUT", tmp_path / "no checkout")
+    monkeypatch.setattr(pages, "OF_CHECKOUT", tmp_path / "no checkout/docs")
+    assert "recipes" in pages.themes_of()["Guide"]
     assert sorted(path.name for path in pages.page_files()) == [path.name for path in PAGES]
     for path in DOCS.rglob("*"):
         if path.is_file():

@@ -10,7 +10,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from ...docs.pages import page_files
+from ...docs.pages import page_files, themes_file
 from ...errors import Failed
 from ...project import LIBRARY
 from ...version import __version__
@@ -31,6 +31,7 @@ def write_wheel(folder: Path) -> Path:
         raise Failed(f"{LIBRARY} is not installed. Install it: pip install {LIBRARY.parents[1]}")
     contents = {name: Path(path).read_bytes() for name, (path, *_) in file_versions().items()}
     contents |= {f"{LIBRARY.name}/docs/{path.name}": path.read_bytes() for path in page_files()}
+    contents[f"{LIBRARY.name}/docs/mkdocs.yml"] = themes_file().read_bytes()
     contents |= {name: text.encode() for name, text in facts}
     dist_info = f"{LIBRARY.name}-{__version__}.dist-info"
     contents[f"{dist_info}/WHEEL"] = WHEEL.encode()
