@@ -153,3 +153,27 @@ def test_damaged_groups_add_nothing(project, grouped):
     with pytest.raises(DataFileError, match=r"group is damaged"):
         append(project, "g", patients("b", ["p0"], first=50))
     assert listed(project, "data/g") == ["g-0001.h5"]
+
+
+def test_a_group_that_is_known_by_another_spelling_is_refused_or_joined(project, grouped):
+    """Files keep hashes of names only, so that of what all spellings share is kept as well."""
+    before = splits_of_patients(project, grouped)
+    second = ["P3", "p5 ", "p5", "q1"]
+    words = ("g", patients("b", second, first=100))
+    with pytest.raises(DataFileError, match=r"in another spelling: 'P3', 'p5 '\..*--join-names"):
+        append(project, *words)
+    append(project, *words, "--join-names")
+    meant = dict(enumerate(grouped)) | dict(enumerate(["p3", "p5", "p5", "q1"], 100))
+    after = splits_of_patients(project, meant)
+    assert {name: after[name] for name in before} == before
+    layout = read_layouts(data_files_of(project, "g"))
+    ages = layout.map(layout.field("x"))[:, 0].astype(int).tolist()
+    number_of = dict(zip(ages, layout.map(layout.field("group")).tolist(), strict=True))
+    assert (number_of[100], number_of[101], number_of[102]) == (
+        number_of[3],
+        number_of[5],
+        number_of[5],
+    )
+    append(project, "g", patients("c", ["P4", "Q1"], first=200), "--names-as-written")
+    layout = read_layouts(data_files_of(project, "g"))
+    assert len(np.unique(layout.map(layout.field("group")))) == 15

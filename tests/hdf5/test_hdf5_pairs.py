@@ -51,6 +51,7 @@ MASKS = {
 @pytest.mark.filterwarnings("ignore:'mode' parameter is deprecated")
 @pytest.mark.parametrize("kind", MASKS)
 def test_values_of_a_mask_are_kept_exactly(tmp_path, pack, kind):
+    """R39: numbers of palettes, of one bit and of equal channels; colours and JPEG are refused below."""
     values, mask, dtype, stored = MASKS[kind]
     mask_of = pairs(tmp_path / "raw/cells", values=values, mask=mask)
     layout = pack("cells", tmp_path / "raw/cells", "--as", "pairs")
@@ -209,6 +210,11 @@ def jpeg(path):
     image.save(path, "JPEG")
 
 
+def coloured(path):
+    image = Image.open(path)
+    Image.new("RGB", image.size, (200, 0, 100)).save(path)
+
+
 def two_pages(path):
     image = Image.open(path).copy()
     image.save(path, "TIFF", save_all=True, append_images=[image])
@@ -226,6 +232,7 @@ def turned(path):
     [
         ("masks", jpeg, "it is a JPEG, which changes the values of a mask"),
         ("masks", two_pages, "it holds 2 images, expected one"),
+        ("masks", coloured, r"it has colours \(RGB\), a mask has one number for each pixel"),
         ("images", turned, r"its pixels are stored turned \(EXIF orientation 6\)"),
     ],
 )

@@ -50,7 +50,7 @@ def packed_wavs(layout):
 def test_a_recording_keeps_its_values_in_a_type_that_holds_them(
     tmp_path, pack, subtype, container, dtype
 ):
-    """R01: ten sines in FLOAT became zeros."""
+    """R01: ten sines in FLOAT became zeros. R02: all others were right."""
     root = write(tmp_path / "raw/r", [SINE * (i + 1) / 10 for i in range(10)], subtype, container)
     layout = pack("r", root, "--as", "audio")
     assert layout.field("wav").dtype == dtype
@@ -108,6 +108,24 @@ def test_scipys_own_recordings_are_what_they_are_or_refused(tmp_path, pack):
         np.testing.assert_allclose(as_fraction(wav), as_fraction(own), rtol=0, atol=1e-9)
         n_packed += 1
     assert (n_packed >= 3, n_refused >= 3) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "expected"),
+    [
+        ("test-44100Hz-le-1ch-4bytes-early-eof.wav", 1024, 17708),
+        ("test-44100Hz-le-1ch-4bytes-early-eof-no-data.wav", 72, 17708),
+        ("test-44100Hz-le-1ch-4bytes-incomplete-chunk.wav", 13, 17708),
+    ],
+)
+def test_a_recording_that_was_cut_short_is_refused(tmp_path, pack, name, found, expected):
+    """R03."""
+    content = (Path(scipy.io.__file__).parent / "tests/data" / name).read_bytes()
+    (tmp_path / "raw/r/a").mkdir(parents=True)
+    (tmp_path / "raw/r/a/0.wav").write_bytes(content)
+    assert (len(content), int.from_bytes(content[4:8], "little") + 8) == (found, expected)
+    with pytest.raises(DataFileError, match=f"cut short: {found} bytes found, {expected} exp"):
+        pack("r", tmp_path / "raw/r", "--as", "audio")
 
 
 def as_fraction(wav):

@@ -4,6 +4,7 @@ import json
 import os
 import tarfile
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_the_folders_of_tools_are_no_classes_and_are_told(tmp_path, pack, capsys
     (root / "a/._0.png").write_bytes(b"of macOS")
     (root / ".DS_Store").write_bytes(b"")
     assert classes(pack("r", root, "--as", "images")) == ["a", "b"]
-    assert "3 hidden files left out, such as .DS_Store" in capsys.readouterr().out
+    assert "files: 13 found, 10 packed, 3 hidden (such as .DS_Store)" in capsys.readouterr().out
 
 
 def test_a_flat_folder_beside_an_empty_one_is_flat(tmp_path, pack):
@@ -58,7 +59,7 @@ def test_a_folder_around_all_classes_is_skipped_as_in_a_tar(tmp_path, pack, caps
         archive.add(root / "dataset", "dataset")
         archive.add(image(root / "dataset/a/._1.png"), "__MACOSX/dataset/a/._1.png")
     assert classes(pack("r", tmp_path / "raw/r.tar", "--as", "images")) == ["a", "b"]
-    assert "1 files of r.tar left out: hidden 1" in capsys.readouterr().out
+    assert "files: 11 found, 10 packed, 1 hidden (such as __MACOSX/" in capsys.readouterr().out
 
 
 def test_links_are_followed_once_and_one_that_leads_nowhere_is_damage(tmp_path, pack, capsys):
@@ -71,12 +72,13 @@ def test_links_are_followed_once_and_one_that_leads_nowhere_is_damage(tmp_path, 
     assert classes(pack("r", root, "--as", "images")) == ["a", "b"]
     (real / "a/again").symlink_to(real / "a")
     assert pack("r", root, "--as", "images").n_samples == 10
-    assert "links not followed, such as a/again" in capsys.readouterr().out
+    assert "1 links not followed (such as a/again)" in capsys.readouterr().out
     (real / "a/99.png").symlink_to("nowhere")
     with pytest.raises(DataFileError, match=r"99\.png cannot be read"):
         pack("r", root, "--as", "images")
     layout = pack("r", root, "--as", "images", "--skip-damaged")
     assert json.loads(layout.attrs["skipped"]) == ["a/99.png"]
+    assert "files: 12 found, 10 packed, 1 damaged, 1 links not foll" in capsys.readouterr().out
 
 
 def test_files_of_other_suffixes_are_counted(tmp_path, pack, capsys):
@@ -84,10 +86,39 @@ def test_files_of_other_suffixes_are_counted(tmp_path, pack, capsys):
     root = two_classes(tmp_path / "raw/r")
     for i, suffix in enumerate(("gif", "gif", "ppm", "jfif", "GIF")):
         (root / "a" / f"x{i}.{suffix}").write_bytes(b"")
-    pack("r", root, "--as", "images")
-    assert "5 files of other kinds left out: .gif 3, " in capsys.readouterr().out
-    pack("r", root, "--as", "images", "--jobs", 2)
-    assert "5 files of other kinds left out: .gif 3" in capsys.readouterr().out
+    for words in ([], ["--jobs", 2]):
+        pack("r", root, "--as", "images", *words)
+        said = capsys.readouterr().out
+        assert "files: 15 found, 10 packed, 5 of other kinds (.gif 3, .jfif 1, .ppm 1)\n" in said
+
+
+def test_a_file_has_the_program_of_its_name_and_no_other(tmp_path, pack):
+    """K19: a tar took all programs of its folder."""
+    root = two_classes(tmp_path / "raw/r")
+    with tarfile.open(tmp_path / "raw/drawn.tar", "w") as archive:
+        archive.add(root, "drawn")
+    for name in ("drawn.py", "other.py", "clean.sh"):
+        (tmp_path / "raw" / name).write_text("pass")
+    (root / "make.py").write_text("pass")
+    layout = pack("r", tmp_path / "raw/drawn.tar", "--as", "images")
+    assert [Path(each["path"]).name for each in json.loads(layout.attrs["made_by"])] == ["drawn.py"]
+    layout = pack("r", root, "--as", "images")
+    assert [Path(each["path"]).name for each in json.loads(layout.attrs["made_by"])] == ["make.py"]
+
+
+def test_classes_that_the_other_data_set_lacks_are_refused(tmp_path, pack):
+    pack("r", two_classes(tmp_path / "raw/r"), "--as", "images")
+    os.rename(tmp_path / "data/r.h5", tmp_path / "r.h5")
+    config = tmp_path / "src/myproj/conf/data/r.yaml"
+    config.write_text(config.read_text().replace("path: r.h5", f"path: {tmp_path}/r.h5"))
+    words = ("s", tmp_path / "raw/s", "--as", "images", "--classes-of", "r")
+    for i in range(3):
+        image(tmp_path / f"raw/s/b/{i}.png", i)
+    layout = pack(*words)
+    assert (classes(layout), set(all_rows(layout, "y")[0].tolist())) == (["a", "b"], {1})
+    image(tmp_path / "raw/s/c/0.png")
+    with pytest.raises(DataFileError, match=r"classes: r has no 'c', so.*It has: a, b\. Rename"):
+        pack(*words)
 
 
 CAFES = [unicodedata.normalize(form, "café") for form in ("NFC", "NFD")]

@@ -51,7 +51,7 @@ def packed(layout):
 @pytest.mark.parametrize("kind", ["images", "encoded"])
 @pytest.mark.parametrize("colours", [0, 2, 4, 6])
 def test_more_than_8_bits_are_refused_in_colour_too(tmp_path, pack, kind, colours):
-    """R10: 0…1023 became 0…3."""
+    """R10, and R11 in grey: 0…1023 became 0…3."""
     values = np.arange(12 * CHANNELS[colours]).reshape(3, 4, -1) * 20
     root = folder_with(tmp_path / "raw/r", png(16, colours, values))
     with pytest.raises(DataFileError, match="more than 8 bits"):

@@ -45,7 +45,7 @@ def test_rows_that_are_longer_than_the_head_line_are_refused(tmp_path, pack):
         tmp_path / "raw/r.csv", lines(("sex", "w"), *((i, "fm"[i % 2], i) for i in range(9)))
     )
     with pytest.raises(
-        DataFileError, match=r"row 1 has 3 values, the head line 2.*9 such rows.*R writes"
+        DataFileError, match=r"row 1 has 3 values, the head line 2.*So are 9 rows.*R writes"
     ):
         pack("t", of_r, "--as", "table", "--label", "sex")
     cancer = Path(sklearn.datasets.__file__).parent / "data/breast_cancer.csv"

@@ -140,7 +140,7 @@ def test_other_data_get_the_numbers_of_the_classes_and_texts_that_a_model_learnt
     rows = [(i, "xyz"[i % 3], ("cat", "dog", "owl")[i % 3]) for i in range(30)]
     pack("old", write("old", [("a", "b", "y"), *rows]), "--as", "table", "--label", "y")
     (tmp_path / "data/kept").mkdir()
-    rows = [(("owl", "bee")[i % 2], "zw"[i % 2], i) for i in range(30)]
+    rows = [(("owl", "cat")[i % 2], "zx"[i % 2], i) for i in range(30)]
     path = write("new", [("y", "b", "a"), *rows])
     (tmp_path / "data/old.h5").rename(tmp_path / "data/kept/old.h5")
     config = tmp_path / "src/myproj/conf/data/old.yaml"
@@ -148,11 +148,17 @@ def test_other_data_get_the_numbers_of_the_classes_and_texts_that_a_model_learnt
     words = ["--as", "table", "--label", "y", "--classes-of", "old"]
     pack_command(project_in(tmp_path), ["new", str(path), *words])
     layout = H5DataModule(str(tmp_path / "data/new.h5")).layout
-    assert json.loads(layout.arrays["y"].attrs["classes"]) == ["cat", "dog", "owl", "bee"]
+    assert json.loads(layout.arrays["y"].attrs["classes"]) == ["cat", "dog", "owl"]
     assert json.loads(layout.arrays["x"].attrs["columns"]) == ["a", "b"]
-    assert json.loads(layout.arrays["x"].attrs["categories"]) == {"b": ["x", "y", "z", "w"]}
+    assert json.loads(layout.arrays["x"].attrs["categories"]) == {"b": ["x", "y", "z"]}
     x, y = all_rows(layout, "x", "y")
     assert {(a % 2, b, c) for (a, b), c in zip(x.tolist(), y.tolist(), strict=True)} == {
         (0, 2, 2),
-        (1, 3, 3),
+        (1, 0, 0),
     }
+    for other in [("owl", "w", 1), ("bee", "x", 1)]:
+        path = write("new", [("y", "b", "a"), *rows, other])
+        with pytest.raises(
+            DataFileError, match=r"old has no '(w|bee)', so its models have no number"
+        ):
+            pack_command(project_in(tmp_path), ["new", str(path), *words])

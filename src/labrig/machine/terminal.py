@@ -21,6 +21,7 @@ STAND_INS = {
     "└": "`",
     "─": "-",
 }
+LONGEST_SHOWN = 30  # letters of a text that is one of many
 STAND_IN = "lab-stand-in"  # name of that way to answer a letter, for codecs
 # No letters in Python's eyes, and harmless: wide spaces, and what joins two signs into one.
 HARMLESS = "\u00a0\u3000\u200d"
@@ -35,6 +36,11 @@ def printable(text: object) -> str:
     if shown.isprintable():
         return shown
     return "".join(map(printable_character, shown))
+
+
+def short(text: str) -> str:
+    """The text, cut to a few words."""
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
 
 
 def printable_lines(text: object) -> str:

@@ -15,6 +15,7 @@ from .layout import GROUP, Layout
 GROUPS = (
     "groups"  # attribute of a file: a JSON list with the hash of each group's name, by its number
 )
+FORMS = "group_forms"  # the same of what all spellings of a name have in common
 HASH_DIGITS = 16  # 100,000 groups share one with a chance of 3e-10
 
 
@@ -24,10 +25,12 @@ class KnownGroups:
 
     Args:
         hashes: of their names.
+        forms: of what all spellings of each name have in common.
         splits: of the hash of each group that has any.
     """
 
     hashes: Sequence[str] = ()
+    forms: Sequence[str] = ()
     splits: dict[str, set[str]] = field(default_factory=dict)
 
 
@@ -46,16 +49,16 @@ def group_hashes(layout: Layout) -> list[str] | None:
     """The hashes of the groups of all files by their numbers; None when a file does not have them, or
     numbers its groups otherwise.
     """
-    lists = [_hashes_in(part) for part in layout.parts]
+    lists = [_hashes_in(part, GROUPS) for part in layout.parts]
     longest = max(lists, key=len)
     same = all(hashes and hashes == longest[: len(hashes)] for hashes in lists)
     return longest if same else None
 
 
-def _hashes_in(part: Layout) -> list[str]:
+def _hashes_in(part: Layout, attribute: str) -> list[str]:
     """Those of one file; none where it does not say which group each number is."""
     try:
-        hashes = json.loads(part.attrs[GROUPS])
+        hashes = json.loads(part.attrs[attribute])
         last = int(part.map(part.field(GROUP)).max())
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
@@ -79,7 +82,8 @@ def known_groups(layout: Layout) -> KnownGroups | None:
     if hashes is None:
         return None
     numbers = layout.map(layout.field(GROUP))
-    known = KnownGroups(hashes)
+    forms = max((_hashes_in(part, FORMS) for part in layout.parts), key=len)
+    known = KnownGroups(hashes, forms)
     for split, rows in layout.splits.items():
         for number in np.unique(numbers[layout.map(rows)]).tolist():
             known.splits.setdefault(hashes[number], set()).add(split)

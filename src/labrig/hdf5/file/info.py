@@ -9,19 +9,19 @@ from ...machine.counted import counted
 from ...machine.disk import filesystem_type, free_bytes, lustre_stripes
 from ...machine.gpu import gpus
 from ...machine.memory import memory_limit_bytes, memory_used_bytes
-from ...machine.terminal import printable
+from ...machine.terminal import printable, short
 from ...project import Project
 from .checksum import sha256_of_hashes
 from .errors import DataFileError
 from .find import parser_for_one_file
-from .groups import GROUPS, groups_of_splits
+from .groups import FORMS, GROUPS, groups_of_splits
 from .joined import read_data_set
 from .layout import Layout
 
 MAX_CLASSES_SHOWN = 20
 USABLE_SHARE = 0.8  # of the free memory, that a file may take
 LISTED_BELOW = ("classes", "categories")
-ATTRS_NOT_SHOWN = ("format", "n", "complete", "made_by", GROUPS)
+ATTRS_NOT_SHOWN = ("format", "n", "complete", "made_by", GROUPS, FORMS)
 
 
 def info_command(project: Project, args: list[str]) -> None:
@@ -131,7 +131,7 @@ def print_categories(layout: Layout) -> None:
     categories = json.loads(x.attrs.get("categories", "{}")) if x else {}
     for column, texts in categories.items():
         shown = [
-            f"{code} {printable(text or '(gap)')}"
+            f"{code} {printable(short(text) or '(gap)')}"
             for code, text in enumerate(texts[:MAX_CLASSES_SHOWN])
         ]
         more = ", …" if len(texts) > len(shown) else ""

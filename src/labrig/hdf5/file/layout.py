@@ -140,6 +140,11 @@ class Layout:
 
 def check_type(where: str, dtype: np.dtype) -> None:
     """Raises DataFileError unless an array of `dtype` can be mapped as a tensor."""
+    if dtype.names:
+        raise DataFileError(
+            f"{where} has rows of the named values {', '.join(dtype.names)}. Save each as an array of its "
+            "own in an .npz, or all of them as a table."
+        )
     if not dtype.isnative or dtype.char not in TORCH_TYPES:
         raise DataFileError(
             f"{where} has type {dtype}, expected numbers of up to 64 bits "

@@ -61,11 +61,12 @@ def append_command(project: Project, args: list[str]) -> None:
     layout = read_layouts(data_files_in(folder), is_whole=True)
     fingerprint(layout)
     print_content(layout)
-    print(f"  added {made.name}: {read_layout(made).n_samples} samples")
+    n_samples = read_layout(made).n_samples
+    print(f"  added {made.name}: {n_samples} samples")
     names = folder.with_name(f"{folder.name}{NAMES_SUFFIX}")
     if names.exists():
         print(f"  {os.path.relpath(names)} has no lines for them")
-    print_reasons(damaged)
+    print_reasons(damaged, n_samples)
 
 
 def folder_of(project: Project, name: str) -> Path:

@@ -30,7 +30,7 @@ from ..file.find import (
     read_data_section,
     writable_directory,
 )
-from ..file.groups import GROUPS
+from ..file.groups import FORMS, GROUPS
 from ..file.info import print_categories, print_classes, print_content, print_programs
 from ..file.joined import read_layouts
 from ..file.keep import refuse_foreign
@@ -93,7 +93,7 @@ def pack_command(project: Project, args: list[str]) -> None:
     print_programs(layout)
     left_out = counted(len(damaged.skipped_keys), "sample")
     print(f"  packed in {time.monotonic() - started_s:.1f} s, {left_out} left out")
-    print_reasons(damaged)
+    print_reasons(damaged, layout.n_samples)
     own_class = config.target if config and not options.kind else None
     if options.class_name:
         own_class = class_target(project, options.class_name)
@@ -106,6 +106,8 @@ def with_names_of(project: Project, options: PackOptions) -> PackOptions:
     path = read_data_config(project, options.classes_of).path
     layout = read_layouts(find_data_files(path, project.paths.data), is_whole=isinstance(path, str))
     known, columns = known_names(layout)
+    if known.classes or known.categories:
+        known = replace(known, only_of=options.classes_of)
     return replace(options, known=known, columns=options.columns or columns)
 
 
@@ -120,7 +122,7 @@ def pack_part(
     n_samples = make_part(raw, options, target, damaged)
     print(f"{report_file(target, part)}: {counted(n_samples, 'sample')}")
     print(f"  when all parts are there: the same with --jobs {part.n_parts} in place of --part")
-    print_reasons(damaged)
+    print_reasons(damaged, n_samples)
 
 
 def _file_name(config: DataConfig | None, options: PackOptions) -> str:
@@ -160,8 +162,10 @@ def with_fetched_source(project: Project, options: PackOptions) -> PackOptions:
     return options
 
 
-def print_reasons(damaged: DamagedSamples) -> None:
-    """Prints why the first samples were left out, and what else became of some."""
+def print_reasons(damaged: DamagedSamples, n_samples: int) -> None:
+    """Prints what became of the files, and why the first samples were left out."""
+    if damaged.files.n_of_kind:
+        print(f"  {damaged.files.describe(n_samples * damaged.files_of_sample)}")
     for what, n in sorted(damaged.counts.items()):
         print(f"  {n} {what}")
     for reason in sorted(damaged.reasons.values())[:MAX_REASONS]:
@@ -271,8 +275,9 @@ def pack(
         splitter.join_spellings()
         groups = splitter.group_numbers()
         if groups is not None and GROUP not in fields:
-            fields[GROUP] = groups[0][places.argsort()]  # k folds keep groups together, too
-            origin = {**origin, GROUPS: json.dumps(groups[1])}
+            fields[GROUP] = groups.numbers[places.argsort()]  # k folds keep groups together, too
+            names = {GROUPS: json.dumps(groups.hashes), FORMS: json.dumps(groups.forms)}
+            origin = {**origin, **names}
         arrangement = splitter.arrange(count_samples(target, fields))
         order = places[arrangement.order]
         write_fields(

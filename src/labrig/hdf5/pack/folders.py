@@ -2,6 +2,7 @@
 
 import json
 import os
+import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +15,20 @@ from ..file.errors import DataFileError
 from ..file.parallel import map_in_order
 from .merge import ROW
 from .options import PackOptions, PartOfFiles
-from .samples import DamagedSamples, RawFile, UnchangedFiles
+from .samples import DamagedSamples, FilesSeen, RawFile, UnchangedFiles
 from .sources import Source, hint, source_labels
-from .tars import SUFFIX as TAR
-from .tars import n_directories_around, open_tars
 
-MAX_SUFFIXES = 6  # of other files, shown
+TAR = ".tar"
+# What folders and archives of one split are called, and the split
+SPLIT_OF_WORD = {
+    "test": "test",
+    "testing": "test",
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ def open_class_folders(
     files = [replace(file, label=spelling_of.get(file.label, file.label)) for file in files]
     classes = sorted({file.label for file in files if file.label is not None})
     if classes:
-        classes = [*known, *(name for name in classes if name not in known)]
+        classes = options.known.and_new("classes", known, classes)
     without_class = [file for file in files if file.label is None]
     if classes and without_class:
         raise DataFileError(
@@ -78,7 +87,7 @@ def _open_class_folder(
         tars = sorted(path for path in root.iterdir() if path.suffix == TAR)
         files = open_tars(source, tars, suffixes, damaged)
         return _not_empty(files, root, kind, suffixes)
-    damaged.counts.update(found.describe())
+    damaged.files.add(found.seen)
     n_around = n_directories_around([path.parts for path in found.paths])
     if n_around:
         around = root.joinpath(*found.paths[0].parts[:n_around])
@@ -99,25 +108,11 @@ def _open_class_folder(
 
 @dataclass
 class Walk:
-    """What lies below a directory: `paths` of a kind, relative to it and sorted, and what else."""
+    """What lies below a directory: `paths` of a kind, relative to it and sorted, and all files."""
 
     paths: list[Path]
     directories: set[str]  # at the top, not hidden
-    others: Counter[str]  # files of other suffixes
-    hidden: list[str]  # files that begin with a dot, or lie in a directory of a tool
-    loops: list[str]  # links to a directory that was seen already
-
-    def describe(self) -> dict[str, int]:
-        """A line for each kind of things that are left out, and their number."""
-        lines = {}
-        if self.others:
-            listed = ", ".join(f"{name} {n}" for name, n in self.others.most_common(MAX_SUFFIXES))
-            lines[f"files of other kinds left out: {listed}"] = self.others.total()
-        if self.hidden:
-            lines[f"hidden files left out, such as {self.hidden[0]}"] = len(self.hidden)
-        if self.loops:
-            lines[f"links not followed, such as {self.loops[0]}: seen already"] = len(self.loops)
-        return lines
+    seen: FilesSeen
 
 
 def is_hidden(name: str) -> bool:
@@ -127,12 +122,12 @@ def is_hidden(name: str) -> bool:
 
 def walk(root: Path, suffixes: Sequence[str]) -> Walk:
     """What lies below `root`; links are followed, each directory once."""
-    found = Walk([], set(), Counter(), [], [])
+    found = Walk([], set(), FilesSeen())
     seen = {os.path.realpath(root)}
     for folder, directories, names in os.walk(root, followlinks=True):
         relative = Path(folder).relative_to(root)
         if any(map(is_hidden, relative.parts)):
-            found.hidden += [(relative / name).as_posix() for name in names]
+            found.seen.hidden += [(relative / name).as_posix() for name in names]
             continue
         for name in [name for name in directories if not is_hidden(name)]:
             if relative == Path():
@@ -140,18 +135,18 @@ def walk(root: Path, suffixes: Sequence[str]) -> Walk:
             place = os.path.realpath(os.path.join(folder, name))
             if place in seen and os.path.islink(os.path.join(folder, name)):
                 directories.remove(name)
-                found.loops.append((relative / name).as_posix())
+                found.seen.links.append((relative / name).as_posix())
             seen.add(place)
         for name in names:
             suffix = os.path.splitext(name)[1].lower()
             if is_hidden(name):
-                found.hidden.append((relative / name).as_posix())
+                found.seen.hidden.append((relative / name).as_posix())
             elif suffix in suffixes:
                 found.paths.append(relative / name)
             else:
-                found.others[suffix or "(none)"] += 1
+                found.seen.others[suffix or "(none)"] += 1
     found.paths.sort()
-    found.hidden.sort()
+    found.seen.n_of_kind = len(found.paths)
     return found
 
 
@@ -163,6 +158,82 @@ def _not_empty(
             f"{root} has no {kind} in it; expected files with {', '.join(suffixes)}.{hint(root, kind)}"
         )
     return files
+
+
+# Archives, which are read where they lie, without unpacking
+
+
+def open_tars(
+    source: Source, tars: Sequence[Path], suffixes: Sequence[str], damaged: DamagedSamples
+) -> list[RawFile]:
+    """The files of a kind in the archives of a source.
+
+    In one archive the directories are the classes, without one around all of them; of several, each
+    is a class.
+
+    Raises:
+        DataFileError: an archive that is compressed or damaged, or archives of splits.
+    """
+    splits = {path.stem.lower(): path for path in tars}
+    if len(tars) > 1 and splits.keys() <= SPLIT_OF_WORD.keys():
+        words = [f"{SPLIT_OF_WORD[word]}={path}" for word, path in splits.items()]
+        raise DataFileError(
+            f"{source.path} holds an archive for each split. Type: {' '.join(words)}"
+        )
+    files = []
+    for tar in tars:
+        members = _members_of(tar, suffixes, damaged)
+        n_around = 0 if len(tars) > 1 else n_directories_around([Path(m[0]).parts for m in members])
+        for name, offset, n_bytes in members:
+            parts = Path(name).parts[n_around:]
+            label = parts[0] if len(parts) > 1 else None
+            key = "/".join(parts)
+            if len(tars) > 1:
+                label, key = tar.stem, f"{tar.name}/{key}"
+            files.append(RawFile(tar / name, key, label, source.split, tar, offset, n_bytes))
+    return files
+
+
+def _members_of(
+    tar: Path, suffixes: Sequence[str], damaged: DamagedSamples
+) -> list[tuple[str, int, int]]:
+    """Name, first byte and number of bytes of each file of a kind, in the order of their names."""
+    members = []
+    seen = damaged.files
+    try:
+        with tarfile.open(tar, "r:") as archive:
+            for member in archive:
+                path = Path(member.name)
+                if member.isdir():
+                    continue
+                if any(is_hidden(part) for part in path.parts if part != "."):
+                    seen.hidden.append(member.name)
+                elif not member.isreg() or member.issparse():
+                    seen.links.append(member.name)
+                elif path.suffix.lower() not in suffixes:
+                    seen.others[path.suffix.lower() or "(none)"] += 1
+                else:
+                    members.append((member.name, member.offset_data, member.size))
+    except (tarfile.TarError, EOFError) as error:
+        raise DataFileError(
+            f"{tar} cannot be read as a tar archive: {error}. A compressed one is unpacked first: "
+            f"gunzip {tar}"
+        ) from error
+    seen.n_of_kind += len(members)
+    return sorted(members)
+
+
+def n_directories_around(paths: Sequence[Sequence[str]]) -> int:
+    """How many directories lie around those of the classes, as in train/cat/1.jpg."""
+    n_around = 0
+    while paths and all(len(parts) > n_around + 2 for parts in paths):
+        if len({parts[n_around] for parts in paths}) > 1:
+            break
+        n_around += 1
+    return n_around
+
+
+# What the files hold
 
 
 def read_class_folders(

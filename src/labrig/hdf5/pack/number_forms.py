@@ -9,6 +9,7 @@ import numpy as np
 from ..file.errors import DataFileError
 
 MOVED = 1e-6  # of the range of a column: what rounding to float32 may move a value by
+MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 # How people write numbers, times and shares; what to type
 FORMS = (
     (r"[+-]?\d+([.,]\d+)?\s*%", "as a share. Write a number, such as 0.05."),
@@ -25,10 +26,15 @@ FORMS = (
         "with thousands separators. Type --thousands ' '.",
     ),
     (r"[+-]?\d*,\d+", "with a decimal comma. Type --decimal , then."),
+    (r"[\u2012-\u2015\u2212]\d+([.,]\d+)?", "with another sign than -. Write that one."),
     (r"[+-]?\d+\.\d+", "with a decimal point. Leave --decimal out."),
     (r"[$€£¥]\s?[\d.,]+|[\d.,]+\s?[$€£¥]", "with a currency. Write the number alone."),
     (
         r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?",
+        "as a date. Write it as 2024-12-31 and type --times.",
+    ),
+    (
+        rf"\d{{1,4}}[-/ .]*{MONTH}[-/ .,]*\d{{1,4}}|{MONTH}[-/. ]+\d{{1,2}}[-/, ]+\d{{2,4}}",
         "as a date. Write it as 2024-12-31 and type --times.",
     ),
     (r"\d{1,2}:\d{2}(:\d{2})?(\.\d+)?( ?[AaPp][Mm])?", "as a time. Write seconds."),

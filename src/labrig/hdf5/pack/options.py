@@ -3,12 +3,13 @@
 import argparse
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from ...errors import LabError, nearest, require_package
+from ..file.errors import DataFileError
 from ..file.groups import KnownGroups
 from ..file.images import Colour, Size
 from ..file.layout import Layout
@@ -48,6 +49,7 @@ KINDS_OF_OPTION = {
 }
 # How programs write that there is no value
 GAPS = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+MAX_NEW = 10  # names, shown
 Thing = TypeVar("Thing")
 CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -61,6 +63,19 @@ class KnownNames:
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of columns of a table
     ragged: Sequence[str] = ()  # fields that vary in length
     groups: KnownGroups = field(default_factory=KnownGroups)
+    only_of: str | None = None  # a data set whose names are all that there may be
+
+    def and_new(self, what: str, known: Sequence[str], names: Iterable[str]) -> list[str]:
+        """The known names, then the new ones in their order; those are refused with --classes-of."""
+        new = sorted(set(names).difference(known))
+        if new and self.only_of:
+            listed = ", ".join(map(repr, new[:MAX_NEW])) + (", …" if len(new) > MAX_NEW else "")
+            raise DataFileError(
+                f"{what}: {self.only_of} has no {listed}, so its models have no number for them. It has: "
+                f"{', '.join(known[:MAX_NEW])}{', …' if len(known) > MAX_NEW else ''}. Rename them, "
+                "leave these samples out, or leave out --classes-of."
+            )
+        return [*known, *new]
 
 
 def known_names(layout: Layout) -> tuple[KnownNames, list[str]]:

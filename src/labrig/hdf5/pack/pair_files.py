@@ -2,15 +2,15 @@
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..file.errors import DataFileError
-from .folders import is_hidden, walk
+from .folders import SPLIT_OF_WORD, is_hidden, walk
 from .options import GAPS, PackOptions
+from .samples import FilesSeen
 from .sources import Source, hint, source_labels
 from .table_files import rows_of_texts
 
@@ -30,16 +30,6 @@ MASK_WORDS = (
     "targets",
     "y",
 )
-# What folders of one split are called, and the split
-SPLIT_OF_WORD = {
-    "test": "test",
-    "testing": "test",
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-}
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 LAST_WORD = re.compile(r"[_-][A-Za-z]+$")  # such as _mask
@@ -86,17 +76,17 @@ class Pairs:
     unread: Sequence[str] = ()
 
 
-def find_pairs(options: PackOptions, counts: Counter[str]) -> Pairs:
+def find_pairs(options: PackOptions, seen: FilesSeen) -> Pairs:
     """The pairs of all sources, which are folders of folders, or tables.
 
     Args:
-        counts: takes what else lies in the folders, and how many.
+        seen: takes what lies in the folders.
 
     Raises:
         DataFileError: a source is something else, or two of them hold different fields.
     """
     sources = options.sources
-    parts = [_pairs_of(source, options, counts) for source in sources]
+    parts = [_pairs_of(source, options, seen) for source in sources]
     first = parts[0]
     samples: list[Pair] = []
     for source, label, part in zip(sources, source_labels(sources), parts, strict=True):
@@ -112,17 +102,17 @@ def find_pairs(options: PackOptions, counts: Counter[str]) -> Pairs:
     return replace(first, samples=samples, unread=[*unread])
 
 
-def _pairs_of(source: Source, options: PackOptions, counts: Counter[str]) -> Pairs:
+def _pairs_of(source: Source, options: PackOptions, seen: FilesSeen) -> Pairs:
     if source.path.suffix.lower() in TABLES:
         return _pairs_of_table(source, options)
-    return _pairs_of_folder(source.path, counts)
+    return _pairs_of_folder(source.path, seen)
 
 
 # In folders: raw/images/a.png and raw/masks/a.png
 
 
-def _pairs_of_folder(root: Path, counts: Counter[str]) -> Pairs:
-    folders = _folders_of(root, counts) if root.is_dir() else {}
+def _pairs_of_folder(root: Path, seen: FilesSeen) -> Pairs:
+    folders = _folders_of(root, seen) if root.is_dir() else {}
     if len(folders) < 2 or all(looks_like_pairs(root / name) for name in folders):
         raise DataFileError(_no_pairs(root, folders))
     field_of = name_fields(str(root), list(folders))
@@ -158,14 +148,14 @@ def _near_hint(root: Path) -> str:
     return f" {near[0]} holds pairs: type {near[0]} in place of {root}"
 
 
-def _folders_of(root: Path, counts: Counter[str]) -> dict[str, list[Path]]:
+def _folders_of(root: Path, seen: FilesSeen) -> dict[str, list[Path]]:
     """The image files below each folder of `root` that has some."""
     folders = {}
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         found = walk(folder, SUFFIXES)
         files = [folder / path for path in found.paths]
         if files and not is_hidden(folder.name):
-            counts.update(found.describe())
+            seen.add(found.seen)
             folders[folder.name] = files
     return folders
 

@@ -1,7 +1,6 @@
 """Reads pairs, such as images and masks; the values of a mask stay exactly as they are."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from ..file.parallel import map_in_order
 from .merge import MAX_CLASSES, ROW
 from .options import PackOptions
 from .pair_files import Pair, Pairs, describe_missing, find_pairs
-from .samples import DamagedSamples, RawSamples, UnchangedFiles
+from .samples import DamagedSamples, FilesSeen, RawSamples, UnchangedFiles
 
 Sample = dict[str, np.ndarray]  # by the names of its fields
 
@@ -41,7 +40,8 @@ def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
             with a field `row`.
     """
     require_package("PIL", "reading images", "pillow")
-    pairs = find_pairs(options, Counter() if options.part else damaged.counts)
+    pairs = find_pairs(options, FilesSeen() if options.part else damaged.files)
+    damaged.files_of_sample = len(pairs.fields)
     if ROW in pairs.fields and (options.jobs or options.part):
         raise DataFileError(
             f"{options.sources[0].path} has {ROW!r}, which parts need as a name of their own. Rename "

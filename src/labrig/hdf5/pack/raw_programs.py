@@ -27,20 +27,20 @@ class RawProgram(TypedDict):
 
 
 def find_programs(sources: Sequence[Source]) -> list[Path]:
-    """The programs that lie in the sources, or next to them where they are files of such a folder.
+    """The programs that lie in the sources; of a file the one of its name next to it, as x.py of x.tar.
 
     Those of a project's own folder have another purpose.
     """
-    folders = {
-        source.path if source.path.is_dir() else source.path.parent: None for source in sources
-    }
-    return [
-        path
-        for folder in folders
-        if not (folder / "pyproject.toml").exists()
-        for path in sorted(folder.iterdir())
-        if path.is_file() and (path.suffix.lower() in SUFFIXES or path.name in NAMES)
-    ]
+    found = []
+    for source in sources:
+        folder = source.path if source.path.is_dir() else source.path.parent
+        if (folder / "pyproject.toml").exists():
+            continue
+        for path in sorted(path for path in folder.iterdir() if path.is_file()):
+            is_program = path.suffix.lower() in SUFFIXES or path.name in NAMES
+            if is_program and (folder == source.path or path.stem == source.path.stem):
+                found.append(path)
+    return found
 
 
 def read_programs(paths: Sequence[Path]) -> list[RawProgram]:

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from ..file.errors import DataFileError
 from ..file.version_cache import version_key
 
+MAX_SUFFIXES = 6  # of other files, shown
+
 
 class FilesOfSample(Protocol):
     """What one sample is read from: a file, or several."""
@@ -86,6 +88,40 @@ class RawFile:
         return content
 
 
+@dataclass
+class FilesSeen:
+    """The files that lie in folders and archives, by what becomes of them."""
+
+    n_of_kind: int = 0
+    others: Counter[str] = field(default_factory=Counter)  # by their suffixes
+    hidden: list[str] = field(default_factory=list)  # begin with a dot, or lie in a tool's folder
+    links: list[str] = field(default_factory=list)  # not followed
+
+    def add(self, more: "FilesSeen") -> None:
+        self.n_of_kind += more.n_of_kind
+        self.others += more.others
+        self.hidden += more.hidden
+        self.links += more.links
+
+    def describe(self, n_packed: int) -> str:
+        """Such as: files: 22 found, 10 packed, 12 of other kinds (.gif 12)."""
+        n_others = self.others.total()
+        others = sorted(self.others.items(), key=lambda other: (-other[1], other[0]))
+        suffixes = ", ".join(f"{name} {n}" for name, n in others[:MAX_SUFFIXES])
+        n_found = self.n_of_kind + n_others + len(self.hidden) + len(self.links)
+        parts = {
+            "found": n_found,
+            "packed": n_packed,
+            "damaged": self.n_of_kind - n_packed,
+            f"of other kinds ({suffixes})": n_others,
+            f"hidden (such as {min(self.hidden, default='')})": len(self.hidden),
+            f"links not followed (such as {min(self.links, default='')})": len(self.links),
+        }
+        return "files: " + ", ".join(
+            f"{n} {what}" for what, n in parts.items() if n or what == "packed"
+        )
+
+
 class DamagedSamples:
     """A sample that cannot be read ends the packing, or is left out when `skip` is set."""
 
@@ -94,6 +130,8 @@ class DamagedSamples:
         self.skipped_keys: list[str] = []
         self.reasons: dict[str, str] = {}  # of the keys of which it is known
         self.counts: Counter[str] = Counter()  # what happened to some, and to how many
+        self.files = FilesSeen()
+        self.files_of_sample = 1
         self._lock = threading.Lock()
 
     def leave_out(self, key: str, reason: str) -> None:

@@ -15,7 +15,7 @@ from ..file.errors import DataFileError
 from ..file.groups import KnownGroups, group_name, hash_of_group
 from ..file.names import check_split_name, check_usual_name
 from ..read.order import permutation
-from .spellings import Spellings
+from .spellings import MAX_SHOWN, Spellings, common_form, show
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,15 @@ class Arrangement:
 
     order: np.ndarray
     splits: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class NumberedGroups:
+    """The group of each sample, (N,) int64; and the hashes of the names of all groups by number."""
+
+    numbers: np.ndarray
+    hashes: list[str]
+    forms: list[str]  # see `KnownGroups`
 
 
 class Splitter:
@@ -66,6 +75,7 @@ class Splitter:
         self.names: set[str] = set()  # that samples bring with them, checked
         self.groups: list[str] = []  # of samples whose split is not assigned
         self.all_groups: list[str] = []
+        self.known_hashes: dict[str, str] = {}  # of groups that are known by another spelling
         self.splits_of_group: dict[str, set[str]] = {}  # of samples whose split was assigned
 
     def add(self, sample: Mapping[str, Any]) -> None:
@@ -129,11 +139,12 @@ class Splitter:
             )
 
     def join_spellings(self) -> None:
-        """Gives each group one name, once all samples were taken.
+        """Gives each group one name, once all samples were taken; a known one that of its file.
 
         Raises:
             DataFileError: some are spellings of one, and the options do not say what to do.
         """
+        self._find_known_spellings()
         chosen = self.spellings.choose("groups", Counter(self.all_groups))
         if not chosen:
             return
@@ -143,6 +154,30 @@ class Splitter:
         for group, splits in self.splits_of_group.items():
             splits_of_group.setdefault(chosen.get(group, group), set()).update(splits)
         self.splits_of_group = splits_of_group
+
+    def _find_known_spellings(self) -> None:
+        """Which groups are known by another spelling; of those there are hashes only.
+
+        Raises:
+            DataFileError: there are some, and the options do not say what to do.
+        """
+        if self.spellings.as_written:
+            return
+        hash_of_form = dict(zip(self.known.forms, self.known.hashes, strict=False))
+        known_hashes = set(self.known.hashes)
+        for group in dict.fromkeys(self.all_groups):
+            known = hash_of_form.get(form_of_group(group))
+            if known and hash_of_group(group) not in known_hashes:
+                self.known_hashes[group] = known
+        if self.known_hashes and not self.spellings.join:
+            listed = ", ".join(map(show, list(self.known_hashes)[:MAX_SHOWN]))
+            raise DataFileError(
+                f"groups that the files have in another spelling: {listed}. If each is the one that is "
+                "there: --join-names. If they are different: --names-as-written"
+            )
+
+    def _hash(self, group: str) -> str:
+        return self.known_hashes.get(group) or hash_of_group(group)
 
     def _groups_of(self, key: str, sample: Mapping[str, Any], required: bool) -> list[str]:
         """The group of a sample; none where there are no groups."""
@@ -167,22 +202,25 @@ class Splitter:
             )
         return []
 
-    def group_numbers(self) -> tuple[np.ndarray, list[str]] | None:
-        """The group of each sample, (N,) int64, numbered as they came, behind those that are known; and
-        the hashes of the names of all. None unless all samples have one.
-        """
+    def group_numbers(self) -> NumberedGroups | None:
+        """Numbered as they came, behind those that are known; None unless all samples have one."""
         if not self.all_groups or len(self.all_groups) < self.n_samples:
             return None
         numbers, names = _number_values(self.all_groups)
-        hashes = [hash_of_group(name) for name in names]
+        hashes = [self._hash(name) for name in names]
+        form_of = dict(zip(hashes, map(form_of_group, names), strict=True))
+        form_of |= dict(zip(self.known.hashes, self.known.forms, strict=False))
         all_hashes = list(dict.fromkeys([*self.known.hashes, *hashes]))
         number_of = {each: number for number, each in enumerate(all_hashes)}
-        return np.array([number_of[each] for each in hashes])[numbers], all_hashes
+        forms = [form_of.get(each, "") for each in all_hashes]
+        return NumberedGroups(
+            np.array([number_of[each] for each in hashes])[numbers], all_hashes, forms
+        )
 
     def tell_of_groups(self) -> None:
         """Prints a line when groups lie in several splits, as their samples or a file assigned them."""
         for group, splits in self.splits_of_group.items():
-            splits |= self.known.splits.get(hash_of_group(group), set())
+            splits |= self.known.splits.get(self._hash(group), set())
         divided = [group for group, splits in self.splits_of_group.items() if len(splits) > 1]
         if divided:
             splits = " and ".join(sorted(self.splits_of_group[divided[0]]))
@@ -235,7 +273,7 @@ class Splitter:
         Raises:
             DataFileError: one has several.
         """
-        splits_of = [self.known.splits.get(hash_of_group(name), set()) for name in names]
+        splits_of = [self.known.splits.get(self._hash(name), set()) for name in names]
         divided = [name for name, splits in zip(names, splits_of, strict=True) if len(splits) > 1]
         if divided:
             splits = " and ".join(sorted(splits_of[names.index(divided[0])]))
@@ -263,6 +301,10 @@ class Splitter:
         return {
             name: np.sort(part) for name, part in zip(self.shares, parts, strict=True) if len(part)
         }
+
+
+def form_of_group(name: str) -> str:
+    return hash_of_group(common_form(name))
 
 
 def _check_every(n_samples: int, values: Sequence[Any], kind: str) -> None:

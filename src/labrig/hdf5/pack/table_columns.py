@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...machine.counted import counted
+from ...machine.terminal import short
 from ..file.errors import DataFileError
 from .number_forms import as_numbers, other_form
 from .options import PackOptions
@@ -17,7 +18,6 @@ MAX_TEXTS = 1000  # different texts of a column of x
 MAX_CLASSES = 65536  # different texts of the label
 MANY_ROWS = 10  # from so many rows on, a text that differs in nearly every one names the rows
 NEARLY_ALL = 0.9
-LONGEST_SHOWN = 30  # letters of a text
 
 
 @dataclass
@@ -232,10 +232,6 @@ def _is_whole(values: np.ndarray) -> bool:
     return values.dtype.kind != "f" or bool((values == np.rint(values)).all())
 
 
-def short(text: str) -> str:
-    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
-
-
 def _parsed(
     name: str, texts: np.ndarray, is_gap: np.ndarray, options: PackOptions
 ) -> TableColumn | None:
@@ -293,7 +289,7 @@ def _coded(
     is_filled = options.fill is not None and max_texts == MAX_TEXTS and is_gap.any()
     if is_filled:
         different.add("")
-    names = [*known, *sorted(different.difference(known))]
+    names = options.known.and_new(f"column {name!r}", known, different)
     code_of = {text: code for code, text in enumerate(names)}
     codes = [
         (code_of[""] if is_filled else 0) if gap else code_of[chosen.get(text, text)]

@@ -152,7 +152,7 @@ class TableFile:
                 r_way = " R writes tables so: name the first column in the head line."
             raise DataFileError(
                 f"{self.path}: row {row.number} has {row.n_values} values, the head line {n_names}: more "
-                f"than in the head line. There is {counted(len(longer), 'such row')}.{r_way} Correct it."
+                f"than in the head line. So are {counted(len(longer), 'row')}.{r_way} Correct it."
             )
         return table
 

@@ -181,11 +181,19 @@ def _x(columns: dict[str, TableColumn], is_kept: np.ndarray, options: PackOption
     if wide:
         print(f"  x is {dtype}: {'; '.join(wide[:MAX_TOLD])}")
     x = np.empty((int(is_kept.sum()), len(columns)), dtype)
+    rounded = []
     for i, column in enumerate(columns.values()):
         values = column.values[is_kept]
         gaps = column.is_gap[is_kept]
         with np.errstate(over="ignore", invalid="ignore"):
             x[:, i] = np.where(gaps, options.fill or 0, values) if gaps.any() else values
+        if (x[~gaps, i] != values[~gaps]).any():
+            rounded.append(column.name)
+    if rounded:
+        n = f"{len(rounded)} of {len(columns)} columns, such as {rounded[0]!r}"
+        print(
+            f"  x is {dtype}: it rounds the fractions of {n}, to {np.finfo(dtype).precision} digits"
+        )
     return x
 
 
