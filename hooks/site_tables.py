@@ -14,8 +14,9 @@ PAGE = ROOT / "docs/sites.md"
 # What a table shows, in this order; other keys are for the library
 FACTS = (
     *("scheduler", "gpu", "job", "account", "resources", "queues", "options"),
-    *("launcher", "launcher_options", "modules", "internet", "node_local"),
-    *("home_writable", "python", "env", "max_jobs", "paths", "requeue", "login_hosts", "cost"),
+    *("launcher", "launcher_options", "modules", "prologue", "internet", "node_local"),
+    *("home_writable", "python", "container", "env", "rendezvous_suffix", "max_jobs", "paths"),
+    *("requeue", "login_hosts", "cost"),
 )
 HEAD = """\
 # What is known of each site?

@@ -10,7 +10,8 @@ from labrig.cluster.sites.site import load_site
 from labrig.errors import LabError
 from labrig.machine.caches import CACHES
 
-# site -> shape -> what the profile asks the scheduler for, and how many tasks and cores a node has
+# site -> shape -> what the profile asks the scheduler for, and how many tasks and cores a node has.
+# Where a centre's pages have an example of two nodes, it is that.
 ASKED = {
     "abci3": {
         "cpu": "-l select=1 -P abc -q rt_HC, 1, 1",
@@ -22,6 +23,15 @@ ASKED = {
         "cpu": "--account=abc, 1, 1",
         "1gpu": "--gpus-per-node=1 --account=abc --mem=120000M, 1, 12",
         "2nodes": "--gpus-per-node=4 --account=abc --mem=480000M, 4, 12",
+    },
+    "alps_clariden": {
+        "1gpu": "--nodes=1 --ntasks-per-node=1 --partition=normal, 1, 72",
+        "2nodes": "--nodes=2 --ntasks-per-node=4 --partition=normal, 4, 72",
+        "chunks": "--ntasks-per-node=4 --partition=normal --time=03:00:00, 4, 72",
+    },
+    "alps_daint": {
+        "1gpu": "--nodes=1 --ntasks-per-node=1 --partition=normal, 1, 72",
+        "2nodes": "--nodes=2 --ntasks-per-node=4 --partition=normal, 4, 72",
     },
     "jean_zay_a100": {
         "cpu": "--constraint=a100 --account=abc@a100 --qos=qos_gpu_a100-dev, 1, 1",
@@ -35,16 +45,35 @@ ASKED = {
         "1gpu": "--gres=gpu:1 --hint=nomultithread --account=abc@v100 --qos=qos_gpu-dev, 1, 10",
         "2nodes": "--gres=gpu:4 --account=abc@v100 --qos=qos_gpu-dev, 4, 10",
     },
+    "juwels_booster": {
+        "cpu": "juwels_booster has no such resource type",
+        "1gpu": "--gres=gpu:1 --account=abc --partition=booster, 1, 24",
+        "2nodes": "--nodes=2 --gres=gpu:4 --ntasks-per-node=4 --cpus-per-task=24 --account=abc --partition=booster, 4, 24",
+    },
     "lanta": {
         "cpu": "--account=abc --partition=compute-devel, 1, 1",
         "1gpu": "--gpus-per-node=1 --account=abc --partition=gpu-devel, 1, 16",
         "2nodes": "--gpus-per-node=4 --account=abc --partition=gpu-devel, 4, 16",
         "chunks": "--gpus-per-node=4 --partition=gpu --time=03:00:00, 4, 16",
     },
+    "leonardo_booster": {
+        "cpu": "--account=abc --partition=lrd_all_serial, 1, 1",
+        "1gpu": "--partition=boost_usr_prod --gres=gpu:1 --account=abc --qos=normal --mem=120000M, 1, 8",
+        "2nodes": "--partition=boost_usr_prod --gres=gpu:4 --nodes=2 --ntasks-per-node=4 --qos=normal --mem=480000M, 4, 8",
+    },
     "lsf": {
         "cpu": "-n 1 -W 120, 1, 1",
         "1gpu": '-gpu "num=1" -n 1 -R "span[ptile=1]" -W 120, 1, 1',
         "2nodes": '-gpu "num=4" -n 8 -R "span[ptile=4]", 4, 1',
+    },
+    "lumi_g": {
+        "cpu": "--account=abc --partition=small, 1, 1",
+        "1gpu": "--gpus-per-node=1 --account=abc --partition=small-g --mem=60000M, 1, 7",
+        "2nodes": "--partition=standard-g --nodes=2 --gpus-per-node=8 --ntasks-per-node=8 --account=abc --mem=480000M, 8, 7",
+    },
+    "marenostrum5_acc": {
+        "1gpu": "--partition=acc --gres=gpu:1 --account=abc --qos=acc_ehpc, 1, 20",
+        "2nodes": "--partition=acc --gres=gpu:4 --nodes=2 --ntasks-per-node=4 --account=abc --qos=acc_ehpc, 4, 20",
     },
     "mila": {
         "1gpu": "--gres=gpu:1 --partition=main --mem=16000M, 1, 4",
@@ -68,6 +97,15 @@ ASKED = {
         "cpu": "--nodes=1 --ntasks-per-node=1, 1, 1",
         "1gpu": "--gres=gpu:1, 1, 1",
         "2nodes": "--gres=gpu:4 --nodes=2 --ntasks-per-node=4, 4, 1",
+    },
+    "snellius_a100": {
+        "cpu": "--partition=rome, 1, 1",
+        "1gpu": "--partition=gpu_a100 --gpus-per-node=1 --mem=120000M, 1, 18",
+        "2nodes": "--partition=gpu_a100 --gpus-per-node=4 --nodes=2 --ntasks-per-node=4, 4, 18",
+    },
+    "snellius_h100": {
+        "1gpu": "--partition=gpu_h100 --gpus-per-node=1 --mem=180000M, 1, 16",
+        "2nodes": "--partition=gpu_h100 --gpus-per-node=4 --nodes=2 --ntasks-per-node=4, 4, 16",
     },
     "tsubame4": {
         "cpu": "-l cpu_4=1 -l h_rt=02:00:00, 1, 4",

@@ -26,6 +26,8 @@ ACCEPTED_FOR_EVER = {
         "workstation", "slurm", "jean_zay_h100", "jean_zay_a100", "jean_zay_v100",
         "abci3", "tsubame4", "wisteria_a", "lanta", "miyabi_g", "miyabi_c", "wisteria_o", "lsf",
         "perlmutter", "alliance", "mila",
+        "lumi_g", "juwels_booster", "leonardo_booster", "marenostrum5_acc", "alps_clariden", "alps_daint",
+        "snellius_a100", "snellius_h100",
     ],
     "license": ["MIT", "Apache-2.0", "BSD-3-Clause", "none"],
 }  # fmt: skip
