@@ -48,7 +48,7 @@ ASKED = {
     "juwels_booster": {
         "cpu": "juwels_booster has no such resource type",
         "1gpu": "--gres=gpu:1 --account=abc --partition=booster, 1, 24",
-        "2nodes": "--nodes=2 --gres=gpu:4 --ntasks-per-node=4 --cpus-per-task=24 --account=abc --partition=booster, 4, 24",
+        "2nodes": "--nodes=2 --gres=gpu:4 --ntasks-per-node=4 --account=abc --partition=booster, 4, 24",
     },
     "lanta": {
         "cpu": "--account=abc --partition=compute-devel, 1, 1",
@@ -59,7 +59,7 @@ ASKED = {
     "leonardo_booster": {
         "cpu": "--account=abc --partition=lrd_all_serial, 1, 1",
         "1gpu": "--partition=boost_usr_prod --gres=gpu:1 --account=abc --qos=normal --mem=120000M, 1, 8",
-        "2nodes": "--partition=boost_usr_prod --gres=gpu:4 --nodes=2 --ntasks-per-node=4 --qos=normal --mem=480000M, 4, 8",
+        "2nodes": "--partition=boost_usr_prod --gres=gpu:4 --nodes=2 --qos=normal --mem=480000M, 4, 8",
     },
     "lsf": {
         "cpu": "-n 1 -W 120, 1, 1",
@@ -69,7 +69,7 @@ ASKED = {
     "lumi_g": {
         "cpu": "--account=abc --partition=small, 1, 1",
         "1gpu": "--gpus-per-node=1 --account=abc --partition=small-g --mem=60000M, 1, 7",
-        "2nodes": "--partition=standard-g --nodes=2 --gpus-per-node=8 --ntasks-per-node=8 --account=abc --mem=480000M, 8, 7",
+        "2nodes": "--partition=standard-g --nodes=2 --gpus-per-node=8 --ntasks-per-node=8 --mem=480000M, 8, 7",
     },
     "marenostrum5_acc": {
         "1gpu": "--partition=acc --gres=gpu:1 --account=abc --qos=acc_ehpc, 1, 20",
