@@ -42,12 +42,7 @@ PACK = ["lab", "data", "pack"]
 
 
 def append_command(project: Project, args: list[str]) -> None:
-    """Packs raw data into one more file of a data set.
-
-    Raises:
-        LabError: no such data set, or one to which nothing can be added.
-        DataFileError: what was packed does not fit to the other files, or is in one of them already.
-    """
+    """Packs raw data into one more file of a data set."""
     options = parse_options(args, first_command(project, name_to_append_to(args)))
     if not options.sources:
         raise LabError(f"name the raw data to add: lab data append {options.name} SOURCE")
@@ -70,11 +65,7 @@ def append_command(project: Project, args: list[str]) -> None:
 
 
 def folder_of(project: Project, name: str) -> Path:
-    """The folder with the files of a data set; one file becomes the first in a folder of its own.
-
-    Raises:
-        LabError: its YAML names something else than a folder or a file, or must be changed by hand.
-    """
+    """The folder with the files of a data set; one file becomes the first in a folder of its own."""
     path = read_data_config(project, name).path
     if not isinstance(path, str) or any(letter in path for letter in "*?["):
         raise LabError(
@@ -91,10 +82,6 @@ def folder_of(project: Project, name: str) -> Path:
 def folder_for_file(project: Project, name: str, path: str) -> Path:
     """A folder with the file at `path` as its first, under a second name, so that its runs find it;
     the YAML names the folder from now on.
-
-    Raises:
-        DataFileError: the file is missing or damaged, or cannot be linked to.
-        LabError: the line of the YAML must be changed by hand.
     """
     file = find_data_file(path, project.paths.data, read_data_config(project, name).pack)
     folder = file.with_suffix("")
@@ -122,11 +109,7 @@ def link_or_copy(file: Path, link: Path) -> None:
 
 
 def name_folder(project: Project, name: str, path: str, folder: str) -> None:
-    """Has the YAML of a data set name its folder.
-
-    Raises:
-        LabError: its line is not where `lab data pack` writes it.
-    """
+    """Has the YAML of a data set name its folder."""
     file = config_directory(project) / f"{name}.yaml"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     line = re.compile(rf"^path: (['\"]?){re.escape(path)}\1(?=\s|$)", re.MULTILINE)
@@ -178,12 +161,7 @@ def wait_for_others(handle: int, folder: Path) -> None:
 def add_file(
     project: Project, options: PackOptions, args: list[str], folder: Path, damaged: DamagedSamples
 ) -> Path:
-    """The new file, which takes its name when all of it is on the disk and fits to the others.
-
-    Raises:
-        DataFileError: it does not fit, its samples are there already, or what `pack` raises.
-        Failed: another process added a file meanwhile.
-    """
+    """The new file, which takes its name when all of it is on the disk and fits to the others."""
     files = data_files_in(folder)
     old = read_layouts(files, is_whole=True) if files else None
     target = folder / next_name(folder, files)
@@ -211,11 +189,7 @@ def classes_of(layout: Layout) -> list[str]:
 
 
 def next_name(folder: Path, files: list[Path]) -> str:
-    """A name behind those that are there, such as climate-0002.h5.
-
-    Raises:
-        DataFileError: the last file would come behind it, so that rows would change their numbers.
-    """
+    """A name behind those that are there, such as climate-0002.h5."""
     numbers = [int(match[1]) for file in files if (match := NUMBER.fullmatch(file.stem))]
     stem = NUMBER.sub(lambda match: match[0][: -len(match[1]) - 1], files[-1].stem) if files else ""
     name = f"{stem or folder.name}-{max([len(files), *numbers]) + 1:04d}.h5"
@@ -228,12 +202,7 @@ def next_name(folder: Path, files: list[Path]) -> str:
 
 
 def with_known_names(options: PackOptions, old: Layout | None) -> PackOptions:
-    """The options, with what numbers mean in the files that are there.
-
-    Raises:
-        LabError: they do not say which groups they hold.
-        DataFileError: one of them is damaged.
-    """
+    """The options, with what numbers mean in the files that are there."""
     if old is None:
         return options
     groups: KnownGroups | None = KnownGroups()
@@ -253,11 +222,7 @@ def with_known_names(options: PackOptions, old: Layout | None) -> PackOptions:
 
 
 def check_fits(old: Layout, new: Layout, target: Path) -> None:
-    """Makes sure that a new file can be read with the others, and is none of them.
-
-    Raises:
-        DataFileError: it cannot, or is.
-    """
+    """Makes sure that a new file can be read with the others, and is none of them."""
     try:
         join_layouts([*old.parts, new])
     except DataFileError as error:
@@ -272,11 +237,7 @@ def check_fits(old: Layout, new: Layout, target: Path) -> None:
 
 
 def give_name(made: Path, target: Path, files: list[Path]) -> None:
-    """Gives the new file its name, unless the folder has changed since it was begun.
-
-    Raises:
-        Failed: it has, on a disk without locks.
-    """
+    """Gives the new file its name, unless the folder has changed since it was begun."""
     if data_files_in(target.parent) != files:
         raise Failed(
             f"nothing was added: another process changed {target.parent} meanwhile. Type the same again"

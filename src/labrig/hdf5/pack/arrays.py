@@ -23,9 +23,6 @@ def open_arrays(sources: Sequence[Source], kind: str, directory: Path) -> Parts:
     Args:
         kind: arrays or hdf5.
         directory: for what cannot be mapped as it is: packed, compressed, chunked.
-
-    Raises:
-        DataFileError: a file is damaged, holds something else than numbers, or a field twice.
     """
     parts: Parts = {}
     for number, source in enumerate(sources):
@@ -44,11 +41,7 @@ def open_arrays(sources: Sequence[Source], kind: str, directory: Path) -> Parts:
 
 
 def join_parts(target: Path, parts: Parts, directory: Path) -> Arrays:
-    """The parts one after another, each field as one memory map.
-
-    Raises:
-        DataFileError: parts that differ in fields, type or shape.
-    """
+    """The parts one after another, each field as one memory map."""
     if len(parts) == 1:
         return next(iter(parts.values()))
     first_split, first = next(iter(parts.items()))
@@ -188,11 +181,7 @@ def _map_dataset(path: Path, dataset: Any) -> np.ndarray | None:
 
 
 def _require_sources(where: str, dataset: Any) -> None:
-    """Makes sure that all values of a data set are stored somewhere: HDF5 reads others as zeros.
-
-    Raises:
-        DataFileError: a file of a virtual data set or of external bytes is missing, or too short.
-    """
+    """Makes sure that all values of a data set are stored somewhere: HDF5 reads others as zeros."""
     folder = Path(dataset.file.filename).parent
     if dataset.is_virtual:
         sources = dataset.virtual_sources()

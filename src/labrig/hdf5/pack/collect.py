@@ -34,10 +34,6 @@ def collect_fields(
         on_sample: called with each sample.
         ragged: fields that are ragged even if all samples have one length.
         last_file: says behind the name of a sample where it comes from; "" when nobody knows.
-
-    Raises:
-        DataFileError: samples that differ in fields, type or shape, or no space for them in
-            `directory`.
     """
     with Collector(path, directory) as collector:
         for i, sample in enumerate(samples):
@@ -70,23 +66,14 @@ class Collector:
             self._files.close()
 
     def add(self, where: str, values: Mapping[str, np.ndarray]) -> None:
-        """Takes the values of one sample.
-
-        Raises:
-            DataFileError: other fields, another type or shape than the first sample; `where` names
-                the sample.
-        """
+        """Takes the values of one sample."""
         self._begin(where, values, lambda value: value.shape)
         with explain_write_errors(self.path):
             for name, value in values.items():
                 self._collected[name].append(f"{where}: {name!r}", value)
 
     def add_batch(self, where: str, values: Mapping[str, np.ndarray | list[np.ndarray]]) -> None:
-        """Takes the values of several samples: each an array (B, ...), or a list of B arrays.
-
-        Raises:
-            DataFileError: as `add`.
-        """
+        """Takes the values of several samples: each an array (B, ...), or a list of B arrays."""
         self._begin(where, values, lambda value: np.shape(value[0]))
         with explain_write_errors(self.path):
             for name, value in values.items():
@@ -129,21 +116,13 @@ class _CollectedField:
         self.lengths: list[int] = []
 
     def append(self, where: str, value: np.ndarray) -> None:
-        """Writes the value of one sample.
-
-        Raises:
-            DataFileError: another type or shape than the first; `where` names the sample.
-        """
+        """Writes the value of one sample."""
         self._check(where, value, value.dtype, value.shape)
         self.lengths.append(value.size)
         self._write(value)
 
     def extend(self, where: str, values: np.ndarray) -> None:
-        """Writes the values (B, ...) of several samples.
-
-        Raises:
-            DataFileError: as `append`.
-        """
+        """Writes the values (B, ...) of several samples."""
         self._check(where, values, values.dtype, values.shape[1:])
         self.lengths += [values[0].size] * len(values)
         self._write(values)

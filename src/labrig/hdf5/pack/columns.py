@@ -42,11 +42,7 @@ class Column:
 
 
 def count_samples(path: Path, fields: Mapping[str, Field]) -> int:
-    """How many samples these fields have.
-
-    Raises:
-        DataFileError: a name or type that cannot be stored, no samples, or unequal lengths.
-    """
+    """How many samples these fields have."""
     lengths = {}
     for name, field in fields.items():
         _check_field(f"{path}: field {name!r}", name, field, fields)

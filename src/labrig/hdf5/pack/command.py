@@ -126,11 +126,7 @@ def pack_part(
 
 
 def _file_name(config: DataConfig | None, options: PackOptions) -> str:
-    """The name of the file in its directory.
-
-    Raises:
-        LabError: the data set has several files.
-    """
+    """The name of the file in its directory."""
     if config is None:
         return f"{options.name}.h5"
     if not isinstance(config.path, str) or not names_one_file(config.path):
@@ -142,12 +138,7 @@ def _file_name(config: DataConfig | None, options: PackOptions) -> str:
 
 
 def with_fetched_source(project: Project, options: PackOptions) -> PackOptions:
-    """The options; where no source was typed, with the file of the address in the YAML.
-
-    Raises:
-        LabError: --as has neither a source nor an address.
-        Failed: it cannot be downloaded.
-    """
+    """The options; where no source was typed, with the file of the address in the YAML."""
     if options.sources:
         return options
     raw = None
@@ -176,11 +167,7 @@ def print_reasons(damaged: DamagedSamples, n_samples: int) -> None:
 
 
 def config_of(project: Project, options: PackOptions) -> DataConfig | None:
-    """conf/data/NAME.yaml; None without one, when --as says how to read the sources.
-
-    Raises:
-        LabError: neither is there, or the file was made by --as.
-    """
+    """conf/data/NAME.yaml; None without one, when --as says how to read the sources."""
     exists = config_file_of(project, options.name).exists()
     if options.sources and not options.kind and not exists:
         raise LabError(_which_kind(project, options))
@@ -259,9 +246,6 @@ def pack(
         config: of the data set; may be None when `options.kind` says how to read the sources.
         damaged: notes what is left out.
         origin: attributes of the file that say which command and code packed it.
-
-    Raises:
-        DataFileError: damaged or changing sources, samples that do not fit together, no space.
     """
     refuse_foreign(target)
     path_of_names = names_file(target) if options.names else None

@@ -278,9 +278,6 @@ def write_config(
 
     Args:
         old_lines: those that it wrote for the file before.
-
-    Raises:
-        DataFileError: it cannot be written; the data file is complete all the same.
     """
     path = config_directory(project) / f"{options.name}.yaml"
     of_trial = config_file_of(project, options.name)

@@ -60,12 +60,7 @@ def fetch(url: str, sha256: str, name: str | None = None) -> Path:
 
 
 def fetch_raw(section: Mapping[str, Any]) -> Path | None:
-    """The raw file that the settings `url` and `sha256` of a data set name; None without them.
-
-    Raises:
-        LabError: one of them is missing.
-        Failed: as `fetch`.
-    """
+    """The raw file that the settings `url` and `sha256` of a data set name; None without them."""
     url, sha256 = section.get("url"), section.get("sha256")
     if url is None:
         return None
@@ -101,11 +96,7 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
 
 
 def require_hash(path: Path, sha256: str, url: str) -> Path:
-    """The path of a file that has the hash; one that was not changed since is not read again.
-
-    Raises:
-        Failed: it has another.
-    """
+    """The path of a file that has the hash; one that was not changed since is not read again."""
     key = f"{version_key(path)}-bytes"
     found = read_hash(key)
     if found is None:
@@ -121,11 +112,7 @@ def require_hash(path: Path, sha256: str, url: str) -> Path:
 
 
 def download(url: str, sha256: str, target: Path) -> None:
-    """Downloads to `target`, by a hidden file next to it that the next download continues.
-
-    Raises:
-        Failed: no network, the download was cut, or it has another hash.
-    """
+    """Downloads to `target`, by a hidden file next to it that the next download continues."""
     part = part_of(target, sha256)
     with open_part(part) as copy:
         with explain_network_errors(url), ask(url, os.fstat(copy.fileno()).st_size) as answer:
@@ -167,11 +154,7 @@ def ask(url: str, start: int) -> Iterator[HTTPResponse | None]:
 
 
 def write_answer(answer: Any, copy: IO[bytes], name: str) -> None:
-    """Appends what the server sends; a server that begins at the first byte replaces all.
-
-    Raises:
-        Failed: it ends before its end.
-    """
+    """Appends what the server sends; a server that begins at the first byte replaces all."""
     if answer.status != PARTIAL:
         copy.truncate(0)
     start = os.fstat(copy.fileno()).st_size

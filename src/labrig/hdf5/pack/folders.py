@@ -44,10 +44,6 @@ def open_class_folders(
 ) -> RawFiles:
     """The files of a kind, such as images, that lie in the sources; their classes are numbered
     together. What else lies there is counted in `damaged`.
-
-    Raises:
-        DataFileError: no directory, no files, a file outside the classes, an empty class, or names of
-            classes that are spellings of one.
     """
     if options.part:  # whoever joins the parts counts
         damaged = DamagedSamples()
@@ -170,9 +166,6 @@ def open_tars(
 
     In one archive the directories are the classes, without one around all of them; of several, each
     is a class.
-
-    Raises:
-        DataFileError: an archive that is compressed or damaged, or archives of splits.
     """
     splits = {path.stem.lower(): path for path in tars}
     if len(tars) > 1 and splits.keys() <= SPLIT_OF_WORD.keys():

@@ -20,9 +20,6 @@ def merge_parts(parts: Sequence[Layout], directory: Path) -> dict[str, Field]:
 
     Args:
         directory: takes a file for each field; it must outlive the fields.
-
-    Raises:
-        DataFileError: a row comes twice, or the parts differ in fields, types or shapes.
     """
     rows = np.concatenate([part.map(part.field(ROW)) for part in parts])
     order = rows.argsort()

@@ -150,10 +150,6 @@ def parse_options(args: list[str], earlier: list[str] | None = None) -> PackOpti
     Args:
         earlier: another one, whose options hold where `args` has none; its sources do not, nor what
             belongs to them.
-
-    Raises:
-        LabError: a name that is a path, --split is not a list of shares, an option of another kind
-            of source, or a source that is not there.
     """
     parser = _parser("append" if earlier is not None else "pack")
     before = None

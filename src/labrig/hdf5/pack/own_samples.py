@@ -170,11 +170,7 @@ class OwnSamples:
 
 
 def load_data_class(target: str) -> Any:
-    """The class that `_target_` names.
-
-    Raises:
-        LabError: it cannot be imported.
-    """
+    """The class that `_target_` names."""
     module, _, name = target.rpartition(".")
     try:
         return resolve_name(f"{module}:{name}")

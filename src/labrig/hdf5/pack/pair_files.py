@@ -81,9 +81,6 @@ def find_pairs(options: PackOptions, seen: FilesSeen) -> Pairs:
 
     Args:
         seen: takes what lies in the folders.
-
-    Raises:
-        DataFileError: a source is something else, or two of them hold different fields.
     """
     sources = options.sources
     parts = [_pairs_of(source, options, seen) for source in sources]
@@ -168,9 +165,6 @@ def _by_stem(folder: Path, files: Sequence[Path]) -> dict[str, Path]:
     """The files of a folder by what their partners are called too: their path without suffix.
 
     A last word that all of them have, as in a_mask.png, is left out.
-
-    Raises:
-        DataFileError: two files of one stem.
     """
     stems = [file.relative_to(folder).with_suffix("").as_posix() for file in files]
     endings = {match[0] if (match := LAST_WORD.search(stem)) else "" for stem in stems}
@@ -184,11 +178,7 @@ def _by_stem(folder: Path, files: Sequence[Path]) -> dict[str, Path]:
 
 
 def name_fields(where: str, names: Sequence[str]) -> dict[str, str]:
-    """The field of each folder or column: x for the images, y for the masks, else its own name.
-
-    Raises:
-        DataFileError: none says that it holds images, or all do.
-    """
+    """The field of each folder or column: x for the images, y for the masks, else its own name."""
     images = [name for name in names if name.lower() in IMAGE_WORDS]
     masks = [name for name in names if name not in images]
     if not images or not masks:

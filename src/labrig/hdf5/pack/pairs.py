@@ -34,10 +34,6 @@ def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     cropped to the size of the options alike; a mask takes the nearest pixel. The attribute `values` of
     a mask lists the different values, once all samples were taken. In a part, each sample has its
     number among all as the field `row`; what is not complete is told by whoever joins the parts.
-
-    Raises:
-        DataFileError: a partner is missing, and damaged samples are not skipped; or parts of a source
-            with a field `row`.
     """
     require_package("PIL", "reading images", "pillow")
     pairs = find_pairs(options, FilesSeen() if options.part else damaged.files)
@@ -118,11 +114,7 @@ class MaskValues:
 def _read_pair(
     pair: Pair, images: Sequence[str], options: PackOptions, damaged: DamagedSamples
 ) -> Sample | None:
-    """The fields of a sample; None when one is damaged and is to be left out.
-
-    Raises:
-        DataFileError: one is damaged, and is not to be left out, or changes meanwhile.
-    """
+    """The fields of a sample; None when one is damaged and is to be left out."""
     files = UnchangedFiles(list(pair.files.values()))
     sample: Sample = {}
     sides: dict[Path, Size] = {}
@@ -174,10 +166,6 @@ def read_image(
     """An image as (channels, height, width), and its height and width in the file.
 
     It is RGB uint8; of one channel, and as it is, when its pixels have more than 8 bits.
-
-    Raises:
-        DataFileError: it is several images, turned when it is shown, or has colours of more than 8 bits.
-        Exception: of Pillow's choice, when it is no image or cut short.
     """
     from PIL import Image, ImageOps  # only data sets of images need it
 
@@ -213,10 +201,6 @@ def read_mask(path: Path, size: Size | None) -> tuple[np.ndarray, Size]:
 
     Of a palette these are the numbers of the colours. Black and white are 0 and 1 where a pixel has
     one bit.
-
-    Raises:
-        DataFileError: it has colours, was compressed as JPEG, or is several images.
-        Exception: of Pillow's choice, when it is no image or cut short.
     """
     from PIL import Image, ImageOps  # only data sets of images need it
 

@@ -115,9 +115,6 @@ def make_part(raw: RawSamples, options: PackOptions, target: Path, damaged: Dama
 
     Args:
         raw: all files of the source, and the samples of this part.
-
-    Raises:
-        DataFileError: as `pack`.
     """
     part = options.part
     assert part is not None
@@ -159,12 +156,7 @@ def describe(field: Field) -> PackedField:
 
 
 def make_parts(options: PackOptions, target: Path, n_parts: int) -> None:
-    """Packs all parts that are not there, each in a process of its own.
-
-    Raises:
-        DataFileError: of the first part that failed. The others stay for the next time.
-        Failed: a process was killed.
-    """
+    """Packs all parts that are not there, each in a process of its own."""
     context = multiprocessing.get_context("spawn")
     answers = context.SimpleQueue()
     print(f"lab: {n_parts} processes read; parts lie in {folder_of_parts(target)}", file=sys.stderr)
@@ -215,11 +207,7 @@ def make_part_here(options: PackOptions, target: Path, answers: SimpleQueue) -> 
 def join_made_parts(
     raw: RawSamples, options: PackOptions, target: Path, n_parts: int, damaged: DamagedSamples
 ) -> Joined:
-    """The samples of all parts.
-
-    Raises:
-        DataFileError: the source changed since, or the parts differ in type or shape.
-    """
+    """The samples of all parts."""
     assert raw.files is not None
     reports: dict[PartOfFiles, Report] = {}
     for number in range(1, n_parts + 1):
@@ -248,11 +236,7 @@ def join_made_parts(
 
 
 def check_alike(reports: Sequence[Report], options: PackOptions) -> None:
-    """Makes sure that all samples of a field have one type and shape.
-
-    Raises:
-        DataFileError: they have not.
-    """
+    """Makes sure that all samples of a field have one type and shape."""
     for report in reports[1:]:
         for name, field in reports[0]["fields"].items():
             other = report["fields"][name]
@@ -270,11 +254,7 @@ def check_alike(reports: Sequence[Report], options: PackOptions) -> None:
 
 
 def values_of(target: Path, part: PartOfFiles, report: Report, name: str) -> np.ndarray:
-    """A memory map of a field of a part: its samples, or the values of all where they vary in length.
-
-    Raises:
-        DataFileError: the file was cut short or is gone.
-    """
+    """A memory map of a field of a part: its samples, or the values of all where they vary in length."""
     field = report["fields"][name]
     dtype = np.dtype(field["dtype"])
     lengths = field["lengths"]

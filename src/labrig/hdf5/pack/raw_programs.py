@@ -44,11 +44,7 @@ def find_programs(sources: Sequence[Source]) -> list[Path]:
 
 
 def read_programs(paths: Sequence[Path]) -> list[RawProgram]:
-    """What is kept of each.
-
-    Raises:
-        DataFileError: one cannot be read.
-    """
+    """What is kept of each."""
     return [_read_program(path) for path in dict.fromkeys(paths)]
 
 

@@ -37,13 +37,7 @@ PACK = ["lab", "data", "pack"]
 
 
 def recover_command(project: Project, args: list[str]) -> None:
-    """Makes the data of a run again and compares them with the record, unless they are there.
-
-    Raises:
-        LabError: the run recorded no data file, or one that `lab data pack` did not make.
-        Failed: the recorded code cannot pack it any more.
-        NotComparable: what it packed is something else than the run read. Nothing is kept.
-    """
+    """Makes the data of a run again and compares them with the record, unless they are there."""
     parser = argparse.ArgumentParser(
         "lab data recover",
         description="Makes the data file of RUN again, with the code that RUN recorded, from the raw "
@@ -67,11 +61,7 @@ def recover_command(project: Project, args: list[str]) -> None:
 
 
 def pack_command_of(run: Run) -> list[str]:
-    """The words of the command that made the data of a run.
-
-    Raises:
-        LabError: the run recorded no data file, or one that `lab data pack` did not make.
-    """
+    """The words of the command that made the data of a run."""
     if "size_bytes" not in run.data:
         raise LabError(
             f"{run.id} recorded no data file, so there is none to recover. See: lab runs show {run.id}"
@@ -114,9 +104,6 @@ def missing_files(project: Project, run: Run) -> dict[Path, str]:
 
     It has its name where no file has it, else its hash in it; in a folder of other files it would
     become one of theirs, so that it goes next to it.
-
-    Raises:
-        LabError: the record names a file that would lie elsewhere.
     """
     if "files" not in run.data:
         return {free_path(project, run): run.data["sha256"]}
@@ -140,11 +127,7 @@ def missing_files(project: Project, run: Run) -> dict[Path, str]:
 
 
 def pack_again(project: Project, run: Run, command: list[str], directory: Path) -> Path:
-    """The file that the recorded code packs into `directory`, from sources as seen from the project.
-
-    Raises:
-        Failed: it packs none.
-    """
+    """The file that the recorded code packs into `directory`, from sources as seen from the project."""
     frozen = run_code(run)
     code = frozen.code
     with tempfile.TemporaryDirectory(prefix="lab-recover-") as temporary:
@@ -171,11 +154,7 @@ def pack_again(project: Project, run: Run, command: list[str], directory: Path) 
 
 
 def require_recorded(run: Run, command: list[str], made: Fingerprint) -> None:
-    """Makes sure that what was packed is what the run read.
-
-    Raises:
-        NotComparable: it is not.
-    """
+    """Makes sure that what was packed is what the run read."""
     if is_same_data(run.data, made):
         return
     raise NotComparable(

@@ -72,12 +72,7 @@ class RawFile:
         return [self.key, self.label, self.offset, stat.st_size, stat.st_mtime_ns]
 
     def content(self) -> bytes:
-        """Its bytes.
-
-        Raises:
-            OSError: it cannot be read.
-            EOFError: its archive ends before it.
-        """
+        """Its bytes."""
         if self.tar is None:
             return self.path.read_bytes()
         with open(self.tar, "rb", buffering=0) as archive:
@@ -145,11 +140,7 @@ class DamagedSamples:
 
     @contextmanager
     def handle(self, path: Path, key: str) -> Iterator[None]:
-        """Around the reading of the sample `key` from a file.
-
-        Raises:
-            DataFileError: it cannot be read, and is not to be skipped.
-        """
+        """Around the reading of the sample `key` from a file."""
         try:
             yield
         except Exception as error:  # whatever a decoder raises for a damaged file

@@ -13,11 +13,7 @@ COLUMNS = ("row", "split", "sample")
 
 
 def names_file(target: Path) -> Path:
-    """NAME.names.csv next to NAME.h5, since NAME.csv may be the table that was packed.
-
-    Raises:
-        Refused: a file is there that no packing has made.
-    """
+    """NAME.names.csv next to NAME.h5, since NAME.csv may be the table that was packed."""
     path = target.with_suffix(NAMES_SUFFIX)
     refuse_to_overwrite(path, lambda content: content.startswith(",".join(COLUMNS).encode()))
     return path
@@ -28,9 +24,6 @@ def write_names(path: Path, keys: Sequence[str], arrangement: Arrangement) -> No
 
     Args:
         keys: of the samples in the order of the sources.
-
-    Raises:
-        DataFileError: it cannot be written; the data file is complete all the same.
     """
     names = [keys[place] for place in arrangement.order]
     split_of = dict.fromkeys(range(len(names)), "")

@@ -56,11 +56,7 @@ def reader_of(kind: str) -> Callable[..., Any] | None:
 
 
 def packers() -> dict[str, EntryPoint]:
-    """The packers of plug-ins by name.
-
-    Raises:
-        LabError: one has the name of a kind that labrig or another package reads.
-    """
+    """The packers of plug-ins by name."""
     return distinct_plugins("packers", KINDS)
 
 
@@ -84,9 +80,6 @@ def source_labels(sources: Sequence[Source]) -> list[str]:
     """What begins the keys of the samples of each source, such as "a/raw/"; "" of a single one.
 
     It is the end of its path, as long as it takes to tell all sources apart.
-
-    Raises:
-        DataFileError: one is named twice.
     """
     if len(sources) < 2:
         return [""] * len(sources)

@@ -39,9 +39,6 @@ class Spellings:
             what: they name, such as classes.
             names: as they are written, and how often.
             known: names that are there already.
-
-        Raises:
-            DataFileError: some are spellings of one, and the options do not say what to do.
         """
         if self.as_written:
             return {}

@@ -79,11 +79,7 @@ class Splitter:
         self.splits_of_group: dict[str, set[str]] = {}  # of samples whose split was assigned
 
     def add(self, sample: Mapping[str, Any]) -> None:
-        """Takes the next sample.
-
-        Raises:
-            DataFileError: no line of the split file is for it, or its key has no group.
-        """
+        """Takes the next sample."""
         key = str(sample.get("key", self.n_samples))
         self.n_samples += 1
         if self.keeps_keys:
@@ -127,9 +123,6 @@ class Splitter:
 
         Args:
             left_out: samples that are not packed.
-
-        Raises:
-            DataFileError: there are others.
         """
         unknown = [key for key in self.unplaced if key not in left_out]
         if unknown:
@@ -139,11 +132,7 @@ class Splitter:
             )
 
     def join_spellings(self) -> None:
-        """Gives each group one name, once all samples were taken; a known one that of its file.
-
-        Raises:
-            DataFileError: some are spellings of one, and the options do not say what to do.
-        """
+        """Gives each group one name, once all samples were taken; a known one that of its file."""
         self._find_known_spellings()
         chosen = self.spellings.choose("groups", Counter(self.all_groups))
         if not chosen:
@@ -156,11 +145,7 @@ class Splitter:
         self.splits_of_group = splits_of_group
 
     def _find_known_spellings(self) -> None:
-        """Which groups are known by another spelling; of those there are hashes only.
-
-        Raises:
-            DataFileError: there are some, and the options do not say what to do.
-        """
+        """Which groups are known by another spelling; of those there are hashes only."""
         if self.spellings.as_written:
             return
         hash_of_form = dict(zip(self.known.forms, self.known.hashes, strict=False))
@@ -244,11 +229,7 @@ class Splitter:
         )
 
     def arrange(self, n_samples: int) -> Arrangement:
-        """The order of `n_samples` samples and their splits; the same for the same seed.
-
-        Raises:
-            DataFileError: some samples have a split or a group, and others have not.
-        """
+        """The order of `n_samples` samples and their splits; the same for the same seed."""
         order = permutation(n_samples, self.seed, 1, n_samples)
         if self.assigned_splits:
             _check_every(n_samples, self.assigned_splits, "split")
@@ -268,11 +249,7 @@ class Splitter:
         return Arrangement(order, splits)
 
     def _divide_groups(self, names: list[str]) -> dict[str, np.ndarray]:
-        """The numbers of the groups in each split: that which they have, or one by the shares.
-
-        Raises:
-            DataFileError: one has several.
-        """
+        """The numbers of the groups in each split: that which they have, or one by the shares."""
         splits_of = [self.known.splits.get(self._hash(name), set()) for name in names]
         divided = [name for name, splits in zip(names, splits_of, strict=True) if len(splits) > 1]
         if divided:
@@ -323,11 +300,7 @@ def _number_values(values: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
 
 
 def parse_shares(text: str) -> dict[str, float]:
-    """`train=0.8,val=0.1,test=0.1` as a dict of shares that add up to one.
-
-    Raises:
-        DataFileError: not of that form, a split twice, or a word that names no split.
-    """
+    """`train=0.8,val=0.1,test=0.1` as a dict of shares that add up to one."""
     shares = {}
     for part in text.split(","):
         name, equals, share = map(str.strip, part.partition("="))
@@ -354,11 +327,7 @@ def _share(text: str, share: str) -> float:
 
 
 def read_split_file(path: Path) -> dict[str, str]:
-    """Lines `sample,split` (sample: path below the source, or row number) as a dict.
-
-    Raises:
-        DataFileError: a line of another form, a sample twice, or a word that names no split.
-    """
+    """Lines `sample,split` (sample: path below the source, or row number) as a dict."""
     split_of_key: dict[str, str] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         key, _, split = line.rpartition(",")
@@ -377,12 +346,7 @@ def read_split_file(path: Path) -> dict[str, str]:
 
 
 def check_splits(path: Path, splits: Mapping[str, Any], n_samples: int) -> dict[str, np.ndarray]:
-    """The rows of each split, sorted, as int64.
-
-    Raises:
-        DataFileError: a name that is none, not row numbers, outside 0..n_samples-1, or a row in two
-            splits.
-    """
+    """The rows of each split, sorted, as int64."""
     rows_of = {}
     for name, rows in splits.items():
         check_split_name(f"{path}", name)

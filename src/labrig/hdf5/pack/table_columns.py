@@ -81,11 +81,7 @@ def gaps_in(texts: np.ndarray, options: PackOptions) -> np.ndarray:
 
 
 def x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> TableColumn:
-    """A column of x.
-
-    Raises:
-        DataFileError: it holds no numbers or categories.
-    """
+    """A column of x."""
     from pyarrow import types
 
     if name in options.texts:
@@ -273,11 +269,7 @@ def _coded(
     options: PackOptions,
     known: Sequence[str] = (),
 ) -> TableColumn:
-    """The number of each text.
-
-    Raises:
-        DataFileError: too many different ones, or spellings of one.
-    """
+    """The number of each text."""
     counts = Counter(texts[~is_gap].tolist())
     if len(counts) > max_texts:
         raise DataFileError(

@@ -28,11 +28,7 @@ class CutRow:
 
 
 class TableFile:
-    """One table: its columns as pyarrow types them, or as the texts that are written there.
-
-    Raises:
-        DataFileError: it cannot be read, a column is named twice, or a row is longer than the head line.
-    """
+    """One table: its columns as pyarrow types them, or as the texts that are written there."""
 
     def __init__(self, source: Source, options: PackOptions) -> None:
         require_package("pyarrow", "reading tables", "pyarrow")

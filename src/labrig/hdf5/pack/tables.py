@@ -37,10 +37,6 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
 
     Texts become the numbers of their categories, in the order of their names; the attributes of the
     field hold the names. x is float32, or float64 or int64 where that alone tells its values apart.
-
-    Raises:
-        DataFileError: no rows, no such column, texts that are no categories, numbers in another form, or
-            gaps that the options do not say what to do about.
     """
     files = [TableFile(source, options) for source in options.sources]
     for file in files[1:]:
@@ -124,11 +120,7 @@ def _without_gaps(
     options: PackOptions,
     files: Sequence[TableFile],
 ) -> np.ndarray:
-    """(N,) which rows are packed.
-
-    Raises:
-        DataFileError: there are gaps of which the options do not say what becomes.
-    """
+    """(N,) which rows are packed."""
     gaps = [column for column in columns if column.is_gap.any()]
     gaps.sort(key=lambda column: column.first_bad is None)
     is_filled = [options.fill is not None and column.name in x_names for column in gaps]

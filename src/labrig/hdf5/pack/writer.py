@@ -85,9 +85,6 @@ def write_fields(
         field_attrs: attributes of each field.
         last_check: called when all is written and nothing has its final name; raises to discard it.
         findings: of these fields in this order; looks at them and prints what is worth a word.
-
-    Raises:
-        DataFileError: as `write_data_file`.
     """
     import h5py  # here, so that a mistyped command is answered without it
 
