@@ -64,7 +64,7 @@ prepare() { # once per node: removes what killed jobs left, then unpacks the fro
 }
 rank() { # one process per task; it ignores the signals until Python listens, so they are sent repeatedly
   trap '' USR1 USR2 TERM
-  cd "$LAB_FROZEN/@@{prefix}"
+  cd "$LAB_FROZEN/@@{prefix}"@@{of_rank}
   exec "${COMMAND[@]}"
 }
 clean() { rm -rf "$NODE_DIR"; }
