@@ -33,7 +33,7 @@ def plan_of(project, n_points=1, *, gpus=8, nodes=1, hours=40, **limits):
 
 def forecasts(monkeypatch, *gpu_hours):
     each = [None if hours is None else SimpleNamespace(gpu_hours=hours) for hours in gpu_hours]
-    monkeypatch.setattr(budget, "print_forecast", lambda *arguments: each)
+    monkeypatch.setattr(budget, "provided", lambda name: lambda *arguments: each)
 
 
 def test_without_a_forecast_the_request_counts(project):

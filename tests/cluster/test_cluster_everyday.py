@@ -140,7 +140,7 @@ def test_a_chain_is_one_job_in_the_queue_and_is_cancelled_from_its_end(lab):
     assert re.search(r"^20261120-190001-abcdef  baseline +11 +running", lab("queue"), re.M)
     assert "cancelled job 11" in lab("cancel", "10")
     calls = [line for line in lab.calls.read_text().splitlines() if "scancel" in line]
-    assert calls == ["scancel 12", "scancel 11"]
+    assert calls == ["scancel 12 11"]
 
 
 def test_the_typical_wait_of_a_queue_is_the_median_of_ones_own_runs(lab):

@@ -4,10 +4,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from labrig.cluster.job import environment
 from labrig.cluster.job.environment import job_environment, rank_environment
 from labrig.cluster.sites.site import Site, check_profile
 
 SCRATCH = Path("/scratch")
+
+
+@pytest.fixture(autouse=True)
+def no_caches_of_this_process(monkeypatch):
+    monkeypatch.setattr(environment, "own_cache_variables", dict)
 
 
 def site_with(**values):

@@ -22,9 +22,9 @@ def no_settings_of_a_user(monkeypatch, tmp_path):
 
 def ports(scheduler, numbers, indices):
     """The port of each task of arrays with these numbers, as the job script computes it."""
-    (line,) = re.findall(r"^MASTER_PORT=.*$", library_template(scheduler), re.M)
+    lines = "\n".join(re.findall(r"^(?:NUMBER|MASTER_PORT)=.*$", library_template(scheduler), re.M))
     script = (
-        f"for n in {numbers}; do for LAB_INDEX in {indices}; do JOB=${{n}}_$LAB_INDEX\n{line}\n"
+        f"for n in {numbers}; do for LAB_INDEX in {indices}; do JOB=${{n}}_$LAB_INDEX\n{lines}\n"
     )
     script += "echo $MASTER_PORT; done; done"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)

@@ -16,7 +16,8 @@ def public():
     """The names in `__all__` of each public module, from labrig on."""
     names = set()
     for module in MODULES:
-        path = LIBRARY / (f"{module}.py" if module else "__init__.py")
+        file = LIBRARY / f"{module}.py"
+        path = file if module and file.exists() else LIBRARY / module / "__init__.py"
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 prefix = f"labrig.{module}" if module else "labrig"
