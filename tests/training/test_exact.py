@@ -3,10 +3,14 @@
 The network has dropout and the data random augmentation, so each number that is drawn twice, or not at all, shows.
 """
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from attempts import Tutorial, attempt, attempts
 from labrig.errors import LabError
+from labrig.training.exact.unsaved import UNSAVED, Unsaved
+from lightning.pytorch.callbacks import EarlyStopping, LearningRateMonitor
 
 EPOCHS = ("trainer.max_epochs=2",)
 PLAIN = (*EPOCHS, "data._target_=attempts.PlainData")  # 14 batches an epoch
@@ -167,3 +171,33 @@ def test_a_stop_waits_for_gradients_that_a_task_accumulates_by_hand(home, tmp_pa
     parts = attempts(home, tmp_path / "parts", *settings, stops=["train:5"])
     assert whole.differences(parts) == []
     assert parts.start["exact"] is True
+
+
+class CountsMore(EarlyStopping):
+    n_asked = 0
+
+
+class Monitor(LearningRateMonitor):
+    pass
+
+
+class SaysAll(Monitor):
+    n_asked = 0
+
+    def state_dict(self):
+        return {}
+
+
+def test_what_lightning_sets_in_a_callback_is_no_reason(tmp_path):
+    """A subclass of Lightning's callback: what its own code adds counts, unless it has a state_dict."""
+    callbacks = [CountsMore("loss"), Monitor(), SaysAll()]
+    trainer = SimpleNamespace(lightning_module=Tutorial(), datamodule=None)
+    unsaved, checkpoint = Unsaved(callbacks), {}
+    unsaved.on_train_start(trainer, trainer.lightning_module)
+    for callback in callbacks:
+        callback.n_asked = 1
+    callbacks[0].wait_count = callbacks[0].stopped_epoch = 3
+    callbacks[1].lrs = callbacks[2].lrs = {"adam": [0.1]}
+    callbacks[1].last_momentum_values = {"adam": 0.9}
+    unsaved.on_save_checkpoint(trainer, trainer.lightning_module, checkpoint)
+    assert checkpoint[UNSAVED] == ["CountsMore.n_asked", "Monitor.n_asked"]

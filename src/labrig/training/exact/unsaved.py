@@ -7,6 +7,9 @@ A checkpoint names them. An attempt that resumes from it is not exact, and says 
 from __future__ import annotations
 
 import zlib
+from dis import get_instructions
+from functools import cache
+from inspect import isfunction, unwrap
 from itertools import islice
 from typing import Any
 
@@ -72,14 +75,36 @@ class Unsaved(L.Callback):
                 type(data).__name__, data, OF_DATA | vars(L.LightningDataModule()).keys()
             )
         for callback in self.callbacks:
-            saved = type(callback).state_dict is not L.Callback.state_dict
-            if not saved and type(callback).on_save_checkpoint is L.Callback.on_save_checkpoint:
-                found |= named(type(callback).__name__, callback, frozenset())
+            kind = type(callback)
+            if not any(is_users_hook(kind, name) for name in ("state_dict", "on_save_checkpoint")):
+                found |= named(kind.__name__, callback, set_by_libraries(kind))
         return found
 
 
 def is_users(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] not in LIBRARIES
+    return not is_of_library(type(value))
+
+
+def is_of_library(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in LIBRARIES
+
+
+def is_users_hook(kind: type, name: str) -> bool:
+    """Whether the hook of a class is the user's, and none that it inherits from Lightning."""
+    owner = next(one for one in kind.__mro__ if name in vars(one))
+    return not is_of_library(owner)
+
+
+@cache
+def set_by_libraries(kind: type) -> frozenset[str]:
+    """The attributes that code of Lightning sets in a user's subclass of its callback: Lightning
+    saves them, or finds them again."""
+    names = set()
+    for owner in filter(is_of_library, kind.__mro__):
+        for function in filter(isfunction, vars(owner).values()):
+            steps = get_instructions(unwrap(function))
+            names |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    return frozenset(names)
 
 
 def unsaved_of_module(task: L.LightningModule) -> dict[str, Any]:
