@@ -68,11 +68,12 @@ def learn(home, tmp_path, monkeypatch, batch_s=0.0, change=None):
     task.model = ClockModel()
     if change:
         change(task)
+    means = LogMeans()
     trainer = plain_trainer(
         config,
         ClockData(clock, batch_s),
         task,
-        callbacks=[LogMeans(), Health(tmp_path, config.log.bounds)],
+        callbacks=[means, Health(tmp_path, config.log.bounds, means.train)],
         log_every_n_steps=15,
         enable_checkpointing=False,
     )

@@ -98,7 +98,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         "optimizer": [watch],
         "means": [means],
         # After the means: they wait for the device, so its times are those of whole steps.
-        "health": [Health(run.dir, config.log.bounds)],
+        "health": [Health(run.dir, config.log.bounds, means.train)],
         USERS: own,
         # After a progress bar of the user, above which they print.
         "no_effect": [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -21,9 +21,10 @@ def n_samples_of(trainer: L.Trainer, batch: Any, loader_number: int = 0) -> int 
     Args:
         loader_number: of the validation or test loaders.
     """
-    loaders = loaders_of_stage(trainer)
-    if not trainer.training:
-        loaders = flat_loaders(loaders)
+    if trainer.training:
+        loaders = trainer.train_dataloader
+    else:
+        loaders = flat_loaders(loaders_of_stage(trainer))
         loaders = loaders[loader_number] if loader_number < len(loaders) else None
     cut = samples_cut(loaders)
     if cut is None and isinstance(loaders, list | tuple | Mapping):
@@ -38,27 +39,28 @@ def loaders_of_stage(trainer: L.Trainer) -> Any:
     return trainer.test_dataloaders if trainer.testing else trainer.val_dataloaders
 
 
-def the_same(numbers: Iterator[int | None]) -> int | None:
+def the_same(numbers: Iterable[int | None]) -> int | None:
     """The number that all of them are; None if they differ, or there is none."""
     different = set(numbers)
     return different.pop() if len(different) == 1 else None
 
 
-def first_lengths(batch: Any) -> Iterator[int]:
+def first_lengths(batch: Any) -> list[int]:
     """The first length of each tensor in a batch, which is Lightning's rule too. (Lightning takes
     the first of them if they differ.)"""
     if isinstance(batch, Tensor):
-        if batch.ndim:
-            yield batch.shape[0]
+        return [batch.shape[0]] if batch.ndim else []
+    parts: Iterable[Any] = ()
+    if isinstance(batch, list | tuple):
+        parts = batch
     elif isinstance(batch, Mapping):
-        for part in batch.values():
-            yield from first_lengths(part)
-    elif isinstance(batch, list | tuple):
-        for part in batch:
-            yield from first_lengths(part)
+        parts = batch.values()
     elif is_dataclass(batch) and not isinstance(batch, type):
-        for field in fields(batch):
-            yield from first_lengths(getattr(batch, field.name))
+        parts = (getattr(batch, field.name) for field in fields(batch))
+    lengths = []
+    for part in parts:
+        lengths += first_lengths(part)
+    return lengths
 
 
 def describe_lengths(batch: Any) -> str:

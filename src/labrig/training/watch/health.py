@@ -24,7 +24,7 @@ from ...project import this_project
 from ...record.read.run import Run
 from ..exact.steps import is_logging_step, steps_done
 from ..lightning_internals import fetches_watched
-from .batch_size import n_samples_of
+from .means import Means
 from .messages import notify_idle
 
 MAX_DATA_WAIT = 0.5  # share of the time; a warning above it
@@ -48,9 +48,11 @@ class Health(L.Callback):
     Args:
         folder: the run directory.
         bounds: last part of a metric's name (val/acc: acc) -> [low, high].
+        means: those of the training, which have counted the samples of a batch.
     """
 
-    def __init__(self, folder: Path, bounds: DictConfig) -> None:
+    def __init__(self, folder: Path, bounds: DictConfig, means: Means) -> None:
+        self.means = means
         # Not metrics.jsonl: its rows are the same in every repetition of a run.
         self.file = folder / "speed.jsonl"
         self.bounds = bounds
@@ -87,7 +89,7 @@ class Health(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        self.n_samples += n_samples_of(trainer, batch) or 0
+        self.n_samples += self.means.n_samples
         if not is_logging_step(trainer):
             return
         if trainer.is_global_zero:

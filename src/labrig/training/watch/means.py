@@ -34,6 +34,7 @@ class Means:
         self.sums: dict[str, Tensor | float] = {}
         self.counts: dict[str, Tensor | float] = {}
         self.no_numbers: dict[str, str] = {}  # name -> what it was instead
+        self.n_samples = 0  # of the last batch, which other callbacks count; 0: not known
 
     def add(
         self,
@@ -50,6 +51,7 @@ class Means:
             loss_divisor: by which Lightning has divided the loss.
             suffix: of the names.
         """
+        self.n_samples = n_samples or 0
         values = values_of(outputs)
         n = values.get(BATCH_SIZE, UNKNOWN if n_samples is None else n_samples)
         for name, value in values.items():

@@ -13,7 +13,6 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from ...hdf5.read.datamodule import data_ranks
 from ...machine.text_formats import format_duration
 from ..exact.steps import steps_done
-from .batch_size import n_samples_of
 from .means import Means
 from .optimizer_watch import OptimizerWatch
 
@@ -73,7 +72,7 @@ class Pace(L.Callback):
             self.first_s = time.monotonic()
             self._begin_interval()
             return
-        self.n_samples += n_samples_of(trainer, batch) or 0
+        self.n_samples += self.means.n_samples
 
     def on_validation_start(self, *_: Any) -> None:
         self.validation_began_s = time.monotonic()
