@@ -35,7 +35,7 @@ from .data_yaml import config_directory, pack_command_line
 from .options import PackOptions, known_names, name_to_append_to, parse_options
 from .raw_programs import code_version
 from .samples import DamagedSamples
-from .source_names import NAMES_SUFFIX
+from .split import NAMES_SUFFIX
 
 NUMBER = re.compile(r".*-(\d{4,})")  # the stem of a file
 PACK = ["lab", "data", "pack"]

@@ -10,7 +10,7 @@ import numpy as np
 from ..file.atomic_file import explain_write_errors
 from ..file.errors import DataFileError
 from ..file.layout import BLOCK_BYTES, FORMAT, check_type
-from .columns import check_name, count_samples
+from .collect import check_name, count_samples
 from .sources import Source, hint
 
 Arrays = dict[str, np.ndarray]  # by the names of their fields; (N, ...) each

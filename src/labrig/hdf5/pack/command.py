@@ -37,8 +37,7 @@ from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, read_layout
 from ..file.progress import sample_progress
 from .arrays import Parts, join_parts, open_arrays
-from .collect import collect_fields
-from .columns import Field, count_samples
+from .collect import Field, collect_fields, count_samples
 from .data_yaml import (
     lines_written_for,
     pack_command_line,
@@ -60,9 +59,8 @@ from .parts import (
 )
 from .raw_programs import code_version, find_programs, programs_attr, read_programs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
-from .source_names import names_file, write_names
 from .sources import KINDS, Source, kind_of, packers, reader_of
-from .split import Splitter, read_split_file
+from .split import Splitter, names_file, read_split_file, write_names
 from .writer import write_fields
 
 EXIT_TERMINATED = 143

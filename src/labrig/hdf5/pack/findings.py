@@ -13,7 +13,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from ..file.layout import OFFSETS, Layout
-from .columns import Field, RaggedField
+from .collect import Field, RaggedField
 
 LABEL = "y"
 WORD_BYTES = 8

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..file.errors import DataFileError
 from ..file.layout import OFFSETS, Layout
-from .columns import Field, RaggedField
+from .collect import Field, RaggedField
 
 MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
 ROW = "row"  # the field that says where each sample belongs

@@ -27,8 +27,7 @@ from ...machine.parent import end_with_parent
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.joined import JoinedRows
-from .collect import collect_fields
-from .columns import Field, RaggedField
+from .collect import Field, RaggedField, collect_fields
 from .merge import ROW, values_of_all
 from .options import PackOptions, PartOfFiles
 from .samples import DamagedSamples, FilesOfSample, RawSamples

@@ -1,5 +1,6 @@
 """Splits samples into train, val and test, and puts them into a seeded random order."""
 
+import csv
 import re
 import sys
 from collections import Counter
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...machine.counted import counted
+from ...machine.own_output import refuse_to_overwrite
+from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.groups import KnownGroups, group_name, hash_of_group
 from ..file.names import check_split_name, check_usual_name
@@ -373,3 +376,36 @@ def _check_split(where: str, rows: np.ndarray, n_samples: int) -> np.ndarray:
             f"{where} has rows from {rows[0]} to {rows[-1]}; expected some of 0..{n_samples - 1}."
         )
     return rows
+
+
+# Which source each row is from: the file itself has no names
+
+
+NAMES_SUFFIX = ".names.csv"
+COLUMNS = ("row", "split", "sample")
+
+
+def names_file(target: Path) -> Path:
+    """NAME.names.csv next to NAME.h5, since NAME.csv may be the table that was packed."""
+    path = target.with_suffix(NAMES_SUFFIX)
+    refuse_to_overwrite(path, lambda content: content.startswith(",".join(COLUMNS).encode()))
+    return path
+
+
+def write_names(path: Path, keys: Sequence[str], arrangement: Arrangement) -> None:
+    """Writes row, split and source of each sample.
+
+    Args:
+        keys: of the samples in the order of the sources.
+    """
+    names = [keys[place] for place in arrangement.order]
+    split_of = dict.fromkeys(range(len(names)), "")
+    for split, rows in arrangement.splits.items():
+        split_of |= dict.fromkeys(rows.tolist(), split)
+    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
+        with open(directory / path.name, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(COLUMNS)
+            writer.writerows((row, split_of[row], name) for row, name in enumerate(names))
+        publish(directory / path.name, path)
+    print(f"{path}: the source of each row")

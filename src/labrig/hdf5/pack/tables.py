@@ -10,13 +10,12 @@ import numpy as np
 
 from ...machine.counted import counted
 from ..file.errors import DataFileError
-from .columns import Field
+from .collect import Field
 from .folders import class_attrs
-from .number_forms import type_for
 from .options import PackOptions
 from .samples import DamagedSamples
 from .sources import source_labels
-from .table_columns import TableColumn, gaps_in, label_column, texts_of, x_column
+from .table_columns import TableColumn, gaps_in, label_column, texts_of, type_for, x_column
 from .table_files import TableFile
 
 MAX_TOLD = 20  # columns with gaps

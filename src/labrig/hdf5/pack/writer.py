@@ -18,7 +18,7 @@ from ..file.errors import DataFileError
 from ..file.keep import keep_if_used, refuse_foreign
 from ..file.layout import FORMAT, VERSION, Layout, read_layout
 from ..file.progress import byte_progress
-from .columns import Column, Field, RaggedField, columns_of, count_samples
+from .collect import Column, Field, RaggedField, columns_of, count_samples
 from .findings import Findings
 from .split import check_splits
 
