@@ -191,7 +191,7 @@ def test_links_and_devices_of_a_host_are_left_out(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["../evil", "/tmp/lab-evil", "a/../../evil", "./.."])
 def test_no_file_of_a_host_lands_elsewhere(tmp_path, name):
-    with pytest.raises(Failed, match=r"a path that is .*expected a relative path"):
+    with pytest.raises(Failed, match=r"a path: .* is not a relative path"):
         fetched(tmp_path, packed(**{"./run.json": RECORD, name: b"evil"}))
     assert not list(tmp_path.rglob("evil"))
     assert list((tmp_path / "project/runs/baseline").iterdir()) == []
@@ -199,7 +199,7 @@ def test_no_file_of_a_host_lands_elsewhere(tmp_path, name):
 
 def test_a_hard_link_of_a_host_reaches_no_file_of_this_machine(tmp_path):
     content = packed(**{"./run.json": RECORD, "x": (tarfile.LNKTYPE, "/etc/passwd")})
-    with pytest.raises(Failed, match="expected a relative path"):
+    with pytest.raises(Failed, match="is not a relative path"):
         fetched(tmp_path, content)
 
 

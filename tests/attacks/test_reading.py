@@ -40,6 +40,7 @@ def test_no_command_hangs_on_a_pipe(project):
     run = train(project, metrics={"val/acc": 0.5})
     call(project, "runs note", run.id, "text")
     signal.alarm(100)
+    broken = []
     for path in replaced_by_pipes(run):
         for words in (["runs list"], ["runs show", run.id], ["runs verify", run.id]):
             try:
@@ -47,8 +48,9 @@ def test_no_command_hangs_on_a_pipe(project):
             except LabError:
                 pass  # a message, as of a damaged record
             except Exception as error:
-                raise AssertionError(f"{words} with {path}: {error!r}") from error
+                broken.append(f"{words} with {path}: {error!r}")
     signal.alarm(0)
+    assert broken == []
 
 
 def test_lines_are_read_of_files_only(tmp_path):

@@ -103,10 +103,10 @@ def test_several_ranks_download_once(server, raw):
     ("url", "sha256", "name", "message"),
     [
         ("file:///etc/passwd", SHA256, None, "is no address of a file; expected one such as"),
-        ("https://host/a", "12", None, r'expected a sha256, 64 digits. Unknown\? Write "\?"'),
-        ("https://host/", SHA256, None, "expected the name of a file. Name it: fetch"),
-        ("https://host/a", SHA256, "../../a", "expected the name of a file. Name it: fetch"),
-        ("https://host/..%2Fa", SHA256, None, "expected the name of a file. Name it: fetch"),
+        ("https://host/a", "12", None, r'is not a sha256, 64 digits. Unknown\? Write "\?"'),
+        ("https://host/", SHA256, None, "is not the name of a file. Name it: fetch"),
+        ("https://host/a", SHA256, "../../a", "is not the name of a file. Name it: fetch"),
+        ("https://host/..%2Fa", SHA256, None, "is not the name of a file. Name it: fetch"),
     ],
 )
 def test_what_leads_elsewhere_is_refused(own, monkeypatch, url, sha256, name, message):

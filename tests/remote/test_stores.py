@@ -66,7 +66,9 @@ def test_a_file_there_with_other_bytes_than_its_name_says_is_refused(mine, group
     there = group / f"{sha256}-digits.h5"
     there.chmod(0o644)
     content = there.read_bytes()
-    there.write_bytes(content[:length] if length else content[:-1] + bytes([content[-1] ^ 1]))
+    middle = len(content) // 2
+    changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    there.write_bytes(content[:length] if length else changed)
     with pytest.raises(Failed, match=r"with other bytes than its name says.*Delete it there"):
         push(project)
 
@@ -171,9 +173,9 @@ def test_lists(mine, group, capsys):
     [
         (["digit"], "no data set 'digit'; did you mean: digits"),
         (["digits"], "say where to: lab data push digits PLACE"),
-        (["digits", "gs://bucket/a"], "expected a folder, ssh://HOST/FOLDER or s3://BUCKET/FOLDER"),
-        (["digits", "ssh://-oProxyCommand=x/a"], "expected a folder, ssh://HOST"),
-        (["digits", "ssh://host"], "expected a folder, ssh://HOST"),
+        (["digits", "gs://bucket/a"], "the place of the data: .* is not a folder, ssh://HOST/FOLDER or s3://BUCKET/FOLDER"),
+        (["digits", "ssh://-oProxyCommand=x/a"], "the place of the data: .* is not a folder, ssh://HOST"),
+        (["digits", "ssh://host"], "the place of the data: .* is not a folder, ssh://HOST"),
     ],
 )
 def test_a_push_to_nowhere(mine, words, message):

@@ -221,7 +221,7 @@ def test_a_false_file_keeps_all_others_hidden(mine, group, tmp_path):
         ({"sha256": "0" * 64}, "its hash is not that of its files"),
         (
             {"files": [{"path": "../a.h5", "sha256": "0" * 64}]},
-            r"'../a.h5', expected a relative path",
+            r"files\[0\].path is not a relative path",
         ),
         ({"files": [{"path": "a.h5"}]}, "has no 'sha256'"),
     ],
@@ -299,7 +299,7 @@ def test_where_the_files_of_a_run_go(mine, tmp_path):
     run.config = {"data": {"path": "../digits"}}
     for file in files:
         file["path"] = "/gone/../a.h5"
-    with pytest.raises(LabError, match=r"a data file of .* expected a relative path .* trusted"):
+    with pytest.raises(LabError, match=r"a data file of .* is not a relative path .* trusted"):
         names()
 
 

@@ -214,7 +214,7 @@ def place_of(folder: Path, name: str) -> Path:
     """The place of a path of the stream."""
     problem = problem_in(name, RelativePath)
     if problem:
-        raise Failed(f"the host sent a path that{problem}. Do not trust it")
+        raise Failed(f"the host sent a path: {problem}. Do not trust it")
     return folder / name
 
 

@@ -116,7 +116,7 @@ def missing_files(project: Project, run: Run) -> dict[Path, str]:
         name = relative_name(run, file)
         problem = problem_in(name, RelativePath)
         if problem:
-            raise LabError(f"a data file of {run.id}{problem}. Its record is not to be trusted")
+            raise LabError(f"a data file of {run.id}: {problem}. Its record is not to be trusted")
         path = directory / name
         if path.exists():
             path = kept_path(path, file["sha256"])

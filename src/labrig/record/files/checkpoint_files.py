@@ -45,18 +45,6 @@ def format_sums(sums: dict[str, str]) -> str:
     return "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
 
 
-def read_sums(directory: Path) -> dict[str, str]:
-    """What the directory lists, as it was written; empty when another program wrote it."""
-    from .atomic import read_text  # which imports this file
-
-    sums = {}
-    with suppress(OSError, UnicodeDecodeError):
-        for line in read_text(directory / SUMS).splitlines():
-            digest, _, name = line.partition("  ")
-            sums[name] = digest
-    return sums
-
-
 def take_place(temporary: Path, target: Path) -> None:
     """`temporary` gets the name of a checkpoint, in place of an older one.
 

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from .atomic import read_advisory, sha256, write_file, write_json
-from .checkpoint_files import SUMS, format_sums, n_bytes_of, read_sums, sums_of
+from .atomic import read_advisory, read_text, sha256, write_file, write_json
+from .checkpoint_files import SUMS, format_sums, n_bytes_of, sums_of
 
 HASHES = ".hashes.json"  # in the directory of checkpoints
 BESIDE_BYTES = 1 << 20  # a piece of this size and more is hashed by another thread
@@ -122,6 +122,16 @@ def checkpoint_hashes(
 def write_sums(directory: Path, sums: dict[str, str]) -> None:
     """Puts the list of its files into a directory."""
     write_file(directory / SUMS, format_sums(sums))
+
+
+def read_sums(directory: Path) -> dict[str, str]:
+    """What the directory lists, as it was written; empty when another program wrote it."""
+    sums = {}
+    with suppress(OSError, UnicodeDecodeError):
+        for line in read_text(directory / SUMS).splitlines():
+            digest, _, name = line.partition("  ")
+            sums[name] = digest
+    return sums
 
 
 def listed_hash(directory: Path) -> str | None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+MAX_SHOWN = 100  # characters of a text that is not what it should be
 MAX_DEPTH = 64  # of lists and objects in each other
 KINDS = {
     "object": "an object",
@@ -64,7 +65,9 @@ def form_problem(value: Any, form: Any) -> str | None:
     try:
         msgspec.convert(value, form)
     except msgspec.ValidationError as error:
-        return in_words(str(error))
+        problem = in_words(str(error))
+        shown = repr(value[:MAX_SHOWN]) if isinstance(value, str) else "it"
+        return problem.replace("it is not", f"{shown} is not", 1) if problem[:3] == "it " else problem
     return None
 
 

@@ -49,7 +49,7 @@ def open_store(project: Project, place: str) -> Iterator[Store]:
     """The store at a place; a relative folder counts from the project."""
     problem = problem_in(place, Annotated[str, PLACE])
     if problem:
-        raise LabError(f"the place of the data {problem}. Write such as: /group/data")
+        raise LabError(f"the place of the data: {problem}. Write such as: /group/data")
     if place.startswith("ssh://"):
         from .ssh import ssh_store
 
@@ -89,7 +89,11 @@ def push_command(project: Project, args: list[str]) -> None:
         pushed: set[str] = set()
         for path, sha256 in zip(files, hashes, strict=True):
             if sha256 in there:
-                store.require_whole(there[sha256], path.stat().st_size)
+                if not store.holds(there[sha256], path):
+                    raise Failed(
+                        f"{there[sha256].file} is there with other bytes than its name says. "
+                        "Delete it there, then type the same again"
+                    )
                 print(f"{place} has it already: {there[sha256].file}")
                 continue
             if sha256 in pushed:
@@ -267,7 +271,7 @@ def target_of(project: Project, path: str, sha256: str, name: str) -> dict[Path,
     problem = problem_in(path, RelativePath)
     if problem:
         raise LabError(
-            f"the path of {name}{problem}, below a directory of paths.data. "
+            f"the path of {name}: {problem}. It counts from a directory of paths.data. "
             f"Write such as: path: {name}.h5"
         )
     try:

@@ -69,12 +69,12 @@ class SshStore(Store):
         if problems:
             raise Failed(f"{self.connection.host.name}: {problems[0]}. Type the same again")
 
-    def hash_of(self, file: str) -> str | None:
-        script = (
-            f"cd {self.folder} && printf %s {shlex.quote(MARK)} && sha256sum < {shlex.quote(file)}"
-        )
+    def holds(self, stored: StoredFile, source: Path) -> bool:
+        if not super().holds(stored, source):
+            return False
+        script = f"cd {self.folder} && printf %s {shlex.quote(MARK)} && sha256sum < {shlex.quote(stored.file)}"
         lines = list(self.connection.answers(script))
-        return lines[0].split(" ")[0] if lines else None
+        return bool(lines) and lines[0].split(" ")[0] == sha256(source)
 
     @contextmanager
     def open(self, file: str, start: int) -> Iterator[IO[bytes]]:

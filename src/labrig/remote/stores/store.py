@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, NotRequired, TypedDict
 
-from ...errors import Failed
 from ...record.files.forms import RelativePath, Sha256, matches
 
 NAME = re.compile(r"(?P<sha256>[0-9a-f]{64})-(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)\.h5")
@@ -81,23 +80,9 @@ class Store(ABC):
     def open(self, file: str, start: int) -> AbstractContextManager[IO[bytes]]:
         """The bytes of a file from `start` on."""
 
-    def hash_of(self, file: str) -> str | None:
-        """The sha256 of what lies there under a name; None: only its size can be asked for."""
-        return None
-
-    def require_whole(self, stored: StoredFile, size_bytes: int) -> None:
-        """Makes sure that a file there holds what its name says.
-
-        Raises:
-            Failed: it has another size or hash.
-        """
-        is_whole = stored.size_bytes == size_bytes
-        if is_whole and self.hash_of(stored.file) in (None, stored.sha256):
-            return
-        raise Failed(
-            f"{stored.file} is there with other bytes than its name says. "
-            "Delete it there, then type the same again"
-        )
+    def holds(self, stored: StoredFile, source: Path) -> bool:
+        """Whether a file there is what was pushed, as far as the place can be asked."""
+        return stored.size_bytes == source.stat().st_size
 
 
 def stored_files(entries: Iterable[tuple[str, int, float]]) -> list[StoredFile]:

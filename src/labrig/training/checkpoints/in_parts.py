@@ -19,8 +19,8 @@ from torch import distributed
 from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.filesystem import FileSystem
 
-from ...record.files.checkpoint_files import END_OF_FIT, link, read_sums, remove, take_place
-from ...record.files.checkpoint_hashes import HashedFile, write_sums
+from ...record.files.checkpoint_files import END_OF_FIT, link, remove, take_place
+from ...record.files.checkpoint_hashes import HashedFile, read_sums, write_sums
 from ...record.read.directory_weights import WEIGHTS, read_whole
 from .checkpoint import AtomicCheckpointIO, plain_checkpoint
 from .resume_point import refuse_damaged

@@ -1,0 +1,188 @@
+"""Which runs `lab runs prune` never deletes, and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ...machine.terminal import printable
+from ...project import parse_yaml
+from ..files.atomic import read_text
+from ..files.metrics_file import read_metrics
+from ..files.schema import Row, RunRecord
+from ..list.alike import EvaluatedOn, evaluated_on
+from ..list.ranking import (
+    DEFAULT_METRIC,
+    MODES,
+    known_mode,
+    monitor_of,
+    rank_by_metric,
+    require_mode,
+    settings_of,
+)
+from ..list.rows import recorded_id
+from ..read.attempt_files import last_attempt, read_attempts
+from ..read.run import run_record
+from ..read.status import COUNT_FIRST, UNENDED, JobStateOf, silence_s
+from .annotate import named_in
+
+JOB_IS_OVER_S = 30 * 86400  # of silence: no scheduler starts a job again after that
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What makes a run needed. `rows` are all runs, newest first."""
+
+    rows: list[Row]
+    n_best: int  # finished runs of each trial to keep
+    metric: str | None = (
+        None  # what best means; None: checkpoint.monitor of each trial's newest run
+    )
+    mode: str | None = None  # min or max; None: as the configuration of the runs says it
+    job_state_of: JobStateOf | None = None
+    foreign: frozenset[str] = frozenset()  # directories of other projects' runs, which rank nowhere
+    best_values: dict[str, BestValue | None] = field(default_factory=dict)  # by run directory
+
+    def reason_to_keep(self, row: Row, by_rows: dict[str, str]) -> str | None:
+        """Why somebody needs a run; None when nobody does. `by_rows` is from `needed_by_rows`."""
+        if reason := by_rows.get(row["run_dir"]):
+            return reason
+        if place := named_in(Path(row["run_dir"])):
+            return f"named in {printable(place)}"
+        if finished_once(row):
+            return "finished before a later attempt failed"
+        if self.has_best_checkpoint(row):
+            return "with the best checkpoint of the trial"
+        if self.may_start_again(row):
+            return "with a job that may start again"
+        return None
+
+    def needed_by_rows(self) -> dict[str, str]:
+        """Why runs are needed, by directory, as far as the rows say."""
+        parents = {row["parent"] for row in self.rows if row["parent"]}
+        parents |= {row["init_from"]["run"] for row in self.rows if row["init_from"]}
+        parents |= {row["data"]["run"] for row in self.rows if row["data"] and "run" in row["data"]}
+        needed = {}
+        for row in self.rows:
+            if row["status"] in UNENDED:
+                needed[row["run_dir"]] = row["status"]
+            elif row["tags"]:
+                needed[row["run_dir"]] = "tagged"
+            elif {row["run_id"], recorded_id(row)} & parents:
+                needed[row["run_dir"]] = "the parents of others"
+            elif row.get("is_copied"):
+                needed[row["run_dir"]] = "in two directories"
+        finished = [row for row in self.own_rows if row["status"] in COUNT_FIRST]
+        for trial in {row["trial"] for row in finished}:
+            of_trial = [row for row in finished if row["trial"] == trial]
+            for row in self.best_of(of_trial):
+                needed.setdefault(row["run_dir"], "among the best of the trial")
+        for sweep in {row["parent"] for row in finished} - {row["run_id"] for row in self.rows}:
+            of_sweep = [row for row in finished if sweep and row["parent"] == sweep]
+            for row in self.best_of(of_sweep):
+                needed.setdefault(row["run_dir"], f"among the best of the sweep {sweep}")
+        return needed
+
+    @property
+    def own_rows(self) -> list[Row]:
+        """The runs of this project: the best of a trial is never a run of another one."""
+        return [row for row in self.rows if row["run_dir"] not in self.foreign]
+
+    def best_of(self, of_trial: list[Row]) -> list[Row]:
+        """The best finished runs of a trial on each data set.
+
+        Raises:
+            LabError: nothing says which values of the metric are better.
+        """
+        metric = self.metric or monitor_of(of_trial)
+        if not any(metric in row["metrics"] for row in of_trial):
+            return []
+        write = f"--metric {metric}:max"
+        mode = self.mode or require_mode(metric, settings_of(of_trial), write)
+        # Of each set of validation samples: values on different ones do not compare.
+        sets: dict[EvaluatedOn, list[Row]] = {}
+        for row in rank_by_metric(of_trial, metric, mode):
+            sets.setdefault(evaluated_on(row, metric), []).append(row)
+        return [row for of_set in sets.values() for row in of_set[: self.n_best]]
+
+    def has_best_checkpoint(self, row: Row) -> bool:
+        """Whether the best.ckpt of a run is the best of its trial, however the run ended."""
+        best_of_run = self.best_value(row)
+        if best_of_run is None:
+            return False
+        metric = best_of_run.metric
+        evaluated = evaluated_on(row, metric)
+        others = [
+            self.best_value(other)
+            for other in self.own_rows
+            if other["trial"] == row["trial"] and evaluated_on(other, metric) == evaluated
+        ]
+        values = [other.value for other in others if other and other.metric == metric]
+        return best_of_run.value >= max(values)
+
+    def best_value(self, row: Row) -> BestValue | None:
+        """See the function; a file is read once."""
+        run_dir = row["run_dir"]
+        if run_dir not in self.best_values:
+            self.best_values[run_dir] = best_value(Path(run_dir), self.metric)
+        return self.best_values[run_dir]
+
+    def may_start_again(self, row: Row) -> bool:
+        """Whether a run that seems lost has a job that its scheduler may start again."""
+        record: RunRecord = run_record(Path(row["run_dir"])) or {}
+        if row["status"] not in ("lost", "cancelled") or not record.get("job"):
+            return False
+        attempt = last_attempt(Path(row["run_dir"]))
+        if silence_s(Path(row["run_dir"]), attempt.n if attempt else 0) > JOB_IS_OVER_S:
+            return False
+        return self.job_state_of is None or self.job_state_of(record) is not None
+
+
+def finished_once(row: Row) -> bool:
+    """Whether a run finished, and a later attempt ended otherwise."""
+    if row["status"] == "finished":
+        return False
+    attempts = read_attempts(Path(row["run_dir"]))
+    return any(attempt.end.get("status") == "finished" for attempt in attempts)
+
+
+@dataclass(frozen=True)
+class BestValue:
+    """How good the best.ckpt of a run is: more is better, of one metric."""
+
+    metric: str
+    value: float
+
+
+def best_value(folder: Path, metric: str | None) -> BestValue | None:
+    """How good the best.ckpt of a run is; None when it has none, or nothing says what chose it.
+
+    Args:
+        metric: where the configuration does not say what chose it.
+    """
+    if not (folder / "checkpoints/best.ckpt").exists():
+        return None
+    chosen = checkpoint_settings(folder)
+    metric = str(chosen.get("monitor") or metric or DEFAULT_METRIC)
+    mode = chosen.get("mode") or known_mode(metric, [])
+    values = [row[metric] for row in read_metrics(folder) if is_finite(row.get(metric))]
+    if not values or mode not in MODES:
+        return None
+    return BestValue(metric, -min(values) if mode == "min" else max(values))
+
+
+def checkpoint_settings(folder: Path) -> dict[str, Any]:
+    """What chose best.ckpt, from config.yaml; empty when it cannot be read."""
+    try:
+        config = parse_yaml(read_text(folder / "config.yaml"))
+        return dict(config["checkpoint"])
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError):
+        return {}
+
+
+def is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
