@@ -259,7 +259,7 @@ def test_a_value_of_hosts_yaml_is_no_option_and_no_command(monkeypatch, tmp_path
     (tmp_path / "lab").mkdir()
     path = "" if line.startswith("path") else "  path: $WORK/lab\n"
     (tmp_path / "lab/hosts.yaml").write_text(f"evil:\n{path}  {line}\n")
-    with pytest.raises(LabError, match=r"hosts.yaml, evil: .*(expected|must be)"):
+    with pytest.raises(LabError, match=r"hosts.yaml, evil: .*(expected|must be|is not)"):
         hosts.host_of("evil")
 
 

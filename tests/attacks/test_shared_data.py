@@ -74,7 +74,7 @@ def test_a_yaml_whose_path_leads_out_of_the_data_is_refused(shared, path):
     _, theirs, _ = shared
     yaml = theirs.root / "src/myproj/conf/data/digits.yaml"
     yaml.write_text(yaml.read_text().replace("path: digits.h5", f"path: {path}"))
-    with pytest.raises(LabError, match=r"the path of digits .* is not a relative path without"):
+    with pytest.raises(LabError, match=r"the path of digits: .* is not a relative path without"):
         pull(theirs)
     assert not (theirs.root / "data").exists()
 

@@ -173,8 +173,14 @@ def test_lists(mine, group, capsys):
     [
         (["digit"], "no data set 'digit'; did you mean: digits"),
         (["digits"], "say where to: lab data push digits PLACE"),
-        (["digits", "gs://bucket/a"], "the place of the data: .* is not a folder, ssh://HOST/FOLDER or s3://BUCKET/FOLDER"),
-        (["digits", "ssh://-oProxyCommand=x/a"], "the place of the data: .* is not a folder, ssh://HOST"),
+        (
+            ["digits", "gs://bucket/a"],
+            "the place of the data: .* is not a folder, ssh://HOST/FOLDER or s3://BUCKET/FOLDER",
+        ),
+        (
+            ["digits", "ssh://-oProxyCommand=x/a"],
+            "the place of the data: .* is not a folder, ssh://HOST",
+        ),
         (["digits", "ssh://host"], "the place of the data: .* is not a folder, ssh://HOST"),
     ],
 )

@@ -77,7 +77,9 @@ def check_arguments(url: str, sha256: str, name: str) -> None:
         raise LabError(f"{url!r} is no address of a file; expected one such as https://HOST/a.tar")
     problem = None if sha256 == UNKNOWN else problem_in(sha256, Sha256)
     if problem:
-        raise LabError(f'the sha256 of {url}: {problem}. Unknown? Write "?": the next error says it')
+        raise LabError(
+            f'the sha256 of {url}: {problem}. Unknown? Write "?": the next error says it'
+        )
     problem = problem_in(name or "/", FileName)
     if problem:
         raise LabError(f"{url}: the name here: {problem}. Name it: fetch(url, sha256, NAME)")

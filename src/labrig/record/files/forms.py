@@ -67,7 +67,9 @@ def form_problem(value: Any, form: Any) -> str | None:
     except msgspec.ValidationError as error:
         problem = in_words(str(error))
         shown = repr(value[:MAX_SHOWN]) if isinstance(value, str) else "it"
-        return problem.replace("it is not", f"{shown} is not", 1) if problem[:3] == "it " else problem
+        return (
+            problem.replace("it is not", f"{shown} is not", 1) if problem[:3] == "it " else problem
+        )
     return None
 
 
