@@ -38,6 +38,7 @@ NEXT_ATTEMPT = "LAB_NEXT_ATTEMPT"  # number of the attempt that the job script i
 SEED = "LAB_SEED"  # the run's seed, for the script that it starts
 # optimizer steps after which this attempt saves and ends, as the one of the run that it repeats did
 STOP_STEP = "LAB_STOP_STEP"
+CHECK = "LAB_CHECK"  # 1: the new run checks another one, so its numbers count nowhere
 
 # the same, which a training that the command starts leaves as it is; a command that writes the file
 # `requeue` there when it is asked to stop is started again

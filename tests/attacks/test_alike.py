@@ -59,7 +59,7 @@ def test_the_best_is_of_the_whole_split(project, capsys, other):
     train_on(project, FILE, 0.5)
     best = train_on(project, FILE, 0.6, seed=1)
     fold = train_on(project, iou=0.9, **OTHERS[other])
-    for word in ("@best", "@best:val/iou", "@best:val/iou:max:baseline", "@best:val/loss"):
+    for word in ("@best", "@best:val/iou", "@best:val/iou:baseline:max", "@best:val/loss"):
         assert find_run([project.root / "runs"], word).id == best.id
     assert "left aside: 1 run on other samples of it" in capsys.readouterr().err
     call(project, "runs list", "--sort", "val/iou", "--json")

@@ -75,7 +75,7 @@ def made(tmp_path_factory):
 
 COMMANDS = {
     "@best": (["runs show", "@best:val/utility"], "@best:val/utility:max (or :min)"),
-    "of a trial": (["runs show", "@best:val/utility::baseline"], "@best:val/utility:max:baseline"),
+    "of a trial": (["runs show", "@best:val/utility::baseline"], "@best:val/utility:baseline:max"),
     "--sort": (["runs list", "--sort", "val/utility"], "--sort val/utility:max"),
     "prune": (
         ["runs prune", "status=failed", "--metric", "val/utility"],
@@ -103,7 +103,7 @@ def test_what_is_typed_is_what_happens(project, capsys):
     for mode, best in (("min", low), ("max", high)):
         for metric in ("val/utility", "val/loss"):
             assert find_run([project.root / "runs"], f"@best:{metric}:{mode}").id == best["run_id"]
-        trial = f"@best:val/utility:{mode}:baseline"
+        trial = f"@best:val/utility:baseline:{mode}"
         assert find_run([project.root / "runs"], trial).id == best["run_id"]
         call(project, "runs list", "--sort", f"val/utility:{mode}", "--json")
         assert json.loads(capsys.readouterr().out)[0]["run_id"] == best["run_id"]
@@ -116,7 +116,7 @@ def test_a_trial_of_that_name_is_not_taken_for_a_direction(project):
     with pytest.raises(errors.LabError, match=r"'max' is the name of a trial too"):
         find_run([project.root / "runs"], "@best:val/utility:max")
     assert find_run([project.root / "runs"], "@best:val/utility:max:max").trial == "max"
-    assert find_run([project.root / "runs"], "@best:val/utility:max:*").trial == "baseline"
+    assert find_run([project.root / "runs"], "@best:val/utility:*:max").trial == "baseline"
 
 
 @pytest.mark.parametrize("key", ["val/utility", "utility"])

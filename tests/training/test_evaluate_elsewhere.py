@@ -85,7 +85,7 @@ def test_every_sample_is_the_sum_of_the_splits(trained):
     for split in ("train", "val", "test"):
         metrics = metrics_of(evaluate(trained, f"split={split}", "--json"))
         n = n_samples(trained, "digits", split)
-        n_right += metrics["test/acc"] * n
+        n_right += metrics[f"{split}/acc"] * n
         n_all += n
     whole = metrics_of(evaluate(trained, "split=all", "--json"))
     assert whole["test/acc"] * n_all == pytest.approx(n_right, abs=0.01)

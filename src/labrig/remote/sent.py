@@ -17,7 +17,7 @@ from ..project import Project
 from ..record.files import forms
 from ..record.files.atomic import read_advisory, write_json
 from ..record.files.schema import RunStatus
-from ..record.list.find import n_back_from_last, refuse_empty
+from ..record.list.find import LAST, refuse_empty
 from ..record.list.rows import RUN_ID, run_directories
 from ..record.read.roots import run_roots
 from ..record.read.status import ENDED
@@ -113,8 +113,9 @@ def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
     """
     refuse_empty(word)
     sent_by_run_id = {run_id: sent for sent in all_sent(project) for run_id in sent.run_ids}
-    n_back = n_back_from_last(word)
-    if n_back is not None:
+    last = LAST.fullmatch(word)
+    if last and not last[2]:
+        n_back = int(last[1] or 0)
         here = run_ids_here(project)
         newest = sorted({*sent_by_run_id, *here}, reverse=True)[: n_back + 1]
         if len(newest) == n_back + 1 and newest[-1] in sent_by_run_id:

@@ -21,7 +21,7 @@ from ..record.list.columns import settings_of_interest
 from ..record.list.filters import Filter, filter_rows
 from ..record.list.metric_names import main_first
 from ..record.list.ranking import known_mode, monitors_of, settings_of
-from ..record.list.rows import read_rows
+from ..record.list.rows import read_rows, without_checks
 from ..record.read.fields import REPORT, fields_shown, names_shown
 from ..record.read.run import run_record
 from ..record.read.settings import as_text, flat_settings, format_setting
@@ -195,7 +195,9 @@ def read_sources(
 ) -> tuple[list[Row], list[str]]:
     """The rows of all sources, newest first, and the name of the project of each."""
     pairs = [
-        (row, source.name) for source in sources for row in read_rows(source.roots, job_state_of)
+        (row, source.name)
+        for source in sources
+        for row in without_checks(read_rows(source.roots, job_state_of))
     ]
     if len(sources) > 1:
         pairs.sort(key=lambda pair: pair[0]["created"] or "", reverse=True)

@@ -18,7 +18,7 @@ from ..config.resolve import resolve
 from ..machine.counted import counted
 from ..project import Project
 from ..record.freeze.git import GitFailed
-from ..record.list.rows import read_rows
+from ..record.list.rows import read_rows, without_checks
 from ..record.read.roots import run_roots
 from ..record.read.run import Run
 from ..record.read.status import COUNT_FIRST
@@ -96,7 +96,7 @@ def add_earlier_points(
 def earlier_runs(roots: list[Path], points: Points, origins: list[str]) -> Iterator[EarlierRun]:
     """The finished runs of these sweeps, and with RUNS those of the trial."""
     sweep = points.sweep
-    for row in read_rows(roots):
+    for row in without_checks(read_rows(roots)):
         if row["status"] not in COUNT_FIRST or row["parent"] == sweep.id:
             continue
         if row["parent"] in origins:

@@ -24,7 +24,7 @@ from ..record.list.ranking import (
     settings_of,
     split_mode,
 )
-from ..record.list.rows import recorded_id
+from ..record.list.rows import recorded_id, without_checks
 from ..record.read.order import order_of
 from ..record.read.status import COUNT_FIRST
 
@@ -101,7 +101,7 @@ def measured_rows(rows: list[Row], metric: Metric) -> list[Row]:
     """The finished runs that have the metric as a number."""
     return [
         row
-        for row in rows
+        for row in without_checks(rows)
         if row["status"] in COUNT_FIRST and is_number(row["metrics"].get(metric.name))
     ]
 

@@ -27,7 +27,7 @@ from ..list.filters import (
 )
 from ..list.metric_names import SPLIT, main_first, split_of
 from ..list.ranking import known_mode, question, require_metric, settings_of
-from ..list.rows import read_rows
+from ..list.rows import read_rows, without_checks
 from ..read.evaluations import metric_and_place
 from ..read.roots import run_roots
 from ..read.settings import differing_settings, format_setting, value_of
@@ -266,7 +266,7 @@ def choose_rows(all_rows: list[Row], where: list[str]) -> tuple[list[Row], list[
     Without a filter of the status only finished ones.
     """
     filters = [parse_filter(text) for text in where]
-    rows = filter_rows(all_rows, filters)
+    rows = without_checks(filter_rows(all_rows, filters))
     if any(wanted.key == "status" for wanted in filters):
         return rows, []
     finished = [row for row in rows if row["status"] == "finished"]

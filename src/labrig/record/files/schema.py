@@ -233,6 +233,7 @@ class RunRecord(TypedDict):
     parent: (
         str | None
     )  # id of the run that this one repeats, or of the sweep of which it is a point
+    is_check: NotRequired[bool]  # made by `lab runs reproduce --check`: its numbers count nowhere
     why: str | None
     who: str | None
     order_unix_ms: NotRequired[Int]  # the place among all runs, see order.py

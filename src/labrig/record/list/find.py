@@ -1,4 +1,4 @@
-"""Finds a run by its id, a part of it, a tag, @last, @last~1 or @best."""
+"""Finds a run by its id, a part of it, a tag, @last, @last~1, @last:TRIAL or @best."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..read.status import COUNT_FIRST
 from .alike import alike
 from .filters import is_number, is_of_trial
 from .ranking import MODES, monitor_of, rank_by_metric, require_metric, require_mode, settings_of
-from .rows import RUN_ID, read_rows, run_directories
+from .rows import RUN_ID, read_rows, run_directories, without_checks
 
 # Finds runs by the id that their scheduler gave to their job.
 
@@ -67,10 +67,10 @@ def number_of_array(job_id: str) -> str | None:
 
 
 BEST = "@best"
-LAST = re.compile(r"@last(?:~(\d+))?")
+LAST = re.compile(r"@last(?:~(\d+))?(?::(.+))?")
 RUN_HELP = (
-    "an id or its beginning, a tag, a job's id, @last, @last~1 (the one before), @best (by "
-    "checkpoint.monitor), @best:METRIC or @best:METRIC:TRIAL"
+    "an id or its beginning, a tag, a job's id, @last, @last~1 (the one before), @last:TRIAL, @best (by "
+    "checkpoint.monitor), @best:METRIC, @best:METRIC:TRIAL or @best:METRIC:TRIAL:min"
 )
 VERSIONS = "versions"  # a directory next to runs/; see `lab runs tag`
 N_LATEST = 20  # runs among which @last is looked for first
@@ -81,8 +81,8 @@ def find_run(roots: Sequence[Path], word: str) -> Run:
 
     Args:
         roots: directories that hold runs, from `run_roots`.
-        word: a directory, @last, @last~1 (the run before it), @best (see `Best`), an id or its
-            beginning, a tag, or the id of a job.
+        word: a directory, @last, @last~1 (the run before it), @last:TRIAL, @best (see `Best`), an id
+            or its beginning, a tag, or the id of a job.
 
     Raises:
         LabError: none or several; the message names the nearest.
@@ -96,11 +96,11 @@ def find_run(roots: Sequence[Path], word: str) -> Run:
         raise LabError(
             f"there are no runs in {roots[0]} yet. Make one with: lab train trial=baseline"
         )
-    n_back = n_back_from_last(word)
-    if n_back == 0:
-        return Run.open(newest_directory(roots, directories))
-    if n_back is not None:
-        return Run.open(earlier_directory(roots, n_back))
+    if last := LAST.fullmatch(word):
+        n_back, trial = int(last[1] or 0), last[2]
+        if n_back == 0 and not trial:
+            return Run.open(newest_directory(roots, directories))
+        return Run.open(earlier_directory(roots, n_back, trial))
     best = parse_best(word)
     if best:
         return Run.open(best_directory(roots, best))
@@ -145,19 +145,17 @@ def newest_directory(roots: Sequence[Path], directories: dict[str, Path]) -> Pat
     return Path(read_rows(roots)[0]["run_dir"])
 
 
-def n_back_from_last(word: str) -> int | None:
-    """0 of @last, 1 of @last~1; None of any other word."""
-    match = LAST.fullmatch(word)
-    return int(match[1] or 0) if match else None
-
-
-def earlier_directory(roots: Sequence[Path], n_back: int) -> Path:
-    """The directory of the run that came `n_back` runs before the newest.
+def earlier_directory(roots: Sequence[Path], n_back: int, trial: str | None = None) -> Path:
+    """The directory of the run that came `n_back` runs before the newest, of a trial or of all.
 
     Raises:
         LabError: there are not so many.
     """
-    rows = read_rows(roots)
+    all_rows = read_rows(roots)
+    rows = [row for row in all_rows if is_of_trial(row, trial or "*")]
+    if trial and not rows:
+        advice = nearest(trial, {row["trial"] for row in all_rows})
+        raise LabError(f"trial {trial!r} has no run{advice}. Runs: lab runs list")
     if n_back >= len(rows):
         raise LabError(
             f"@last~{n_back} needs {n_back + 1} runs, but there are {len(rows)}. Runs: lab runs list"
@@ -172,7 +170,7 @@ def order_in_record(run_dir: Path) -> int:
 
 @dataclass(frozen=True)
 class Best:
-    """What `@best[:METRIC[:max|:min][:TRIAL]]` asks for.
+    """What `@best[:METRIC[:TRIAL][:max|:min]]` asks for.
 
     Args:
         metric: "": checkpoint.monitor of the newest run.
@@ -187,19 +185,25 @@ class Best:
     def typed(self, metric: str, mode: str) -> str:
         """How one types it."""
         trial = f":{self.trial}" if self.trial else ""
-        return f"{BEST}:{metric}:{mode}{trial}"
+        return f"{BEST}:{metric}{trial}:{mode}"
 
 
 def parse_best(word: str) -> Best | None:
-    """What a word asks for; None for one that does not begin with @best."""
-    begin, _, rest = word.partition(":")
+    """What a word asks for; None for one that does not begin with @best.
+
+    Raises:
+        LabError: its parts are in another order.
+    """
+    begin, *parts = word.split(":")
     if begin != BEST:
         return None
-    metric, _, rest = rest.partition(":")
-    first, _, others = rest.partition(":")
-    if first in MODES:
-        return Best(metric, first, others)
-    return Best(metric, None, rest)
+    mode = parts.pop() if len(parts) > 1 and parts[-1] in MODES else None
+    if len(parts) > 2:
+        raise LabError(
+            f"got {word!r}; expected {BEST}:METRIC, {BEST}:METRIC:TRIAL or {BEST}:METRIC:TRIAL:min"
+        )
+    metric, trial = [*parts, "", ""][:2]
+    return Best(metric, mode, trial)
 
 
 def best_directory(roots: Sequence[Path], best: Best) -> Path:
@@ -208,16 +212,16 @@ def best_directory(roots: Sequence[Path], best: Best) -> Path:
     Raises:
         LabError: no finished run of the trial has the metric, or nothing says which values are better.
     """
-    finished = [row for row in read_rows(roots) if row["status"] in COUNT_FIRST]
+    rows = without_checks(read_rows(roots))
+    finished = [row for row in rows if row["status"] in COUNT_FIRST]
     of_trial = [row for row in finished if is_of_trial(row, best.trial or "*")]
     metric = best.metric or monitor_of(of_trial)
     require_metric(finished, metric)
     trials = {row["trial"] for row in finished}
     if best.mode and best.mode in trials and not best.trial:
-        of_all = f"{best.typed(metric, best.mode)}:*"
         raise LabError(
-            f"{best.mode!r} is the name of a trial too. Write {of_all!r} for the best of all trials, "
-            f"or put the name of the trial in place of the *"
+            f"{best.mode!r} is the name of a trial too. Write '{BEST}:{metric}:*:{best.mode}' for the "
+            f"best of all trials, or put the name of the trial in place of the *"
         )
     mode = best.mode or require_mode(metric, settings_of(of_trial), best.typed(metric, "max"))
     measured = [row for row in of_trial if is_number(row["metrics"].get(metric))]

@@ -79,6 +79,11 @@ def read_rows(roots: Sequence[Path], job_state_of: JobStateOf | None = None) -> 
     return sorted(rows, key=order_of, reverse=True)
 
 
+def without_checks(rows: list[Row]) -> list[Row]:
+    """The rows but for those of `lab runs reproduce --check`: they repeat a number that is there."""
+    return [row for row in rows if not row["is_check"]]
+
+
 def name_renamed_trials(rows: list[Row]) -> None:
     """Gives the runs of a renamed trial its name of today; their records keep the old one."""
     names = current_names(gone_trials(), this_project().source / "trials")

@@ -116,7 +116,7 @@ def record_facts(run: Run, row: Row) -> list[tuple[str, str | None]]:
         ("why", record["why"]),
         ("tags", " ".join(row["tags"])),
         *(("note", note) for note in notes),
-        ("parent", record["parent"]),
+        ("check of" if record.get("is_check") else "parent", record["parent"]),
         ("after", format_after(record.get("after"))),
         ("init_from", format_weights(weights) if weights else None),
         ("data_from", format_data_origin(record.get("data_from"))),

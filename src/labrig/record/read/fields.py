@@ -327,6 +327,7 @@ class Summary(Struct, kw_only=True):
     who: Annotated[Text, of(recorded, LIST | TABLES)] = None
     why: Annotated[Text, of(recorded, LIST | NOTEBOOK | REPORT)] = None
     parent: Annotated[Text, of(recorded, NOTEBOOK | REPORT, title="repeats")] = None
+    is_check: Annotated[bool | None, of(recorded, JSON | NOTEBOOK)] = None  # its numbers count nowhere
     seed: Annotated[Int | None, of(recorded, CSV | NOTEBOOK)] = None
     init_from: Annotated[InitialWeights | None, of(origin_of_weights, NOTEBOOK)] = None  # keys of OF_WEIGHTS
     commit: Annotated[Text, of(None, NOTEBOOK | REPORT)] = None  # of the snapshot

@@ -62,7 +62,7 @@ def reproduce_command(project: Project, args: list[str]) -> int:
     original = find_run(run_roots(project), options.run)
     print_environment_differences(original, project)
     print_other_variables(original, project)
-    repeated = run_again(project, original)
+    repeated = run_again(project, original, options.check)
     print(f"{original.id} was run again as {repeated.id}")
     return compare_results(original, repeated, options.tolerance) if options.check else 0
 
@@ -88,8 +88,11 @@ def print_other_variables(original: Run, project: Project) -> None:
         )
 
 
-def run_again(project: Project, original: Run) -> Run:
+def run_again(project: Project, original: Run, is_check: bool = False) -> Run:
     """Trains as `original` did: stretch by stretch, each with its frozen code and its settings.
+
+    Args:
+        is_check: the new run is recorded as a check, whose numbers count nowhere.
 
     Returns:
         The new run, whose parent is `original`.
@@ -105,7 +108,7 @@ def run_again(project: Project, original: Run) -> Run:
         if len(stretches) > 1:
             line = f"attempt {stretch.attempt.n} of {original.id}: {where_it_ends(stretch)}"
             print(line, flush=True)
-        repeated = run_stretch(project, original, stretch, repeated)
+        repeated = run_stretch(project, original, stretch, repeated, is_check)
         require_end(original, stretch, repeated)
     assert repeated is not None  # a run has a stretch at least
     refuse_other_data(original, repeated)
@@ -134,7 +137,9 @@ def where_it_ends(stretch: Stretch) -> str:
     return f"up to step {stretch.stop_step}, where the next attempt began"
 
 
-def run_stretch(project: Project, original: Run, stretch: Stretch, repeated: Run | None) -> Run:
+def run_stretch(
+    project: Project, original: Run, stretch: Stretch, repeated: Run | None, is_check: bool
+) -> Run:
     """Repeats one stretch: as a new run, or as the next attempt of `repeated`.
 
     Raises:
@@ -148,13 +153,13 @@ def run_stretch(project: Project, original: Run, stretch: Stretch, repeated: Run
         link_shared(project, code / stretch.code["prefix"])
         if repeated:
             words = ["resume", str(repeated.dir), *stretch.overrides]
-            run_frozen(project, stretch, code, words)
+            run_frozen(project, stretch, code, words, is_check)
             return repeated
         config = folder / "config.yaml"
         write_file(config, config_here(project, original, stretch.config))
         before = set(run_directories(project.paths.runs))
         words = ["train", "--parent", original.id, "--config", str(config)]
-        run_frozen(project, stretch, code, words)
+        run_frozen(project, stretch, code, words, is_check)
     return new_repetition(project, original, before)
 
 
@@ -179,10 +184,14 @@ def link_shared(project: Project, frozen_project: Path) -> None:
             (frozen_project / name).symlink_to(project.root / name)
 
 
-def run_frozen(project: Project, stretch: Stretch, code: Path, words: list[str]) -> None:
+def run_frozen(
+    project: Project, stretch: Stretch, code: Path, words: list[str], is_check: bool
+) -> None:
     """`lab WORDS` with the frozen code, from where its attempt was started in it."""
     command = [sys.executable, "-m", "labrig", *words]
     variables = variables_of(project, stretch, code)
+    if is_check:
+        variables[env.CHECK] = "1"
     subprocess.run(command, cwd=working_directory(stretch, code), env=variables)
 
 
@@ -223,7 +232,7 @@ def variables_of_attempt(stretch: Stretch) -> dict[str, str]:
         # Other threads add numbers in another order.
         variables["OMP_NUM_THREADS"] = str(stretch.attempt.start["threads"])
     # The new run is not part of the run in which this command may have been started.
-    for name in (env.RUN_DIR, env.ATTEMPT, env.STOP_STEP):
+    for name in (env.RUN_DIR, env.ATTEMPT, env.STOP_STEP, env.CHECK):
         variables.pop(name, None)
     return variables
 

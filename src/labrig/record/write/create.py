@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ... import env
 from ...machine.secrets import refuse_tokens_in, secret_hider
 from ...project import Project, read_yaml
 from ..files.after import AfterRuns
@@ -291,6 +292,8 @@ def build_record(
         "settings": request.settings or settings_of_yaml(request.config_yaml),
         "env": read_environment(project.root, packages, request.env_vars, request.package_files),
     }
+    if os.environ.get(env.CHECK):
+        record["is_check"] = True
     if request.image is not None:
         image = request.image
         record["env"]["container"] = image["file"]
