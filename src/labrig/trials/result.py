@@ -22,6 +22,8 @@ from ..record.compare.experiments import (
 )
 from ..record.compare.formats import format_markdown
 from ..record.compare.table import (
+    Table,
+    best_cells,
     format_cell,
     names_of_columns,
     shown_value,
@@ -144,7 +146,10 @@ def format_lines(lines: list[Line], metric: Metric, name: str) -> str:
                 f"{sum_of(line.rows, 'gpu_seconds') / HOUR_S:.2f}",
             ]
         )
-    parts = [format_markdown(header, cells)]
+    names = ["settings"] if settings else []
+    experiments = [line.experiment for line in lines]
+    bold = best_cells(Table(experiments, names, metrics, (), False, (), []))
+    parts = [format_markdown(header, cells, [cell for cell in bold if cell[0] < len(shown)])]
     if len(lines) > len(shown):
         parts.append(
             f"{len(lines) - len(shown)} more combinations of settings: `lab runs list trial={name}`"
