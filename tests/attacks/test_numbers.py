@@ -164,7 +164,7 @@ def test_no_cell_is_bold_where_nothing_says_what_is_better(tmp_path, capsys, sec
     project = make_project(tmp_path / "project")
     for trial, value in (("baseline", 0.2), ("wide", 0.1)):
         for seed in range(3):
-            metrics = {"test/utility": value + seed / 100}
+            metrics = {"test/utility": value * (1 + seed / 10)}
             settings = f"seed: {seed}\n"
             train(
                 project, code=NO_CODE, trial=trial, seed=seed, config_yaml=settings, metrics=metrics
