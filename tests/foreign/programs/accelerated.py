@@ -23,7 +23,8 @@ x = torch.randn(48, 4)
 data = TensorDataset(x, (x.sum(1) > 0).long())
 model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.Linear(8, 2))
 optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
-loader = DataLoader(data, 4, shuffle=True, generator=torch.Generator().manual_seed(1))
+order = torch.Generator()
+loader = DataLoader(data, 4, shuffle=True, generator=order)
 model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 
 folder = log.checkpoints / "state"
@@ -35,7 +36,7 @@ if step_file.exists():
 n_batches = len(loader)
 step = done
 for epoch in range(done // n_batches, args.epochs):
-    torch.manual_seed(epoch)  # of the order, which is drawn at the begin of an epoch
+    order.manual_seed(epoch)  # drawn from at the begin of an epoch
     loader.set_epoch(epoch)
     n_skipped = done % n_batches if epoch == done // n_batches else 0
     batches = skip_first_batches(loader, n_skipped) if n_skipped else loader
