@@ -12,6 +12,7 @@ import torch
 from lightning.pytorch.core.hooks import DataHooks
 from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.utilities import rank_zero_only
+from torch.utils.data import DataLoader
 
 from ...errors import LabError
 from ...machine.counted import counted
@@ -23,7 +24,7 @@ from ..file.find import find_data_files, place_of, require_pushed
 from ..file.joined import join_layouts, read_layouts
 from ..file.layout import OFFSETS, Layout, read_layout
 from ..pack.sources import KINDS
-from .dataset import H5Dataset, Transform
+from .dataset import H5Dataset, Transform, as_is
 from .field_readers import Shape, is_encoded
 from .folds import check_fold, rows_of_fold
 from .loader import Loader
@@ -32,6 +33,7 @@ from .stage import read_into_cache, stage
 from .standardize import Statistics, standardized, statistics_of
 
 ORDERS = ("auto", "random", "blocks")
+DRAWS = ("seed", "torch")
 STATISTICS = "standardize"  # in the state that a checkpoint keeps
 
 
@@ -70,6 +72,9 @@ class H5DataModule(L.LightningDataModule):
         stratify: a field of classes, which each fold gets in equal parts; null: none.
         order: how training reads: `random`, or `blocks`: whole blocks of the file, of which some are
             mixed. `auto`: blocks when the fields are larger than the memory of the job.
+        draws: what the order of training follows from: `seed`, the seed and the epoch, so that a run
+            resumes to the last bit; or `torch`, torch's generator, from which a DataLoader of torch
+            draws it on one process. Then a port of a script has the script's bits, with dropout too.
         copy_ahead: on a GPU, the next batch is copied while the training computes with the last. It
             takes the memory of one batch. Not where a hook wants the batch before its copy.
 
@@ -95,6 +100,7 @@ class H5DataModule(L.LightningDataModule):
         fold: int | None = None,
         stratify: str | None = None,
         order: str = "auto",
+        draws: str = "seed",
         copy_ahead: bool = True,
         url: str | None = None,
         sha256: str | None = None,
@@ -129,6 +135,9 @@ class H5DataModule(L.LightningDataModule):
         if order not in ORDERS:
             raise LabError(f"data.order is {order!r}, expected one of: {', '.join(ORDERS)}.")
         self.order = order
+        if draws not in DRAWS:
+            raise LabError(f"data.draws is {draws!r}, expected one of: {', '.join(DRAWS)}.")
+        self.draws = draws
         self.copy_ahead = copy_ahead
         unread = sorted(self.scale.keys() - set(self.fields))
         if unread:
@@ -237,13 +246,13 @@ class H5DataModule(L.LightningDataModule):
         if not self.stage and self.order != "blocks":
             read_into_cache(*self.files)
 
-    def train_dataloader(self) -> Loader:
+    def train_dataloader(self) -> Loader | DataLoader:
         overfits = bool(self.trainer and self.trainer.overfit_batches)
-        return self.loader("train", shuffle=not overfits)
+        return self._loader_of_fit("train", shuffle=not overfits)
 
-    def val_dataloader(self) -> Loader | list:
+    def val_dataloader(self) -> Loader | DataLoader | list:
         has_val = self.folds is not None or "val" in self.layout.splits
-        return self.loader("val") if has_val else []
+        return self._loader_of_fit("val") if has_val else []
 
     def test_dataloader(self) -> Loader | list:
         return self.loader("test") if "test" in self.layout.splits else []
@@ -258,15 +267,7 @@ class H5DataModule(L.LightningDataModule):
             DataFileError: the split has fewer samples than there are ranks (or none).
         """
         self._agree_on_files()
-        dataset = H5Dataset(
-            self.layout,
-            split,
-            self.fields,
-            shapes=self.shapes,
-            crop="random" if shuffle else "start",
-            transform=self.transform if shuffle else None,
-            rows=self.rows(split),
-        )
+        dataset = self._dataset(split, shuffle)
         rank, world_size = self.ranks()
         if len(dataset) < world_size:
             raise DataFileError(
@@ -296,6 +297,40 @@ class H5DataModule(L.LightningDataModule):
             loader.on_resume_with_other_steps = partial(set_steps_done, trainer)
         self.loaders[split] = loader
         return loader
+
+    def _dataset(self, split: str, shuffle: bool) -> H5Dataset:
+        return H5Dataset(
+            self.layout,
+            split,
+            self.fields,
+            shapes=self.shapes,
+            crop="random" if shuffle else "start",
+            transform=self.transform if shuffle else None,
+            rows=self.rows(split),
+        )
+
+    def _loader_of_fit(self, split: str, shuffle: bool = False) -> Loader | DataLoader:
+        """The loader of a split; with `draws: torch` a DataLoader of torch.
+
+        Raises:
+            LabError: `draws: torch` with several processes, or with an order of blocks.
+        """
+        if self.draws != "torch":
+            return self.loader(split, shuffle)
+        if self.ranks()[1] > 1 or self._block():
+            raise LabError(
+                "data.draws=torch has the order of a DataLoader on one process, which reads at random. "
+                "Type: data.order=random trainer.devices=1, or leave out data.draws"
+            )
+        return DataLoader(
+            self._dataset(split, shuffle),
+            self.batch_size,
+            shuffle,
+            num_workers=self._number_of_workers(),
+            collate_fn=as_is,
+            pin_memory=torch.cuda.is_available(),
+            drop_last=self.drop_last and shuffle,
+        )
 
     def _copies_to(self) -> torch.device | None:
         """The GPU that batches are copied to ahead; None: Lightning copies each when its turn comes."""
@@ -338,6 +373,9 @@ class H5DataModule(L.LightningDataModule):
         count, rank), so that a resumed run draws for each batch what an uninterrupted one would
         have drawn.
         """
+        if self.draws == "torch":
+            drawn = torch.empty((), dtype=torch.int64).random_()
+            return torch.Generator(device).manual_seed(int(drawn))
         loader = self.loaders["train"]
         entropy = (self.seed, loader.epoch, loader.position, loader.order.rank)
         seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)

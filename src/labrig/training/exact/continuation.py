@@ -21,6 +21,7 @@ from ...record.read.attempt_files import read_attempt
 from ...record.write.attempt import note_attempt
 from ..lightning_internals_torch import can_seed_batches
 from .epoch_sums import EpochSums
+from .plain_loaders import draws_as_torch
 from .preemption import BATCH_IS_FINISHED
 from .schedule_lengths import ScheduleLengths
 from .steps import is_within_epoch
@@ -85,6 +86,10 @@ class Continuation(L.Callback):
         reasons += reasons_of_settings(self.settings, trainer.current_epoch)
         for loader in CombinedLoader(trainer.train_dataloader).flattened:
             reasons += reasons_of(loader, is_within_epoch(trainer))
+        if draws_as_torch(trainer):
+            reasons.append(
+                "with draws: torch no checkpoint holds the order of the epoch, and a new one was drawn"
+            )
         reasons += self.sums.reasons(trainer)
         has_hook = type(pl_module).on_train_batch_end is not L.LightningModule.on_train_batch_end
         if has_hook and is_within_epoch(trainer) and not self.batch_was_finished:

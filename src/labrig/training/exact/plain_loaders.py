@@ -83,7 +83,7 @@ class PlainLoaders(L.Callback):
         """What `iter(loader)` gives within the stage."""
         if not any(loader is one for _, _, one in plain_loaders(trainer)):
             return iterate(loader)
-        if self.seed is None or trainer.state.fn != "fit":
+        if self.seed is None or trainer.state.fn != "fit" or draws_as_torch(trainer):
             return self.counted_batches(loader, iterate, None)
         itself: list[Iterator[Any]] = []
         itself.append(self.batches(trainer, loader, iterate, itself, self.seed))
@@ -156,6 +156,12 @@ class PlainLoaders(L.Callback):
         order.entropy = place.entropy if place else None
         order.n_skipped = place.n_skipped if place else 0
         return order
+
+
+def draws_as_torch(trainer: L.Trainer) -> bool:
+    """Whether the data ask for the random numbers of a script: order and seeds of workers are drawn
+    from torch's generator, as a DataLoader alone draws them."""
+    return getattr(getattr(trainer, "datamodule", None), "draws", None) == "torch"
 
 
 def plain_loaders(trainer: L.Trainer) -> Iterator[tuple[int, int, DataLoader]]:
