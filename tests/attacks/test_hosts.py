@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from labrig.errors import Failed, LabError
 from labrig.project import Project
-from labrig.record.files.atomic import write_json
+from labrig.record.files.atomic import FORMAT, write_json
 from labrig.remote import ask, connection, hosts, pull, sent, submit_to_hosts
 from labrig.remote.answers import HostState, SubmitAnswer, read_answer
 
@@ -135,7 +135,7 @@ def packed(**members):
     return stream.getvalue()
 
 
-RECORD = json.dumps({"run_id": RUN, "trial": "baseline"}).encode()
+RECORD = json.dumps({"format": FORMAT, "run_id": RUN, "trial": "baseline"}).encode()
 
 
 def sending(tmp_path, content, before=""):

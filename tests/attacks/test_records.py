@@ -301,7 +301,7 @@ def test_what_is_damaged_is_named_and_hides_no_other_run(own, capsys):
     rewrite(path, lambda record: record["code"].update(commit=[1]))
     said = refused(own, "runs show", str(path.parent))
     assert "cannot be read: in its run.json, code.commit is a list, expected text or null" in said
-    assert "Bring" in said
+    assert "back from a backup" in said
     call(own, "runs list")
     assert capsys.readouterr().out.count("finished") == 2
 

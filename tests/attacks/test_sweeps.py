@@ -49,50 +49,6 @@ def test_equal_values_are_one_point(typed, n):
     assert again == setting, "as sweep.json keeps it"
 
 
-def doubled_whole(lines):
-    return lines + lines
-
-
-def doubled_each(lines):
-    return [line for line in lines for _ in range(2)]
-
-
-def doubled_end(lines):
-    return lines + lines[-5:]
-
-
-def doubled_thrice(lines):
-    return lines + lines[2:] + lines
-
-
-DOUBLED = (doubled_whole, doubled_each, doubled_end, doubled_thrice)
-
-
-@pytest.mark.parametrize("double", DOUBLED)
-@pytest.mark.parametrize("n_done", [0, 2, 4])
-@pytest.mark.parametrize("sampler", ["grid", "random"])
-def test_a_doubled_journal_has_the_same_points(project, double, n_done, sampler):
-    """c-journal: all lines, and the last five, twice."""
-    points = make_search(project, "optimizer.lr=0.1,0.2,0.3,0.4", sampler=sampler, n_points=4)
-    for value in range(n_done):
-        points.study.tell(points.take().number, float(value))
-    before = facts_of(points)
-    journal = points.sweep.journal
-    journal.write_bytes(b"".join(double(journal.read_bytes().splitlines(keepends=True))))
-    later = Points(points.sweep)
-    assert facts_of(later) == before
-    plan_points(later, 4)
-    for value in range(n_done, 4):
-        later.study.tell(later.take().number, float(value))
-    assert later.take() is None
-    assert len(Points(points.sweep).trials()) == 4
-    assert len(best_trials(later)) == 4
-
-
-def facts_of(points):
-    return [(trial.number, trial.state, trial.params, trial.values) for trial in points.trials()]
-
-
 def sweep_on(project, points, data_sha256):
     """The search of `points` on a data file with this content."""
     definition = points.sweep.definition

@@ -154,6 +154,7 @@ def test_the_class_of_the_page_on_own_data_runs(tmp_path, training):
     data.trainer = SimpleNamespace(
         training=training, global_rank=0, world_size=1, num_devices=1, overfit_batches=0,
         current_epoch=0, strategy=SimpleNamespace(root_device=torch.device("cpu")),
+        lightning_module=data,
     )  # fmt: skip
     image, label = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
     assert (image.shape, label.shape) == ((8, 3, 56, 56), (8,))
