@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 from labrig.errors import Failed, LabError
 from labrig.project import Project
-from labrig.record.files.atomic import FORMAT, write_json
+from labrig.record.files.atomic import write_json
 from labrig.remote import ask, connection, hosts, pull, sent, submit_to_hosts
 from labrig.remote.answers import HostState, SubmitAnswer, read_answer
+from records import whole_record
 
 RUN = "20260112-000000-aaaa01"
 JOB = {"run_id": RUN, "job_id": "7", "run_dir": f"/there/runs/baseline/{RUN}", "log": "x"}
@@ -135,7 +136,7 @@ def packed(**members):
     return stream.getvalue()
 
 
-RECORD = json.dumps({"format": FORMAT, "run_id": RUN, "trial": "baseline"}).encode()
+RECORD = json.dumps(whole_record(RUN)).encode()
 
 
 def sending(tmp_path, content, before=""):

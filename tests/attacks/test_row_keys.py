@@ -66,7 +66,7 @@ def test_a_name_of_a_program_is_kept_apart_on_every_rank(tmp_path, name, is_firs
     """a-rowkeys, of the log() of a program: Hugging Face's Trainer logs `epoch`."""
     config = SimpleNamespace(log=SimpleNamespace(every_s=0), logger={})
     run = SimpleNamespace(dir=tmp_path, checkpoints=tmp_path)
-    log = ProgramLog(config, run, SimpleNamespace(n=1, metrics={}), is_first)
+    log = ProgramLog(config, run, 1, is_first)
     log(1, {"loss": 1.0})
     log(2, {"loss": 0.5, name: 77.0})
     rows = read_metrics(tmp_path)
