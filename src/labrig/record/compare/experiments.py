@@ -169,7 +169,9 @@ def made_by_of_rows(
             started_from=(row["init_from"] or {}).get("sha256"),
             tested=tested_weights(row),
             resolved=tuple(
-                (RESOLVED[key], str(value)) for key, value in (row.get("resolved") or {}).items()
+                (title, str(row["resolved"][key]))
+                for key, title in RESOLVED.items()
+                if key in (row.get("resolved") or {})
             ),
             changes=changes_of(row),
             apart=tuple(as_text(value_of(row["settings"], key)) for key in apart),

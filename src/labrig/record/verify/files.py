@@ -162,7 +162,9 @@ def listed_problems(run: Run, names: Iterable[str]) -> tuple[list[str], list[str
                 unchecked.append(f"{name} is not there: its write was killed, or it was deleted")
             else:
                 missing.append(f"{path} is missing")
-        elif path.is_symlink() or not path.is_file():
+        elif path.is_symlink():
+            changed.append(f"{path} was changed: a link is there in place of the file")
+        elif not path.is_file():
             changed.append(f"{path} was changed: something else is there in place of the file")
         elif (found := hash_of_file(path)) != listed[-1].sha256:
             if found == before(listed) and name == last and path.suffix == ".json":
