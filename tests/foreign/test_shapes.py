@@ -16,7 +16,7 @@ SHAPES = {
     "ragged": Shape(
         "shapes.ragged.TextClassifier", "shapes.ragged.TextData", trainer={"max_epochs": 3}
     ),
-    "dqn": Shape("shapes.loaders.Dqn", "shapes.loaders.OwnLoaders", trainer={"max_epochs": 3}),
+    "dqn": Shape("shapes.loaders.Dqn", "shapes.loaders.ModuleLoaders", trainer={"max_epochs": 3}),
     "speech": Shape(
         "shapes.loaders.Recogniser", "shapes.loaders.Speech", trainer={"max_epochs": 3}
     ),

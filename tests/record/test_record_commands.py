@@ -44,7 +44,7 @@ def listed(project, capsys, *args):
 def test_list_for_scripts(project, capsys):
     rows = listed(project, capsys)
     assert [row["trial"] for row in rows] == ["wide", "wide/lowlr", "wide", "baseline", "baseline"]
-    names = {"run_id", "trial", "status", "created", "run_dir", "metrics", "settings"}
+    names = {"run_id", "trial", "status", "created", "run_dir", "metrics", "settings", "is_check"}
     assert rows[0].keys() == names
     assert rows[1]["metrics"] == {"val/loss": "nan"}
     assert all(os.path.isdir(row["run_dir"]) for row in rows)

@@ -106,7 +106,8 @@ def test_tables_for_programs_keep_their_columns(project, capsys):
     assert header.startswith(first)
     row = runs(project=project)[0]
     assert list(row) == [
-        *("run_id", "trial", "status", "created", "who", "why", "parent", "seed", "init_from"),
+        *("run_id", "trial", "status", "created", "who", "why", "parent", "is_check"),
+        *("seed", "init_from"),
         *("commit", "package_tree", "trial_tree", "device", "n_attempts", "seconds"),
         *("peak_gpu_bytes", "run_dir", "gpu_hours", "tags"),
     ]

@@ -285,7 +285,7 @@ def test_the_record_has_the_epochs_loss_after_a_test(home, tmp_path):
     assert run.metrics["test/acc"] == 0.5
 
 
-class OwnLoader(L.LightningDataModule):
+class ModuleLoader(L.LightningDataModule):
     """Validates on the object that it trains on."""
 
     def __init__(self, **_):
@@ -315,7 +315,7 @@ class Counts(L.LightningModule):
 
 def test_a_validation_on_the_training_loader_has_all_its_samples(home, tmp_path):
     settings = ("trainer.max_epochs=2", "trainer.val_check_interval=0.5", "checkpoint.monitor=null")
-    own = ("task._target_=test_means.Counts", "data._target_=test_means.OwnLoader")
+    own = ("task._target_=test_means.Counts", "data._target_=test_means.ModuleLoader")
     whole = attempt(home, tmp_path / "whole", *settings, *own)
     parts = attempts(home, tmp_path / "parts", *settings, *own, stops=["train:3", "train:17"])
     for run in (whole, parts):

@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 
 
-class OwnLoaders(L.LightningDataModule):
+class ModuleLoaders(L.LightningDataModule):
     """As docs/from-lightning.md has it."""
 
     def __init__(self, shuffle=False):
