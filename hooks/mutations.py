@@ -137,6 +137,8 @@ def problem_of(mutation: Mutation) -> str:
     text = path.read_text(encoding="utf-8")
     if mutation.text not in text:
         return f"{mutation.row}: {mutation.file} has no {mutation.text!r}; write what is there now"
+    if run(mutation.test):
+        return f"{mutation.row}: {mutation.test} fails without the mutation, too; mend it first"
     path.write_text(text.replace(mutation.text, mutation.without, 1), encoding="utf-8")
     try:
         code = run(mutation.test)
