@@ -197,6 +197,29 @@ def test_a_loop_with_accelerate_continues_in_mid_epoch(folder):
 
 
 @pytest.mark.slow
+def test_timm_has_the_settings_that_it_parses_itself(folder, tmp_path):
+    """A YAML file by set_defaults, lists, switches; by the words as they are, and by `args`."""
+    config = tmp_path / "rsb.yaml"
+    config.write_text("batch_size: 16\nepochs: 3\nmixup: 0.2\nlr: 0.05\ndecay_milestones: [2]\n")
+    words = ("--config", config, "--no-amp", "--mean", "0.5", "0.25", "--model-kwargs", "p=0.3")
+    plain = alone(tmp_path / "alone", PROGRAMS / "timm_train.py", *words)
+    said, record = trained(folder, "trial=timm_train", "--", *words)
+    assert LOSS.findall(said) == LOSS.findall(plain)
+    assert len(LOSS.findall(plain)) == 3 * 4
+    had = json.loads(HAD.findall(plain)[0])
+    assert (had["batch_size"], had["amp"], had["aug"]) == (16, False, True)
+    assert report(record)["parsed"] == had | {"config": str(config)}
+    shown = call(folder, "lab", "runs", "show", "@last")
+    assert f"argv        --config {config} --no-amp --mean 0.5 0.25 --model-kwargs p=0.3\n" in shown
+    assert "parsed      " in shown
+    assert "batch_size=16" in shown
+    args = (f"args.config={config}", "args.amp=false", "args.mean=[0.5,0.25]")
+    said, record = trained(folder, "trial=timm_train", *args, "args.model-kwargs=['p=0.3']")
+    assert LOSS.findall(said) == LOSS.findall(plain)
+    assert json.loads(HAD.findall(said)[0]) == had
+
+
+@pytest.mark.slow
 def test_lightning_cli_reads_its_own_settings(folder, tmp_path):
     config = tmp_path / "cli.yaml"
     config.write_text("fit:\n  trainer: {max_epochs: 3}\n  data: {batch_size: 16}\n")

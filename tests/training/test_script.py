@@ -89,6 +89,18 @@ distributed.all_reduce(x)
 log(1, {"n": x.item()})
 distributed.destroy_process_group()
 """
+MODULE = """
+import pickle
+from labrig.program import log
+from .helper import double
+
+class Point:
+    pass
+
+assert isinstance(pickle.loads(pickle.dumps(Point())), Point)
+assert __spec__.name == "myproj.trials.module.main"
+log(1, {"x": double(2)})
+"""
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +112,11 @@ def own(tmp_path_factory):
     add_trial(folder, "ranks", config_yaml="program: train.py\n")
     for name, text in {"options": OPTIONS, "draws": DRAWS, "ends": ENDS, "ranks": RANKS}.items():
         (folder / f"src/myproj/trials/{name}/train.py").write_text(text)
-    (folder / "src/myproj/trials/draws/helper.py").write_text("def double(x):\n    return 2 * x\n")
+    add_trial(folder, "module", config_yaml="program: -m myproj.trials.module.main\n")
+    (folder / "src/myproj/trials/module/main.py").write_text(MODULE)
+    for name in ("draws", "module"):
+        helper = folder / f"src/myproj/trials/{name}/helper.py"
+        helper.write_text("def double(x):\n    return 2 * x\n")
     return folder
 
 
@@ -166,6 +182,16 @@ def test_the_seed_seeds(own):
     assert attempt["code"]["complete"] is True
     assert "src/myproj/trials/draws/helper.py" in attempt["code"]["used"]
     assert "src/myproj/trials/draws/train.py" in attempt["code"]["used"]
+
+
+def test_a_module_runs_as_python_m_does(own):
+    call(own, "lab", "train", "trial=module")
+    assert last(own)["metrics"] == {"x": 4}
+    attempt = json.loads(Path(last(own)["run_dir"], "attempts/1/start.json").read_text())
+    used = {f"src/myproj/trials/module/{name}.py" for name in ("main", "helper")}
+    assert used <= attempt["code"]["used"].keys()
+    said = call(own, "lab", "train", "trial=module", "program=-m gone.main", rc=2)
+    assert "there is no module gone.main" in said
 
 
 @pytest.mark.slow

@@ -108,6 +108,9 @@ class Speech(L.LightningDataModule):
     def val_dataloader(self):
         return self.loader(20, 1)
 
+    def test_dataloader(self):
+        return self.loader(30, 2)
+
 
 class Recogniser(L.LightningModule):
     def __init__(self, lr=1e-2):
@@ -129,6 +132,9 @@ class Recogniser(L.LightningModule):
 
     def validation_step(self, batch, batch_idx):
         self.log("val_loss", self.loss(batch), batch_size=len(batch[2]))
+
+    def test_step(self, batch, batch_idx):
+        self.log("test_loss", self.loss(batch), batch_size=len(batch[2]))
 
     def configure_optimizers(self):
         return torch.optim.AdamW(self.parameters(), lr=self.hparams.lr)
@@ -161,6 +167,9 @@ class Boxes(L.LightningDataModule):
             Pictures(), 4, shuffle=self.shuffle, collate_fn=as_lists, generator=generator
         )
 
+    def test_dataloader(self):
+        return DataLoader(Pictures(), 5, collate_fn=as_lists)
+
 
 class Detector(L.LightningModule):
     """Several losses in a dict, from lists of pictures and targets; gradients gathered by hand."""
@@ -187,6 +196,10 @@ class Detector(L.LightningModule):
             self.optimizers().step()
             self.optimizers().zero_grad()
         return loss.detach()
+
+    def test_step(self, batch, batch_idx):
+        losses = self.losses(*batch)
+        self.log_dict({f"test_{name}": x for name, x in losses.items()}, batch_size=len(batch[0]))
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.05, momentum=0.9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ..files.metrics_file import count_rows
 from ..files.process import signal_name
 from ..files.schema import Note, Prediction, Row, TrainedWith
 from ..freeze.snapshot import format_code
-from ..read.attempt_files import AttemptFiles, read_attempts
+from ..read.attempt_files import AttemptFiles, program_report, read_attempts
 from ..read.changes import other_codes
 from ..read.evaluations import format_evaluation, metric_and_place, newest_evaluations
 from ..read.fields import LINE, SHOW, fields_shown, names_shown
@@ -65,7 +66,8 @@ def show_command(project: Project, args: list[str]) -> None:
 def as_dict(run: Run, row: Row) -> dict[str, Any]:
     """Everything that is known of a run, as plain data: its record, its row and its attempts."""
     attempts = [
-        asdict(attempt) | {"used": used_on_nodes(run.dir, attempt.n)}
+        asdict(attempt)
+        | {"used": used_on_nodes(run.dir, attempt.n), "program": program_report(run.dir, attempt.n)}
         for attempt in read_attempts(run.dir)
     ]
     return run.record | {name: row[name] for name in names_shown(SHOW)} | {"attempts": attempts}
@@ -174,6 +176,7 @@ def attempt_facts(run: Run, attempts: list[AttemptFiles]) -> list[tuple[str, str
     facts: list[tuple[str, str | None]] = []
     for attempt in attempts:
         facts.append((f"attempt {attempt.n}", format_attempt(attempt)))
+        facts += program_facts(program_report(run.dir, attempt.n))
         facts.append(("used", format_used(used_on_nodes(run.dir, attempt.n))))
         facts += [("", problem) for problem in attempt.problems]
         retry = attempt.start.get("retry")
@@ -189,6 +192,14 @@ def attempt_facts(run: Run, attempts: list[AttemptFiles]) -> list[tuple[str, str
             facts.append(("", exception.get("place")))
             facts.append(("", exception["line"]))
     return facts
+
+
+def program_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """The words of a script, and what its own parser made of them."""
+    argv, parsed = report.get("argv"), report.get("parsed")
+    words = shlex.join(map(str, argv)) if isinstance(argv, list) else ""
+    values = parsed.items() if isinstance(parsed, dict) else ()
+    return [("argv", words), ("parsed", " ".join(f"{name}={value}" for name, value in values))]
 
 
 def format_trained_with(parts: dict[str, TrainedWith]) -> str | None:

@@ -11,6 +11,8 @@ from typing import Any
 from ..files.atomic import Damaged, read_advisory, read_record, read_text
 from ..files.schema import EndRecord, ProcessFacts, StartRecord
 
+PROGRAM = "program.json"  # of an attempt of a script
+
 
 @dataclass(frozen=True)
 class AttemptFiles:
@@ -52,6 +54,11 @@ def read_attempt(run_dir: Path, n: int) -> AttemptFiles:
         seconds = seconds_until_now(folder)
         until_now = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
     return AttemptFiles(n, start, end, list(filter(None, nodes)), until_now, tuple(problems))
+
+
+def program_report(run_dir: Path, n: int) -> dict[str, Any]:
+    """What the first process of a script has written: its words, `parsed`, its end. {} without one."""
+    return read_advisory(run_dir / "attempts" / str(n) / PROGRAM) or {}
 
 
 def read_or_note(path: Path, form: Any, problems: list[str]) -> Any:

@@ -6,7 +6,6 @@ What these processes do is in script_process.py; here is the process of `lab tra
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import resource
 import signal
@@ -29,6 +28,7 @@ from ...machine.stop import PREEMPTION_SIGNALS, STOP
 from ...project import this_project
 from ...record.files.metrics_file import last_metrics, read_metrics
 from ...record.freeze.imported import Policy
+from ...record.read.attempt_files import program_report
 from ...record.read.run import Run
 from ...record.write.recording import Recording
 from ..exact.stopped import Stopped
@@ -36,7 +36,6 @@ from .program_log import stopped
 from .words import words_of
 
 PROCESS = "labrig.training.start.script_process"
-REPORT = "program.json"  # in the directory of the attempt, by the first process of the script
 POLL_S = 0.2
 
 
@@ -69,7 +68,10 @@ def find_script(config: Any) -> Path | str:
         with suppress(ModuleNotFoundError, ValueError):
             if importlib.util.find_spec(module):
                 return module
-        raise LabError(f"program: {program}: there is no module {module}")
+        raise LabError(
+            f"program: {program}: there is no module {module}. Correct its name in config.yaml, or type: "
+            f"make add PACKAGE={module.partition('.')[0]}"
+        )
     folder = this_project().source / "trials" / trial
     file = folder / program
     if not program.endswith(".py") or not file.is_file():
@@ -137,7 +139,6 @@ def run_script(config: DictConfig, run: Run, recording: Recording) -> None:
         accelerator="gpu" if os.environ.get("CUDA_VISIBLE_DEVICES") else "cpu",
         data={"not_recorded": "a program reads its data itself"},
     )
-    report = run.dir / "attempts" / str(recording.n) / REPORT
     command = [sys.executable]
     if ranks.world_size == 1 and n_processes > 1:
         command += [
@@ -147,7 +148,7 @@ def run_script(config: DictConfig, run: Run, recording: Recording) -> None:
     STOP.listen(*PREEMPTION_SIGNALS)
     process = subprocess.Popen([*command, "-m", PROCESS], env=variables(config, run, recording.n))
     code = wait_for(process)
-    said = read_report(report)
+    said = program_report(run.dir, recording.n)
     recording.metrics = last_metrics(run.dir)
     recording.measured["peak_memory_bytes"] = (
         resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
@@ -206,15 +207,6 @@ def wait_for(process: subprocess.Popen[bytes]) -> int:
             told = True
             if not os.isatty(0):  # a terminal tells all its processes itself
                 process.send_signal(signal.SIGINT)
-
-
-def read_report(file: Path) -> dict[str, Any]:
-    """What the first process of the script has written; {} where it was killed before."""
-    try:
-        said = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return said if isinstance(said, dict) else {}
 
 
 def add_code(recording: Recording, said: dict[str, Any]) -> None:

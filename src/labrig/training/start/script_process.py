@@ -32,11 +32,11 @@ from ...machine.stop import STOP
 from ...project import this_project
 from ...record.files.atomic import write_file
 from ...record.freeze.loading import OWN, SourceLoader
-from ...record.read.attempt_files import read_attempt
+from ...record.read.attempt_files import PROGRAM, read_attempt
 from ...record.read.run import Run
 from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
 from ..exact.stopped import Stopped
-from .script import REPORT, config_of_attempt, find_script, policy_of
+from .script import config_of_attempt, find_script, policy_of
 from .words import Option, fit_words, options_in, words_of
 
 MAX_TEXT = 1000  # characters of a recorded value
@@ -55,7 +55,7 @@ def main() -> None:
     settings = plain_values(config)
     args = settings["args"]
     words = words_of(args, settings["argv"], settings["style"])
-    file = run.dir / "attempts" / str(attempt) / REPORT if discover().rank == 0 else None
+    file = run.dir / "attempts" / str(attempt) / PROGRAM if discover().rank == 0 else None
     report = ScriptReport(file, words)
     report.write()
     watch_parsers(report, list(options_in(args)))
