@@ -88,8 +88,7 @@ def test_what_is_written(adopted):
     task = (folder / "src/myproj/conf/task/wide.yaml").read_text()
     assert "_target_: ${package}.hydra_template.models.spots_module.SpotsLitModule" in task
     assert "lin2_size: ${.lin1_size}" in task
-    assert f'"{PACKAGE}"' in (folder / "pyproject.toml").read_text()
-    assert git(folder, "diff", "--name-only") == "pyproject.toml", "nothing is overwritten"
+    assert git(folder, "diff", "--name-only") == "", "nothing is overwritten"
     assert f"{PACKAGE}/models/spots_module.py   (imports name the new place)" in said
     assert "lab check trial=example && lab train trial=example" in said
     assert "hparams_search/: here it is lab sweep" in said.partition("to decide by hand:")[2]

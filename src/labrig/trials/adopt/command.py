@@ -7,12 +7,11 @@ from pathlib import Path
 
 from ...errors import LabError
 from ...machine.terminal import printable, printable_lines
-from ...project import PYPROJECT, Project
+from ...project import Project
 from .composed import FOLDERS, configs_of
 from .hydra_template import adopt_hydra_template
-from .modules import Modules
 from .plan import AdoptionPlan, trial_name
-from .repository import read_repository
+from .repository import AdoptedRepository
 from .script import adopt_script
 
 MAX_NAMED = 8  # scripts in a message
@@ -37,13 +36,13 @@ def adopt_command(project: Project, args: list[str]) -> int:
     )
     parser.add_argument("--dry-run", action="store_true", help="print it, write nothing")
     options = parser.parse_args(args)
-    plan = plan_of(project, Path(options.path).expanduser().absolute(), options.name)
-    plan.check()
+    plan = plan_of(project, Path(options.path).expanduser().resolve(), options.name)
     if options.dry_run:
-        print_texts(plan)
+        for name, content in plan.files.items():
+            if name.endswith(".yaml"):
+                print(f"--- {name}\n{printable_lines(content.decode())}")
     else:
         plan.write()
-        plan.leave_unformatted()
     print_plan(plan, options.dry_run)
     return 0
 
@@ -57,25 +56,18 @@ def plan_of(project: Project, path: Path, name: str | None) -> AdoptionPlan:
     if path.is_file():
         if path.suffix != ".py":
             raise LabError(f"{path} is no Python file. Name a repository, or its script")
-        return adopt_script(project, path.resolve(), name)
-    repository = read_repository(path)
+        return adopt_script(project, path, name)
+    if not path.is_dir():
+        raise LabError(f"there is no directory or file {path}. Type: lab adopt PATH")
+    repository = AdoptedRepository(path)
     with configs_of(repository) as configs:
         if configs is not None:
-            name = trial_name(name or repository.name)
-            return adopt_hydra_template(project, configs, Modules(repository), name)
-    scripts = [name for name in repository.files if name.endswith(".py") and "/" not in name]
+            return adopt_hydra_template(project, configs, trial_name(name or path.name))
+    scripts = ", ".join(sorted(file.name for file in path.glob("*.py"))[:MAX_NAMED]) or "none"
     raise LabError(
-        f"{repository.root} has no train.yaml in {', '.join(f'{name}/' for name in FOLDERS)}. "
-        f"Name its script: lab adopt {path}/SCRIPT.py   "
-        f"Scripts: {', '.join(scripts[:MAX_NAMED]) or 'none'}"
+        f"{path} has no train.yaml in {', '.join(f'{name}/' for name in FOLDERS)}. "
+        f"Name its script: lab adopt {path}/SCRIPT.py   Scripts: {scripts}"
     )
-
-
-def print_texts(plan: AdoptionPlan) -> None:
-    """The settings that would be written, as they are."""
-    for name, content in plan.files.items():
-        if name.endswith(".yaml"):
-            print(f"--- {name}\n{printable_lines(content.decode())}")
 
 
 def print_plan(plan: AdoptionPlan, is_dry: bool) -> None:
@@ -84,8 +76,6 @@ def print_plan(plan: AdoptionPlan, is_dry: bool) -> None:
     for name, content in plan.files.items():
         if content:
             print(f"  {name}{'   (imports name the new place)' if name in plan.changed else ''}")
-    if plan.unformatted:
-        print(f"  {PYPROJECT}   (the formatter leaves {', '.join(plan.unformatted)} alone)")
     if plan.notes.different:
         print("different here:")
     for text in plan.notes.different:

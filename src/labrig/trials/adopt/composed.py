@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -34,34 +35,38 @@ EMPTY_DEFAULTS = re.compile(r"^defaults:[ \t]*\n(?!\s*-)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
+class ForeignConfig:
+    """A composed configuration, with its interpolations as they were written."""
+
+    values: dict[str, Any]
+    choices: dict[str, Any]  # the option of each group that can be chosen; None for null
+
+
+@dataclass(frozen=True)
 class Configs:
     """The configs of a repository.
 
     Attributes:
         folder: relative to the repository.
         copy: what Hydra reads.
-        primary: the name of the file that names all others.
+        name: of the file that names all others.
         groups: the options of each group.
     """
 
     repository: AdoptedRepository
     folder: str
     copy: Path
-    primary: str
+    name: str
     groups: dict[str, list[str]] = field(default_factory=dict)
 
-    @property
-    def chosen_groups(self) -> set[str]:
-        """The groups that the primary file chooses an option of, or null."""
-        text = (self.copy / f"{self.primary}.yaml").read_text(encoding="utf-8")
-        content = parse_yaml(text)
-        elements = content.get("defaults") if isinstance(content, dict) else None
-        named = [element for element in elements or [] if isinstance(element, dict)]
-        return {str(key).split()[-1].lstrip("/").partition("@")[0] for one in named for key in one}
+    @cached_property
+    def primary(self) -> ForeignConfig:
+        """As it is without a choice."""
+        return self.compose()
 
-    def choose(self, group: str, option: str) -> str:
-        """The override that chooses an option."""
-        return f"{'' if group in self.chosen_groups else '+'}{group}={option}"
+    def choose(self, group: str, option: str) -> ForeignConfig:
+        """With one option of a group."""
+        return self.compose(f"{'' if group in self.primary.choices else '+'}{group}={option}")
 
     def compose(self, *overrides: str) -> ForeignConfig:
         """What Hydra makes of the files.
@@ -71,27 +76,17 @@ class Configs:
         """
         try:
             with initialize_config_dir(str(self.copy), version_base="1.3"):
-                config = compose(self.primary, list(overrides), return_hydra_config=True)
+                config = compose(self.name, list(overrides), return_hydra_config=True)
             choices = OmegaConf.to_container(config.hydra.runtime.choices)
             values: Any = OmegaConf.to_container(config, resolve=False)
         except (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError) as error:
-            (line, *_) = str(error).replace(str(self.copy), self.folder).strip().splitlines() or [
-                ""
-            ]
+            line = str(error).replace(str(self.copy), self.folder).strip().partition("\n")[0]
             raise LabError(
-                f"Hydra cannot compose {self.folder}/{self.primary}.yaml "
+                f"Hydra cannot compose {self.folder}/{self.name}.yaml "
                 f"{' '.join(overrides)}: {line or type(error).__name__}. Correct it there first"
             ) from error
         values.pop("hydra", None)
         return ForeignConfig(values, cast("dict[str, Any]", choices))
-
-
-@dataclass(frozen=True)
-class ForeignConfig:
-    """A composed configuration, with its interpolations as they were written."""
-
-    values: dict[str, Any]
-    choices: dict[str, Any]  # the option of each group
 
 
 @contextmanager
@@ -101,38 +96,32 @@ def configs_of(repository: AdoptedRepository) -> Iterator[Configs | None]:
     Raises:
         LabError: one of the files cannot be read, or is not safe to read.
     """
-    place = primary_in(repository)
-    if place is None:
+    files, _ = repository.listed
+    # The least deep, and the first name of the list
+    primaries = [
+        (PRIMARIES.index(path.stem), len(path.parts), path)
+        for path in map(PurePosixPath, files)
+        if path.stem in PRIMARIES and path.suffix == ".yaml" and path.parent.name in FOLDERS
+    ]
+    if not primaries:
         yield None
         return
-    folder, primary = place
+    *_, primary = min(primaries)
     with tempfile.TemporaryDirectory(prefix="lab-adopt-") as temporary:
-        groups: dict[str, list[str]] = {}
-        for name in repository.files:
-            inside = PurePosixPath(name)
-            if not inside.is_relative_to(folder) or not NAME.fullmatch(name):
+        configs = Configs(repository, str(primary.parent), Path(temporary), primary.stem)
+        for name in filter(NAME.fullmatch, files):
+            if not PurePosixPath(name).is_relative_to(primary.parent):
                 continue
-            inside = inside.relative_to(folder)
+            inside = PurePosixPath(name).relative_to(primary.parent)
             if inside.parts[0] == "hydra":
                 continue
-            copy = Path(temporary, *inside.parts)
+            copy = configs.copy / inside
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(checked_text(repository, name), encoding="utf-8")
-            if len(inside.parts) > 1:
-                option = "/".join(inside.with_suffix("").parts[1:])
-                groups.setdefault(inside.parts[0], []).append(option)
-        yield Configs(repository, folder, Path(temporary), primary, groups)
-
-
-def primary_in(repository: AdoptedRepository) -> tuple[str, str] | None:
-    """The directory of the configs and the name of the primary file: the least deep that fits."""
-    by_depth = sorted(repository.files, key=lambda name: (name.count("/"), name))
-    for primary in PRIMARIES:
-        for name in by_depth:
-            path = PurePosixPath(name)
-            if path.name == f"{primary}.yaml" and path.parent.name in FOLDERS:
-                return str(path.parent), primary
-    return None
+            group, _, option = str(inside.with_suffix("")).partition("/")
+            if option:
+                configs.groups.setdefault(group, []).append(option)
+        yield configs
 
 
 def checked_text(repository: AdoptedRepository, name: str) -> str:
@@ -142,8 +131,7 @@ def checked_text(repository: AdoptedRepository, name: str) -> str:
         LabError: it is no YAML, is too large once its aliases are written out, or has Hydra read
             configs that lie elsewhere.
     """
-    text = ABOUT_HYDRA.sub("", repository.text(name))
-    text = EMPTY_DEFAULTS.sub("", text)
+    text = EMPTY_DEFAULTS.sub("", ABOUT_HYDRA.sub("", repository.text(name)))
     path = repository.root / name
     try:
         content = parse_yaml(text, MAX_VALUES)

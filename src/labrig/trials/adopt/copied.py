@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 
 from .modules import ROOT, Import, Modules, dotted_parts, new_place
 from .plan import AdoptionPlan
-from .settings import Notes
 
 
 def add_modules(plan: AdoptionPlan, modules: Modules, files: set[str], folder: str) -> list[str]:
     """Adds files of a repository, and all that they import, below a folder of the project.
-
-    Args:
-        folder: relative to the project.
 
     Returns: the files, as they are named in the repository.
 
@@ -22,54 +17,54 @@ def add_modules(plan: AdoptionPlan, modules: Modules, files: set[str], folder: s
         LabError: one of them cannot be read as Python.
     """
     needed = modules.needed(files)
+    code = {}
     for file in needed:
-        content, left = with_relative_imports(modules, file)
-        place = f"{folder}/{new_place(file)}"
-        plan.files[place] = content
+        content = with_relative_imports(plan, modules, file)
+        code[new_place(file)] = content
         if content != modules.repository.content(file):
-            plan.changed.append(place)
-        for line in left:
-            plan.notes.ask(line)
-    if needed:
-        plan.files.setdefault(f"{folder}/__init__.py", b"")
-        plan.unformatted.append(folder)
-    ask_for_packages(plan.notes, modules.packages(needed))
+            plan.changed.append(f"{folder}/{new_place(file)}")
+    if code:
+        plan.add_code(folder, {"__init__.py": b""} | code)
+    missing = modules.missing_packages(needed)
+    if old := missing.pop("pytorch_lightning", None):
+        plan.notes.ask(
+            f"{old} imports pytorch_lightning, whose classes are others than those here: write "
+            "import lightning.pytorch as pl"
+        )
+    plan.notes.ask_for_packages(missing)
     return needed
 
 
-def with_relative_imports(modules: Modules, file: str) -> tuple[bytes, list[str]]:
+def with_relative_imports(plan: AdoptionPlan, modules: Modules, file: str) -> bytes:
     """The content of a file, in which imports name what moves along by its place relative to the file.
 
     `from src.a import b` becomes `from ..a import b`, `import utils` becomes `from . import utils`.
-    Nothing else is changed. Returns what a person must change, too: `import src.a`.
+    Nothing else is changed. What a person must change, such as `import src.a`, is noted.
     """
-    content = modules.repository.content(file)
-    lines = content.splitlines(keepends=True)
-    left = []
+    lines = modules.repository.content(file).splitlines(keepends=True)
+    dots = "." * (1 + new_place(file).count("/"))
     for one in modules.imports(file):
-        module = None if one.level else modules.module_of(file, one)
+        module = None if one.level else modules.file_of(one.module)
         if module is None:
             continue
-        parts = [] if module.rstrip("/") == ROOT else dotted_parts(new_place(module.rstrip("/")))
-        line = with_relative_import(lines[one.line - 1], one, parts, new_place(file).count("/"))
+        parts = [] if module == f"{ROOT}/" else dotted_parts(new_place(module))
+        line = with_relative_import(lines[one.line - 1], one, dots, parts)
         if line is None:
-            left.append(
+            plan.notes.ask(
                 f"{new_place(file)}:{one.line} imports {one.module}, which has moved with it: import "
-                f"it from {'.' * (1 + new_place(file).count('/'))}{'.'.join(parts)}"
+                f"it from {dots}{'.'.join(parts)}"
             )
         else:
             lines[one.line - 1] = line
-    return b"".join(lines), left
+    return b"".join(lines)
 
 
-def with_relative_import(line: bytes, one: Import, parts: list[str], depth: int) -> bytes | None:
+def with_relative_import(line: bytes, one: Import, dots: str, parts: list[str]) -> bytes | None:
     """A line whose import is a relative one; None where it cannot be rewritten.
 
     Args:
-        parts: of the module's new place.
-        depth: directories between the file and the place that `parts` begin at.
+        parts: of the module's new place, from the directory that `dots` mean.
     """
-    dots = "." * (1 + depth)
     name = re.escape(one.module)
     if one.names:
         new = f"from {dots}{'.'.join(parts)} import"
@@ -81,20 +76,3 @@ def with_relative_import(line: bytes, one: Import, parts: list[str], depth: int)
         return None
     changed, n = re.subn(pattern.encode(), new.encode(), line, count=1)
     return changed if n else None
-
-
-def ask_for_packages(notes: Notes, packages: dict[str, str]) -> None:
-    """Names the packages that this environment lacks, and those that are another one here.
-
-    Args:
-        packages: with a place that needs each.
-    """
-    old = packages.pop("pytorch_lightning", None)
-    if old:
-        notes.ask(
-            f"{old} imports pytorch_lightning, whose classes are others than those here: write "
-            "import lightning.pytorch as pl"
-        )
-    for name, place in sorted(packages.items()):
-        if name.isidentifier() and find_spec(name) is None:
-            notes.ask(f"{place} needs the package {name}: make add PACKAGE={name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ...errors import LabError
@@ -17,20 +18,18 @@ SKIPPED = ("__pycache__", "node_modules", "site-packages", "venv", "wandb", "mlr
 
 @dataclass(frozen=True)
 class AdoptedRepository:
-    """The Python and YAML files below a directory.
-
-    Attributes:
-        files: relative to `root`, with `/`, sorted.
-        links: those that were left out because they are links.
-    """
+    """A directory with code; its files are named relative to `root`, which is resolved."""
 
     root: Path
-    files: tuple[str, ...]
-    links: tuple[str, ...] = ()
 
-    @property
-    def name(self) -> str:
-        return self.root.name
+    def has(self, name: str) -> bool:
+        """Whether there is such a file, or with "/" at its end such a directory, and no link leads to it."""
+        path = self.root / name
+        try:
+            is_there = path.is_dir() if name.endswith("/") else path.is_file()
+            return is_there and path.resolve() == path and path.is_relative_to(self.root)
+        except OSError:  # a name that is too long
+            return False
 
     def content(self, name: str) -> bytes:
         """The bytes of a file.
@@ -60,32 +59,25 @@ class AdoptedRepository:
                 f"{self.root / name} is not UTF-8: byte {error.start}. Save it as UTF-8"
             ) from error
 
+    @cached_property
+    def listed(self) -> tuple[list[str], list[str]]:
+        """The Python and YAML files, and the links, which are left out; without hidden directories.
 
-def read_repository(root: Path) -> AdoptedRepository:
-    """Lists the Python and YAML files below `root`, without hidden directories and links.
-
-    Raises:
-        LabError: `root` is no directory, or holds too much.
-    """
-    root = root.expanduser().resolve()
-    if not root.is_dir():
-        raise LabError(f"there is no directory {root}. Type: lab adopt PATH_OF_THE_REPOSITORY")
-    files = []
-    links = []
-    n_entries = 0
-    for folder, folders, names in os.walk(root):
-        n_entries += len(folders) + len(names)
-        if n_entries > MAX_ENTRIES:
-            raise LabError(
-                f"{root} holds more than {MAX_ENTRIES:,} files. Data lies next to the code: copy the "
-                "code and its configs alone into a directory, and adopt that"
-            )
-        folders[:] = [name for name in folders if name[0] != "." and name not in SKIPPED]
-        for name in [*folders, *names]:
-            path = Path(folder, name)
-            relative = path.relative_to(root).as_posix()
-            if path.is_symlink():
-                links.append(relative)
-            elif name.endswith(SUFFIXES) and stat.S_ISREG(path.lstat().st_mode):
-                files.append(relative)
-    return AdoptedRepository(root, tuple(sorted(files)), tuple(sorted(links)))
+        Raises:
+            LabError: there is too much.
+        """
+        files, links, n_entries = [], [], 0
+        for folder, folders, names in os.walk(self.root):
+            n_entries += len(folders) + len(names)
+            if n_entries > MAX_ENTRIES:
+                raise LabError(
+                    f"{self.root} holds more than {MAX_ENTRIES:,} files. Data lies next to the code: "
+                    "copy the code and its configs alone into a directory, and adopt that"
+                )
+            folders[:] = [name for name in folders if name[0] != "." and name not in SKIPPED]
+            for path in (Path(folder, name) for name in [*folders, *names]):
+                if path.is_symlink():
+                    links.append(path.relative_to(self.root).as_posix())
+                elif path.suffix in SUFFIXES and path.is_file():
+                    files.append(path.relative_to(self.root).as_posix())
+        return sorted(files), sorted(links)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from .composed import ForeignConfig
 from .modules import Modules, dotted_parts, new_place
+from .plan import Notes
 
 WHOLE = re.compile(r"\$\{([^${}]+)\}")
 MISSING = "???"  # of Hydra: somebody must write it
@@ -16,13 +17,6 @@ DATA_FOLDER = "${paths.data.0}"  # the first place of paths.data
 MAX_REFERENCES = 20  # a value is followed through so many others
 LIGHTNING = "lightning.pytorch."
 OLD_LIGHTNING = "pytorch_lightning."
-# The loggers of this project, by the class that they are there
-LOGGERS = {
-    "CSVLogger": "csv",
-    "MLFlowLogger": "mlflow",
-    "TensorBoardLogger": "tensorboard",
-    "WandbLogger": "wandb",
-}
 # Arguments of Lightning's Trainer that are another setting here
 ELSEWHERE = {
     "benchmark": "speed.cudnn_benchmark",
@@ -44,35 +38,17 @@ KNOWN_KEYS = (
 )
 
 
-@dataclass
-class Notes:
-    """What a person should read: what is different here, and what he must decide."""
-
-    different: list[str] = field(default_factory=list)
-    by_hand: list[str] = field(default_factory=list)
-
-    def tell(self, text: str) -> None:
-        if text not in self.different:
-            self.different.append(text)
-
-    def ask(self, text: str) -> None:
-        if text not in self.by_hand:
-            self.by_hand.append(text)
-
-
 @dataclass(frozen=True)
 class Translation:
     """Translates one composed configuration.
 
     Args:
         package: where the modules lie now, such as `${package}.mnist`.
-        is_task: the section `model` there is the section `task` here.
     """
 
     modules: Modules
     composed: ForeignConfig
     package: str
-    is_task: bool
     notes: Notes
 
     def there(self, name: str) -> dict[str, Any]:
@@ -82,7 +58,7 @@ class Translation:
 
     def section(self, name: str) -> dict[str, Any]:
         """A section in the words of here; {} where it is none."""
-        return self.value(self.there(name), "task" if name == "model" and self.is_task else name)
+        return self.value(self.there(name), "task" if name == "model" else name)
 
     def value(self, value: Any, key: str) -> Any:
         """A value with targets and references as they are here.
@@ -109,7 +85,7 @@ class Translation:
             return LIGHTNING + target.removeprefix(OLD_LIGHTNING)
         found = self.modules.find(target)
         if found is None:
-            if target.partition(".")[0] in self.modules.by_name:
+            if self.modules.file_of(target.partition(".")[0]):
                 self.notes.ask(f"{key} is {target}, which the repository has not: correct it")
             return target
         file, name = found
@@ -123,15 +99,10 @@ class Translation:
         whole = WHOLE.fullmatch(text)
         if whole:
             return self.reference(whole[1].strip(), key, depth)
-        parts: list[str] = []
-        end = 0
-        for match in WHOLE.finditer(text):
-            inner = self.reference(match[1].strip(), key, depth)
-            if inner == MISSING or isinstance(inner, dict | list):
-                return MISSING
-            parts += [text[end : match.start()], str(inner)]
-            end = match.end()
-        return "".join([*parts, text[end:]])
+        values = [self.reference(one[1].strip(), key, depth) for one in WHOLE.finditer(text)]
+        if any(value == MISSING or isinstance(value, dict | list) for value in values):
+            return MISSING
+        return WHOLE.sub(lambda _: str(values.pop(0)), text)
 
     def reference(self, name: str, key: str, depth: int) -> Any:
         """What `${name}` is here: a reference, or its value."""
@@ -139,7 +110,7 @@ class Translation:
         if name.startswith((".", *KEPT_RESOLVERS)) or first in ("data", "seed"):
             return f"${{{name}}}"
         if first == "model":
-            return f"${{task{name[5:]}}}" if self.is_task else f"${{{name}}}"
+            return f"${{task{name[5:]}}}"
         if name == "paths.data_dir":
             return DATA_FOLDER
         value = self.raw(name)
@@ -163,23 +134,27 @@ class Translation:
         return value
 
     def trainer(self) -> dict[str, Any]:
-        """The sections that the section `trainer` there becomes, and `defaults` in its list."""
+        """The sections that the section `trainer` there becomes."""
         raw = self.there("trainer")
         raw = {name: value for name, value in raw.items() if name not in OF_THE_RUN}
-        there = self.value(raw, "trainer")
-        here: dict[str, Any] = {}
+        here = {
+            name: value for name, value in self.value(raw, "trainer").items() if value is not None
+        }
+        here.pop("accelerator", None)
+        n_devices, n_nodes = here.pop("devices", 1), here.pop("num_nodes", 1)
+        if n_devices not in (1, "auto") or n_nodes != 1:
+            self.notes.ask(
+                f"trainer.devices is {n_devices} on {n_nodes} node(s) there. Here: trainer.devices=N, or "
+                "job.gpus=N and job.nodes=N of lab submit"
+            )
+        if here.get("strategy") in ("auto", "ddp"):
+            del here["strategy"]
         sections: dict[str, Any] = {"trainer": here}
-        for name, value in there.items():
-            if name in ("accelerator", "devices", "num_nodes", "strategy") or value is None:
-                continue
-            if name not in ELSEWHERE:
-                here[name] = value
-            elif value is not False:  # which is what they are here, too
-                section, _, key = ELSEWHERE[name].partition(".")
+        for name, place in ELSEWHERE.items():
+            value = here.pop(name, False)
+            if value is not False:  # which is what they are here, too
+                section, _, key = place.partition(".")
                 sections.setdefault(section, {})[key] = value
-        self._tell_of_processes(there)
-        if there.get("strategy") not in (None, "auto", "ddp"):
-            here["strategy"] = there["strategy"]
         for name, value in LIGHTNINGS_DEFAULTS.items():
             here.setdefault(name, value)
         if "max_epochs" not in here and "max_time" not in here:
@@ -188,59 +163,29 @@ class Translation:
             here["test_after_fit"] = False
         return sections
 
-    def _tell_of_processes(self, there: dict[str, Any]) -> None:
-        n_devices = there.get("devices", 1)
-        n_nodes = there.get("num_nodes", 1)
-        if (n_devices, n_nodes) not in ((1, 1), ("auto", 1)):
-            self.notes.ask(
-                f"trainer.devices is {n_devices} on {n_nodes} node(s) there. Here: trainer.devices=N, or "
-                "job.gpus=N and job.nodes=N of lab submit"
-            )
-
     def device(self) -> str | None:
         """The option of the group `trainer` that means the accelerator."""
         accelerator = self.there("trainer").get("accelerator")
         return {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu"}.get(str(accelerator))
-
-    def loggers(self) -> list[str]:
-        """The options of the group `logger`."""
-        chosen = []
-        for name, node in self.there("logger").items():
-            target = target_of(node)
-            if target is None:
-                continue  # settings of a logger that is not chosen
-            option = LOGGERS.get(target.rpartition(".")[2])
-            if option is None:
-                self.notes.ask(f"logger.{name} is {target}; here: lab docs watching")
-            else:
-                chosen.append(option)
-            if option in ("wandb", "mlflow"):
-                self.notes.ask(
-                    f"project, tags and group of {name}: lab config --all, section {option}"
-                )
-        return chosen
 
     def callbacks(self) -> dict[str, Any]:
         """The section `callbacks`. A checkpoint callback writes into the directory of the run."""
         kept: dict[str, Any] = {}
         for name, node in self.there("callbacks").items():
             target = target_of(node)
-            if target is None:
-                if node is not None:
-                    self.notes.tell(f"callbacks.{name} has no _target_, and does nothing: left out")
-                continue
-            place = "dirpath" if target.endswith(".ModelCheckpoint") else None
-            node = {key: item for key, item in node.items() if key != place}
-            kept[name] = self.value(node, f"callbacks.{name}")
+            if target:
+                place = "dirpath" if target.endswith(".ModelCheckpoint") else None
+                node = {key: item for key, item in node.items() if key != place}
+                kept[name] = self.value(node, f"callbacks.{name}")
+            elif node is not None:
+                self.notes.tell(f"callbacks.{name} has no _target_, and does nothing: left out")
         return kept
 
     def monitor(self) -> dict[str, Any]:
         """The section `checkpoint`: the metric that chooses best.ckpt; null where nothing says it."""
-        callbacks = self.callbacks()
         for ending in (".ModelCheckpoint", ".EarlyStopping"):
-            for node in callbacks.values():
-                is_it = node["_target_"].endswith(ending)
-                if is_it and node.get("monitor") not in (None, MISSING):
+            for node in self.callbacks().values():
+                if node["_target_"].endswith(ending) and node.get("monitor") not in (None, MISSING):
                     return {"monitor": node["monitor"], "mode": node.get("mode", "min")}
         self.notes.ask(
             "no metric chooses best.ckpt: write checkpoint.monitor and checkpoint.mode, as val/loss and min"
@@ -250,15 +195,16 @@ class Translation:
     def tell_of_the_rest(self) -> None:
         """What has no place here, or is another one."""
         values = self.composed.values
+        for name, node in self.there("logger").items():
+            if target := target_of(node):
+                self.notes.ask(f"logger.{name} is {target}; here: logger=NAME (lab docs watching)")
         if values.get("seed") is None:
             self.notes.tell("seed: none there, so each run differed. Here it is 0: seed=N")
         if values.get("ckpt_path") not in (None, MISSING):
             self.notes.ask(f"ckpt_path is {values['ckpt_path']} there; here: init_from=FILE")
         if values.get("train") is False:
             self.notes.ask("train is false there; here: lab eval RUN")
-        if values.get("test") and any(
-            "ModelCheckpoint" in str(node) for node in [self.callbacks()]
-        ):
+        if values.get("test") and "ModelCheckpoint" in str(self.callbacks()):
             self.notes.tell(
                 "the test took the best checkpoint there, and takes the final weights here. "
                 "Of the best: lab eval RUN --checkpoint best"
