@@ -20,7 +20,7 @@ FIRST = ("train", "submit", "queue", "logs", "runs", "trials", "data", "doctor")
 # The command for a word of other tools
 MEANT = {
     "best": "runs table",
-    "compare": "runs diff",
+    "compare": "runs compare",
     "diff": "runs diff",
     "evaluate": "eval",
     "export": "runs export",

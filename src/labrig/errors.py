@@ -11,7 +11,6 @@ from importlib.util import find_spec
 SYNONYMS = {
     "batchsize": "batch_size",
     "bs": "batch_size",
-    "compare": "diff",
     "delete": "prune",
     "ls": "list",
     "epochs": "max_epochs",

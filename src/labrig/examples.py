@@ -30,6 +30,7 @@ EXAMPLES = {
     "resume": "lab resume @last trainer.max_epochs=40",
     "runs archive": "lab runs archive tag=paper -o paper.zip",
     "runs code": "lab runs code @last /tmp/code",
+    "runs compare": "lab runs compare @last:wide @best:val/acc --metric acc",
     "runs cost": "lab runs cost",
     "runs diff": "lab runs diff @last @best:val/loss",
     "runs export-model": "lab runs export-model @best:val/loss release --onnx",

@@ -14,6 +14,11 @@ COMMANDS = [
         "trained.predict:predict_command",
     ),
     (
+        "runs compare",
+        "the interval of a metric over one test set, and of two runs' difference",
+        "trained.compare:compare_command",
+    ),
+    (
         "runs export-model",
         "a run's weights and model card, for others",
         "trained.export_model:export_command",

@@ -54,15 +54,9 @@ def rows_of_fold(
         return None
     rows = divided_rows(layout)
     classes = classes_of(layout, stratify, rows)
-    if GROUP in layout.fields and len(layout.parts) > 1 and group_hashes(layout) is None:
-        raise LabError(
-            f"{layout.path} is {len(layout.parts)} files with groups, which each numbers by itself, so "
-            "that no fold could keep a group together. Pack all of it into one file; or the first one, "
-            "then the others with lab data append."
-        )
-    if GROUP in layout.fields:
-        groups = layout.map(layout.field(GROUP))[rows]
-        fold_of = divide_groups(layout, groups, classes, folds)
+    group_of = groups_of(layout, rows)
+    if group_of is not None:
+        fold_of = divide_groups(layout, group_of, classes, folds)
     else:
         require_enough(layout, len(rows), "sample", folds)
         fold_of = divide_samples(classes, folds)
@@ -76,6 +70,24 @@ def divided_rows(layout: Layout) -> np.ndarray:
         return np.arange(layout.n_samples)
     parts = [layout.map(layout.split(name)) for name in DIVIDED if name in layout.splits]
     return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
+
+
+def groups_of(layout: Layout, rows: np.ndarray) -> np.ndarray | None:
+    """The group of each row as a number from 0; None for data without groups.
+
+    Raises:
+        LabError: there are several files, and each numbers its groups by itself.
+    """
+    if GROUP not in layout.fields:
+        return None
+    if len(layout.parts) > 1 and group_hashes(layout) is None:
+        raise LabError(
+            f"{layout.path} is {len(layout.parts)} files with groups, which each numbers by itself, so "
+            "that no group could be kept together. Pack all of it into one file; or the first one, "
+            "then the others with lab data append."
+        )
+    _, group_of = np.unique(layout.map(layout.field(GROUP))[rows], return_inverse=True)
+    return group_of
 
 
 def classes_of(layout: Layout, field: str | None, rows: np.ndarray) -> np.ndarray:
@@ -107,18 +119,18 @@ def divide_samples(classes: np.ndarray, folds: int) -> np.ndarray:
 
 
 def divide_groups(
-    layout: Layout, groups: np.ndarray, classes: np.ndarray, folds: int
+    layout: Layout, group_of: np.ndarray, classes: np.ndarray, folds: int
 ) -> np.ndarray:
     """The fold of each sample, (n,): each group, the largest first, goes where its classes are rarest.
 
     Of several such folds it goes to the smallest, so that none stays empty.
     """
-    names, group_of = np.unique(groups, return_inverse=True)
-    require_enough(layout, len(names), "group", folds)
-    counts = np.zeros((len(names), classes.max(initial=0) + 1), np.int64)
+    n_groups = group_of.max(initial=-1) + 1
+    require_enough(layout, n_groups, "group", folds)
+    counts = np.zeros((n_groups, classes.max(initial=0) + 1), np.int64)
     np.add.at(counts, (group_of, classes), 1)
     shares = counts / counts.sum(axis=0)
-    fold_of_group = np.empty(len(names), np.int64)
+    fold_of_group = np.empty(n_groups, np.int64)
     sizes = counts.sum(axis=1)
     share_in_fold = np.zeros((folds, counts.shape[1]))
     size_of_fold = np.zeros(folds, np.int64)

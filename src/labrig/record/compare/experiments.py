@@ -13,6 +13,7 @@ from typing import Any
 
 from ...machine.counted import counted
 from ..files.schema import Row
+from ..list.filters import is_number
 from ..list.metric_names import split_of
 from ..read.settings import ABSENT, as_text, value_of
 from ..read.status import COUNT_FIRST
@@ -327,3 +328,24 @@ def result_of(row: Row) -> tuple:
     return tuple(
         (name, as_text(metrics[name])) for name in sorted(metrics) if not SPEED.match(name)
     )
+
+
+def numbers_of(experiment: Experiment, metric: str) -> list[float]:
+    """The values of a metric, of the runs that have it as a number."""
+    values = [row["metrics"].get(metric) for row in experiment.rows]
+    return [float(value) for value in values if is_number(value)]
+
+
+def pairs_of(
+    first: Experiment, second: Experiment, metric: str, over: tuple[str, ...]
+) -> list[tuple[float, float]]:
+    """The values of a metric in both experiments, of each seed that both have."""
+    values = [
+        {
+            unit_of(row, over): float(row["metrics"][metric])
+            for row in experiment.rows
+            if is_number(row["metrics"].get(metric))
+        }
+        for experiment in (first, second)
+    ]
+    return [(values[0][unit], values[1][unit]) for unit in values[0] if unit in values[1]]

@@ -20,7 +20,7 @@ from ..list.columns import short_titles
 from ..list.filters import FILTERS, none_of, parse_filter
 from ..list.rows import RUN_ID, read_rows
 from ..read.roots import run_roots
-from .experiments import Experiment
+from .experiments import Experiment, numbers_of
 from .formats import format_latex, format_markdown
 from .table import (
     Table,
@@ -28,7 +28,6 @@ from .table import (
     best_cells,
     build_table,
     note,
-    numbers_of,
     paired_tests,
     shown_value,
     why_no_test,

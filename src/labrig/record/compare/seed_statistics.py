@@ -1,7 +1,4 @@
-"""The statistics of a few seeds: Student's distribution, confidence intervals, the paired t-test.
-
-By hand, in plain Python: a table starts without NumPy.
-"""
+"""The statistics of a few seeds: confidence intervals, the paired t-test; SciPy computes them."""
 
 from __future__ import annotations
 
@@ -18,40 +15,11 @@ FEWEST_PAIRS = 3  # seeds that both rows of a test have
 FEWEST_TO_RANK = 3  # runs of a row whose mean may be called best
 
 
-def inside_of_student(t: float, df: int) -> float:
-    """The probability that a value of Student's distribution lies between -t and t.
-
-    The finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4.
-
-    Args:
-        t: at least 0.
-        df: degrees of freedom, at least 1.
-    """
-    angle = math.atan(t / math.sqrt(df))
-    cosine_squared = math.cos(angle) ** 2
-    is_odd = df % 2 == 1
-    term = math.cos(angle) if is_odd else 1.0
-    total = term if df > 1 else 0.0
-    for n in range(3 if is_odd else 2, df - 1, 2):
-        term *= cosine_squared * (n - 1) / n
-        total += term
-    if is_odd:
-        return 2 / math.pi * (angle + math.sin(angle) * total)
-    return math.sin(angle) * total
-
-
 def student_quantile(df: int, confidence: float = CONFIDENCE) -> float:
     """The t between whose negative and itself `confidence` of Student's distribution lies."""
-    low, high = 0.0, 1.0
-    while inside_of_student(high, df) < confidence:
-        high *= 2
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if inside_of_student(middle, df) < confidence:
-            low = middle
-        else:
-            high = middle
-    return high
+    from scipy.special import stdtrit  # of scipy.stats, which takes a second to import
+
+    return float(stdtrit(df, (1 + confidence) / 2))
 
 
 def half_interval(numbers: list[float]) -> float:
@@ -89,15 +57,19 @@ def paired_t_test(pairs: list[tuple[float, float]]) -> PairedTest | None:
     if not math.isfinite(deviation) or deviation <= ROUNDING * largest:
         return None
     mean = statistics.fmean(differences)
+    from scipy.special import stdtr
+
     t = abs(mean) / (deviation / math.sqrt(n))
-    p = max(0.0, 1 - inside_of_student(t, n - 1))
-    return PairedTest(n, mean, half_interval(differences), p)
+    return PairedTest(n, mean, half_interval(differences), p=2 * float(stdtr(n - 1, -t)))
 
 
 def format_test(test: PairedTest, over: tuple[str, ...] = ()) -> str:
-    p = "p < 0.001" if test.p < 0.001 else f"p = {test.p:.3f}"
     difference = format_deviation(test.difference, test.half)
     return (
         f"second line - first line = {difference} ({CONFIDENCE:.0%} interval), "
-        f"t-test paired by {' and '.join(['seed', *over])}, n = {test.n}: {p}"
+        f"t-test paired by {' and '.join(['seed', *over])}, n = {test.n}: {format_p(test.p)}"
     )
+
+
+def format_p(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

@@ -6,9 +6,10 @@ import argparse
 import statistics
 import sys
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
-from ...errors import LabError
+from ...errors import LabError, require_package
 from ...machine.counted import counted
 from ...machine.terminal import printable
 from ...machine.text_formats import format_deviation, format_mean
@@ -19,7 +20,6 @@ from ..list.filters import (
     FILTERS,
     filter_rows,
     full_key,
-    is_number,
     none_of,
     parse_filter,
     require_keys,
@@ -38,10 +38,11 @@ from .experiments import (
     RESOLVED,
     Experiment,
     group_experiments,
+    numbers_of,
+    pairs_of,
     remarks_on,
     remarks_on_code,
     remarks_on_folds,
-    unit_of,
 )
 from .formats import Cell, format_latex, format_markdown, format_text
 from .repetitions import DATA_PLACES, without_seeds
@@ -65,6 +66,7 @@ DESCRIPTION = (
 # Columns that come only where runs with the same settings were made by something else.
 MADE_BY = ("data", "samples", "started from", "tested weights", *RESOLVED.values(), "attempts")
 LAST_RESORT = "run"  # the column that comes where nothing else tells lines apart
+NO_SCIPY = "it needs the package scipy: make add PACKAGE=scipy"
 SAME_DATA = ("data", "samples")  # what lines must have alike for their means to be compared
 UNFINISHED = ("status", LAST_RESORT)  # columns of runs that are comparable to none
 
@@ -230,6 +232,8 @@ def build_table(all_rows: list[Row], options: argparse.Namespace) -> Table | Non
     over_words = options.over.split(",") if options.over else []
     over = tuple(full_key(all_rows, key) for key in over_words)
     require_keys(all_rows, [name for name in (*by, *over) if name != "trial"], ["trial"])
+    if options.ci:
+        require_package("scipy", "--ci")
     rows, remarks = choose_rows(all_rows, options.where)
     if not rows:
         for remark in remarks:
@@ -371,12 +375,6 @@ def note(text: str) -> None:
     print(f"lab: {printable(text)}", file=sys.stderr)
 
 
-def numbers_of(experiment: Experiment, metric: str) -> list[float]:
-    """The values of a metric, of the runs that have it as a number."""
-    values = [row["metrics"].get(metric) for row in experiment.rows]
-    return [float(value) for value in values if is_number(value)]
-
-
 def format_cell(experiment: Experiment, metric: str, has_interval: bool = False) -> str:
     """Mean ± standard deviation of a metric; the number of runs, when not all have it.
 
@@ -455,6 +453,8 @@ def paired_tests(table: Table) -> list[str]:
 
 def why_not_two(table: Table) -> str | None:
     """Why a table does not show two lines that can be compared; None when it does."""
+    if find_spec("scipy") is None:
+        return NO_SCIPY
     if len(table.experiments) != 2:
         return f"the table has {counted(len(table.experiments), 'line')}, and a test compares two"
     first, second = table.experiments
@@ -479,18 +479,3 @@ def why_no_test(table: Table) -> list[str]:
         elif paired_t_test(pairs) is None:
             lines.append(f"no t-test of {metric}: all pairs differ by the same")
     return lines
-
-
-def pairs_of(
-    first: Experiment, second: Experiment, metric: str, over: tuple[str, ...]
-) -> list[tuple[float, float]]:
-    """The values of a metric in both experiments, of each seed that both have."""
-    values = [
-        {
-            unit_of(row, over): float(row["metrics"][metric])
-            for row in experiment.rows
-            if is_number(row["metrics"].get(metric))
-        }
-        for experiment in (first, second)
-    ]
-    return [(values[0][unit], values[1][unit]) for unit in values[0] if unit in values[1]]

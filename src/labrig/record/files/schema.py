@@ -415,6 +415,10 @@ class Prediction(TypedDict, total=False):
     path: str  # below the run directory, or absolute
     n: Int
     content_sha256: str
+    checkpoint_sha256: str
+    split: str | None
+    data: DataFingerprint
+    code: Code
 
 
 class Archived(TypedDict, total=False):

@@ -32,12 +32,7 @@ def evaluated_metrics(run_dir: Path, attempts: list[AttemptFiles]) -> dict[str, 
 
     Only of the code of the run's numbers.
     """
-    deciding = deciding_attempt(attempts)
-    checkpoints = deciding.end.get("checkpoints", {}) if deciding else {}
-    tested = (deciding.start.get("tested_weights") or "last") if deciding else "last"
-    of_numbers, best = (
-        checkpoints.get(f"{name}.ckpt", {}).get("sha256", "") for name in (tested, "best")
-    )
+    of_numbers, best = checkpoint_hashes(attempts)
     metrics = {}
     for row in newest_evaluations(run_dir):
         if not row.get("code", {}).get("same"):
@@ -49,6 +44,19 @@ def evaluated_metrics(run_dir: Path, attempts: list[AttemptFiles]) -> dict[str, 
         elif digest == best and digest != of_numbers:
             metrics |= {f"{name}_best{end}": value for name, value in row["metrics"].items()}
     return metrics
+
+
+def checkpoint_hashes(attempts: list[AttemptFiles]) -> tuple[str, str]:
+    """The sha256 of the weights of the run's numbers, and of best.ckpt; "" where it is not recorded."""
+    deciding = deciding_attempt(attempts)
+    if deciding is None:
+        return "", ""
+    checkpoints = deciding.end.get("checkpoints", {})
+    tested = deciding.start.get("tested_weights") or "last"
+    of_numbers, best = (
+        str(checkpoints.get(f"{name}.ckpt", {}).get("sha256") or "") for name in (tested, "best")
+    )
+    return of_numbers, best
 
 
 def place_of(row: Evaluation) -> str:

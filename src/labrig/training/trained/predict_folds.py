@@ -41,7 +41,12 @@ def predict_folds(project: Project, run: Run, options: argparse.Namespace, targe
     from ...hdf5.pack.writer import write_fields
 
     runs = runs_of_folds(project, run)
-    files = [predict_one(project, other, options) for other in runs]
+    words = [f"split={HELD_OUT}", *options.overrides]
+    if options.checkpoint:
+        words += ["--checkpoint", options.checkpoint]
+    if options.today:
+        words.append("--today")
+    files = [predict_one(other, words) for other in runs]
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".folds-") as directory:
         merged = merge_parts([read_layout(file) for file in files], Path(directory))
         rows: Any = merged[ROW]
@@ -97,20 +102,12 @@ def runs_of_folds(project: Project, run: Run) -> list[Run]:
     return [Run.open(Path(by_fold[fold]["run_dir"])) for fold in range(n_folds)]
 
 
-def predict_one(project: Project, run: Run, options: argparse.Namespace) -> Path:
-    """The file of what one run predicts for its held-out samples.
+def predict_one(run: Run, words: list[str]) -> Path:
+    """The file of what one run predicts, by `lab predict RUN WORDS` in a process of its own.
 
     Raises:
         Failed: the prediction failed.
     """
-    words = ["predict", str(run.dir), f"split={HELD_OUT}", *options.overrides]
-    if options.checkpoint:
-        words += ["--checkpoint", options.checkpoint]
-    if options.today:
-        words.append("--today")
-    if run_lab(words, {}):
-        raise Failed(
-            f"the prediction of {run.id} failed, see above. Nothing was joined; then again: "
-            "lab predict RUN split=folds"
-        )
+    if run_lab(["predict", str(run.dir), *words], {}):
+        raise Failed(f"the prediction of {run.id} failed, see above")
     return run.dir / read_lines(run.dir / PREDICTIONS)[-1]["path"]
