@@ -1,16 +1,23 @@
 """`lab predict`: a row for each sample, in the order of the data, on any number of processes."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow.parquet
 import pytest
 from labrig.data import H5Dataset, read_layout, write_data_file
+from labrig.errors import LabError
 from labrig.hdf5.file.errors import DataFileError
 from labrig.hdf5.pack.merge import merge_parts
+from labrig.hdf5.pack.writer import write_fields
 from labrig.record.files.code_section import library_name
+from labrig.training.trained.ensemble import mean_of
+from labrig.training.trained.predict import is_prediction
+from labrig.training.trained.prediction_table import write_table
 from projects import call
 from trainings import SHORT, add_trial, last
 
@@ -164,7 +171,7 @@ def test_other_data_without_labels_and_without_splits(home, rich):
     [
         (["split=vla"], "has no split 'vla'; did you mean: val"),
         (["data.file=new.h5"], "did you mean: data.path"),
-        (["optimizer.lr=1"], "lab predict takes split=NAME"),
+        (["optimizer.lr=1"], "lab predict takes data=NAME, split=NAME"),
     ],
 )
 def test_a_mistake_is_reported(home, rich, words, expected):
@@ -203,7 +210,126 @@ def test_a_row_twice_and_other_fields_are_refused(part, tmp_path):
         merge_parts([part([1], x=np.ones((1, 2, 2))), part([3], x=np.ones((1, 3, 2)))], tmp_path)
 
 
-def test_a_file_of_another_format_is_refused(home, rich):
-    said = call(home, "lab", "predict", rich["run_id"], "--to", "scores.csv", rc=2)
-    assert "scores.csv is no name of an HDF5 file" in said
-    assert "--to scores.h5" in said
+@pytest.mark.slow
+def test_a_table_has_the_true_and_the_predicted_class_of_each_sample(home, rich, val):
+    assert "scores.xlsx has no ending that predictions are written as" in predict(
+        home, rich, "--to", "scores.xlsx", rc=2
+    )
+    table = home / "scores.csv"
+    said = predict(home, rich, "split=val", "data=digits", "--to", table)
+    assert "scores.csv lacks strokes, of several dimensions or lengths" in said
+    with open(table) as file:
+        lines = list(csv.DictReader(file))
+    predicted = fields_of(val)
+    with h5py.File(home / "data/digits.h5") as data:
+        labels = data["data/y"][:][predicted["row"]]
+    assert [int(line["true"]) for line in lines] == labels.tolist()
+    assert [int(line["predicted"]) for line in lines] == predicted["class"].tolist()
+    assert {line["split"] for line in lines} == {"val"}
+    scores = [[float(line[f"score_{i}"]) for i in range(10)] for line in lines]
+    np.testing.assert_allclose(scores, predicted["score"], rtol=1e-6)
+    notes = home / "notes.csv"
+    notes.write_text("my own notes")
+    assert "this command did not make it" in predict(home, rich, "--to", notes, rc=4)
+
+
+CLASSES = ["cat", "dog", "eel"]
+
+
+@pytest.fixture
+def pets(tmp_path):
+    """Data of four samples with names, and what was predicted for the last three of them."""
+    label = np.array([0, 1, 2, -100])
+    splits = {"train": np.array([0]), "test": np.array([1, 2])}
+    data = write_fields(
+        tmp_path / "pets.h5",
+        {"x": np.eye(4), "y": label},
+        splits,
+        provenance={},
+        field_attrs={"y": {"classes": json.dumps(CLASSES)}},
+    )
+    names = "row,split,sample\n0,train,a.png\n1,test,b.png\n2,test,c.png\n3,,d.png\n"
+    (tmp_path / "pets.names.csv").write_text(names)
+    fields = {
+        "row": np.array([1, 2, 3]),
+        "score": np.array([[0, 1, 0], [3, 1, 2], [0, 0, 1]], np.float32),
+        "class": np.array([1, 0, 2]),
+        "age": np.array([0.5, 1, 2]),
+    }
+    file = write_data_file(tmp_path / "test.h5", fields, {"all": np.arange(3)})
+    return file, {"split": "all", "data": {"path": str(data), "size_bytes": 1}}
+
+
+def test_a_table_names_samples_and_classes(pets, tmp_path, capsys):
+    file, row = pets
+    write_table(tmp_path / "p.csv", file, row)
+    assert (tmp_path / "p.csv").read_text().splitlines() == [
+        "row,split,sample,true,predicted,age,score_cat,score_dog,score_eel",
+        "1,test,b.png,dog,dog,0.5,0.0,1.0,0.0",
+        "2,test,c.png,eel,cat,1.0,3.0,1.0,2.0",
+        "3,,d.png,,eel,2.0,0.0,0.0,1.0",
+    ]
+    write_table(tmp_path / "p.parquet", file, row)
+    table = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pydict()
+    assert table["predicted"] == ["dog", "cat", "eel"]
+    assert table["score_cat"] == [0, 3, 0]
+    write_table(tmp_path / "p.npz", file, row)
+    with np.load(tmp_path / "p.npz") as arrays:
+        assert arrays["score"].shape == (3, 3)
+        assert arrays["true"].tolist() == ["dog", "eel", ""]
+    for name in ("p.csv", "p.parquet", "p.npz"):
+        assert is_prediction((tmp_path / name).read_bytes())
+    assert not capsys.readouterr().err
+    (tmp_path / "pets.names.csv").write_text("row,split,sample\n0,test,a.png\n")
+    write_table(tmp_path / "p.csv", file, row)
+    assert "pets.names.csv is of other data" in capsys.readouterr().err
+
+
+def test_the_mean_of_scores_decides_the_class_of_an_ensemble(tmp_path):
+    def member(name, score, **more):
+        score = np.array(score, np.float32)
+        fields = {"row": np.array([1, 4]), "score": score, "class": score.argmax(1)} | more
+        return read_layout(write_data_file(tmp_path / f"{name}.h5", fields, {}))
+
+    one = member("one", [[0.4, 0.6], [1, 0]])
+    two = member("two", [[0.9, 0.1], [0.8, 0.2]])
+    mean = mean_of([one, two])
+    np.testing.assert_allclose(mean["score"], [[0.65, 0.35], [0.9, 0.1]])
+    assert mean["class"].tolist() == [0, 0]
+    assert mean["row"].tolist() == [1, 4]
+    other = member("other", [[0, 1], [0, 1]], row=np.array([1, 5]))
+    with pytest.raises(LabError, match="predicted other samples"):
+        mean_of([one, other])
+    alone = member("alone", [[0, 1], [0, 1]], **{"class": np.array([0, 0])})
+    with pytest.raises(LabError, match="differ in class, whole numbers"):
+        mean_of([member("third", [[0, 1], [0, 1]]), alone])
+
+
+@pytest.mark.slow
+def test_an_ensemble_is_the_mean_of_its_runs(home, rich, val):
+    call(home, "lab", "train", "trial=rich", *SHORT, "seed=7", "trainer.limit_train_batches=2")
+    other = last(home)
+    words = [rich["run_id"], other["run_id"], "split=val"]
+    assert "there are 2 runs. For the mean of what they predict, add: --mean" in call(
+        home, "lab", "predict", *words, rc=2
+    )
+    refused = call(home, "lab", "predict", *words, "--mean", rc=2)
+    assert "strokes varies in length, so it has no mean" in refused
+    config = CONFIG.replace(".task.Task", "${package}.task.Classifier")
+    add_trial(home, "plain", config_yaml=config)
+    shutil.copy(home / "src/myproj/trials/baseline/model.py", home / "src/myproj/trials/plain")
+    runs = []
+    for seed in (1, 2):
+        call(home, "lab", "train", "trial=plain", *SHORT, f"seed={seed}")
+        runs.append(last(home))
+    ids = [run["run_id"] for run in runs]
+    said = call(home, "lab", "predict", *ids, "--mean", "split=val")
+    assert "2 runs, 179 samples, the mean of what they predict" in said
+    scores = [
+        fields_of(Path(run["run_dir"], "predictions/last-digits-val.h5"))["score"] for run in runs
+    ]
+    mean = fields_of(Path(runs[0]["run_dir"], "predictions/mean.h5"))
+    np.testing.assert_allclose(mean["score"], np.mean(scores, 0), rtol=1e-6)
+    assert mean["class"].tolist() == mean["score"].argmax(1).tolist()
+    assert rows_of(runs[0])[-1]["runs"] == ids
+    assert "predictions are as recorded" in call(home, "lab", "runs", "verify", ids[0])

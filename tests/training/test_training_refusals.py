@@ -16,7 +16,7 @@ from labrig.training.parts import accelerate, build, initialise
 from labrig.training.parts.ddp import RanksEnvironment
 from labrig.training.start import program
 from labrig.training.start.command import train_command
-from labrig.training.trained import load, predict_folds
+from labrig.training.trained import load, predict
 from labrig.training.trained.predictable import choose_split, choose_test_split, make_predictable
 from labrig.training.trained.prediction_writer import PredictionWriter, as_fields, only_loader
 from labrig.training.trained.write_predictions import refuse_missing
@@ -79,7 +79,7 @@ def test_weights_that_are_gone_or_do_not_fit(monkeypatch, tmp_path):
     monkeypatch.setattr(load, "refuse_damaged", lambda _: None)
     torch.save({"state_dict": {"other": torch.zeros(1)}}, tmp_path / "best.ckpt")
     with pytest.raises(
-        LabError, match=r"does not fit today's code of this trial(?s:.*)lab runs code one"
+        LabError, match=r"does not fit today's code of this trial(?s:.*)frozen=True"
     ):
         load.load_weights(torch.nn.Linear(1, 1), run, "best")
 
@@ -176,8 +176,12 @@ class PlainData(L.LightningDataModule):
 def test_splits_of_data_without_names_and_folds_that_fail(monkeypatch, tmp_path):
     with pytest.raises(LabError, match=r"PlainData has no splits by name, so split=val means"):
         choose_test_split(PlainData(), "val")
-    monkeypatch.setattr(predict_folds, "run_lab", lambda *_: 1)
-    options = SimpleNamespace(overrides=[], checkpoint=None, today=False)
+    monkeypatch.setattr(predict, "with_kept_override", lambda *_: [])
+    monkeypatch.setattr(predict, "code_to_run", lambda *_: None)
+    monkeypatch.setattr(predict, "run_with_frozen_code", lambda *_: 1)
+    options = SimpleNamespace(
+        overrides=[], settings=[], split="val", data=None, checkpoint=None, today=False
+    )
     run = SimpleNamespace(id="one", dir=tmp_path)
     with pytest.raises(Failed, match=r"the prediction of one failed, see above. Nothing was join"):
-        predict_folds.predict_one(None, run, options)
+        predict.predict_member(None, run, options)

@@ -1,21 +1,30 @@
-"""With which code, weights and split a run is used: its own code, or that of today."""
+"""With which code, weights and data a run is used: its own code, or that of today."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import Any
 
+from omegaconf import DictConfig
+
 from ...config.overrides import SettingsParser
+from ...config.resolve import plain_values, resolve
+from ...errors import LabError
+from ...hdf5.file.find import read_data_section
 from ...project import Project
 from ...record.files.code_section import library_name, same_code
 from ...record.files.schema import Code
 from ...record.freeze.frozen import freeze_code
 from ...record.freeze.git import GitFailed
 from ...record.read.run import Run
+from ...record.read.settings import ABSENT
 from ...record.reproduce.today import files_that_differ, format_names
 from ...record.write.ran import RanCode
 
 SPLIT = "split="
+OTHER_DATA = "data="
+PLACE_OF_DATA = ("path", "search", "pack", "stored")  # settings that say where the file lies
 
 
 def code_to_run(run: Run, project: Project, today: bool, verb: str) -> Code | None:
@@ -41,13 +50,14 @@ def difference_of_code(run: Run, project: Project) -> str | None:
     A run whose code was not recorded can be evaluated with the code of today only.
     """
     code = run.record["code"]
-    if not code.get("commit"):
+    commit = code.get("commit")
+    if not commit:
         print(f"lab: the code of {run.id} was not recorded; this is that of today", file=sys.stderr)
         return None
     try:
         names = files_that_differ(code, project)
     except GitFailed:
-        return f"the commit {code['commit'][:12]} is not in this repository"
+        return f"the commit {commit[:12]} is not in this repository"
     return format_names(names) if names else None
 
 
@@ -74,11 +84,50 @@ def add_choices(parser: SettingsParser) -> None:
     )
 
 
-def take_split(words: list[str]) -> tuple[str | None, list[str]]:
-    """What `split=NAME` names, if it was typed, and the other settings."""
-    others = [word for word in words if not word.startswith(SPLIT)]
-    typed = [word.removeprefix(SPLIT) for word in words if word.startswith(SPLIT)]
+def read_choices(parser: SettingsParser, args: list[str]) -> argparse.Namespace:
+    """What was typed: `data` and `split`, None where they were not; `settings` are the others."""
+    options = parser.read(args)
+    options.split, settings = take_word(SPLIT, options.overrides)
+    options.data, options.settings = take_word(OTHER_DATA, settings)
+    return options
+
+
+def take_word(beginning: str, words: list[str]) -> tuple[str | None, list[str]]:
+    """The end of the last word with this beginning, such as `split=`, and the words without it."""
+    typed = [word.removeprefix(beginning) for word in words if word.startswith(beginning)]
+    others = [word for word in words if not word.startswith(beginning)]
     return (typed[-1] if typed else None), others
+
+
+def take_data(config: DictConfig, project: Project, name: str) -> None:
+    """Puts another data set into the configuration of a run, as its YAML in the project says today.
+
+    Prints which settings other than the place of the file differ from those of the run.
+
+    Raises:
+        LabError: there is no such data set.
+    """
+    section = read_data_section(Project(project.root, project.package), name)
+    if "defaults" in section:
+        raise LabError(
+            f"data={name} builds on other files (`defaults:`), which is not composed here. "
+            f"Name the file: data.path={section['path']}"
+        )
+    before = plain_values(resolve(config).data)
+    config.data = section
+    config.paths.data = list(map(str, project.paths.data))
+    after = plain_values(resolve(config).data)
+    keys = [key for key in {**before, **after} if key not in PLACE_OF_DATA]
+    changes = [
+        f"{key} {old} -> {new}"
+        for key in keys
+        if (old := before.get(key, ABSENT)) != (new := after.get(key, ABSENT))
+    ]
+    if changes:
+        print(
+            f"lab: data={name} has other settings than the run: {'; '.join(changes)}",
+            file=sys.stderr,
+        )
 
 
 def freeze_today(run: Run, project: Project) -> Code:

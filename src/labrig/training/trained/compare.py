@@ -33,7 +33,8 @@ from ...record.read.run import Run
 from ...record.reproduce.recorded_data import find_recorded_data
 from ...record.verify.command import PREDICTIONS
 from .evaluate import TOLERANCE
-from .predict_folds import predict_one
+from .predict import parse_arguments as prediction_options
+from .predict import predict_member
 
 N_DRAWS = 2000  # of a bootstrap
 DRAWN_AT_ONCE = 1 << 20  # numbers, 8 MB
@@ -107,7 +108,7 @@ def measure(project: Project, run: Run, metric: str, label: str) -> Measured:
     split, _, quantity = metric.rpartition("/")
     predicted = read_predictions(run, split)
     if predicted is None:
-        predict_one(run, [f"split={split}"])
+        predict_member(project, run, prediction_options([str(run.dir), f"split={split}"]))
         predicted = read_predictions(run, split)
     if predicted is None:
         raise Failed(

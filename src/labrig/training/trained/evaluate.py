@@ -14,9 +14,7 @@ from omegaconf import DictConfig
 
 from ...config.overrides import SettingsParser
 from ...config.recorded import read_recorded, with_changes
-from ...config.resolve import load_variables, plain_values, resolve
-from ...errors import LabError
-from ...hdf5.file.find import read_data_section
+from ...config.resolve import load_variables, resolve
 from ...machine.ranks import leave_group
 from ...project import Project
 from ...record.compare.results import distance
@@ -28,20 +26,17 @@ from ...record.list.rows import read_row
 from ...record.read.evaluations import EVALUATIONS, TEST
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
-from ...record.read.settings import ABSENT
 from ...record.read.status import weights_of_numbers
 from ...record.reproduce.recorded_data import is_same_data
 from ...record.reproduce.run_frozen import run_with_frozen_code
 from ...record.write.claim import in_use
 from ...record.write.ran import RanCode, imported_code, places_in
 from ..parts.kept_data import print_replaced, with_kept_override
-from .code_to_run import add_choices, code_to_run, facts_of_code, take_split
+from .code_to_run import add_choices, code_to_run, facts_of_code, read_choices, take_data
 
 MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab eval takes data=NAME, split=NAME, data.* and trainer.*"
 TOLERANCE = 1e-4  # relative, from which on a number is another one
-OTHER_DATA = "data="
-PLACE_OF_DATA = ("path", "search", "pack", "stored")  # settings that say where the file lies
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,6 @@ def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: 
 
 
 def parse_arguments(args: list[str]) -> argparse.Namespace:
-    """The options, with `data` and `split` where they were typed; `settings` are the other settings."""
     parser = SettingsParser(
         "lab eval",
         "Evaluates RUN on its test split. data=NAME takes another data set of conf/data, split=NAME "
@@ -108,43 +102,7 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
     )
     add_choices(parser)
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
-    options = parser.read(args)
-    options.split, settings = take_split(options.overrides)
-    names = [word for word in settings if word.startswith(OTHER_DATA)]
-    options.data = names[-1].removeprefix(OTHER_DATA) if names else None
-    options.settings = [word for word in settings if word not in names]
-    return options
-
-
-def take_data(config: DictConfig, project: Project, name: str) -> None:
-    """Puts another data set into the configuration of a run, as its YAML in the project says today.
-
-    Prints which settings other than the place of the file differ from those of the run.
-
-    Raises:
-        LabError: there is no such data set.
-    """
-    section = read_data_section(Project(project.root, project.package), name)
-    if "defaults" in section:
-        raise LabError(
-            f"data={name} builds on other files (`defaults:`), which lab eval does not compose. "
-            f"Name the file: data.path={section['path']}"
-        )
-    before = plain_values(resolve(config).data)
-    config.data = section
-    config.paths.data = list(map(str, project.paths.data))
-    after = plain_values(resolve(config).data)
-    keys = [key for key in {**before, **after} if key not in PLACE_OF_DATA]
-    changes = [
-        f"{key} {old} -> {new}"
-        for key in keys
-        if (old := before.get(key, ABSENT)) != (new := after.get(key, ABSENT))
-    ]
-    if changes:
-        print(
-            f"lab: data={name} has other settings than the run: {'; '.join(changes)}",
-            file=sys.stderr,
-        )
+    return read_choices(parser, args)
 
 
 def evaluate(

@@ -1,55 +1,39 @@
-"""`lab predict`: writes what a run's checkpoint predicts for the samples of a split or a data file."""
+"""`lab predict`: writes what a run predicts, or several: the mean of an ensemble, the folds of one."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
-
 from ...config.overrides import SettingsParser
-from ...config.recorded import read_recorded, with_changes
-from ...config.resolve import load_variables, resolve
-from ...errors import LabError
+from ...errors import Failed, LabError, require_package
 from ...machine.counted import counted
-from ...machine.own_output import refuse_to_overwrite
+from ...machine.own_output import is_marked, refuse_to_overwrite
 from ...project import Project
-from ...record.files.atomic import sha256
+from ...record.compare.experiments import group_experiments, seed_of
+from ...record.files.json_lines import read_lines
 from ...record.files.manifest import append_listed
+from ...record.files.schema import Row
 from ...record.list.find import RUN_HELP, find_run
+from ...record.list.rows import read_rows, recorded_id
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
-from ...record.read.status import weights_of_numbers
 from ...record.reproduce.run_frozen import run_with_frozen_code
 from ...record.verify.command import PREDICTIONS
 from ...record.write.claim import in_use
-from ...record.write.ran import RanCode, imported_code, places_in
-from ..parts.kept_data import print_replaced, with_kept_override
-from .code_to_run import add_choices, code_to_run, facts_of_code, take_split
-from .predict_folds import predict_folds
+from ..parts.kept_data import with_kept_override
+from .code_to_run import add_choices, code_to_run, read_choices
+from .predict_run import DIRECTORY, place_of, predict_run
+from .prediction_table import HEAD_OF_CSV, TABLES, write_table
 
-MAY_CHANGE = ("trainer.", "data.")
-ADVICE = "lab predict takes split=NAME, trainer.* and data.*"
 FOLDS = "folds"  # the split: the held-out samples of all folds
-DIRECTORY = "predictions"  # in the directory of a run
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """A file of predictions, as predictions.jsonl of its run holds it."""
-
-    path: str  # from the directory of the run, or absolute
-    content_sha256: str  # of the samples, as `lab data verify` prints it
-    n: int  # samples
-    fields: dict[str, str]  # type and shape of a sample's value
-    checkpoint: str
-    checkpoint_sha256: str
-    split: str | None  # None: what the predict_dataloader of the data gives
-    data: dict[str, Any]  # the data that were read, by their content
+FOLD = "data.fold"
+HELD_OUT = "val"  # the split of a fold's held-out samples
+ONE_PROCESS = "trainer.devices=1"  # several runs, one after the other
 
 
 def predict_command(project: Project, args: list[str]) -> int:
@@ -57,164 +41,185 @@ def predict_command(project: Project, args: list[str]) -> int:
     if options.to:
         refuse_other_format(options.to)
         refuse_to_overwrite(Path(options.to), is_prediction)
-    run = find_run(run_roots(project), options.run)
+    runs = {name: find_run(run_roots(project), name) for name in options.runs}
+    run = runs[options.run]
     with in_use(run.dir):
-        if options.split == FOLDS:
-            predict_folds(project, run, options, target_of_folds(run, options))
-            return 0
-        return predict_run(project, run, options, args)
-
-
-def refuse_other_format(file: str) -> None:
-    """Refuses the ending of another format: what is written is always HDF5.
-
-    Raises:
-        LabError: it has one, such as .csv.
-    """
-    if Path(file).suffix.lower() not in ("", ".h5", ".hdf5"):
-        name = Path(file).with_suffix(".h5")
-        raise LabError(
-            f"{file} is no name of an HDF5 file, which predictions are written as. Type: --to {name}   "
-            "lab docs training shows how to read it"
-        )
-
-
-def target_of_folds(run: Run, options: argparse.Namespace) -> Path:
-    """The file for the predictions of all folds, in a directory that is there."""
-    target = Path(options.to).absolute() if options.to else run.dir / DIRECTORY / "folds.h5"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return target
-
-
-def predict_run(project: Project, run: Run, options: argparse.Namespace, args: list[str]) -> int:
-    """Predicts with the code of the run, which may be another process, and records what was written."""
-    overrides = with_kept_override(options.overrides, run, project)
-    code = code_to_run(run, project, options.today, "predicts")
-    if code is None:
-        words = [str(run.dir) if word == options.run else word for word in args]
-        words += overrides[len(options.overrides) :]
-        return run_with_frozen_code(run, project, ["predict", *words])
-    imported = imported_code(project, code)
-    load_variables(project)
-    recorded = read_recorded(run.dir / "config.yaml")
-    config = resolve(with_changes(recorded, overrides, MAY_CHANGE, ADVICE))
-    ran = RanCode(imported, elsewhere=places_in(config.paths))
-    target = Path(options.to).absolute() if options.to else None
-    checkpoint = options.checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
-    predictions = predict(project, config, run, checkpoint, options.split, target)
-    if predictions is None:
-        return 0
-    row = {
-        "time_unix_s": round(time.time(), 3),
-        "overrides": overrides,
-        **asdict(predictions),
-        "code": facts_of_code(run, code, ran),
-    }
-    append_listed(run.dir, PREDICTIONS, row)
-    print_predictions(run, predictions)
+        kept = with_kept_override(options.overrides, run, project)[len(options.overrides) :]
+        code = code_to_run(run, project, options.today, "predicts")
+        if code is None:
+            words = [str(runs[word].dir) if word in runs else word for word in args]
+            return run_with_frozen_code(run, project, ["predict", *words, *kept])
+        is_table = bool(options.to) and Path(options.to).suffix.lower() in TABLES
+        target = Path(options.to).absolute() if options.to and not is_table else None
+        if options.mean:
+            row = predict_several(project, list(runs.values()), run, options, target)
+        elif options.split == FOLDS:
+            row = predict_several(project, runs_of_folds(project, run), run, options, target)
+        else:
+            settings = [*options.settings, *kept]
+            row = predict_run(project, run, code, options, options.split, settings, target)
+        if row is not None and is_table:
+            write_table(Path(options.to), run.dir / row["path"], row)
+        elif row is not None:
+            print(f"look: lab data info {os.path.relpath(run.dir / row['path'])}")
     return 0
 
 
+def refuse_other_format(file: str) -> None:
+    """Refuses the ending of a format that is not written.
+
+    Raises:
+        LabError: it has one, such as .xlsx, or its package is not installed.
+    """
+    suffix = Path(file).suffix.lower()
+    if suffix not in ("", ".h5", ".hdf5", *TABLES):
+        raise LabError(
+            f"--to {file} has no ending that predictions are written as. Type one of: .csv, .parquet, .npz, .h5"
+        )
+    if suffix == ".parquet":
+        require_package("pyarrow", "--to NAME.parquet")
+
+
 def is_prediction(content: bytes) -> bool:
-    """Whether a file is one of predictions: an HDF5 file that names its weights."""
-    return content.startswith(b"\x89HDF") and b"checkpoint_sha256" in content
+    """Whether a file is one of predictions: HDF5 that names its weights, or a table."""
+    is_data_file = content.startswith(b"\x89HDF") and b"checkpoint_sha256" in content
+    return is_data_file or content.startswith(HEAD_OF_CSV) or is_marked(content)
 
 
 def parse_arguments(args: list[str]) -> argparse.Namespace:
-    """The options; `split` is taken out of the settings."""
+    """The options, as `read_choices`; `runs` are the names of all runs, of which `run` is the first."""
     parser = SettingsParser(
         "lab predict",
-        "Writes what RUN predicts for each sample, in their order, as one data file."
-        " split=NAME chooses a split, split=all every sample; data.path=FILE other data;"
-        " split=folds joins the held-out samples of all folds, each from the run that held it out.",
+        "Writes what RUN predicts for each sample, in their order. split=NAME chooses a split, split=all"
+        " every sample, data=NAME another data set of conf/data; split=folds joins the held-out samples of"
+        " all folds, each from the run that held it out. lab predict RUN RUN RUN --mean: an ensemble.",
         RUN_HELP,
     )
     add_choices(parser)
     parser.add_argument(
-        "--to", metavar="FILE", help=f"the file to write; otherwise in {DIRECTORY}/ of the run"
+        "--to",
+        metavar="FILE",
+        help="a table .csv, .parquet or .npz with the names of samples and classes, or a data file .h5;"
+        f" otherwise a data file in {DIRECTORY}/ of the run",
     )
-    options = parser.read(args)
-    options.split, options.overrides = take_split(options.overrides)
+    parser.add_argument("--mean", action="store_true", help="the mean of what several runs predict")
+    options = read_choices(parser, args)
+    more = [word for word in options.settings if "=" not in word]
+    options.runs = [options.run, *more]
+    options.settings = [word for word in options.settings if "=" in word]
+    options.overrides = [word for word in options.overrides if "=" in word]
+    if more and not options.mean:
+        raise LabError(
+            f"there are {len(options.runs)} runs. For the mean of what they predict, add: --mean"
+        )
+    if options.mean and (not more or options.split == FOLDS):
+        raise LabError("a mean is of several runs, on one split: lab predict RUN RUN RUN --mean")
     return options
 
 
-def predict(
-    project: Project,
-    config: DictConfig,
-    run: Run,
-    checkpoint: str,
-    split: str | None,
-    target: Path | None,
-) -> Predictions | None:
-    """Writes the predictions for every sample once, on any number of processes.
+def predict_several(
+    project: Project, runs: list[Run], run: Run, options: argparse.Namespace, target: Path | None
+) -> dict[str, Any]:
+    """Predicts with each run, one after the other in this process, and joins what they wrote.
 
     Args:
-        config: the configuration of the run; trainer and data may differ.
-        checkpoint: last, best or previous.
-        split: of a data file; None: test, or what the data's own predict_dataloader gives.
-        target: the file to write; None: in the directory of the run.
+        runs: an ensemble, or the runs of all folds.
+        run: that the row about the file is added to.
 
     Returns:
-        None on other ranks than the first.
+        The row.
 
     Raises:
-        LabError: no such checkpoint or split, the task predicts nothing that can be written, or the
-            data mean something else than those of the run.
-        DataFileError: a sample is missing or came twice, or the file cannot be written.
+        LabError: their predictions have no mean.
+        Failed: the prediction of one with other code failed; see what it printed.
     """
-    # They import torch, which takes seconds.
-    from ..parts.build import build_data, build_task
-    from ..parts.data_change import data_record
-    from ..parts.settings import apply_settings, resolve_auto
-    from .load import load_statistics, load_weights
-    from .predictable import choose_split, make_predictable
-    from .same_meaning import require_same_meaning
-    from .write_predictions import run_prediction
+    from ...hdf5.file.checksum import fingerprint
+    from ...hdf5.file.layout import read_layout
+    from ...hdf5.pack.merge import ROW, merge_parts
+    from ...hdf5.pack.writer import write_fields
+    from .ensemble import mean_of  # all of them import HDF5
 
-    config = resolve_auto(config, first_attempt={})
-    apply_settings(config)
-    data = build_data(config)
-    split = choose_split(data, split)
-    task = build_task(config)
-    load_weights(task, run, checkpoint)
-    load_statistics(data, run, checkpoint)
-    make_predictable(task)
-    fingerprint = data_record(data) or {}
-    print_replaced(run, fingerprint)
-    require_same_meaning(project, run, data)
-    name = f"{checkpoint}-{Path(fingerprint.get('path', 'data')).stem}-{split or 'predict'}.h5"
-    target = target or run.dir / DIRECTORY / name.replace("/", "+")
-    file = run.checkpoints / f"{checkpoint}.ckpt"
+    rows = [predict_member(project, each, options) for each in runs]
+    files = [read_layout(each.dir / row["path"]) for each, row in zip(runs, rows, strict=True)]
+    split, how = rows[0]["split"], "the mean of what they predict"
+    if options.split == FOLDS:
+        split, how = FOLDS, "each predicted by the run that held it out"
+    target = target or run.dir / DIRECTORY / f"{'mean' if options.mean else FOLDS}.h5"
+    target.parent.mkdir(parents=True, exist_ok=True)
     provenance = {
-        "run": run.id,
-        "checkpoint": checkpoint,
-        "checkpoint_sha256": sha256(file),
-        "data": str(fingerprint.get("path")),
-        "data_sha256": str(fingerprint.get("sha256")),
+        "runs": " ".join(each.id for each in runs),
+        "checkpoint_sha256": " ".join(row["checkpoint_sha256"] for row in rows),
     }
-    written = run_prediction(config, data, task, target, split, provenance)
-    if written is None:
-        return None
-    return Predictions(
-        path=place_of(target, run),
-        content_sha256=written.sha256,
-        n=written.n,
-        fields=written.fields,
-        checkpoint=checkpoint,
-        checkpoint_sha256=provenance["checkpoint_sha256"],
-        split=split,
-        data=dict(fingerprint),
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.stem}-") as directory:
+        fields: Any = mean_of(files) if options.mean else merge_parts(files, Path(directory))
+        splits = {split or "predict": range(len(fields[ROW]))}
+        write_fields(target, fields, splits, provenance=provenance)
+    layout = read_layout(target)
+    row = {
+        "time_unix_s": round(time.time(), 3),
+        "overrides": options.overrides,
+        "path": place_of(target, run),
+        "content_sha256": fingerprint(layout)["sha256"],
+        "n": layout.n_samples,
+        "split": split,
+        "data": rows[0]["data"],
+        "runs": [each.id for each in runs],
+    }
+    append_listed(run.dir, PREDICTIONS, row)
+    print(f"{counted(len(runs), 'run')}, {counted(layout.n_samples, 'sample')}, {how}")
+    return row
+
+
+def predict_member(project: Project, run: Run, options: argparse.Namespace) -> dict[str, Any]:
+    """The row about what one of several runs predicts.
+
+    Raises:
+        Failed: the prediction with its frozen code failed.
+    """
+    split = HELD_OUT if options.split == FOLDS else options.split
+    with in_use(run.dir):
+        kept = with_kept_override(options.overrides, run, project)[len(options.overrides) :]
+        settings = [*options.settings, *kept, ONE_PROCESS]
+        code = code_to_run(run, project, options.today, "predicts")
+        if code is not None:
+            row = predict_run(project, run, code, options, split, settings)
+            if row is None:
+                raise LabError("several runs are predicted on one process: start one")
+            return row
+        chosen = {"split": split, "data": options.data}
+        words = [f"{key}={value}" for key, value in chosen.items() if value]
+        words += ["--checkpoint", options.checkpoint] if options.checkpoint else []
+        if run_with_frozen_code(run, project, ["predict", str(run.dir), *words, *settings]):
+            raise Failed(f"the prediction of {run.id} failed, see above. Nothing was joined")
+        return read_lines(run.dir / PREDICTIONS)[-1]
+
+
+def runs_of_folds(project: Project, run: Run) -> list[Run]:
+    """The newest finished run of each fold, in their order: those of the experiment and seed of `run`.
+
+    Raises:
+        LabError: the run has no folds, or a fold has no finished run.
+    """
+    roots = run_roots(project)
+    experiments = group_experiments(read_rows(roots), over=(FOLD,))
+    of_run = next(
+        each for each in experiments if run.id in map(recorded_id, [*each.rows, *each.older])
     )
-
-
-def place_of(target: Path, run: Run) -> str:
-    """A path from the directory of the run, where the file lies in it; else the whole path."""
-    return str(target.relative_to(run.dir) if target.is_relative_to(run.dir) else target)
-
-
-def print_predictions(run: Run, predictions: Predictions) -> None:
-    path = os.path.relpath(run.dir / predictions.path)
-    fields = ", ".join(f"{name} {kind}" for name, kind in predictions.fields.items())
-    print(f"run {run.id}, {predictions.checkpoint}.ckpt: {counted(predictions.n, 'sample')}")
-    print(f"fields {fields}")
-    print(f"look: lab data info {path}")
+    n_folds = of_run.settings.get("data", {}).get("folds")
+    if n_folds is None:
+        raise LabError(
+            f"{run.id} was trained without folds, so split=folds means nothing. "
+            "Train them first: lab train trial=NAME data.folds=5 'data.fold=range(5)' -m"
+        )
+    by_fold: dict[int, Row] = {}
+    for row in of_run.rows:
+        if seed_of(row) == str(run.record["seed"]):
+            by_fold.setdefault(row["settings"]["data"]["fold"], row)
+    missing = [fold for fold in range(n_folds) if fold not in by_fold]
+    if missing:
+        listed = ",".join(map(str, missing))
+        raise LabError(
+            f"fold {listed} of {n_folds} has no finished run with the code, settings and seed of "
+            f"{run.id}. Train it: lab train trial={run.trial} data.folds={n_folds} data.fold={listed} -m"
+        )
+    return [Run.open(Path(by_fold[fold]["run_dir"])) for fold in range(n_folds)]
