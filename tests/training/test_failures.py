@@ -90,6 +90,32 @@ def test_an_error_in_init_is_two_lines_of_lab_check(home, failing):
 
 
 @pytest.mark.slow
+def test_a_check_ends_with_the_warnings_of_its_batch(home, failing):
+    trial = failing("return self.layer", "warnings.warn('sizes differ')\n        return self.layer")
+    model = home / f"src/myproj/trials/{trial}/model.py"
+    model.write_text(f"import warnings\n{model.read_text()}")
+    line = [*model.read_text().splitlines()].index("        warnings.warn('sizes differ')") + 1
+    said = call(home, "lab", "check", f"trial={trial}").splitlines()
+    assert said[-1] == f"    warning: sizes differ (src/myproj/trials/{trial}/model.py:{line})"
+
+
+NO_TORCH = """
+import sys
+sys.modules["torch"] = None
+from labrig.cli import main
+sys.exit(main(["train", "trial=baseline", "data.path=gone.h5"]))
+"""
+
+
+@pytest.mark.slow
+def test_missing_data_are_told_before_torch_is_imported_and_before_a_run(home):
+    runs = sorted(home.glob("runs/*/*"))
+    said = call(home, sys.executable, "-c", NO_TORCH, rc=2)
+    assert "lab: no data file gone.h5 in" in said
+    assert sorted(home.glob("runs/*/*")) == runs
+
+
+@pytest.mark.slow
 @pytest.mark.traceback("LAB_DEBUG=1 shows it")
 def test_with_lab_debug_an_error_is_not_caught(home, failing):
     trial = failing("nn.Linear(64", "nn.Linear(65")

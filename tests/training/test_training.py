@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -247,6 +248,25 @@ def test_load_gives_the_model_of_a_run(home):
     )
     call(home, "lab", "train", "trial=baseline", *SHORT)
     assert "CNN False (2, 10)" in call(home, sys.executable, "-c", code)
+
+
+@pytest.mark.slow
+def test_a_run_of_a_renamed_package_loads_with_its_own_code(home, tmp_path):
+    folder = shutil.copytree(home, tmp_path / "myproj", symlinks=True)
+    call(folder, "lab", "train", "trial=baseline", *SHORT)
+    (folder / "src/myproj").rename(folder / "src/nova")
+    pyproject = folder / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace("myproj", "nova"))
+    code = (
+        "from labrig import load\nimport sys, torch\n"
+        "try:\n    load('@last')\nexcept Exception as error:\n    print(error)\n"
+        "model = load('@last', frozen=True)\n"
+        "print(tuple(model(torch.zeros(2, 1, 8, 8)).shape), 'myproj' in sys.modules,"
+        " [path for path in sys.path if 'lab-frozen' in path])"
+    )
+    said = call(folder, sys.executable, "-c", code)
+    assert "the package was called myproj then. Load it with its own code: load(" in said
+    assert "(2, 10) False []\n" in said
 
 
 @pytest.mark.slow

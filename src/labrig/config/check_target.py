@@ -168,17 +168,22 @@ def check_model(values: dict[str, Any]) -> None:
     model = values["model"]
     if "model" not in signature.names or not is_target(model) or "${" in model["_target_"]:
         return
-    if is_lightning_module(model["_target_"]):
+    if is_a(model["_target_"], "LightningModule"):
         raise model_is_a_task(model["_target_"], task["_target_"], values["trial"])
 
 
-def is_lightning_module(target: str) -> bool:
-    """Whether a class of the project names LightningModule as its base. Others are met when built."""
+def is_a(target: str, base: str) -> bool:
+    """Whether a class has the name `base`, or is of the project and names it as its base.
+
+    What others inherit is met when they are built.
+    """
+    if target.rpartition(".")[2] == base:
+        return True
     try:
         definition = definition_of(target)
     except MissingTarget:
         return False
-    return definition is not None and "LightningModule" in definition.bases
+    return definition is not None and base in definition.bases
 
 
 def model_is_a_task(model: str, task: str, trial: str) -> LabError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...config.check_target import absolute_target
+from ...config.check_target import absolute_target, is_a
 from ...errors import LabError, nearest
 from ...project import Project, read_yaml, resolve_paths, this_project
 from ...record.write.data_of_run import file_of_run, names_file_of_run
@@ -153,6 +153,20 @@ def find_data_files(
             f"data.path names {twice[0] if twice else 'no file'}; write each file once"
         )
     return files
+
+
+def require_data_files(section: Mapping[str, Any]) -> None:
+    """Makes sure that the files of a composed section `data` are there, before anything slow is imported.
+
+    Raises:
+        DataFileError: one is not.
+    """
+    if section.get("path") is not None and is_a(str(section.get("_target_")), "H5DataModule"):
+        stored = section.get("stored")
+        files = find_data_files(
+            section["path"], section.get("search") or ["data"], section.get("pack"), stored
+        )
+        require_pushed(section["path"], files, stored)
 
 
 def _files_at(

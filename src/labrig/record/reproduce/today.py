@@ -64,9 +64,13 @@ def has_trial(project: Project, trial: str) -> bool:
     return (project.source / "trials" / trial.partition("/")[0] / "config.yaml").is_file()
 
 
-def what_the_project_lacks(project: Project, run: Run) -> str | None:
-    """Why a run can continue with its own code only; None when that of today may do."""
-    if not has_trial(project, run.trial):
+def what_the_project_lacks(project: Project, run: Run, trial: str) -> str | None:
+    """Why a run can be used with its own code only; None when that of today may do.
+
+    Args:
+        trial: of the run, as it is called in the code that would be used.
+    """
+    if not has_trial(project, trial):
         return f"this project has no trial {run.trial!r} any more"
     package = read_yaml(run.dir / "config.yaml").get("package", project.package)
     if package != project.package:
@@ -89,17 +93,17 @@ def config_of_today(run: Run, project: Project) -> str:
     return text.replace(old, new)
 
 
-def require_trial(run: Run, project: Project) -> None:
-    """Makes sure that the project still has the trial of a run, which may have been renamed.
+def require_own_code(run: Run, project: Project) -> None:
+    """Makes sure that today's code has the trial and the package of a run.
 
     Raises:
-        LabError: it does not; the message says how to get its code.
+        LabError: it does not; the message says how to load the run.
     """
-    if not has_trial(project, name_of_today(run.trial)):
+    lacking = what_the_project_lacks(project, run, name_of_today(run.trial))
+    if lacking:
         raise LabError(
-            f"this project has no trial {run.trial!r} any more. Get its code:\n"
-            f"  lab runs code {run.id} DIRECTORY\n"
-            f"and start Python there with PYTHONPATH=src: load({str(run.dir)!r})"
+            f"{lacking}. Load it with its own code: load({run.id!r}, frozen=True)\n"
+            f"Look at that code: lab runs code {run.id} DIRECTORY"
         )
 
 

@@ -6,6 +6,7 @@ import io
 import pickle
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from ...config.resolve import plain_values
 from ...config.trial_names import trial_names
 from ...errors import LabError
 from ...failure import debugging, describe, is_interruption
-from ...project import Project
+from ...project import Project, shown_path
 from ...record.read.settings import flat_settings
 from ..checkpoints.checkpoint import plain_checkpoint
 
@@ -72,13 +73,22 @@ def check_and_print(
     project: Project, overrides: list[str], batch: bool, error_prefix: str = ""
 ) -> int:
     """Prints the result of one check, or its error; returns the exit code."""
-    try:
-        result = check(project, overrides, batch=batch)
-    except LabError as error:
-        print(f"lab: {error_prefix}{error}", file=sys.stderr)
-        return error.exit_code
+    with warnings.catch_warnings(record=True) as warned:
+        try:
+            result = check(project, overrides, batch=batch)
+        except LabError as error:
+            print(f"lab: {error_prefix}{error}", file=sys.stderr)
+            return error.exit_code
     print(format_result(result), flush=True)
+    for text in dict.fromkeys(format_warning(each, project) for each in warned):
+        print(f"    warning: {text}", flush=True)
     return 0
+
+
+def format_warning(warned: warnings.WarningMessage, project: Project) -> str:
+    """The text of a warning in one line, and the line of code that it names."""
+    text = " ".join(str(warned.message).split())
+    return f"{text} ({shown_path(warned.filename, project)}:{warned.lineno})"
 
 
 def format_result(result: CheckResult) -> str:

@@ -20,6 +20,7 @@ from ...config.program import is_program, script_of
 from ...config.recorded import compose_from_record, read_recorded, with_changes
 from ...config.resolve import load_variables, resolve
 from ...errors import LabError
+from ...hdf5.file.find import require_data_files
 from ...machine.ranks import discover, hear_first_rank, leave_group, store_of, tell_other_ranks
 from ...project import Project, this_project
 from ...record.files.atomic import write_file
@@ -101,6 +102,7 @@ def train_command(project: Project, args: list[str]) -> int:
     config = composition.config
     check_notify(config, project)
     check_packages(config)
+    require_data_files(resolve(config).get("data") or {})
     if script_of(config) is not None:
         check_script(config)
     hidden = [] if options.frozen is None else ["--frozen", str(options.frozen)]
@@ -160,7 +162,7 @@ def resume_run(project: Project, run: Run, overrides: list[str]) -> int:
         print(f"{run.id} is finished; nothing is left to do. {how_to_go_on(run)}")
         tell_if_several(NOTHING_TO_DO)
         return 0
-    lacking = None if frozen_directory() else what_the_project_lacks(project, run)
+    lacking = None if frozen_directory() else what_the_project_lacks(project, run, run.trial)
     if lacking:
         print(f"lab: {lacking}; continues with the code of {run.id}", file=sys.stderr)
         return run_with_frozen_code(run, project, ["resume", str(run.dir), *overrides])
