@@ -103,10 +103,43 @@ def test_loaders_give_the_fold_and_no_seed_moves_a_sample(tmp_path):
     assert seen[0] == seen[1] == list(range(1, 40, 4))
 
 
+@pytest.mark.parametrize("groups", [None, np.arange(205) % 40])
+def test_a_fraction_is_of_each_class_and_the_same_in_every_run(tmp_path, groups):
+    classes = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [100, 60, 45]))
+    if groups is not None:
+        classes = groups % 3
+    layout = read_layout(path := file_of(tmp_path, 205, groups, classes))
+    whole = layout.map(layout.split("train"))
+    trained = []
+    for seed in (0, 1):
+        data = H5DataModule(str(path), seed=seed, fraction=0.2, stratify="y")
+        trained.append(data.rows("train"))
+        assert data.rows("val") is data.rows("test") is None
+        loaded = np.concatenate([x.numpy()[:, 0] for x, _ in data.train_dataloader()])
+        assert sorted(loaded) == trained[-1].tolist()
+    assert trained[0].tolist() == trained[1].tolist() == sorted(trained[0])
+    assert len(trained[0]) == pytest.approx(0.2 * len(whole), abs=0 if groups is None else 6)
+    shares = np.bincount(classes[trained[0]]) / np.bincount(classes[whole])
+    assert shares == pytest.approx(0.2, abs=0.02 if groups is None else 0.1)
+    if groups is not None:
+        left_out = np.setdiff1d(whole, trained[0])
+        assert not set(groups[trained[0]]) & set(groups[left_out])
+
+
+def test_a_fraction_is_of_the_training_rows_of_a_fold(tmp_path):
+    path = str(file_of(tmp_path, 45))
+    whole = H5DataModule(path, folds=4, fold=1)
+    part = H5DataModule(path, folds=4, fold=1, fraction=0.5)
+    assert part.rows("val").tolist() == whole.rows("val").tolist()
+    assert len(part.rows("train")) == 15
+    assert set(part.rows("train")) < set(whole.rows("train"))
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"fold": 1}, "data.fold is 1, but data.folds is not set. Write: data.folds=5"),
+        ({"fraction": 10}, "data.fraction is 10, expected a share: above 0, at most 1"),
         ({"folds": 1, "fold": 0}, "data.folds is 1, expected at least 2"),
         ({"folds": 5}, r"or train all of them: 'data.fold=range\(5\)' -m"),
         ({"folds": 5, "fold": 5}, "data.fold is 5, expected 0 to 4 with data.folds=5"),

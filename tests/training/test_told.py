@@ -32,6 +32,18 @@ def test_the_line_of_an_epoch_has_its_mean(home, tmp_path, capsys):
         assert re.search(r"val/acc .* val/loss ", line)
 
 
+def test_batches_that_are_limited_are_no_subset_and_a_fraction_is(home, tmp_path, capsys):
+    short = ("trainer.max_epochs=2", "trainer.limit_val_batches=1", "trainer.test_after_fit=false")
+    attempt(home, tmp_path / "limited", *short, "trainer.limit_train_batches=2")
+    said = "trainer.limit_train_batches=2: other samples in each epoch. "
+    assert lines_of(capsys, said) == [f"{said}The same in all: data.fraction=0.1"]
+    run = attempt(home, tmp_path / "part", *short, "data.fraction=0.1", "data.stratify=y")
+    printed = capsys.readouterr().out
+    assert ", 3 batches an epoch" in printed
+    assert "limit_train_batches" not in printed
+    assert run.start["data"]["rows"].keys() == {"train"}
+
+
 def test_early_stopping_says_when_and_why(home, tmp_path, capsys):
     stopping = f"+callbacks.early={{_target_: {STOPPING}}}"
     attempt(home, tmp_path, "trainer.max_epochs=9", stopping)

@@ -26,7 +26,7 @@ from ..file.layout import OFFSETS, Layout, read_layout
 from ..pack.sources import KINDS
 from .dataset import H5Dataset, Transform, as_is
 from .field_readers import Shape, is_encoded
-from .folds import check_fold, rows_of_fold
+from .folds import check_fold, rows_of_fold, rows_of_fraction
 from .loader import Loader
 from .order import BLOCK_BYTES, Order
 from .stage import read_into_cache, stage
@@ -69,7 +69,9 @@ class H5DataModule(L.LightningDataModule):
         folds: number of parts for cross-validation, of the file's train and val together; samples
             of one group stay together. null: the splits of the file. Test is always the file's.
         fold: the part that is held out as val, in 0..folds-1.
-        stratify: a field of classes, which each fold gets in equal parts; null: none.
+        fraction: share of the training samples that is used, the same in every run and epoch; samples
+            of one group stay together.
+        stratify: a field of classes, of which each fold and `fraction` get equal parts; null: none.
         order: how training reads: `random`, or `blocks`: whole blocks of the file, of which some are
             mixed. `auto`: blocks when the fields are larger than the memory of the job.
         draws: what the order of training follows from: `seed`, the seed and the epoch, so that a run
@@ -98,6 +100,7 @@ class H5DataModule(L.LightningDataModule):
         pack: str | None = None,
         folds: int | None = None,
         fold: int | None = None,
+        fraction: float = 1.0,
         stratify: str | None = None,
         order: str = "auto",
         draws: str = "seed",
@@ -124,13 +127,17 @@ class H5DataModule(L.LightningDataModule):
         self.sha256 = sha256
         self.stored = stored
         check_fold(folds, fold)
-        if folds is not None and type(self).rows is not H5DataModule.rows:
+        if not 0 < fraction <= 1:
+            raise LabError(f"data.fraction is {fraction}, expected a share: above 0, at most 1.")
+        chosen = "folds" if folds is not None else "fraction" if fraction < 1 else None
+        if chosen and type(self).rows is not H5DataModule.rows:
             raise LabError(
-                f"{type(self).__name__}.rows() chooses the rows itself, so data.folds has no "
+                f"{type(self).__name__}.rows() chooses the rows itself, so data.{chosen} has no "
                 "effect. Delete one of the two."
             )
         self.folds = folds
         self.fold = fold
+        self.fraction = fraction
         self.stratify = stratify
         if order not in ORDERS:
             raise LabError(f"data.order is {order!r}, expected one of: {', '.join(ORDERS)}.")
@@ -346,15 +353,20 @@ class H5DataModule(L.LightningDataModule):
 
     def rows(self, split: str) -> np.ndarray | None:
         """The rows of the file that make `split`, (n,) int64; None: those of the file's own split.
-        Override it for folds of your own, or for a part of the training data. The file's own rows
+        Override it for folds or a part of your own. The file's own rows
         are `self.layout.map(self.layout.split(split))`.
 
         Raises:
             LabError: too few samples or groups for `folds`, or `stratify` names no classes.
         """
-        if self.folds is None or self.fold is None:
-            return None
-        return rows_of_fold(self.layout, split, self.folds, self.fold, self.stratify)
+        rows = None
+        if self.folds is not None and self.fold is not None:
+            rows = rows_of_fold(self.layout, split, self.folds, self.fold, self.stratify)
+        if self.fraction < 1 and split == "train":
+            if rows is None:
+                rows = self.layout.map(self.layout.split(split))
+            rows = rows_of_fraction(self.layout, rows, self.fraction, self.stratify)
+        return rows
 
     def ranks(self) -> tuple[int, int]:
         """This process's rank and the number of ranks; with speed.tensor_parallel, of its group and

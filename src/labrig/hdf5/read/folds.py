@@ -1,4 +1,6 @@
-"""Which rows of a data file each of k folds holds out: the same for every seed and every machine."""
+"""Which rows of a data file each of k folds holds out, and a share of the training rows: the same for
+every seed and every machine.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +58,34 @@ def rows_of_fold(
     classes = classes_of(layout, stratify, rows)
     group_of = groups_of(layout, rows)
     if group_of is not None:
-        fold_of = divide_groups(layout, group_of, classes, folds)
+        require_enough(layout, group_of.max(initial=-1) + 1, "group", folds)
+        fold_of = divide_groups(group_of, classes, np.ones(folds))
     else:
         require_enough(layout, len(rows), "sample", folds)
         fold_of = divide_samples(classes, folds)
     is_held_out = fold_of == fold
     return rows[is_held_out if split == "val" else ~is_held_out]
+
+
+def rows_of_fraction(
+    layout: Layout, rows: np.ndarray, fraction: float, stratify: str | None
+) -> np.ndarray:
+    """A share of training rows, sorted; at least one sample, or one group: those stay together.
+
+    Args:
+        fraction: of the samples, in 0..1.
+        stratify: a field of classes, of each of which that share is taken as far as groups allow.
+
+    Raises:
+        LabError: no such field of classes, or each file numbers its groups by itself.
+    """
+    classes = classes_of(layout, stratify, rows)
+    group_of = groups_of(layout, rows)
+    if group_of is not None:
+        return rows[divide_groups(group_of, classes, np.array([fraction, 1 - fraction])) == 0]
+    n_kept = max(1, round(fraction * len(rows)))
+    by_class = np.argsort(classes, kind="stable")
+    return rows[np.sort(by_class[np.arange(n_kept) * len(rows) // n_kept])]
 
 
 def divided_rows(layout: Layout) -> np.ndarray:
@@ -118,24 +142,25 @@ def divide_samples(classes: np.ndarray, folds: int) -> np.ndarray:
     return fold_of
 
 
-def divide_groups(
-    layout: Layout, group_of: np.ndarray, classes: np.ndarray, folds: int
-) -> np.ndarray:
+def divide_groups(group_of: np.ndarray, classes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The fold of each sample, (n,): each group, the largest first, goes where its classes are rarest.
 
     Of several such folds it goes to the smallest, so that none stays empty.
+
+    Args:
+        wanted: how large each fold shall be in comparison with the others, (folds,).
     """
     n_groups = group_of.max(initial=-1) + 1
-    require_enough(layout, n_groups, "group", folds)
     counts = np.zeros((n_groups, classes.max(initial=0) + 1), np.int64)
     np.add.at(counts, (group_of, classes), 1)
     shares = counts / counts.sum(axis=0)
     fold_of_group = np.empty(n_groups, np.int64)
     sizes = counts.sum(axis=1)
-    share_in_fold = np.zeros((folds, counts.shape[1]))
-    size_of_fold = np.zeros(folds, np.int64)
+    share_in_fold = np.zeros((len(wanted), counts.shape[1]))
+    size_of_fold = np.zeros(len(wanted), np.int64)
     for group in np.argsort(-sizes, kind="stable"):
-        fold = np.lexsort((size_of_fold, share_in_fold @ shares[group]))[0]
+        fullness = share_in_fold @ shares[group] / wanted
+        fold = np.lexsort((size_of_fold / wanted, fullness))[0]
         fold_of_group[group] = fold
         share_in_fold[fold] += shares[group]
         size_of_fold[fold] += sizes[group]

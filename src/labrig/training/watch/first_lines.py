@@ -9,7 +9,7 @@ from typing import Any
 import lightning.pytorch as L
 from torch import Tensor
 
-from ...hdf5.read.datamodule import data_ranks
+from ...hdf5.read.datamodule import H5DataModule, data_ranks
 from ...machine.counted import counted
 from ..parts.lazy_layers import n_parameters_of, sized_parameters, unsized_tensors
 from .batch_size import n_samples_of
@@ -31,6 +31,14 @@ class FirstLines(L.Callback):
         if math.isfinite(n_batches):
             epochs = f"{counted(int(n_batches), 'batch')} an epoch"
         print_line(trainer, f"{describe_network(pl_module)}, {epochs}")
+        limit = trainer.limit_train_batches
+        is_limited = limit is not None and not (isinstance(limit, float) and limit == 1.0)
+        if is_limited and trainer.max_epochs != 1 and isinstance(trainer.datamodule, H5DataModule):
+            print_line(
+                trainer,
+                f"trainer.limit_train_batches={limit}: other samples in each epoch. "
+                "The same in all: data.fraction=0.1",
+            )
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
