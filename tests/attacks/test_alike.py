@@ -16,7 +16,7 @@ from record_package import call, create, make_project
 FILE = {"sha256": "a" * 64, "path": "/data/cells.h5"}
 FOLD = {**FILE, "rows": {"val": "f" * 64, "train": "e" * 64}}
 OTHER_FILE = {**FILE, "sha256": "b" * 64}
-NO_CODE = {"commit": None, "dirty": None, "reason": "a test"}  # git takes most of the time
+NO_CODE = {"dirty": None, "reason": "a test"}  # git takes most of the time
 SETTINGS = """\
 seed: {seed}
 checkpoint: {{monitor: val/iou, mode: max}}

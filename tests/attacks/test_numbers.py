@@ -18,7 +18,7 @@ from projects import work_on
 from record_package import call, make_project, train
 from repositories import write
 
-NO_CODE = {"commit": None, "dirty": None, "reason": "a test"}  # git takes most of the time
+NO_CODE = {"dirty": None, "reason": "a test"}  # git takes most of the time
 # Whose names a guess by a part of them took for another quantity
 UNKNOWN = (
     *("val/elbo", "val/log_likelihood", "val/lossless", "val/inverse_error", "val/negative_loss"),

@@ -99,7 +99,7 @@ def test_code_that_cannot_be_frozen_for_a_job(monkeypatch, tmp_path):
     monkeypatch.undo()
     rules = SimpleNamespace(dirty="snapshot", max_file_mb=1)
     point = SimpleNamespace(trial="a", config=SimpleNamespace(record=rules))
-    monkeypatch.setattr(submit, "freeze_code", as_given({"commit": None, "reason": "no git"}))
+    monkeypatch.setattr(submit, "freeze_code", as_given({"reason": "no git"}))
     with pytest.raises(
         Refused, match=r"the code cannot be recorded: no git. Nothing was submitted"
     ):

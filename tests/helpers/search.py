@@ -13,7 +13,7 @@ from labrig.sweep.points import Points
 from projects import SOURCE
 
 PROGRAM = Path(__file__).with_name("sweep_program.py")
-NO_CODE = {"commit": None, "tree": None, "branch": None, "dirty": None}
+NO_CODE = {"tree": None, "branch": None, "dirty": None}
 
 
 def make_search(project, *space, n_points=10, **changes):

@@ -12,5 +12,5 @@ def request_of(sweep, trial):
         argv=["lab", "sweep"],
         seed=0,
         parent=sweep.id,
-        code={"commit": None, "dirty": None, "reason": "a test"},
+        code={"dirty": None, "reason": "a test"},
     )

@@ -6,7 +6,7 @@ import pytest
 from labrig.errors import LabError
 from record_package import call, make_project, train
 
-NO_CODE = {"commit": None, "dirty": None, "reason": "a test"}
+NO_CODE = {"dirty": None, "reason": "a test"}
 SETTINGS = """\
 seed: {seed}
 checkpoint: {{monitor: val/iou, mode: max}}

@@ -133,7 +133,6 @@ def test_submodule_on_another_commit_and_not_checked_out(outer, tmp_path):
     assert not found["dirty"]
     assert found["submodules"][0] == {
         "path": "lib",
-        "commit": None,
         "dirty": False,
         "note": "not checked out",
     }

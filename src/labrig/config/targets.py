@@ -138,13 +138,12 @@ def definition_of(target: str, n_steps: int = 0) -> Definition | None:
         raise MissingTarget(f"{path} is a module", target.rpartition(".")[2], _names_in(path))
     definition = _top_level(path, names[0], n_steps)
     for name in names[1:]:
-        found = (
-            [each for each in definition.node.body if name in _bound_names(each)]
-            if definition
-            else []
-        )
-        is_plain = definition is not None and len(found) == 1 and isinstance(found[0], DEFINITIONS)
-        definition = Definition(definition.path, found[0]) if is_plain else None
+        if definition is None:
+            return None
+        found = [each for each in definition.node.body if name in _bound_names(each)]
+        if len(found) != 1 or not isinstance(found[0], DEFINITIONS):
+            return None
+        definition = Definition(definition.path, found[0])
     return definition
 
 

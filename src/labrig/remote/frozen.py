@@ -11,7 +11,7 @@ from ..config.compose import Composition
 from ..errors import Refused
 from ..project import Project
 from ..record.files.code_section import checked_out_submodules, folder_name, library_of
-from ..record.files.schema import Code
+from ..record.files.schema import Code, Submodule
 from ..record.freeze.bundle import STORE, bundle_files, write_bundles
 from ..record.freeze.git import Git
 
@@ -39,7 +39,7 @@ class SentCode:
         return next(iter(self.codes.values()))
 
     @property
-    def library(self) -> Code:
+    def library(self) -> Submodule:
         library = library_of(self.code)
         assert library is not None  # this version has frozen it
         return library

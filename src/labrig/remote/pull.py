@@ -114,7 +114,7 @@ def fetch(
     send = f"echo {shlex.quote(BEGINS)} && exec {tar}"
     try:
         receive(connection, send, source, staging)
-        if run_id and (run_record(staging) or {}).get("run_id") != run_id:
+        if run_id and run_record(staging).get("run_id") != run_id:
             raise Failed(
                 f"{source} of {connection.host.name} does not hold the record of {run_id}. "
                 f"Look there: ssh {connection.host.address} ls {source}"

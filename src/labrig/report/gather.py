@@ -15,7 +15,7 @@ from ..machine.terminal import printable
 from ..project import Project
 from ..record.compare.experiments import group_experiments
 from ..record.files.json_lines import read_lines
-from ..record.files.schema import Note, Row, RunRecord
+from ..record.files.schema import Note, Row
 from ..record.list.alike import evaluated_on, sets_in_order
 from ..record.list.columns import settings_of_interest
 from ..record.list.filters import Filter, filter_rows
@@ -83,7 +83,7 @@ class RunFacts:
 
 def read_facts(run_dir: Path, folder: Path) -> RunFacts:
     """Facts of the run in `run_dir`; `folder` is that of the page."""
-    record: RunRecord = run_record(run_dir) or {}
+    record = run_record(run_dir)
     code = record.get("code", {})
     overrides = record.get("command", {}).get("overrides", [])
     notes = [

@@ -205,7 +205,7 @@ def hash_of_code(project: Project, code: Code, trial: str) -> str:
 
     It is "" where git cannot record the code. READMEs do not count.
     """
-    if not code["commit"]:
+    if not code.get("commit"):
         return ""
     package = f"{code['prefix']}src/{project.package}"
     own_trial = f"{package}/trials/{trial.partition('/')[0]}/"

@@ -126,7 +126,7 @@ def workplace_of(project: Project, points: Points, code: Code) -> Iterator[Workp
 
     Where git cannot record the code, workers run it as it is.
     """
-    if not code["commit"]:
+    if not code.get("commit"):
         yield Workplace(project.root, {})
         return
     with tempfile.TemporaryDirectory(prefix="lab-sweep-") as temporary:

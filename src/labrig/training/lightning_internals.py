@@ -105,22 +105,23 @@ def fused_gradients_clipped(trainer: L.Trainer) -> Iterator[None]:
     if type(plugin) is not MixedPrecision:
         yield
         return
+    scaler: Any = plugin.scaler
 
     def step(optimizer: Any, model: L.LightningModule, closure: Any, **kwargs: Any) -> Any:
         def closure_and_scale() -> Any:
             loss = closure()
             if loss is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
-                plugin.scaler.unscale_(optimizer)
+                scaler.unscale_(optimizer)
             return loss
 
         return MixedPrecision.optimizer_step(plugin, optimizer, model, closure_and_scale, **kwargs)
 
     with ExitStack() as stack:
         is_automatic = trainer.lightning_module.automatic_optimization
-        if plugin.scaler is None or is_automatic:
+        if scaler is None or is_automatic:
             clip = partial(Precision.clip_gradients, plugin)
             stack.enter_context(replaced(plugin, "clip_gradients", clip))
-        if plugin.scaler is not None and is_automatic and clips_gradients(trainer):
+        if scaler is not None and is_automatic and clips_gradients(trainer):
             stack.enter_context(replaced(plugin, "optimizer_step", step))
         yield
 

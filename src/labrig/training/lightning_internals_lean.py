@@ -112,6 +112,14 @@ class LeanLoop:
             end of the epoch, a stop.
     """
 
+    # Of each hook, what the callbacks and the module do in it.
+    on_train_batch_start: Hooks
+    on_train_batch_end: Hooks
+    on_before_zero_grad: Hooks
+    on_before_backward: Hooks
+    on_after_backward: Hooks
+    on_before_optimizer_step: Hooks
+
     def __init__(
         self,
         trainer: L.Trainer,
@@ -123,7 +131,7 @@ class LeanLoop:
         self.trainer = trainer
         self.loop = trainer.fit_loop.epoch_loop
         self.connector = trainer._logger_connector
-        self.strategy = trainer.strategy
+        self.strategy: Any = trainer.strategy
         self.task = trainer.lightning_module
         self.attributes = vars(self.task)  # nn.Module's __setattr__ is slow
         self.plugin: Any = trainer.precision_plugin
@@ -189,7 +197,8 @@ class LeanLoop:
 
     def data_hook(self, name: str) -> Callable[..., Any] | None:
         """The hook of the data or of the module; None where it is Lightning's and does nothing."""
-        owner: Any = self.trainer._data_connector._datahook_selector.get_instance(name)
+        selector: Any = self.trainer._data_connector._datahook_selector
+        owner = selector.get_instance(name)
         is_lightnings = function_of(owner, name) is vars(DataHooks)[name]
         if is_lightnings and (
             name != "transfer_batch_to_device" or self.strategy.root_device.type == "cpu"

@@ -42,6 +42,6 @@ def gpu_seconds(run_dir: Path, attempt: Attempt, command: list[str]) -> float:
     """
     if Path(command[0]).name == "lab" or "labrig" in command:
         return 0.0
-    record = run_record(run_dir) or {}  # now: when it began, it was just being sent
+    record = run_record(run_dir)  # now: when it began, it was just being sent
     job = record.get("job") or {}
     return round(attempt.seconds() * job.get("nodes", 0) * job.get("gpus", 0), 3)

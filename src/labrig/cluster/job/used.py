@@ -44,7 +44,7 @@ class NodeUse:
         self.file = run.dir / "attempts" / str(n) / f"used-{node}.json"
         self.variable = f"{env.RUN_DIR}={run.dir}"
         self.job_id = os.environ[env.JOB]
-        job: dict[str, Any] = run.record.get("job") or {}
+        job = run.record.get("job") or {}
         noted: UsedOnNode = read_advisory(self.file, UsedOnNode) or {}
         asked: Any = {key: job[key] for key in ASKED if key in job}
         self.used = UsedOnNode(asked=asked) | noted

@@ -12,7 +12,6 @@ from ...errors import Failed
 from ...machine.counted import counted
 from ...project import Project
 from ...record.files.process import user
-from ...record.files.schema import RunRecord
 from ...record.list.rows import run_directories
 from ...record.read.roots import run_roots
 from ...record.read.run import Run, run_record
@@ -61,7 +60,7 @@ def earlier_check(project: Project, plan: Plan) -> Run | None:
     """A check of the same size at this site whose result nobody has seen; None where there is none."""
     last_check = verification_of(plan.site)
     for directory in sorted(run_directories(*run_roots(project)), reverse=True):
-        record: RunRecord = run_record(Path(directory)) or {}
+        record = run_record(Path(directory))
         job = record.get("job") or {}
         if record.get("why") != WHY or job.get("site") != plan.site.name or "id" not in job:
             continue

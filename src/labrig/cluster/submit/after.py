@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import platform
-from typing import Any
 
 from ...errors import LabError, Refused
 from ...project import Project
 from ...record.files.after import AfterRuns
-from ...record.files.schema import RunRecord
+from ...record.files.schema import Job, RunRecord
 from ...record.list.find import find_runs
 from ...record.read.roots import run_roots
 from ..schedulers import scheduler_of
@@ -87,7 +86,7 @@ def options_of_after(after: AfterRuns | None, scheduler_name: str) -> list[str] 
     return scheduler_of(scheduler_name).after_options(must_be_ok, must_end)
 
 
-def can_be_awaited(record: RunRecord, job: dict[str, Any], scheduler_name: str) -> bool:
+def can_be_awaited(record: RunRecord, job: Job, scheduler_name: str) -> bool:
     """Whether the scheduler here holds the job of a run, and its end is the end of the run."""
     is_here = series_of(platform.node()) == series_of(record["host"] or "")
     if scheduler_name == "local":

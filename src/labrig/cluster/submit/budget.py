@@ -111,6 +111,6 @@ def open_gpu_hours(row: Row) -> float:
     """What a job that has not ended may use; 0 for one that has."""
     if row["status"] not in UNENDED:
         return 0.0
-    record = run_record(Path(row["run_dir"])) or {}
+    record = run_record(Path(row["run_dir"]))
     job = record.get("job") or {}
     return job.get("nodes", 0) * job.get("gpus", 0) * job.get("time_s", 0) / HOUR_S

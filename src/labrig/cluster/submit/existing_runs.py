@@ -10,7 +10,7 @@ from pathlib import Path
 from ...config.compose import Composition
 from ...config.recorded import run_identity
 from ...errors import Refused
-from ...record.files.schema import Code, RunRecord
+from ...record.files.schema import Code
 from ...record.list.find import find_run
 from ...record.list.rows import read_rows, run_directories
 from ...record.read.roots import run_roots
@@ -109,7 +109,7 @@ def refuse_unknown_command(plan: Plan, tree: str) -> None:
     """Looks for a job of the same command of which nobody knows whether the scheduler has it."""
     job_state = job_state_of()
     for directory in map(Path, run_directories(*run_roots(plan.project))):
-        record: RunRecord = run_record(directory) or {}
+        record = run_record(directory)
         job = record.get("job") or {}
         same_code = (record.get("code") or {}).get("tree") == tree
         if not same_code or job.get("program") != plan.command or "id" in job:
@@ -134,7 +134,7 @@ def existing_runs(roots: Sequence[Path], tree: str) -> dict[str, ExistingRun]:
     job_state = job_state_of()
     existing: dict[str, ExistingRun] = {}
     for directory in map(Path, run_directories(*roots)):
-        record: RunRecord = run_record(directory) or {}
+        record = run_record(directory)
         code = record.get("code") or {}
         is_command = "program" in (record.get("job") or {})
         if code.get("tree") != tree or is_command:

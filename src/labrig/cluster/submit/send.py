@@ -7,10 +7,10 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ...errors import Failed, LabError
 from ...record.files.manifest import list_files
+from ...record.files.schema import Job, Waiting
 from ...record.list.find import number_of_job
 from ...record.read.run import Run
 from ...record.read.status import CANCELLED, JOB_OVER
@@ -49,7 +49,7 @@ def send_chain(plan: Plan, runs: list[Run], script: Path, first_ids: list[str]) 
         options = [*plan.request.submit_options, *waits]
         request = replace(plan.request, submit_options=options)
         earlier = [job_id for chain in chains for job_id in chain]
-        jobs = [dict(run.record["job"]) | {"earlier_ids": earlier} for run in runs]
+        jobs = [run.record["job"] | {"earlier_ids": earlier} for run in runs]
         try:
             job_ids = send_or_find(scheduler, request, chunk, jobs)
         except LabError as error:
@@ -209,7 +209,7 @@ def send_runs(
     ] + waiting
 
 
-def waiting_record(plan: Plan, array: JobArray | None) -> dict[str, Any]:
+def waiting_record(plan: Plan, array: JobArray | None) -> Waiting:
     """What `lab queue` needs to send the run later."""
     return {
         "max_jobs": array.max_jobs if array else None,
@@ -224,7 +224,7 @@ def send_piece(
     scheduler: Scheduler,
     request: JobRequest,
     script: Path,
-    jobs: list[dict[str, Any]],
+    jobs: list[Job],
     throttle: int,
 ) -> list[str]:
     """Sends some runs of an array, whose indices follow each other; the job id of each.
@@ -246,7 +246,7 @@ def send_or_find(
     scheduler: Scheduler,
     request: JobRequest,
     script: Path,
-    jobs: list[dict[str, Any]],
+    jobs: list[Job],
     throttle: int = 1,
 ) -> list[str]:
     """Sends a script; the job id of each run. After a failure the scheduler is asked for the job.
@@ -295,14 +295,14 @@ def write_script(plan: Plan, runs: list[Run], archive: CodeArchive) -> Path:
     return script
 
 
-def job_record(plan: Plan, job_id: str, script: Path, submitted_unix_s: float) -> dict[str, Any]:
+def job_record(plan: Plan, job_id: str, script: Path, submitted_unix_s: float) -> Job:
     """The section `job` of a record."""
     return sent_record(plan, script, submitted_unix_s) | {"id": job_id}
 
 
-def sent_record(plan: Plan, script: Path, submitted_unix_s: float) -> dict[str, Any]:
+def sent_record(plan: Plan, script: Path, submitted_unix_s: float) -> Job:
     """The section `job` of a record, but for the id that the scheduler gives."""
-    return {
+    job: Job = {
         "scheduler": plan.site.scheduler,
         "site": plan.site.name,
         "nodes": plan.request.nodes,
@@ -317,12 +317,18 @@ def sent_record(plan: Plan, script: Path, submitted_unix_s: float) -> dict[str, 
         "queue": plan.request.queue,
         "submitted_unix_s": submitted_unix_s,
         "script": str(script),
-        **({} if plan.trains else {"program": plan.command}),
-        **({"goes_on": True} if goes_on(plan) else {}),
-        **({"retry": asdict(plan.retry)} if plan.retry.times else {}),
-        **({"retries": list(plan.retries)} if plan.retries else {}),
-        **({"changed": list(plan.changed)} if plan.changed else {}),
     }
+    if not plan.trains:
+        job["program"] = plan.command
+    if goes_on(plan):
+        job["goes_on"] = True
+    if plan.retry.times:
+        job["retry"] = asdict(plan.retry)
+    if plan.retries:
+        job["retries"] = list(plan.retries)
+    if plan.changed:
+        job["changed"] = list(plan.changed)
+    return job
 
 
 def goes_on(plan: Plan) -> bool:

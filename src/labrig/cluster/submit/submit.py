@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ...config.compose import Composition
 from ...config.packages import check_packages
 from ...errors import Failed, Refused
 from ...project import Project, say_once
 from ...record.files.code_section import library_of, same_code
-from ...record.files.schema import Code
+from ...record.files.schema import Code, Job
 from ...record.freeze.bundle import STORE, flush_to_disk
 from ...record.freeze.frozen import freeze_code, unpack_code
 from ...record.freeze.packages import installed_packages
@@ -153,7 +152,7 @@ def record_runs(
     for array in arrays:
         begin = len(runs)
         for index in range(array.n_runs):
-            job = {"site": plan.site.name}
+            job: Job = {"site": plan.site.name}
             if 0 < index < array.n_runs - array.n_waiting:
                 script = script_path([runs[begin].dir], plan.script)
                 job = sent_record(plan, script, begun_unix_s) | {"index": index}
@@ -224,7 +223,7 @@ def _freeze(project: Project, runs: Path, point: Composition, allow: bool) -> Co
         max_file_mb=rules.max_file_mb,
         allow=allow,
     )
-    if not code["commit"]:
+    if not code.get("commit"):
         raise Refused(f"the code cannot be recorded: {code['reason']}. Nothing was submitted.")
     return code
 
@@ -286,7 +285,7 @@ def record_run(
     inputs: Inputs | None = None,
     run_id: str | None = None,
     packages: list[str] | None = None,
-    job: dict[str, Any] | None = None,
+    job: Job | None = None,
 ) -> Run:
     """Makes the run directory with its record; from now on the run has its id.
 

@@ -43,9 +43,9 @@ def awaited_runs(after: AfterRuns, job_state_of: JobStateOf | None = None) -> li
     """
     awaited = []
     for run_id, directory in after["runs"].items():
-        record: RunRecord | None = run_record(Path(directory))
+        record = run_record(Path(directory))
         status = status_of(Path(directory), job_state_of, record) if record else "deleted"
-        awaited.append(Awaited(run_id, status, record or {}))
+        awaited.append(Awaited(run_id, status, record))
     return awaited
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from ...errors import Failed, LabError
 from ...project import Project
 from ...providers import provided
 from ...record.files.process import user
+from ...record.files.schema import Job
 from ...record.list.find import find_runs
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
@@ -98,7 +98,7 @@ def cancel_jobs(cancelled: list[tuple[Run, JobState]], states: JobStates) -> Non
         print(f"cancelled job {state.job_id or require_job(run)['id']} of run {run.id}")
 
 
-def ids_to_end(job: dict[str, Any], state: JobState) -> list[str]:
+def ids_to_end(job: Job, state: JobState) -> list[str]:
     """The jobs of a run that are not over; of a chain the later chunks first, so that none starts."""
     chain = job.get("chain", [job["id"]])
     alive = chain[chain.index(state.job_id) :] if state.job_id else chain

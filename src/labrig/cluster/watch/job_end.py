@@ -16,7 +16,7 @@ from ...errors import Failed
 from ...machine.text_formats import format_hms
 from ...record.files.atomic import open_file, read_text, write_file
 from ...record.files.process import signal_name, user
-from ...record.files.schema import RunRecord
+from ...record.files.schema import Job, RunRecord
 from ...record.read.attempt_files import last_attempt
 from ...record.read.status import CANCELLED, COUNT_FIRST
 from ..schedulers.job_state import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME
@@ -93,7 +93,7 @@ def words_of_scheduler(run_dir: Path, record: RunRecord) -> str:
     return words
 
 
-def last_job_of(run_dir: Path, job: dict) -> str:
+def last_job_of(run_dir: Path, job: Job) -> str:
     """The job that ran last: of a chain, the last chunk that has started."""
     try:
         started = read_text(run_dir / CHUNK_JOBS).split()
@@ -111,7 +111,7 @@ def read_exit(run_dir: Path) -> ScriptExit | None:
         return None
 
 
-def was_at_time_limit(exited: ScriptExit, job: dict, status: str | None) -> bool:
+def was_at_time_limit(exited: ScriptExit, job: Job, status: str | None) -> bool:
     """Whether the time limit ended a job: by the warning before it, or by a kill."""
     limit_s = limit_s_of(job)
     lead_s = job.get("lead_s", limit_s // 4)
@@ -120,7 +120,7 @@ def was_at_time_limit(exited: ScriptExit, job: dict, status: str | None) -> bool
     return exited.code > 128 and exited.seconds >= limit_s - lead_s - min(lead_s, EARLY_S)
 
 
-def limit_s_of(job: dict) -> float:
+def limit_s_of(job: Job) -> float:
     """The time limit of a job, or of one chunk of it."""
     return job.get("limit_s") or job.get("time_s") or math.inf
 

@@ -7,11 +7,10 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ...errors import Failed, LabError
 from ...record.files.process import user
-from ...record.files.schema import RunRecord
+from ...record.files.schema import Job, RunRecord
 from ...record.read.run import Run
 from ...record.read.status import JOB_OVER, JobStateOf, JobWordsOf, alive
 from ..schedulers.job_state import JobState
@@ -100,7 +99,7 @@ class JobStates:
         return self._answers[scheduler]
 
 
-def ids_of(job: dict[str, Any]) -> list[str]:
+def ids_of(job: Job) -> list[str]:
     """The ids of the jobs of a run: several of a chain."""
     return job.get("chain", [job["id"]])
 
@@ -162,7 +161,7 @@ def job_words_of() -> JobWordsOf:
     return words_of
 
 
-def require_job(run: Run) -> dict[str, Any]:
+def require_job(run: Run) -> Job:
     """The job of a run's record."""
     job = run.record.get("job") or {}
     if "unknown" in job:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ...errors import LabError
+from ...record.files.schema import Job
 from ...record.list.find import number_of_array
 from ...record.read.run import Run
 from ..schedulers.job_array import run_dirs_of
@@ -33,5 +33,5 @@ def with_waiting(runs: list[Run], name: str) -> list[Run]:
     return runs + [run for run in members if run.id not in found and waits_here(run.record["job"])]
 
 
-def job_of(run: Run) -> dict[str, Any]:
+def job_of(run: Run) -> Job:
     return run.record.get("job") or {}

@@ -58,7 +58,7 @@ def stopped_runs(project: Project, states: JobStates) -> list[StoppedRun]:
     stopped = []
     n_asked = 0
     for run_dir in recent:
-        record: RunRecord = run_record(run_dir) or {}
+        record = run_record(run_dir)
         if n_asked == MAX_STOPPED or not was_stopped(run_dir, record, states):
             continue
         n_asked += 1
@@ -139,7 +139,7 @@ def _job_of(run_dir: Path, states: JobStates) -> QueuedJob | None:
     has_finished = summary is not None and summary["status"] in COUNT_FIRST
     if has_finished and not is_preempted(run_dir, summary):
         return None
-    record: RunRecord = run_record(run_dir) or {}
+    record = run_record(run_dir)
     job_state = states.of(record)
     if job_state is None or record["who"] != user():
         return None

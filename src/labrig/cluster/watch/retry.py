@@ -9,13 +9,12 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ...errors import LabError
 from ...machine.text_formats import format_hms
 from ...project import Project, read_yaml
 from ...record.files.after import Retry
-from ...record.files.schema import RunRecord
+from ...record.files.schema import Job, RunRecord
 from ...record.read.attempt_files import attempt_numbers
 from ...record.read.run import Run
 from ..schedulers import scheduler_of
@@ -111,14 +110,14 @@ def more_of(project: Project, run: Run, remedy: Remedy) -> list[str]:
     return nodes_to_avoid(job, remedy.nodes)
 
 
-def longest_s(project: Project, job: dict[str, Any]) -> float:
+def longest_s(project: Project, job: Job) -> float:
     """The time limit of the queue that a job was in; infinite where the profile does not say."""
     queues = read_yaml(project.site_file(job["site"])).get("queues") or []
     hours = [queue.get("max_h") for queue in queues if queue.get("name") == job["queue"]]
     return hours[0] * 3600 // 60 * 60 if hours and hours[0] else math.inf
 
 
-def nodes_to_avoid(job: dict[str, Any], nodes: str) -> list[str]:
+def nodes_to_avoid(job: Job, nodes: str) -> list[str]:
     """The setting by which a job does without the node that failed, besides those it avoids already."""
     can_avoid = "exclude" in scheduler_of(job["scheduler"]).optional
     if not job["retry"]["exclude_node"] or not can_avoid or not nodes or job["nodes"] > 1:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-from typing import Any
 
 from ...errors import Failed, LabError
 from ...project import Project
+from ...record.files.schema import Job
 from ...record.list.find import find_run
 from ...record.read.attempt_files import last_attempt
 from ...record.read.roots import run_roots
@@ -47,7 +47,7 @@ def top_in_job(project: Project, run: Run, watch: bool) -> int:
     return done.returncode
 
 
-def step_command(job: dict[str, Any], host: str, watch: bool) -> list[str]:
+def step_command(job: Job, host: str, watch: bool) -> list[str]:
     """The command that runs `lab top` on every node of a job, with the Python of its script."""
     scheduler = scheduler_of(job["scheduler"])
     if not scheduler.in_job_command:

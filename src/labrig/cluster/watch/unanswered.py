@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from ...errors import Failed, LabError
-from ...record.files.schema import RunRecord
+from ...record.files.schema import Job, RunRecord
 from ...record.list.find import number_of_job
 from ...record.read.run import Run
 
@@ -22,9 +22,14 @@ NOT_SETTLED = ("sending", "unknown", "refused")  # keys of a section `job` witho
 NOTE = "job.id"  # in a run's directory: the number of its job, which the job script writes
 
 
-def waits_here(job: dict[str, Any]) -> bool:
+def waits_here(job: Job) -> bool:
     """Whether a section `job` is of a run that was not sent yet, as too many jobs were queued."""
     return "waiting" in job and not any(key in job for key in ("id", *NOT_SETTLED))
+
+
+def without(job: Job, *names: str) -> Job:
+    """A section `job` without some of its keys."""
+    return cast("Job", {key: value for key, value in job.items() if key not in names})
 
 
 class Unsettled(Failed):
@@ -43,7 +48,7 @@ def directory_of(record: RunRecord) -> Path | None:
     return directory if directory.is_dir() else None
 
 
-def settle(record: RunRecord) -> dict[str, Any] | None:
+def settle(record: RunRecord) -> Job | None:
     """The section `job` of a run whose job had no id, with its id now; the record is written.
 
     Returns:
@@ -56,7 +61,7 @@ def settle(record: RunRecord) -> dict[str, Any] | None:
     job = record["job"]
     if "script" not in job:  # the command that sends it was killed before
         return None
-    job = {key: value for key, value in job.items() if key not in NOT_SETTLED}
+    job = without(job, *NOT_SETTLED)
     words = record["job"].get("unknown", "the command that sent it broke off")
     try:
         number = noted_number(record) or newest_number(job)
@@ -64,8 +69,7 @@ def settle(record: RunRecord) -> dict[str, Any] | None:
         write_job(record, job | {"unknown": words})
         raise Unsettled(str(error)) from error
     if number:
-        job = {key: value for key, value in job.items() if key not in ("waiting", "others")}
-        return write_job(record, with_id(job, number))
+        return write_job(record, with_id(without(job, "waiting", "others"), number))
     if time.time() - job["submitted_unix_s"] > SURE_S:
         if "waiting" in job:
             return write_job(record, job)
@@ -77,7 +81,7 @@ def settle(record: RunRecord) -> dict[str, Any] | None:
     )
 
 
-def ask_for_number(job: dict[str, Any], pauses_s: tuple[int, ...] = PAUSES_S) -> str | None:
+def ask_for_number(job: Job, pauses_s: tuple[int, ...] = PAUSES_S) -> str | None:
     """The number of a job that was just sent, asked for until the scheduler knows it.
 
     Returns:
@@ -95,7 +99,7 @@ def ask_for_number(job: dict[str, Any], pauses_s: tuple[int, ...] = PAUSES_S) ->
     return newest_number(job)
 
 
-def newest_number(job: dict[str, Any]) -> str | None:
+def newest_number(job: Job) -> str | None:
     """The number of the newest job that the scheduler has for a submission; None when it has none.
 
     Raises:
@@ -122,7 +126,7 @@ def noted_number(record: RunRecord) -> str | None:
         return None
 
 
-def with_id(job: dict[str, Any], number: str) -> dict[str, Any]:
+def with_id(job: Job, number: str) -> Job:
     """A section `job` with the id of the job that has this number."""
     from ..schedulers import scheduler_of  # needless for jobs that have an id
 
@@ -131,7 +135,7 @@ def with_id(job: dict[str, Any], number: str) -> dict[str, Any]:
     return job | {"id": job_id}
 
 
-def write_job(record: RunRecord, job: dict[str, Any]) -> dict[str, Any]:
+def write_job(record: RunRecord, job: Job) -> Job:
     """Changes the section `job` of a record, here and in its file; returns it."""
     changed = job != record["job"]
     record["job"] = job

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ...errors import Failed, LabError, Refused
 from ...machine.counted import counted
-from ...record.files.schema import RunRecord
+from ...record.files.schema import Job, RunRecord
 from ...record.read.run import Run
 from ...record.read.status import CANCELLED
 from ..schedulers import scheduler_of
@@ -23,7 +22,7 @@ from ..schedulers.request import JobRequest
 from ..submit.after import options_of_after
 from .job_states import series_of
 from .members import runs_of
-from .unanswered import NOT_SETTLED, waits_here
+from .unanswered import NOT_SETTLED, waits_here, without
 
 LOCK = "waiting.lock"  # beside the job script: one process sends its runs at a time
 
@@ -101,7 +100,7 @@ def send_next(script: Path) -> int:
     return len(following)
 
 
-def is_unsettled(job: dict[str, Any]) -> bool:
+def is_unsettled(job: Job) -> bool:
     return "id" not in job and ("sending" in job or "unknown" in job)
 
 
@@ -125,7 +124,7 @@ def send_these(script: Path, runs: list[Run], sent_ids: list[str], waits: list[s
     from ..submit.send import send_piece  # which composes, and listing jobs does not
 
     jobs = [
-        dict(run.record["job"]) | {"submitted_unix_s": round(time.time(), 3), "others": sent_ids}
+        run.record["job"] | {"submitted_unix_s": round(time.time(), 3), "others": sent_ids}
         for run in runs
     ]
     for run, job in zip(runs, jobs, strict=True):
@@ -146,7 +145,7 @@ def send_these(script: Path, runs: list[Run], sent_ids: list[str], waits: list[s
         run.update(job=without_waiting(job) | {"id": job_id})
 
 
-def request_of(job: dict[str, Any]) -> JobRequest:
+def request_of(job: Job) -> JobRequest:
     """What the scheduler is told on its command line; the rest is in the job script."""
     how = job["waiting"]
     return JobRequest(
@@ -161,9 +160,9 @@ def request_of(job: dict[str, Any]) -> JobRequest:
     )
 
 
-def without_waiting(job: dict[str, Any]) -> dict[str, Any]:
+def without_waiting(job: Job) -> Job:
     """A section `job` without what is known of waiting."""
-    return {key: job[key] for key in job if key not in ("waiting", "others", *NOT_SETTLED)}
+    return without(job, "waiting", "others", *NOT_SETTLED)
 
 
 def cancel_waiting(run: Run) -> bool:

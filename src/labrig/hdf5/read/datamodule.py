@@ -201,8 +201,10 @@ class H5DataModule(L.LightningDataModule):
         """Mean and deviation of each field of `standardize`: of the training rows, unless a checkpoint
         brought them.
         """
+        if not self.standardize:
+            return {}
         rows = self.rows("train")
-        if rows is None and self.standardize:
+        if rows is None:
             rows = self.layout.map(self.layout.split("train"))
         return {name: statistics_of(self.layout, name, rows) for name in self.standardize}
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...machine.cpu import cores
 from ..file.errors import DataFileError
-from ..file.images import Size, decode_image
+from ..file.images import Colour, Size, decode_image
 from ..file.joined import JoinedRows
 from ..file.layout import OFFSETS, Array, Layout, Rows
 from .order import Batch
@@ -161,7 +161,10 @@ class ImageReader(RaggedReader):
         super().__init__(layout, name, None, crop)
         self.size = size
         background = layout.field(name).attrs.get("background")
-        self.background = None if background is None else tuple(map(int, background))
+        self.background: Colour | None = None
+        if background is not None:
+            red, green, blue = map(int, background)
+            self.background = red, green, blue
 
     def read(self, rows: np.ndarray, batch: Batch) -> np.ndarray:
         out = np.empty((len(rows), 3, *self.size), np.uint8)

@@ -286,7 +286,7 @@ def copied_ahead(batches: Iterable[Tensors], device: torch.device) -> Iterator[T
     An error of reading comes after the batches that were read before it.
     """
     stream = torch.cuda.Stream(device)
-    copied: tuple[Tensors, torch.cuda.Event] | None = None
+    copied: tuple[Tensors, torch.Event] | None = None
     error: Exception | None = None
     reading = iter(batches)
     while True:
@@ -308,7 +308,7 @@ def copied_ahead(batches: Iterable[Tensors], device: torch.device) -> Iterator[T
         raise error
 
 
-def ready(tensors: Tensors, event: torch.cuda.Event, device: torch.device) -> Tensors:
+def ready(tensors: Tensors, event: torch.Event, device: torch.device) -> Tensors:
     """The copies, for what the training computes from now on; the host does not wait for them."""
     training = torch.cuda.current_stream(device)
     training.wait_event(event)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from ...env import FROZEN_LIBRARY
-from .schema import Code
+from .schema import Code, Submodule
 
 
-def checked_out_submodules(code: Code) -> list[Code]:
+def checked_out_submodules(code: Code) -> list[Submodule]:
     """The submodules whose code a snapshot holds."""
-    return [inner for inner in code.get("submodules", []) if inner["commit"]]
+    return [inner for inner in code.get("submodules", []) if inner.get("commit")]
 
 
-def folder_name(submodule: Code) -> str:
+def folder_name(submodule: Submodule) -> str:
     """The path of a submodule as the name of one folder."""
     return submodule["path"].replace("/", "+")
 
 
-def library_of(code: Code) -> Code | None:
+def library_of(code: Code) -> Submodule | None:
     """The library in a `code` section; None where it was not recorded."""
     found = [inner for inner in checked_out_submodules(code) if inner["path"] == FROZEN_LIBRARY]
     return found[0] if found else None

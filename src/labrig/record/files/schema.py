@@ -56,11 +56,11 @@ class UnfrozenFile(TypedDict):
 class Code(TypedDict, total=False):
     """The code of a run: `code` in run.json, or the label of an unpacked snapshot.
 
-    A submodule has the same keys and `path`. When it is not checked out, it has only `path, commit,
-    dirty, note`.
+    A submodule has the same keys and `path`. When it is not checked out, it has only `path, dirty,
+    note`.
     """
 
-    commit: GitHash | None  # of the snapshot; None when the code was not recorded
+    commit: GitHash  # of the snapshot; missing when the code was not recorded
     tree: GitHash
     ref: str  # refs/runs/<commit>
     dirty: bool | None  # whether the snapshot differs from HEAD
@@ -91,7 +91,6 @@ class Submodule(Code, total=False):
     """The code of a submodule."""
 
     path: Required[SubmodulePath]
-    commit: Required[GitHash | None]
 
 
 class InitialWeights(TypedDict, total=False):
@@ -137,6 +136,7 @@ class ImageFacts(TypedDict):
     """The one file that a job takes its packages from."""
 
     file: str
+    sha256: str  # of its content
 
 
 class Environment(TypedDict, total=False):
@@ -188,6 +188,16 @@ class StartedCommand(TypedDict, total=False):
     overrides: list[str]
 
 
+class Waiting(TypedDict):
+    """What `lab queue` needs to send a run later."""
+
+    max_jobs: Int | None
+    counted: str
+    throttle: Int
+    name: str
+    options: list[str]
+
+
 class Job(TypedDict, total=False):
     """The job of a run, as its scheduler has it."""
 
@@ -202,8 +212,8 @@ class Job(TypedDict, total=False):
     gpus: Int
     typed: list[str]  # keys of `job` that were set, not taken from the site
     time_s: Seconds
-    limit_s: Seconds | None
-    lead_s: Seconds
+    limit_s: Int
+    lead_s: Int
     memory_MB: Int | None  # per node
     goes_on: bool  # another job may continue the run by itself
     retry: dict[str, Any]  # job.retry
@@ -215,6 +225,13 @@ class Job(TypedDict, total=False):
     script: AbsolutePath
     chain: list[JobId]  # of all chunks
     earlier_ids: list[JobId]
+    index: Int  # of the run in its array
+    program: Any  # what `lab submit run` runs
+    waiting: Waiting  # of a run that waits for a place
+    others: list[JobId]  # of the same script, when it was sent
+    unknown: str  # why nobody knows whether the scheduler has it
+    refused: str  # why there is no job
+    cancelled: bool  # while it waited for a place
 
 
 class JobOfAttempt(TypedDict):
@@ -252,7 +269,7 @@ class RunRecord(TypedDict):
     init_from: NotRequired[InitialWeights]  # of a run that starts from other weights
     data_from: NotRequired[DataOrigin]  # of a run that reads a file of another run
     env: Environment
-    job: NotRequired[Job | None]
+    job: NotRequired[Job]
     after: NotRequired[AfterRuns]  # of a run that was submitted to come after others
 
 

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from ...env import FROZEN_LIBRARY
 from ..files.atomic import open_file, read_bytes
 from ..files.code_section import checked_out_submodules, folder_name
-from ..files.schema import Code
+from ..files.schema import Code, Submodule
 from .git import Git, GitFailed
 from .snapshot import create_ref
 
@@ -174,21 +174,24 @@ def write_bundles(git: Git, store: Path, code: Code, *, whole: bool = False) -> 
         code["bundle"] = "thin" if bundles else "pushed"
     code["submodules"] = [
         write_submodule_bundles(git, store, inner, whole=base is not None)
-        if inner["commit"] and inner["path"] != FROZEN_LIBRARY
+        if inner.get("commit") and inner["path"] != FROZEN_LIBRARY
         else inner
         for inner in code["submodules"]
     ]
     return code
 
 
-def write_submodule_bundles(git: Git, store: Path, submodule: Code, *, whole: bool) -> Code:
+def write_submodule_bundles(
+    git: Git, store: Path, submodule: Submodule, *, whole: bool
+) -> Submodule:
     """Puts the bundles of a submodule into its own folder of the store.
 
     They are whole when those around them are: then the run directory alone has all code.
     """
     top = Path(git("rev-parse", "--show-toplevel"))
     inner_git = Git(top / submodule["path"])
-    return write_bundles(inner_git, store / folder_name(submodule), submodule, whole=whole)
+    folder = store / folder_name(submodule)
+    return cast("Submodule", write_bundles(inner_git, folder, submodule, whole=whole))
 
 
 def commit_at_remote(git: Git, code: Code) -> str | None:

@@ -14,7 +14,7 @@ from ...machine.git import is_remote
 from ...project import LABEL, LIBRARY, Project
 from ..files.atomic import read_advisory, write_file, write_json
 from ..files.code_section import checked_out_submodules, folder_name, library_of
-from ..files.schema import Code
+from ..files.schema import Code, Submodule
 from .bundle import COMPRESSED, STORE, bundle_files, unpack_bundle, write_bundles
 from .frozen_files import write_file_list
 from .git import Git, NoRepository
@@ -84,7 +84,7 @@ def tree_hashes(git: Git, commit: str, folders: list[str]) -> list[str | None]:
 
 def unrecorded_code(reason: str) -> Code:
     """The `code` section of a run whose code git cannot record."""
-    return {"commit": None, "dirty": None, "reason": reason}
+    return {"dirty": None, "reason": reason}
 
 
 def unpack_code(
@@ -195,7 +195,7 @@ def repository_top(root: Path, code: Code) -> Path:
     return root.joinpath(*[".."] * depth).resolve()
 
 
-def submodule_top(top: Path | None, submodule: Code) -> Path | None:
+def submodule_top(top: Path | None, submodule: Submodule) -> Path | None:
     """Where the repository of a submodule lies; None where `top` has no such submodule now.
 
     A record could name any directory below it, such as one that holds a stranger's repository,

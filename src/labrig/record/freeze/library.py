@@ -19,7 +19,7 @@ from ...env import FROZEN_LIBRARY
 from ...project import LIBRARY
 from ...version import __version__
 from ..files.code_section import library_of
-from ..files.schema import Code
+from ..files.schema import Code, Submodule
 from .bundle import COMPRESSED, BundleFile, compress_bundle, is_complete, write_bundle
 from .git import Git
 
@@ -45,7 +45,7 @@ class FrozenLibrary:
     commit: str
 
 
-def freeze_library(store: Path) -> Code:
+def freeze_library(store: Path) -> Submodule:
     """The `code` section of the library as it is now, with its bundle below `store`.
 
     Raises:

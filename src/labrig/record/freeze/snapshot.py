@@ -21,7 +21,7 @@ from ...machine.secrets import (
 )
 from ...machine.terminal import printable
 from ...project import Project
-from ..files.schema import Code, SkippedFile
+from ..files.schema import Code, SkippedFile, Submodule
 from .git import Git, GitFailed, locate, remote_of
 from .index import (
     IndexEntry,
@@ -114,17 +114,17 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
     }
 
 
-def freeze_submodules(git: Git, paths: list[str], max_file_mb: float, allow: bool) -> list[Code]:
+def freeze_submodules(
+    git: Git, paths: list[str], max_file_mb: float, allow: bool
+) -> list[Submodule]:
     """Makes a snapshot inside each checked-out submodule.
 
     Its commit becomes the gitlink in the copied index.
     """
-    submodules: list[Code] = []
+    submodules: list[Submodule] = []
     for path in dict.fromkeys(paths):
         if not (git.directory / path / ".git").exists():
-            submodules.append(
-                {"path": path, "commit": None, "dirty": False, "note": "not checked out"}
-            )
+            submodules.append({"path": path, "dirty": False, "note": "not checked out"})
             continue
         inner = snapshot(git.directory / path, max_file_mb=max_file_mb, allow=allow)
         git("update-index", "--cacheinfo", f"160000,{inner['commit']},{path}")

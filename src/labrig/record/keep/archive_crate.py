@@ -136,7 +136,7 @@ def describe_run(project: Project, run: Run, row: Row, paths: list[str]) -> list
     folder = f"runs/{run.dir.parent.name}/{run.dir.name}/"
     own_paths = [path for path in paths if path.startswith(folder)]
     commit = run.record["code"].get("commit") or "not recorded"
-    code = {
+    code: dict[str, Any] = {
         "@id": f"#code-{commit[:12]}",
         "@type": "SoftwareApplication",
         "name": project.package,

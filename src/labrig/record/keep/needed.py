@@ -13,7 +13,7 @@ from ...machine.terminal import printable
 from ...project import parse_yaml
 from ..files.atomic import read_text
 from ..files.metrics_file import read_metrics
-from ..files.schema import Row, RunRecord
+from ..files.schema import Row
 from ..list.alike import EvaluatedOn, evaluated_on
 from ..list.ranking import (
     DEFAULT_METRIC,
@@ -133,7 +133,7 @@ class Protection:
 
     def may_start_again(self, row: Row) -> bool:
         """Whether a run that seems lost has a job that its scheduler may start again."""
-        record: RunRecord = run_record(Path(row["run_dir"])) or {}
+        record = run_record(Path(row["run_dir"]))
         if row["status"] not in ("lost", "cancelled") or not record.get("job"):
             return False
         attempt = last_attempt(Path(row["run_dir"]))

@@ -19,7 +19,7 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...project import PYPROJECT, Project
 from ..files.atomic import read_advisory
@@ -44,7 +44,7 @@ def reason_to_leave(row: Row, project: Project, people: set[str]) -> str | None:
     run_dir = Path(row["run_dir"])
     if run_dir.is_symlink() or run_dir.parent.is_symlink():
         return "behind a link"
-    record: RunRecord = read_advisory(run_dir / "run.json") or {}
+    record = cast("RunRecord", read_advisory(run_dir / "run.json") or {})
     if not is_record(record):
         return "without a readable run.json; look, and delete them yourself"
     makers = {str(who) for who in (record.get("who"), row["who"]) if who is not None}

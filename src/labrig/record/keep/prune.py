@@ -198,7 +198,7 @@ def foreign_runs(rows: list[Row], project: Project) -> Iterator[str]:
     """The directories of the runs that belong to another project."""
     for row in rows:
         run_dir = Path(row["run_dir"])
-        if not is_of_project(run_dir, run_record(run_dir) or {}, project):
+        if not is_of_project(run_dir, run_record(run_dir), project):
             yield row["run_dir"]
 
 
@@ -376,7 +376,7 @@ def empty(place: Path) -> None:
 
 def commits_of(directory: Path) -> set[str]:
     """Every commit that a run refers to: of its start, attempts, evaluations and submodules."""
-    record = run_record(directory) or {}
+    record = run_record(directory)
     starts = [attempt.start for attempt in read_attempts(directory)]
     evaluations = read_lines(directory / EVALUATIONS, Evaluation)
     codes = [part["code"] for part in (record, *starts, *evaluations) if part.get("code")]

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...errors import LabError, nearest
 from ...machine.counted import counted
@@ -49,7 +48,7 @@ def runs_of_other_job(directories: list[Path], word: str) -> list[Path]:
 
 def has_job(run_dir: Path, word: str) -> bool:
     """Whether `word` is an id of the run's job, now or before it was sent again."""
-    job: dict[str, Any] = (run_record(run_dir) or {}).get("job") or {}
+    job = run_record(run_dir).get("job") or {}
     ids = [str(job.get("id", "")), *job.get("chain", []), *job.get("earlier_ids", [])]
     return word in ids or word in map(number_of_array, ids)
 

@@ -152,7 +152,7 @@ def read_summary(folder: Path, job_state_of: JobStateOf | None) -> dict[str, Any
 
 def missing_fields(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
     """The fields that a summary lacks because the labrig that wrote it had none of these names."""
-    run = RecordedRun(run_record(folder) or {}, folder, read_attempts(folder))
+    run = RecordedRun(run_record(folder), folder, read_attempts(folder))
     return {
         field.name: field.source(run, field.name)
         for field in FIELDS

@@ -103,6 +103,6 @@ class Run:
         self.record = cast("RunRecord", self.record | changed)
 
 
-def run_record(run_dir: Path) -> RunRecord | None:
-    """run.json of one of many runs; None when it is missing, damaged, or of a later format."""
-    return cast("RunRecord | None", read_advisory(run_dir / "run.json", RunRecord))
+def run_record(run_dir: Path) -> RunRecord:
+    """run.json of one of many runs; empty when it is missing, damaged, or of a later format."""
+    return cast("RunRecord", read_advisory(run_dir / "run.json", RunRecord) or {})

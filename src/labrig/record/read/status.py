@@ -179,7 +179,7 @@ def status_of(
     if summary is not None and summary["status"] in COUNT_FIRST and not preempted:
         return summary["status"]
 
-    facts: RunRecord = record or run_record(run_dir) or {}
+    facts: RunRecord = record or run_record(run_dir)
     has_job = bool(facts.get("job"))
     job_state: str | None = "unknown"
     if has_job and (run_dir / JOB_OVER).exists():
@@ -223,7 +223,7 @@ def may_run_again(run_dir: Path, summary: dict[str, Any]) -> bool:
         return True
     if summary["status"] in COUNT_FIRST or (run_dir / JOB_OVER).exists():
         return False
-    return bool((run_record(run_dir) or {}).get("job"))
+    return bool(run_record(run_dir).get("job"))
 
 
 def was_interrupted(summary: dict[str, Any] | None) -> bool:

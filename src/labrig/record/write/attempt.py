@@ -23,7 +23,7 @@ from ..files.checkpoint_hashes import checkpoint_hashes
 from ..files.manifest import list_files, list_gone, write_listed
 from ..files.metrics_file import last_metrics
 from ..files.process import job_facts, process_facts
-from ..files.schema import RaisedError, RunRecord
+from ..files.schema import RaisedError
 from ..read.attempt_files import n_gpus
 from ..read.run import run_record
 from ..read.status import needless_weights, set_result_aside
@@ -195,7 +195,7 @@ class Attempt:
         write_listed(self.run_dir, f"{folder}/end.json", end | measured)
         if needless:
             remove(needless)
-        record: RunRecord = run_record(self.run_dir) or {}
+        record = run_record(self.run_dir)
         summary_reserve.unlink(missing_ok=True)
         write_listed(self.run_dir, "summary.json", summarise(record, self.run_dir))
 

@@ -160,7 +160,7 @@ def is_of_this_job(owner: ProcessFacts, run_dir: Path) -> bool:
 
 def was_seen_over(run_dir: Path, n: int) -> bool:
     """Whether the scheduler had ended the job of attempt `n` when job.retry sent the next one."""
-    record = run_record(run_dir) or {}
+    record = run_record(run_dir)
     retries = (record.get("job") or {}).get("retries")
     return bool(retries) and retries[-1]["attempt"] == n + 1
 

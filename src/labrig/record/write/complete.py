@@ -21,7 +21,7 @@ def complete_record(run_dir: Path) -> list[str]:
     record = run_record(run_dir)
     attempts = read_attempts(run_dir)
     has_ended = bool(attempts) and bool(attempts[-1].end) and not attempts[-1].problems
-    if record is None or not has_ended or os.path.lexists(path) or is_claimed(run_dir):
+    if not record or not has_ended or os.path.lexists(path) or is_claimed(run_dir):
         return []
     write_listed(run_dir, path.name, summarise(record, run_dir))
     return [f"{path} was missing; it was written from the attempts"]

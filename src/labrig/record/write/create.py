@@ -25,7 +25,7 @@ from ..files.after import AfterRuns
 from ..files.atomic import FORMAT, write_file
 from ..files.manifest import list_files, write_listed
 from ..files.process import process_facts, user
-from ..files.schema import Code, ImageFacts, InitialWeights, RunRecord
+from ..files.schema import Code, ImageFacts, InitialWeights, Job, RunRecord
 from ..freeze.bundle import STORE, link_bundles
 from ..freeze.environment import read_environment
 from ..freeze.frozen import check_frozen_directory, freeze_code
@@ -66,7 +66,7 @@ class RunRequest:
     package_files: bool = False  # compare every installed file with the hash of its installation
     checkpoints: Path | None = None  # root for checkpoints that shall not lie in the run directory
     code: Code | None = None  # what `freeze_code` returned, when that was done before
-    job: dict[str, Any] | None = None  # of a run that is submitted
+    job: Job | None = None  # of a run that is submitted
     after: AfterRuns | None = None  # the runs that it comes after
     inputs: Inputs | None = None  # of a command over files
     image: ImageFacts | None = None  # what the job takes its packages from
@@ -205,7 +205,7 @@ def refuse_tokens_in_request(request: RunRequest) -> None:
 
 def print_code(code: Code) -> None:
     """One line about what was recorded as the code, unless it is just HEAD."""
-    if not code["commit"]:
+    if not code.get("commit"):
         print(f"lab: the code is NOT recorded: {code['reason']}", file=sys.stderr)
     elif code["dirty"] or code["skipped"]:
         print(f"lab: code {format_code(code)}", file=sys.stderr)

@@ -98,7 +98,7 @@ def existing_file(text: str, root: Path) -> Path:
 
 def describe_file(path: Path, is_hashed: bool, source: str | None = None) -> InitialWeights:
     """The entry of a record for a file; a checkpoint in the directory of a run names that run."""
-    record = run_record(path.parent.parent) or {}
+    record = run_record(path.parent.parent)
     return {
         "source": source or str(path),
         "path": str(path),

@@ -108,6 +108,7 @@ def send_by_apprise(message: Message, settings: dict[str, Any]) -> None:
     import apprise  # optional
 
     urls = os.environ[settings["variable"]]
+    log: Any
     with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
         if not _services(urls).notify(title=message.subject, body=message.text):
             reason = " ".join(log.getvalue().split())

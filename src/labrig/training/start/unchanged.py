@@ -85,7 +85,7 @@ def has_code(row: Row, code: Code, hashes: dict[str, str]) -> bool:
     used = row["code_files"]
     if not used or row["changes"]:  # not noted, or attempts that had different code or data
         return False
-    recorded: Code = (run_record(Path(row["run_dir"])) or {}).get("code") or {}
+    recorded: Code = run_record(Path(row["run_dir"])).get("code") or {}
     return same_library(recorded, code) and all(
         hashes.get(path) == of_file
         for path, of_file in used.items()
