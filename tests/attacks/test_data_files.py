@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labrig.data import DataFileError, H5Dataset, fingerprint, read_layout, verify_file
+from labrig.data import DataFileError, H5Dataset, read_layout, verify_file
 from labrig.errors import Failed
 from labrig.hdf5.file.attributes import HASH
 from labrig.hdf5.file.checksum import sha256_of_arrays, sha256_of_hashes
@@ -30,8 +30,6 @@ FIELDS = {
 }
 SPLITS = {"train": range(15), "test": range(15, 20)}
 CLASSES = {"y": {"classes": json.dumps(["cat", "dog"])}}
-# What the version before gave a file of these fields.
-HASH_OF_OLDER_VERSION = "18fde49448cfd2c265ccdccce2ad24b4bda81266bd962ea0a3e3938ca2fa7e6d"
 
 
 @pytest.fixture
@@ -51,11 +49,6 @@ def edited(path, edit):
     with h5py.File(path, "r+", libver=("v110", "v110")) as file:
         edit(file)
     return path
-
-
-def as_older_version_wrote_it(path):
-    """`path` without the seal, which is all that is new."""
-    return edited(path, lambda file: file.attrs.pop(HASH))
 
 
 def put(name, values):
@@ -112,13 +105,10 @@ STRUCTURE = {
 }
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["", "older"])
 @pytest.mark.parametrize("name", STRUCTURE)
-def test_a_structure_that_was_never_written_is_damage(path, tmp_path, name, older):
-    """b-h5v-mid, -neg, -overlap, -softsplit, -split2d, also in a file of the version before."""
+def test_a_structure_that_was_never_written_is_damage(path, tmp_path, name):
+    """b-h5v-mid, -neg, -overlap, -softsplit, -split2d."""
     write(tmp_path / "b.h5")
-    if older:
-        as_older_version_wrote_it(path)
     edit, message = STRUCTURE[name]
     edited(path, edit)
     for read in (read_layout, lambda file: H5Dataset(file, "train")):
@@ -146,6 +136,7 @@ SEALED = {
     "further": further,
     "rows": put("data/x", X + 1),
     "seal": attr("/", HASH, "0" * 64),
+    "unsealed": lambda file: file.attrs.pop(HASH),
     "sealtype": attr("/", HASH, [1, 2]),
 }
 
@@ -166,16 +157,6 @@ def test_what_the_data_mean_is_in_the_hash_and_where_they_are_from_is_not(tmp_pa
     assert sha256_of_hashes(one) == sha256_of_hashes(other_place)
     assert len({sha256_of_hashes(layout) for layout in (one, other_classes, other_mean)}) == 3
     assert sha256_of_arrays(one) == sha256_of_arrays(other_classes)
-
-
-def test_a_file_of_the_version_before_keeps_its_hash(path, tmp_path, capsys):
-    """What its runs recorded; and a file packed anew from the same raw data names that hash too."""
-    as_older_version_wrote_it(path)
-    assert fingerprint(path)["sha256"] == HASH_OF_OLDER_VERSION
-    anew = write(tmp_path / "b.h5")
-    assert fingerprint(anew)["sha256"] != HASH_OF_OLDER_VERSION
-    verify_command(project_in(tmp_path), [str(anew), "--json"])
-    assert json.loads(capsys.readouterr().out)["arrays_sha256"] == HASH_OF_OLDER_VERSION
 
 
 def test_a_field_that_only_has_the_name_of_offsets_may_fall(tmp_path):
@@ -200,11 +181,8 @@ NAMES = ["format", "version", "n", "complete", HASH, "classes", "categories", "e
 
 
 @pytest.fixture(scope="module")
-def originals(tmp_path_factory):
-    """A file of this version, and one of the version before."""
-    directory = tmp_path_factory.mktemp("originals")
-    older = write(directory / "older.h5")
-    return [write(directory / "a.h5"), as_older_version_wrote_it(older)]
+def original(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("original") / "a.h5")
 
 
 def read_test_split(path):
@@ -228,17 +206,15 @@ def use_in_any_way(path):
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLACES), st.sampled_from([*NAMES, "source", "other"]), VALUES)
 def test_any_value_of_any_attribute_is_read_or_refused_in_words(
-    tmp_path_factory, originals, place, name, value
+    tmp_path_factory, original, place, name, value
 ):
     """b-h5v-nstr: also when the layout's own attributes have other types, lengths and values."""
     path = tmp_path_factory.mktemp("fuzz") / "a.h5"
-    for original in originals:
-        shutil.copyfile(original, path)
-        before = read_layout(path)
-        use_in_any_way(edited(path, attr(place, name, value)))
-        with suppress(DataFileError):
-            after = read_layout(path)
-            assert before.seal is None or after.attrs == before.attrs
+    shutil.copyfile(original, path)
+    before = read_layout(path)
+    use_in_any_way(edited(path, attr(place, name, value)))
+    with suppress(DataFileError):
+        assert read_layout(path).attrs == before.attrs
     os.remove(path)
 
 
@@ -255,17 +231,16 @@ ARRAYS = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([*PLACES[3:], "data/z", "splits/a"]), ARRAYS)
 def test_any_array_in_any_place_is_read_or_refused_in_words(
-    tmp_path_factory, originals, place, array
+    tmp_path_factory, original, place, array
 ):
     path = tmp_path_factory.mktemp("fuzz") / "a.h5"
-    for original in originals:
-        shutil.copyfile(original, path)
-        with suppress(TypeError):  # HDF5 has no such type
-            edited(path, put(place, array))
-        use_in_any_way(path)
-        with suppress(DataFileError):
-            layout = read_layout(path)
-            rows = [row for split in layout.splits.values() for row in layout.map(split)]
-            assert len(set(rows)) == len(rows)
-            assert set(rows) <= set(range(layout.n_samples))
+    shutil.copyfile(original, path)
+    with suppress(TypeError):  # HDF5 has no such type
+        edited(path, put(place, array))
+    use_in_any_way(path)
+    with suppress(DataFileError):
+        layout = read_layout(path)
+        rows = [row for split in layout.splits.values() for row in layout.map(split)]
+        assert len(set(rows)) == len(rows)
+        assert set(rows) <= set(range(layout.n_samples))
     os.remove(path)

@@ -64,14 +64,6 @@ def test_a_file_that_the_command_made_is_written_again(own, tmp_path, write, nam
     assert file.stat().st_size > 0
 
 
-def test_a_table_of_an_older_lab_is_written_again(own, tmp_path):
-    file = tmp_path / "table.tex"
-    export(own, file)
-    file.write_text(file.read_text().replace("\\endgroup\n", ""))
-    export(own, file)
-    assert file.read_text().endswith("\\endgroup\n")
-
-
 def test_any_ending_is_protected(own):
     """g-overwrite-report, as it was typed."""
     file = own.root / "src/myproj/trials/baseline/model.py"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from labrig.cluster.submit.over_files import OverFiles, check_words, files_to_submit, find_files
 from labrig.errors import LabError
+from labrig.record.files.manifest import listed_files
 from labrig.record.list.each import Inputs, done_files
 from projects import call
 from record_package import create, make_project
@@ -137,7 +138,7 @@ def test_a_changed_file_is_another_one_and_a_queued_one_is_not_sent_twice(own, f
         inputs=Inputs(command, find_files([str(paths[2])])),
         job={"sending": True},
     )
-    assert queued.record["files"]["inputs.json"]
+    assert "inputs.json" in listed_files(queued.dir)
     found = find_files([str(path) for path in paths])
     assert files_to_submit([own.root / "runs"], command, found) == []
     assert "2 of 3 files done, 1 queued or running" in capsys.readouterr().err

@@ -48,14 +48,9 @@ def make_run(lab, n, job, *, ends=None, starts=False, requeue=False, **record):
     directory = lab.runs / f"20261120-19000{n}-abcdef"
     (directory / "checkpoints").mkdir(parents=True)
     process = {"pid": 1, "pid_started": "0", "pid_space": "another machine"}
+    values = {"who": getpass.getuser(), "host": platform.node(), "process": process}
     if job is not None:
-        job = {"scheduler": "slurm", "site": "slurm", "nodes": 2, "gpus": 4} | job
-    values = {
-        "who": getpass.getuser(),
-        "host": platform.node(),
-        "process": process,
-        "job": job,
-    }
+        values["job"] = {"scheduler": "slurm", "site": "slurm", "nodes": 2, "gpus": 4} | job
     (directory / "run.json").write_text(json.dumps(whole_record(directory.name, **values | record)))
     if starts or ends:
         attempt = directory / "attempts/1"

@@ -62,7 +62,7 @@ def test_variants_and_checkpoints_elsewhere(project, tmp_path):
 def test_without_git_it_says_so_and_continues(tmp_path, capsys):
     project = Project(tmp_path, PACKAGE)
     run = create(project)
-    assert run.record["code"]["commit"] is None
+    assert "commit" not in run.record["code"]
     assert "not a git repository" in run.record["code"]["reason"]
     assert "the code is NOT recorded" in capsys.readouterr().err
     assert begin_attempt(run, project).n == 1

@@ -28,8 +28,6 @@ PARENT = re.compile(r"^(\*\*Parent\.\*\* )\[([a-z][a-z0-9_]*)\](?:\([^)\n]*\))?"
 BEGIN = "<!-- numbers: written by lab trials result -->"
 END = "<!-- end of numbers -->"
 PARAGRAPH = r"^\*\*{title}\.\*\*[ \t]*(.*?)(?=\n\s*\n|\n#|\n\*\*\w+\.\*\*|\Z)"
-# What earlier versions of the template wrote where the numbers belong
-EMPTY_TABLE = re.compile(r"\n\| seed \|[^\n]*\n\|(?:-+\|)+(?=\n(?!\|)|\Z)")
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,6 @@ def with_numbers(text: str, table: str, path: Path) -> str:
         )
     numbers = re.search(PARAGRAPH.format(title="Numbers"), text, re.MULTILINE | re.DOTALL)
     if numbers:
-        after = EMPTY_TABLE.sub("", text[numbers.end() :], count=1).lstrip("\n")
+        after = text[numbers.end() :].lstrip("\n")
         return f"{text[: numbers.end()]}\n\n{block}\n\n{after}"
     return f"{text.rstrip()}\n\n**Numbers.**\n\n{block}\n"

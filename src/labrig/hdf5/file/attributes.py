@@ -13,7 +13,7 @@ from .errors import DataFileError, damaged
 if TYPE_CHECKING:
     from .layout import Array
 
-# Of an array: the hash of its bytes. Of the file: its seal, which files of older versions lack.
+# Of an array: the hash of its bytes. Of the file: its seal.
 HASH = "sha256"
 COMPLETE = "complete"
 STRUCTURE = ("format", "version", "n", COMPLETE, HASH)  # what only the writer sets

@@ -20,7 +20,6 @@ class PartFingerprint(TypedDict):
 
     path: str
     sha256: str
-    arrays_sha256: str
     n: int
     size_bytes: int
     mtime_ns: int
@@ -31,7 +30,6 @@ class Fingerprint(TypedDict):
     """What a data file is by its content, as it stands in the record of a run."""
 
     sha256: str  # over the hashes of all arrays, and the attributes that say what they mean
-    arrays_sha256: str  # as versions recorded it that left out the attributes
     n: int  # samples
     path: str
     size_bytes: int
@@ -124,7 +122,6 @@ def fingerprint(path: str | Path | Layout, verified: bool = False) -> Fingerprin
     parts = [_part_fingerprint(part, verified) for part in layout.parts]
     whole = Fingerprint(
         sha256=sha256_of_hashes(layout),
-        arrays_sha256=sha256_of_arrays(layout),
         n=layout.n_samples,
         path=str(layout.path.resolve()),
         size_bytes=layout.size_bytes,
@@ -146,7 +143,6 @@ def _part_fingerprint(part: Layout, verified: bool) -> PartFingerprint:
     return PartFingerprint(
         path=str(part.path.resolve()),
         sha256=sha256,
-        arrays_sha256=sha256_of_arrays(part),
         n=part.n_samples,
         size_bytes=part.size_bytes,
         mtime_ns=part.file.mtime_ns,
@@ -158,12 +154,11 @@ def sha256_of_hashes(layout: Layout) -> str:
     """The hash of a data file's content, made from the hashes in it and from the attributes that say
     what the data mean. Only `verify_layout` shows that the hashes are right.
 
-    A file of an older version has the hash that its runs recorded: that of its arrays. Several files
-    have one that is made from theirs.
+    Several files have one that is made from theirs.
     """
     if len(layout.parts) > 1:
         return sha256_of_files([sha256_of_hashes(part) for part in layout.parts])
-    meaning = meaning_lines(layout.attrs, layout.arrays_by_path) if layout.seal else []
+    meaning = meaning_lines(layout.attrs, layout.arrays_by_path)
     return _sha256_of_lines(_array_lines(layout) + meaning)
 
 
@@ -173,7 +168,7 @@ def sha256_of_files(hashes: list[str]) -> str:
 
 
 def sha256_of_arrays(layout: Layout) -> str:
-    """The hash of a file of an older version with the same arrays, as its runs recorded it."""
+    """The hash of the values alone, whatever they are said to mean."""
     if len(layout.parts) > 1:
         return _sha256_of_lines([sha256_of_arrays(part) for part in layout.parts])
     return _sha256_of_lines(_array_lines(layout))

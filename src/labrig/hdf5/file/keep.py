@@ -8,7 +8,7 @@ from pathlib import Path
 from ...errors import LabError
 from ...machine.counted import counted
 from ...project import Project, this_project
-from .checksum import sha256_of_arrays, sha256_of_hashes
+from .checksum import sha256_of_hashes
 from .errors import DataFileError, ForeignFileError
 from .layout import Layout, read_layout
 
@@ -78,7 +78,7 @@ def _runs_with(old: Layout) -> list[str]:
     project = _project()
     if project is None:
         return []
-    return runs_with_data(project, {sha256_of_hashes(old), sha256_of_arrays(old)})
+    return runs_with_data(project, {sha256_of_hashes(old)})
 
 
 def _project() -> Project | None:

@@ -64,7 +64,7 @@ class Layout:
     arrays: dict[str, Array]
     splits: dict[str, Array]
     attrs: dict[str, Any]
-    seal: str | None  # the hash of all attributes; None in a file of an older version
+    seal: str | None  # the hash of all attributes; None while it is written
 
     @property
     def parts(self) -> "tuple[Layout, ...]":
@@ -152,13 +152,13 @@ def check_type(where: str, dtype: np.dtype) -> None:
         )
 
 
-def read_layout(path: str | Path) -> Layout:
+def read_layout(path: str | Path, *, is_sealed: bool = True) -> Layout:
     """Checks the structure of `path` and the hashes of its splits (a few milliseconds).
 
     Raises:
         DataFileError: missing, cut short, damaged, unfinished, foreign, or stored so that it cannot
-            be mapped. Damaged are also links to other places, splits that share a row, and, in a
-            file of this version, any attribute that was changed.
+            be mapped. Damaged are also links to other places, splits that share a row, and, where it
+            `is_sealed`, any attribute that was changed.
     """
     import h5py  # here, so that a mistyped command is answered without it
 
@@ -172,7 +172,7 @@ def read_layout(path: str | Path) -> Layout:
         raise unreadable(opened.path, opened.identity.size_bytes, error) from error
     _check_fields(layout)
     _check_splits(layout)
-    if layout.seal not in (None, seal_of(layout.attrs, layout.arrays_by_path)):
+    if is_sealed and layout.seal != seal_of(layout.attrs, layout.arrays_by_path):
         raise damaged(layout.path, "its attributes were changed since it was written")
     if not opened.has_its_name():  # h5py opened the path by itself
         raise opened.replaced()
@@ -185,7 +185,7 @@ def _read_open_file(opened: OpenFile, file: Any) -> Layout:
     _check_attrs(path, attrs)
     data = _group(path, file, "data")
     splits = _group(path, file, "splits")
-    if HASH in attrs and ([*file] != ["data", "splits"] or len(data.attrs) or len(splits.attrs)):
+    if [*file] != ["data", "splits"] or len(data.attrs) or len(splits.attrs):
         raise damaged(path, "it holds something else than data and splits")
     return Layout(
         opened,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ...errors import Failed
 from ...project import Project
-from .checksum import fingerprint, sha256_of_arrays, verify_layout
+from .checksum import fingerprint, verify_layout
 from .errors import DataFileError
 from .find import data_files_of, parser_for_one_file
 from .folder_fingerprint import fingerprint_folder
@@ -32,7 +32,7 @@ def verify_command(project: Project, args: list[str]) -> None:
         raise Failed(str(error)) from error
     sha256 = fingerprint(layout, verified=True)["sha256"]
     if options.json:
-        print(json.dumps({"sha256": sha256, "arrays_sha256": sha256_of_arrays(layout)}))
+        print(json.dumps({"sha256": sha256}))
         return
     print(
         f"{layout.path}: all {layout.n_samples} samples are as they were written, sha256 {sha256}"

@@ -162,7 +162,7 @@ def _sealed(path: Path) -> Layout:
     """
     import h5py
 
-    layout = read_layout(path)
+    layout = read_layout(path, is_sealed=False)
     seal = seal_of(layout.attrs, layout.arrays_by_path)
     with h5py.File(path, "r+", libver=LIBVER, locking=False) as file:
         file.attrs[HASH] = seal

@@ -35,9 +35,8 @@ from .table import (
 
 ENDINGS = (".csv", ".tex", ".md")
 WRITTEN = f"{MARK} runs export"
-LATEX_ENDS = ("\\endgroup\n", "\\end{tabular}\n")  # the second of an older lab
-# The last columns of a CSV file, of which an older lab wrote only the first.
-CSV_TITLES = re.compile(r",runs(,remarks)?\Z")
+LATEX_END = "\\endgroup\n"
+CSV_TITLES = ",runs,remarks"  # its last columns
 CSV_IDS = re.compile(rf",{RUN_ID.pattern}( [^,\n]*)?(,|$)", re.M)
 DESCRIPTION = (
     "Writes mean ± sample standard deviation over seeds; a line for each experiment, see lab runs "
@@ -113,9 +112,9 @@ def is_table(content: bytes) -> bool:
     A CSV file has no comments: its last columns tell.
     """
     text = content.decode("utf-8", "replace")
-    is_latex = text.startswith(f"% {WRITTEN}\n") and text.endswith(LATEX_ENDS)
+    is_latex = text.startswith(f"% {WRITTEN}\n") and text.endswith(LATEX_END)
     is_markdown = text.startswith("|") and text.endswith(f"{WRITTEN}\n-->\n")
-    is_csv = CSV_TITLES.search(text.partition("\n")[0]) and CSV_IDS.search(text)
+    is_csv = text.partition("\n")[0].endswith(CSV_TITLES) and CSV_IDS.search(text)
     return is_latex or is_markdown or bool(is_csv)
 
 

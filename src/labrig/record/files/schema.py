@@ -166,7 +166,6 @@ class DataFingerprint(TypedDict, total=False):
     mtime_ns: Int
     n: Int
     pack: str  # the command that made the file
-    arrays_sha256: str  # of the arrays alone, which was the hash before 0.1
     rows: Any  # of splits that are not the file's own, a hash each
     files: list[DataFile]  # where there are several
     not_recorded: str  # why

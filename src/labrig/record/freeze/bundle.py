@@ -229,7 +229,7 @@ def base_commit_for(git: Git, store: Path, head: str) -> str:
 
 def bundle_files(code: Code) -> list[BundleFile]:
     """The bundles that hold a snapshot; none when it was not recorded, or the remote has it."""
-    commit = code["commit"]
+    commit = code.get("commit")
     if commit is None or commit == code.get("remote_base"):
         return []
     base = code.get("base")

@@ -247,7 +247,7 @@ def environment_differences(
 
 
 def comparable_environment(environment: Environment, packages: list[str]) -> dict[str, object]:
-    """What of an environment counts when it is compared; an older record may lack keys."""
+    """What of an environment counts when it is compared."""
     compared: dict[str, object] = {key: environment.get(key) for key in COMPARED}
     # The same image may lie in another place.
     compared["container"] = environment.get("container_sha256") or environment.get("container")

@@ -114,7 +114,7 @@ def unpack_code(
         Failed: none of these has the commit, or a submodule lies outside of `destination`.
     """
     if not code.get("commit"):
-        reason = code.get("reason", "an older record")
+        reason = code.get("reason", "nobody knows why")
         raise LabError(
             f"the code of {bundles.name} was not recorded: {reason}. "
             "Take it from the commits of that day: git log"

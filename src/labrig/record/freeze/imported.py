@@ -49,7 +49,7 @@ class ImportedCode:
         self.code = code
         self.top = repository_top(project.root, code)
         self.unpacked = frozen_directory()  # where frozen code lies if it is what runs
-        self.has_list = bool(self.unpacked) and frozen_code()["commit"] == code["commit"]
+        self.has_list = bool(self.unpacked) and frozen_code().get("commit") == code.get("commit")
         self.compared: set[str] = set()
         self.used: dict[str, str] = {}  # git's hash of each frozen file that was imported or read
         self.read_before = set(OWN.read)

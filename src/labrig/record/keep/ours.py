@@ -98,16 +98,9 @@ def is_of_project(run_dir: Path, record: RunRecord, project: Project) -> bool:
 
 
 def project_of(record: RunRecord) -> Path | None:
-    """The root of the project that made a run; None where the record does not say.
-
-    An older lab recorded only the directory in which the command was typed.
-    """
+    """The root of the project that made a run; None where the record does not say."""
     root = record.get("project")
-    if isinstance(root, str):
-        return Path(root)
-    command = record.get("command")
-    cwd = command.get("cwd") if isinstance(command, dict) else None
-    return project_around(Path(cwd)) if isinstance(cwd, str) else None
+    return Path(root) if isinstance(root, str) else None
 
 
 def project_around(folder: Path) -> Path | None:

@@ -243,8 +243,7 @@ def print_unpriced(rows: list[Row], prices: Prices) -> None:
 
 
 def sum_of(rows: list[Row], key: str) -> float:
-    # Older versions recorded negative times when the clock was set back.
-    return sum(max(0, row[key] or 0) for row in rows)
+    return sum(row[key] or 0 for row in rows)
 
 
 # What a run has cost, in one line: the last one that a training prints.

@@ -142,7 +142,7 @@ def last_settings(run: RecordedRun, name: str) -> dict[str, Any]:
 def waited_in_queue(run: RecordedRun, name: str) -> dict[str, Any] | None:
     """How long the job of a run waited until it first began, and where.
 
-    None when it has not begun, or an older lab sent it. The clocks of two machines are compared, so
+    None when it has not begun. The clocks of two machines are compared, so
     it is never less than 0.
     """
     job = run.record.get("job") or {}
@@ -160,8 +160,7 @@ def waited_in_queue(run: RecordedRun, name: str) -> dict[str, Any] | None:
 def files_used(run: RecordedRun, name: str) -> dict[str, str] | None:
     """The hash of each file of own code that the attempts up to the numbers imported or read.
 
-    Where attempts had other contents of a file it has several, in order. None: not noted, as by an
-    older lab.
+    Where attempts had other contents of a file it has several, in order. None: not noted.
     """
     deciding = run.deciding.n if run.deciding else 0
     codes = [each.start.get("code") or {} for each in run.attempts if each.n <= deciding]

@@ -12,7 +12,6 @@ import calendar
 import os
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ def marks(folder: Path) -> list[int]:
 
 
 def newest_mark(runs: Path) -> int | None:
-    """The largest time that a run was given; None where none was, or an older version created all."""
+    """The largest time that a run was given; None where none was."""
     try:
         return max(marks(runs / DIRECTORY), default=None)
     except OSError:
@@ -67,17 +66,13 @@ def order_of(facts: Mapping[str, Any]) -> int:
     """The place of a run in the order of all, as a time in ms.
 
     Args:
-        facts: its run.json, summary or row. One of an older version is placed by when it was
-            created, or by its id.
+        facts: its run.json, summary or row. What lacks the place, as a damaged one, is placed by the
+            time in its id.
     """
     order_unix_ms = facts.get("order_unix_ms")
     if isinstance(order_unix_ms, int):
         return order_unix_ms
-    try:
-        created = datetime.fromisoformat(facts.get("created") or "")
-    except ValueError:
-        return unix_ms_of_id(facts["run_id"])
-    return int(created.timestamp() * 1000)
+    return unix_ms_of_id(facts["run_id"])
 
 
 def unix_ms_of_id(run_id: str) -> int:

@@ -109,7 +109,7 @@ def recorded_settings(
             return settings_of_file(path)
     if "settings" in record:
         return record["settings"]
-    return settings_of_file(run_dir / "config.yaml")  # a record of an older schema
+    return settings_of_file(run_dir / "config.yaml")  # of a damaged record
 
 
 def settings_of_file(path: Path) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def stretches_of(run: Run) -> list[Stretch]:
     begun = [(attempt, beginning_of(run, attempt)) for attempt in attempts]
     chain = [(attempt, step) for attempt, step in begun if step is not None]
     finished = [place for place, (attempt, _) in enumerate(chain) if is_finished(attempt)]
-    if not chain:  # an older record, or a run that never trained
+    if not chain:  # it never trained
         first = attempts[0] if attempts else AttemptFiles(1, {}, {}, [], {})
         return [stretch_of(run, first, None)]
     last = finished[-1] if finished else len(chain) - 1

@@ -62,12 +62,8 @@ def runs_with_data(project: Project, sha256s: set[str]) -> list[str]:
 
 
 def is_same_data(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether data are the recorded ones by their content.
-
-    Versions before this one recorded the hash of the arrays alone.
-    """
-    then = recorded.get("sha256")
-    return then == now.get("sha256") or (then is not None and then == now.get("arrays_sha256"))
+    """Whether data are the recorded ones by their content."""
+    return recorded.get("sha256") == now.get("sha256")
 
 
 def recorded_files(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:

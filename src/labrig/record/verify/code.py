@@ -26,7 +26,7 @@ def lacking_code(run: Run) -> list[str]:
 
 
 def lacking_lines(attempt: AttemptFiles) -> list[str]:
-    """What the record lacks of the code of one attempt; nothing in records of an older lab."""
+    """What the record lacks of the code of one attempt."""
     code = attempt.start.get("code") or {}
     if not code.get("commit") or code.get("complete", True):
         return []
@@ -79,7 +79,7 @@ def check_code(run: Run, root: Path | None) -> Part:
 def check_frozen(part: Part, code: Code, root: Path | None, folder: Path, whose: str = "") -> None:
     """Adds to `part` whether code can be written out, with its bundles in `folder`."""
     if not code.get("commit"):
-        reason = code.get("reason", "an older record")
+        reason = code.get("reason", "nobody knows why")
         part.unchecked.append(f"{whose}not recorded: {reason}")
         return
     with tempfile.TemporaryDirectory(prefix="lab-verify-") as temporary:

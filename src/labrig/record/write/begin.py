@@ -125,7 +125,8 @@ def record_code(run: Run, attempt: Attempt, code: Code) -> Code:
     Code that differs from the run's gets its bundles in the attempt's directory.
     """
     if same_code(code, run.record["code"]):
-        return {"commit": code["commit"], "same": True}
+        same: Code = {"same": True}
+        return same | {"commit": code["commit"]} if "commit" in code else same
     difference = library_difference(run.record["code"], code) or f"now {code['commit']}"
     print(f"lab: the code differs from the recorded one; {difference}", file=sys.stderr)
     link_bundles(code, run.runs / STORE, attempt.dir)

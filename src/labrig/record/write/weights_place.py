@@ -56,8 +56,7 @@ def own_place(directory: Path, name: str) -> Path | None:
 def require_own_place(run_dir: Path) -> None:
     """Makes sure that the checkpoints of another run are not overwritten.
 
-    Those of a run whose directory was moved belong to it in its new place. An older lab marked nothing:
-    then the name of the directory must be that of the run.
+    Those of a run whose directory was moved belong to it in its new place.
 
     Raises:
         Refused: the link leads to what is not the run's own.
@@ -68,8 +67,6 @@ def require_own_place(run_dir: Path) -> None:
     owner = owner_of(place)
     if owner is not None and not (owner / "run.json").exists():
         mark_place(place, run_dir)
-        return
-    if owner is None and place.parts[-2:] == (run_dir.parent.name, run_dir.name):
         return
     belongs = f"belongs to {owner}" if owner else "was not made for this run"
     link = shlex.quote(str(run_dir / LINK))
