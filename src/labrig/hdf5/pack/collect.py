@@ -28,6 +28,18 @@ class RaggedField:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.lengths.sum()) * self.dtype.itemsize
+
+    @classmethod
+    def of(cls, values: np.ndarray | JoinedRows, lengths: np.ndarray) -> Self:
+        """Of samples that lie in `values` one after another."""
+        ends = lengths.cumsum()
+        return cls(
+            values.dtype, lengths, lambda i: values[int(ends[i] - lengths[i]) : int(ends[i])]
+        )
+
 
 # an array (N, ...), which may be a memory map, or several, one after another
 Field = np.ndarray | JoinedRows | RaggedField
@@ -50,7 +62,16 @@ def count_samples(path: Path, fields: Mapping[str, Field]) -> int:
     """How many samples these fields have."""
     lengths = {}
     for name, field in fields.items():
-        _check_field(f"{path}: field {name!r}", name, field, fields)
+        where = f"{path}: field {name!r}"
+        check_name(where, name)
+        base = name.removesuffix(OFFSETS)
+        if base != name and base in fields:
+            raise DataFileError(
+                f"{where}: this is the name of the offsets of {base!r}. Use another."
+            )
+        if isinstance(field, np.ndarray) and field.ndim == 0:
+            raise DataFileError(f"{where} is a single value, expected one row per sample.")
+        check_type(where, field.dtype.newbyteorder("="))
         lengths[name] = len(field)
     if not any(lengths.values()):
         raise DataFileError(
@@ -73,48 +94,29 @@ def check_name(where: str, name: str) -> None:
     check_is_text(where, name, "field")
 
 
-def _check_field(where: str, name: str, field: Field, fields: Mapping[str, Field]) -> None:
-    check_name(where, name)
-    base = name.removesuffix(OFFSETS)
-    if base != name and base in fields:
-        raise DataFileError(f"{where}: this is the name of the offsets of {base!r}. Use another.")
-    if isinstance(field, np.ndarray) and field.ndim == 0:
-        raise DataFileError(f"{where} is a single value, expected one row per sample.")
-    check_type(where, field.dtype.newbyteorder("="))
-
-
 def columns_of(name: str, field: Field, order: np.ndarray | None) -> dict[str, Column]:
     """The arrays of one field by their names, its samples in `order` (None: as they come)."""
-    if isinstance(field, RaggedField):
-        return _ragged_columns(name, field, order)
-    return {name: Column(field.dtype, field.shape, _blocks(field, order))}
+    if not isinstance(field, RaggedField):
+        return {name: Column(field.dtype, field.shape, blocks_of(field, order))}
+    rows = np.arange(len(field)) if order is None else order
+    offsets = np.concatenate([[0], np.cumsum(field.lengths[rows])]).astype(np.int64)
+    block_of_row = offsets[:-1] * field.dtype.itemsize // BLOCK_BYTES
+    rows_of_blocks = np.split(rows, np.flatnonzero(np.diff(block_of_row)) + 1)
+    blocks = (np.concatenate([field.sample(row) for row in rows]) for rows in rows_of_blocks)
+    return {
+        name: Column(field.dtype, (int(offsets[-1]),), blocks),
+        name + OFFSETS: Column(offsets.dtype, offsets.shape, [offsets]),
+    }
 
 
-def _blocks(values: np.ndarray | JoinedRows, order: np.ndarray | None) -> Iterator[np.ndarray]:
+def blocks_of(values: Any, order: np.ndarray | None = None) -> Iterator[np.ndarray]:
+    """The rows of an array, or of a data set of h5py, in `order`; about BLOCK_BYTES at once."""
     step = max(1, BLOCK_BYTES * len(values) // max(1, values.nbytes))
     for start in range(0, len(values), step):
         if order is None:
             yield values[start : start + step]
         else:
             yield values.take(order[start : start + step], 0)
-
-
-def _ragged_columns(name: str, field: RaggedField, order: np.ndarray | None) -> dict[str, Column]:
-    rows = np.arange(len(field)) if order is None else order
-    offsets = np.concatenate([[0], np.cumsum(field.lengths[rows])]).astype(np.int64)
-    return {
-        name: Column(field.dtype, (int(offsets[-1]),), _ragged_blocks(field, rows, offsets)),
-        name + OFFSETS: Column(offsets.dtype, offsets.shape, [offsets]),
-    }
-
-
-def _ragged_blocks(
-    field: RaggedField, rows: np.ndarray, offsets: np.ndarray
-) -> Iterator[np.ndarray]:
-    block_of_row = offsets[:-1] * field.dtype.itemsize // BLOCK_BYTES
-    starts = np.flatnonzero(np.diff(block_of_row)) + 1
-    for rows_of_block in np.split(rows, starts):
-        yield np.concatenate([field.sample(row) for row in rows_of_block])
 
 
 # Samples that come one at a time, each field in a temporary file
@@ -125,7 +127,7 @@ def collect_fields(
     directory: Path,
     samples: Iterable[Mapping[str, Any]],
     *,
-    on_sample: Callable[[Mapping[str, Any]], None],
+    on_sample: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ragged: Collection[str] = (),
     last_file: Callable[[], str] = str,
 ) -> dict[str, Field]:
@@ -136,16 +138,17 @@ def collect_fields(
 
     Args:
         path: the data file they are for, to name it in errors.
-        on_sample: called with each sample.
         ragged: fields that are ragged even if all samples have one length.
         last_file: says behind the name of a sample where it comes from; "" when nobody knows.
     """
     with Collector(path, directory) as collector:
         for i, sample in enumerate(samples):
             values = {
-                name: np.asarray(value) for name, value in sample.items() if name not in NOT_FIELDS
+                name: np.asarray(value)[None]
+                for name, value in sample.items()
+                if name not in NOT_FIELDS
             }
-            collector.add(f"{path}: sample {sample.get('key', i)}{last_file()}", values)
+            collector.add_batch(f"{path}: sample {sample.get('key', i)}{last_file()}", values)
             on_sample(sample)
     return collector.fields(ragged)
 
@@ -170,32 +173,8 @@ class Collector:
         with explain_write_errors(self.path):
             self._files.close()
 
-    def add(self, where: str, values: Mapping[str, np.ndarray]) -> None:
-        """Takes the values of one sample."""
-        self._begin(where, values, lambda value: value.shape)
-        with explain_write_errors(self.path):
-            for name, value in values.items():
-                self._collected[name].append(f"{where}: {name!r}", value)
-
     def add_batch(self, where: str, values: Mapping[str, np.ndarray | list[np.ndarray]]) -> None:
-        """Takes the values of several samples: each an array (B, ...), or a list of B arrays."""
-        self._begin(where, values, lambda value: np.shape(value[0]))
-        with explain_write_errors(self.path):
-            for name, value in values.items():
-                if isinstance(value, list):
-                    for item in value:
-                        self._collected[name].append(f"{where}: {name!r}", item)
-                else:
-                    self._collected[name].extend(f"{where}: {name!r}", value)
-
-    def fields(self, ragged: Collection[str] = ()) -> dict[str, Field]:
-        """The fields as memory maps, once all files are closed."""
-        return {name: field.mapped(name in ragged) for name, field in self._collected.items()}
-
-    def _begin(
-        self, where: str, values: Mapping[str, Any], shape_of: Callable[[Any], tuple[int, ...]]
-    ) -> None:
-        """Opens a file for each field of the first sample, and compares the others with it."""
+        """Takes the values of some samples: each an array (B, ...), or a list of B arrays."""
         if not self._collected:
             for name, value in values.items():
                 check_name(f"{where}: field {name!r}", name)  # it becomes a file's name
@@ -203,12 +182,21 @@ class Collector:
                 with explain_write_errors(self.path):
                     file = open(self.directory / name, "wb", BLOCK_BYTES)  # noqa: SIM115
                     self._files.enter_context(file)
-                self._collected[name] = _CollectedField(file, first.dtype, shape_of(value))
+                self._collected[name] = _CollectedField(file, first.dtype, np.shape(value[0]))
         if values.keys() != self._collected.keys():
             raise DataFileError(
                 f"{where} has the fields {[*values]}, others have {[*self._collected]}. "
                 "Give all samples the same."
             )
+        with explain_write_errors(self.path):
+            for name, value in values.items():
+                batches = [item[None] for item in value] if isinstance(value, list) else [value]
+                for batch in batches:
+                    self._collected[name].extend(f"{where}: {name!r}", batch)
+
+    def fields(self, ragged: Collection[str] = ()) -> dict[str, Field]:
+        """The fields as memory maps, once all files are closed."""
+        return {name: field.mapped(name in ragged) for name, field in self._collected.items()}
 
 
 class _CollectedField:
@@ -220,33 +208,26 @@ class _CollectedField:
         self.shape = shape
         self.lengths: list[int] = []
 
-    def append(self, where: str, value: np.ndarray) -> None:
-        """Writes the value of one sample."""
-        self._check(where, value, value.dtype, value.shape)
-        self.lengths.append(value.size)
-        self._write(value)
-
     def extend(self, where: str, values: np.ndarray) -> None:
-        """Writes the values (B, ...) of several samples."""
-        self._check(where, values, values.dtype, values.shape[1:])
-        self.lengths += [values[0].size] * len(values)
-        self._write(values)
-
-    def _write(self, values: np.ndarray) -> None:
-        self.file.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
-
-    def _check(
-        self, where: str, value: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]
-    ) -> None:
-        description = f"{where} is {dtype} {list(shape)}"
+        """Writes the values (B, ...) of some samples."""
+        shape = values.shape[1:]
+        description = f"{where} is {values.dtype} {list(shape)}"
         expected = f"{self.dtype} {list(self.shape)} as the first"
-        if dtype.kind not in "biufc":
+        if values.dtype.kind not in "biufc":
             raise DataFileError(f"{description}. Convert it to numbers.")
-        if dtype != self.dtype:
+        if values.dtype != self.dtype:
             raise DataFileError(f"{description}, expected {expected}. Convert all to one type.")
-        one_dimensional = len(shape) == len(self.shape) == 1
-        if shape != self.shape and not one_dimensional:
-            raise DataFileError(f"{description}, expected {expected}. {_advice(value)}")
+        if shape != self.shape and not len(shape) == len(self.shape) == 1:
+            advice = "Only fields of one dimension may vary in length: give all samples one shape."
+            if self.dtype == np.uint8 and len(shape) == 3:
+                advice = (
+                    "Give all images one size: --as images --size HEIGHT WIDTH does it, samples() of "
+                    "your own has to. Or keep them as they are, to be sized when they are read: "
+                    "--as encoded"
+                )
+            raise DataFileError(f"{description}, expected {expected}. {advice}")
+        self.lengths += [values[0].size] * len(values)
+        self.file.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
 
     def mapped(self, ragged: bool) -> Field:
         lengths = np.array(self.lengths)
@@ -255,17 +236,4 @@ class _CollectedField:
             values = np.asarray(np.memmap(self.file.name, self.dtype, "r"))
         if not ragged and len(set(self.lengths)) == 1:
             return values.reshape(len(lengths), *self.shape)
-        ends = lengths.cumsum()
-        return RaggedField(
-            self.dtype, lengths, lambda row: values[ends[row] - lengths[row] : ends[row]]
-        )
-
-
-def _advice(value: np.ndarray) -> str:
-    """What to do about a sample of another shape."""
-    if value.dtype == np.uint8 and value.ndim == 3:
-        return (
-            "Give all images one size: --as images --size HEIGHT WIDTH does it, samples() of your "
-            "own has to. Or keep them as they are, to be sized when they are read: --as encoded"
-        )
-    return "Only fields of one dimension may vary in length: give all samples one shape."
+        return RaggedField.of(values, lengths)

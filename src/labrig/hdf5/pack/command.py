@@ -55,7 +55,6 @@ from .parts import (
     make_parts,
     remove_parts,
     report_file,
-    samples_for_splits,
 )
 from .raw_programs import code_version, find_programs, programs_attr, read_programs
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
@@ -321,8 +320,8 @@ def _collect(
     if options.jobs:
         make_parts(options, target, options.jobs)
         joined = join_made_parts(raw, options, target, options.jobs, damaged)
-        for sample in samples_for_splits(joined.files):
-            splitter.add(sample)
+        for file in joined.files:
+            splitter.add({"key": file.key, **file.placement})
         return Collected(joined.fields, joined.places, {**raw.field_attrs, **joined.field_attrs})
     is_ragged = [name for name, attrs in raw.field_attrs.items() if "ragged" in attrs]
     fields = collect_fields(

@@ -13,7 +13,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -28,7 +29,7 @@ from ..file.atomic_file import explain_write_errors, publish, temporary_director
 from ..file.errors import DataFileError
 from ..file.joined import JoinedRows
 from .collect import Field, RaggedField, collect_fields
-from .merge import ROW, values_of_all
+from .merge import MAX_CLASSES, ROW
 from .options import PackOptions, PartOfFiles
 from .samples import DamagedSamples, FilesOfSample, RawSamples
 from .sources import reader_of
@@ -88,25 +89,17 @@ def identity_of(raw: RawSamples, options: PackOptions, part: PartOfFiles) -> str
     """The hash of what a part is made from: its files with their sizes and times, the options, and what
     the numbers of all parts mean.
     """
-    facts: list[Any] = [
-        options.kind,
-        options.size,
-        options.rate,
-        options.float32,
-        options.background,
-        raw.field_attrs,
-    ]
-    facts += [file.version() for file in part.of(raw.files or [])]
+    how = [getattr(options, name) for name in ("kind", "size", "rate", "float32", "background")]
+    facts = [*how, raw.field_attrs, *(file.version() for file in part.of(raw.files or []))]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def read_report(target: Path, part: PartOfFiles, identity: str) -> Report | None:
     """What was noted when a part was complete; None where it is not, or is of other sources."""
-    try:
+    with suppress(OSError, ValueError):
         report: Report = json.loads(report_file(target, part).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return report if report.get("identity") == identity else None
+        return report if report.get("identity") == identity else None
+    return None
 
 
 def make_part(raw: RawSamples, options: PackOptions, target: Path, damaged: DamagedSamples) -> int:
@@ -128,13 +121,17 @@ def make_part(raw: RawSamples, options: PackOptions, target: Path, damaged: Dama
             path,
             directory,
             raw.samples,
-            on_sample=lambda _: None,
             ragged=[name for name, attrs in raw.field_attrs.items() if "ragged" in attrs],
         )
         report = Report(
             identity=identity,
             n=len(next(iter(fields.values()))) if fields else 0,
-            fields={name: describe(field) for name, field in fields.items()},
+            fields={
+                name: PackedField(dtype=field.dtype.str, shape=[], lengths=field.lengths.tolist())
+                if isinstance(field, RaggedField)
+                else PackedField(dtype=field.dtype.str, shape=[*field.shape[1:]], lengths=None)
+                for name, field in fields.items()
+            },
             field_attrs=raw.field_attrs,
             skipped=damaged.skipped_keys,
             reasons=damaged.reasons,
@@ -148,31 +145,22 @@ def make_part(raw: RawSamples, options: PackOptions, target: Path, damaged: Dama
     return report["n"]
 
 
-def describe(field: Field) -> PackedField:
-    if isinstance(field, RaggedField):
-        return PackedField(dtype=field.dtype.str, shape=[], lengths=field.lengths.tolist())
-    return PackedField(dtype=field.dtype.str, shape=[*field.shape[1:]], lengths=None)
-
-
 def make_parts(options: PackOptions, target: Path, n_parts: int) -> None:
     """Packs all parts that are not there, each in a process of its own."""
     context = multiprocessing.get_context("spawn")
     answers = context.SimpleQueue()
     print(f"lab: {n_parts} processes read; parts lie in {folder_of_parts(target)}", file=sys.stderr)
     parts = [PartOfFiles(number, n_parts) for number in range(1, n_parts + 1)]
-    processes = [
-        context.Process(target=make_part_here, args=(replace(options, part=part), target, answers))
-        for part in parts
-    ]
-    for process in processes:
-        process.daemon = True
-        process.start()
+    processes = []
+    for part in parts:
+        arguments = (replace(options, part=part), target, answers)
+        processes.append(context.Process(target=make_part_here, args=arguments, daemon=True))
+        processes[-1].start()
     for process in processes:
         process.join()
-    problems: dict[int, str] = {}
+    problems = {}
     while not answers.empty():
-        number, problem = answers.get()
-        problems[number] = problem
+        problems |= dict([answers.get()])
     killed = [part for part, process in zip(parts, processes, strict=True) if process.exitcode != 0]
     for part in killed:
         if part.number in problems:
@@ -196,7 +184,6 @@ def make_part_here(options: PackOptions, target: Path, answers: SimpleQueue) -> 
     damaged = DamagedSamples(options.skip_damaged)
     try:
         read_source = reader_of(str(options.kind))
-        assert read_source is not None  # a kind with files of each sample
         make_part(read_source(options, damaged), options, target, damaged)
     except LabError as error:
         answers.put((part.number, str(error)))
@@ -230,8 +217,19 @@ def join_made_parts(
     fields = {name: join_field(target, reports, name) for name in names}
     places = rows.argsort()
     files = [raw.files[row] for row in rows[places]]
-    attrs = values_of_all([report["field_attrs"] for report in reports.values()])
-    return Joined(fields, places, files, attrs)
+    return Joined(fields, places, files, values_of_all([*reports.values()]))
+
+
+def values_of_all(reports: Sequence[Report]) -> dict[str, dict[str, str]]:
+    """The attributes of masks, from those of the parts in which they were read."""
+    attrs = {}
+    for name in reports[0]["field_attrs"]:
+        of_parts = [report["field_attrs"].get(name, {}).get("values") for report in reports]
+        lists = [json.loads(values) for values in of_parts if values]
+        different = sorted({value for values in lists for value in values})
+        if len(lists) == len(reports) and len(different) <= MAX_CLASSES:
+            attrs[name] = {"values": json.dumps(different)}
+    return attrs
 
 
 def check_alike(reports: Sequence[Report], options: PackOptions) -> None:
@@ -240,15 +238,11 @@ def check_alike(reports: Sequence[Report], options: PackOptions) -> None:
         for name, field in reports[0]["fields"].items():
             other = report["fields"][name]
             if (other["dtype"], other["shape"]) != (field["dtype"], field["shape"]):
+                way = "; or keep them as they are: --as encoded" if options.kind == "images" else ""
                 raise DataFileError(
                     f"field {name!r} is {np.dtype(field['dtype'])} {field['shape']} in some samples "
                     f"and {np.dtype(other['dtype'])} {other['shape']} in others. Give all one type, "
-                    f"and one size: --as {options.kind} --size HEIGHT WIDTH"
-                    + (
-                        "; or keep them as they are: --as encoded"
-                        if options.kind == "images"
-                        else ""
-                    )
+                    f"and one size: --as {options.kind} --size HEIGHT WIDTH{way}"
                 )
 
 
@@ -276,16 +270,7 @@ def join_field(target: Path, reports: Mapping[PartOfFiles, Report], name: str) -
     if lengths_of_parts[0] is None:
         return values
     lengths = np.concatenate([np.array(each, np.int64) for each in lengths_of_parts])
-    ends = lengths.cumsum()
-    return RaggedField(
-        values.dtype, lengths, lambda row: values[int(ends[row] - lengths[row]) : int(ends[row])]
-    )
-
-
-def samples_for_splits(files: Sequence[FilesOfSample]) -> Iterator[dict[str, Any]]:
-    """What decides where each sample goes."""
-    for file in files:
-        yield {"key": file.key, **file.placement}
+    return RaggedField.of(values, lengths)
 
 
 def remove_parts(target: Path) -> None:
