@@ -1,7 +1,7 @@
 """Opens .npy, .npz and .h5 files of whole arrays as memory maps."""
 
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from ..file.atomic_file import explain_write_errors
 from ..file.errors import DataFileError
-from ..file.layout import BLOCK_BYTES, FORMAT, check_type
-from .collect import check_name, count_samples
+from ..file.joined import JoinedRows
+from ..file.layout import FORMAT, check_type
+from .collect import Field, blocks_of, check_name, count_samples
 from .sources import Source, hint
 
 Arrays = dict[str, np.ndarray]  # by the names of their fields; (N, ...) each
@@ -40,35 +41,24 @@ def open_arrays(sources: Sequence[Source], kind: str, directory: Path) -> Parts:
     return parts
 
 
-def join_parts(target: Path, parts: Parts, directory: Path) -> Arrays:
-    """The parts one after another, each field as one memory map."""
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    first_split, first = next(iter(parts.items()))
+def join_parts(target: Path, parts: Parts) -> dict[str, Field]:
+    """The parts one after another."""
+    forms = {}
     for split, arrays in parts.items():
         count_samples(target, arrays)
-        if {name: _form(array) for name, array in arrays.items()} != {
-            name: _form(array) for name, array in first.items()
-        }:
+        kinds = {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
+        listed = (f"{name} {array.dtype} {[*array.shape]}" for name, array in arrays.items())
+        forms[f"{split} has {', '.join(listed)}"] = kinds
+    for form, kinds in forms.items():
+        if kinds != next(iter(forms.values())):
             raise DataFileError(
-                f"{target}: the splits differ. {first_split} has {_listed(first)}; "
-                f"{split} has {_listed(arrays)}. They need the same fields, types and shapes."
+                f"{target}: the splits differ. {next(iter(forms))}; {form}. "
+                "They need the same fields, types and shapes."
             )
-    joined = {}
-    for name, array in first.items():
-        n_rows = sum(len(arrays[name]) for arrays in parts.values())
-        blocks = (block for arrays in parts.values() for block in _blocks(arrays[name]))
-        path = directory / f".joined-{name}"
-        joined[name] = _stored(target, path, blocks, array.dtype, (n_rows, *array.shape[1:]))
-    return joined
-
-
-def _form(array: np.ndarray) -> tuple[np.dtype, tuple[int, ...]]:
-    return array.dtype, array.shape[1:]
-
-
-def _listed(arrays: Mapping[str, np.ndarray]) -> str:
-    return ", ".join(f"{name} {array.dtype} {[*array.shape]}" for name, array in arrays.items())
+    first = next(iter(parts.values()))
+    if len(parts) == 1:
+        return {**first}
+    return {name: JoinedRows([arrays[name] for arrays in parts.values()]) for name in first}
 
 
 def _open_numpy(source: Source, unpacked: Path) -> Parts:
@@ -159,7 +149,7 @@ def _read_dataset(dataset: Any, copy: Path) -> np.ndarray:
     _require_sources(where, dataset)
     mapped = _map_dataset(path, dataset)
     if mapped is None:
-        mapped = _stored(path, copy, _blocks(dataset), dataset.dtype, dataset.shape)
+        mapped = _stored(path, copy, blocks_of(dataset), dataset.dtype, dataset.shape)
     values = _as_matlab_has_it(where, dataset, mapped)
     return _with_cf_attributes(where, dataset, values, copy.with_suffix(".values"))
 
@@ -259,34 +249,23 @@ def _with_cf_attributes(where: str, dataset: Any, values: np.ndarray, copy: Path
             f"{where} has the attribute {unread[0]}, which says that not all of its numbers are values. "
             "Apply it first, such as with xarray, or in samples() of data.py."
         )
-    fills = [attrs[name] for name in ("_FillValue", "missing_value") if name in attrs]
+    fills = [np.ravel(attrs[name]) for name in CF_ATTRIBUTES[2:] if name in attrs]
+    fills = np.concatenate(fills) if fills else np.empty(0)
     n_missing = sum(
-        int(np.isin(block, np.concatenate([np.ravel(fill) for fill in fills])).sum())
-        for block in (_blocks(values) if fills else ())
+        int(np.isin(block, fills).sum()) for block in (blocks_of(values) if len(fills) else ())
     )
     scale = float(np.ravel(attrs.get("scale_factor", 1))[0])
     offset = float(np.ravel(attrs.get("add_offset", 0))[0])
     if (scale, offset, n_missing) == (1, 0, 0):
         return values
 
-    def blocks() -> Iterator[np.ndarray]:
-        for block in _blocks(values):
-            meant = block.astype(np.float64) * scale + offset
-            for fill in fills:
-                meant[np.isin(block, np.ravel(fill))] = np.nan
-            yield meant
+    def meant(block: np.ndarray) -> np.ndarray:
+        return np.where(np.isin(block, fills), np.nan, block.astype(np.float64) * scale + offset)
 
     said = ", ".join(f"{name} {np.ravel(value)[0]}" for name, value in attrs.items())
     print(f"  {where}: float64 values by its attributes {said}; {n_missing} are missing, now NaN")
-    return _stored(Path(where), copy, blocks(), np.dtype(np.float64), values.shape)
-
-
-def _blocks(values: Any) -> Iterator[np.ndarray]:
-    """The rows of an array or a data set, about BLOCK_BYTES at once."""
-    row_bytes = values.nbytes // max(1, len(values))
-    step = max(1, BLOCK_BYTES // max(1, row_bytes))
-    for start in range(0, len(values), step):
-        yield values[start : start + step]
+    blocks = map(meant, blocks_of(values))
+    return _stored(Path(where), copy, blocks, np.dtype(np.float64), values.shape)
 
 
 def _stored(

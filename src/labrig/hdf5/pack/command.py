@@ -303,7 +303,7 @@ def _collect(
     """Reads the sources, and gives each sample to `splitter`."""
     if options.kind in ("arrays", "hdf5"):
         parts = open_arrays(options.sources, options.kind, directory)
-        fields: dict[str, Field] = dict(join_parts(target, parts, directory))
+        fields = join_parts(target, parts)
         n_samples = count_samples(target, fields)
         _ask_about_single_numbers(fields, options)
         _add_rows(splitter, parts, options)
