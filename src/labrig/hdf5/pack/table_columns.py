@@ -1,9 +1,9 @@
 """Columns of tables as numbers: what pyarrow reads, or the number of each text."""
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ MAX_TEXTS = 1000  # different texts of a column of x
 MAX_CLASSES = 65536  # different texts of the label
 MANY_ROWS = 10  # from so many rows on, a text that differs in nearly every one names the rows
 NEARLY_ALL = 0.9
+NUMBER = re.compile(r"[+-]?((?P<whole>\d+)|(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?)", re.ASCII)
 
 
 @dataclass
@@ -54,29 +55,47 @@ class TableColumn:
         values = self.values[is_kept & ~self.is_gap]
         if not len(values):
             return f"{self.name}: no values"
-        each = ", another one in every row" if _names_rows(values) else ""
+        is_id = _is_whole(values) and _names_rows(len(values), len(np.unique(values)))
+        each = ", another one in every row" if is_id else ""
         return f"{self.name}: numbers from {values.min():.7g} to {values.max():.7g}{each}"
 
 
-def texts_of(files: Sequence[TableFile], name: str, options: PackOptions) -> np.ndarray:
-    """The values of a column as they are written, (N,) of str; None in a gap of Parquet."""
-    parts = []
+@dataclass(frozen=True)
+class Texts:
+    """A column as it is written: row i holds the text `different[codes[i]]`, or there is a gap."""
+
+    different: list[str]
+    codes: np.ndarray
+    is_gap: np.ndarray
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How often each text is there, in the order in which they come; without gaps."""
+        n_of = np.bincount(self.codes[~self.is_gap], minlength=len(self.different)).tolist()
+        return {text: n for text, n in zip(self.different, n_of, strict=True) if n}
+
+
+def texts_of(files: Sequence[TableFile], name: str, options: PackOptions) -> Texts:
+    """The values of a column as they are written."""
+    from pyarrow import array, chunked_array, string
+
+    chunks = []
     for file in files:
         if file.is_text:
-            parts.append(file.texts([name])[name].to_numpy())
+            chunks += file.texts[name].chunks
         else:
-            values = file.typed[name].to_pylist()
-            parts.append(np.array([None if v is None else _as_text(v) for v in values], object))
-    return np.concatenate([part.astype(object) for part in parts])
+            chunks.append(array(map(_as_text, file.typed[name].to_pylist()), string()))
+    encoded: Any = chunked_array(chunks, string()).dictionary_encode().combine_chunks()
+    different = [*encoded.dictionary.to_pylist(), ""]  # of a gap in Parquet, too
+    codes = encoded.indices.fill_null(len(different) - 1).to_numpy()
+    missing = {*options.missing}
+    is_gap = np.array([text.strip() in missing for text in different[:-1]] + [True])[codes]
+    return Texts(different, codes, is_gap)
 
 
-def _as_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def gaps_in(texts: np.ndarray, options: PackOptions) -> np.ndarray:
-    missing = set(options.missing)
-    return np.array([text is None or text.strip() in missing for text in texts], bool)
+def _as_text(value: Any) -> str | None:
+    is_whole = isinstance(value, float) and value.is_integer()
+    return None if value is None else str(int(value) if is_whole else value)
 
 
 def x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> TableColumn:
@@ -84,7 +103,7 @@ def x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> Tab
     from pyarrow import types
 
     if name in options.texts:
-        return _categories(name, files, options)
+        return text_column(name, files, options)
     kinds = {file.typed[name].type for file in files}
     for kind in kinds:
         if types.is_binary(kind) or types.is_large_binary(kind):
@@ -103,191 +122,161 @@ def x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> Tab
                 "or write samples() in data.py."
             )
     is_number = all(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal(kind)
-        or types.is_null(kind)
-        or types.is_temporal(kind)
-        for kind in kinds
+        types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind) for kind in kinds
     )
     if not is_number or (any(map(types.is_temporal, kinds)) and len(kinds) > 1):
-        return _categories(name, files, options)
-    return _numbers(name, files)
+        return text_column(name, files, options)
+    return _numbers(name, files, options)
 
 
-def _numbers(name: str, files: Sequence[TableFile]) -> TableColumn:
+def _numbers(name: str, files: Sequence[TableFile], options: PackOptions) -> TableColumn:
     """A column that pyarrow reads as numbers."""
     parts = [as_numbers(file.typed[name]) for file in files]
     values = np.concatenate([part for part, _ in parts])
     is_gap = np.concatenate([gap for _, gap in parts])
-    if values.dtype == np.float64 and any(part.dtype.kind in "iu" for part, _ in parts):
+    there = values[~is_gap]
+    if values.dtype == np.float64:
         for part, gap in parts:
             if part.dtype.kind in "iu" and (part[~gap].astype(np.float64) != part[~gap]).any():
                 raise DataFileError(
                     f"column {name!r} has whole numbers of more than 53 bits and fractions, which no type "
                     "holds together. Choose --columns without it, or subtract an origin."
                 )
-    texts = _texts_if_merged(name, files, values, is_gap)
-    if texts:
-        first, second = texts
-        raise DataFileError(
-            f"column {name!r} has {first!r} and {second!r}, which are one number. If these are names: "
-            f"--texts {name}. If they are numbers, write them alike; or choose --columns without it."
-        )
+    # of small floats 1.5 and 1.50 are one number
+    may_merge = values.dtype != np.float64 or np.abs(there).max(initial=0) >= 2**53
+    if may_merge and all(file.is_text for file in files):
+        texts = texts_of(files, name, options).counts
+        if len(texts) > len(np.unique(there)):
+            _refuse_merged(name, texts, int if values.dtype != np.float64 else float)
     return TableColumn(name, values, is_gap)
 
 
-def _texts_if_merged(
-    name: str, files: Sequence[TableFile], values: np.ndarray, is_gap: np.ndarray
-) -> tuple[str, str] | None:
-    """Two texts of a text file that became one number though they name two things, as 007 and 7 do."""
-    if not all(file.is_text for file in files) or is_gap.all():
-        return None
-    largest = np.abs(values[~is_gap].astype(np.float64)).max()
-    if values.dtype == np.float64 and largest < 2**53:
-        return None  # 1.5 and 1.50 are one number
+def _refuse_merged(name: str, texts: Iterable[str], number_of: Callable[[str], Any]) -> None:
+    """Raises DataFileError when two texts became one number though they name two things, as 007 and 7."""
     first_of: dict[Any, str] = {}
-    for file in files:
-        column = file.texts([name])[name].unique().to_pylist()
-        for text in (text.strip().removeprefix("+") for text in column):
-            try:
-                number: Any = int(text) if values.dtype.kind in "iu" else float(text)
-            except ValueError:
-                continue
-            other = first_of.setdefault(number, text)
-            if other != text and not ("e" in (other + text).lower() or "." in other + text):
-                return other, text
-    return None
+    for text in (text.strip().removeprefix("+") for text in texts):
+        try:
+            other = first_of.setdefault(number_of(text), text)
+        except ValueError:  # such as true
+            continue
+        if other != text and not {"e", "E", "."} & {*other, *text}:
+            raise DataFileError(
+                f"column {name!r} has {other!r} and {text!r}, which are one number. If these are names: "
+                f"--texts {name}. If they are numbers, write them alike; or choose --columns without it."
+            )
 
 
-def label_column(files: Sequence[TableFile], options: PackOptions) -> TableColumn:
-    """The label, which is read as text first: whole numbers stay numbers while each text is another one."""
-    assert options.label is not None
-    name = options.label
+def text_column(
+    name: str, files: Sequence[TableFile], options: PackOptions, is_label: bool = False
+) -> TableColumn:
+    """A column that is read as text: the label, categories, or numbers with some texts among them.
+
+    Whole numbers of a label stay numbers while each text is another one.
+    """
     texts = texts_of(files, name, options)
-    is_gap = gaps_in(texts, options)
-    if options.known.classes or name in options.texts:
-        return _coded(name, texts, is_gap, MAX_CLASSES, options, options.known.classes)
-    numbers = _parsed(name, texts, is_gap, options)
+    known = options.known.classes if is_label else options.known.categories.get(name, ())
+    is_asked = name in options.texts or bool(known)
+    numbers = None if is_asked else _parsed(name, texts, options)
     if numbers is None:
-        return _coded(name, texts, is_gap, MAX_CLASSES, options)
-    good = ~numbers.is_gap
-    values = numbers.values[good]
-    is_whole = bool((values == np.rint(values)).all())
-    if is_whole and len(np.unique(values)) < len({text.strip() for text in texts[good]}):
-        counts = Counter(texts[good].tolist())
-        options.spellings.choose(f"classes in column {name!r}", counts)
-        if options.spellings.as_written:
-            return _coded(name, texts, is_gap, MAX_CLASSES, options)
-    if is_whole and numbers.values.dtype == np.float64:
-        numbers.values = np.where(good, numbers.values, 0).astype(np.int64)
+        if not is_asked and not is_label:
+            _refuse_no_categories(name, texts, options)
+        return _coded(name, texts, options, known, is_label)
+    values = numbers.values[~numbers.is_gap]
+    written = {text: n for text, n in texts.counts.items() if number_in(text, options) is not None}
+    is_whole = _is_whole(values)
+    merges = is_whole and len(np.unique(values)) < len({text.strip() for text in written})
+    if is_label:
+        if merges:
+            options.spellings.choose(f"classes in column {name!r}", written)
+            if options.spellings.as_written:
+                return _coded(name, texts, options, known, is_label)
+        if is_whole and numbers.values.dtype == np.float64:
+            numbers.values = numbers.values.astype(np.int64)
+    elif merges or not all(file.is_text for file in files):
+        raise DataFileError(
+            f"column {name!r} has texts that look like numbers, such as {next(iter(texts.counts))!r}. If these "
+            f"are names: --texts {name}. If they are numbers, write them as numbers, and alike."
+        )
     return numbers
 
 
-def _categories(name: str, files: Sequence[TableFile], options: PackOptions) -> TableColumn:
-    """A column of texts, or of numbers with some texts among them."""
-    texts = texts_of(files, name, options)
-    is_gap = gaps_in(texts, options)
-    known = options.known.categories.get(name, ())
-    if not known and name not in options.texts:
-        numbers = _parsed(name, texts, is_gap, options)
-        there = texts[~is_gap]
-        if numbers is not None:
-            values = numbers.values[~numbers.is_gap]
-            n_texts = len({text.strip() for text in texts[~numbers.is_gap]})
-            merges = _is_whole(values) and len(np.unique(values)) < n_texts
-            if merges or not all(file.is_text for file in files):
-                raise DataFileError(
-                    f"column {name!r} has texts that look like numbers, such as {there[0]!r}. If these "
-                    f"are names: --texts {name}. If they are numbers, write them as numbers, and alike."
-                )
-            return numbers
-        form = other_form(there.tolist(), options.decimal)
-        if form:
-            raise DataFileError(
-                f"column {name!r} {form} To take its texts as categories: --texts {name}"
-            )
-        if _names_rows(there):
-            raise DataFileError(
-                f"column {name!r} has {len(set(there))} different texts in {len(there)} rows, such as "
-                f"{short(str(there[0]))!r}, so it names the rows. Choose --columns without it; or take "
-                f"its texts as categories: --texts {name}"
-            )
-    return _coded(name, texts, is_gap, MAX_TEXTS, options, known)
+def _refuse_no_categories(name: str, texts: Texts, options: PackOptions) -> None:
+    """Raises DataFileError when most texts of a column of x are numbers in another form, or names of rows."""
+    form = other_form(texts.counts, options.decimal)
+    if form:
+        raise DataFileError(
+            f"column {name!r} {form} To take its texts as categories: --texts {name}"
+        )
+    n_rows = int((~texts.is_gap).sum())
+    if _names_rows(n_rows, len(texts.counts)):
+        raise DataFileError(
+            f"column {name!r} has {len(texts.counts)} different texts in {n_rows} rows, such as "
+            f"{short(next(iter(texts.counts)))!r}, so it names the rows. Choose --columns without it; or take "
+            f"its texts as categories: --texts {name}"
+        )
 
 
-def _names_rows(values: np.ndarray) -> bool:
+def _names_rows(n_rows: int, n_different: int) -> bool:
     """Whether nearly every row has another value."""
-    n = len(values)
-    return n >= MANY_ROWS and _is_whole(values) and len(set(values.tolist())) >= NEARLY_ALL * n
+    return n_rows >= MANY_ROWS and n_different >= NEARLY_ALL * n_rows
 
 
 def _is_whole(values: np.ndarray) -> bool:
     return values.dtype.kind != "f" or bool((values == np.rint(values)).all())
 
 
-def _parsed(
-    name: str, texts: np.ndarray, is_gap: np.ndarray, options: PackOptions
-) -> TableColumn | None:
-    """The numbers of texts, when most are numbers; the others are gaps."""
-    from pyarrow import array, compute, float64, int64, string
-
-    cleaned = array(np.where(is_gap, "", texts), string())
-    cleaned = compute.utf8_trim_whitespace(cleaned)
-    if options.thousands:
-        pattern = rf"^([+-]?\d{{1,3}}(\{options.thousands}\d{{3}})+)(\{options.decimal}\d+)?$"
-        without = compute.replace_substring(cleaned, options.thousands, "")
-        is_grouped = compute.match_substring_regex(cleaned, pattern)
-        cleaned = compute.if_else(is_grouped, without, cleaned)
+def number_in(text: str, options: PackOptions) -> int | float | None:
+    """The number that a text is, as the options say how they are written; None of others."""
+    text = text.strip()
+    thousands, decimal = (re.escape(mark or "") for mark in (options.thousands, options.decimal))
+    if thousands and re.fullmatch(rf"[+-]?\d{{1,3}}({thousands}\d{{3}})+({decimal}\d+)?", text):
+        text = text.replace(options.thousands or "", "")
     if options.decimal != ".":
-        is_plain = compute.invert(compute.match_substring(cleaned, "."))
-        pointed = compute.replace_substring(cleaned, options.decimal, ".")
-        cleaned = compute.if_else(is_plain, pointed, "")
-    cleaned = compute.replace_substring_regex(cleaned, r"^\+", "")
-    number = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-    is_number = compute.match_substring_regex(cleaned, number).to_numpy(zero_copy_only=False)
-    n_numbers, n_texts = int(is_number.sum()), int((~is_number & ~is_gap).sum())
-    if n_texts >= n_numbers:
+        text = "" if "." in text else text.replace(options.decimal, ".")
+    match = NUMBER.fullmatch(text)
+    if not match:
         return None
-    numbers = compute.if_else(array(is_number), cleaned, "0")
-    try:
-        values = compute.cast(numbers, int64()).to_numpy()
-    except ValueError:
-        values = compute.cast(numbers, float64()).to_numpy()
-    bad = ~is_number & ~is_gap
-    first_bad = (int(bad.argmax()), str(texts[bad.argmax()])) if n_texts else None
+    is_whole = match["whole"] is not None and -(2**63) <= int(text) < 2**63
+    return int(text) if is_whole else float(text)
+
+
+def _parsed(name: str, texts: Texts, options: PackOptions) -> TableColumn | None:
+    """The numbers of texts, when most are numbers; the others are gaps."""
+    found = [number_in(text, options) for text in texts.different]
+    is_number = np.array([number is not None for number in found])[texts.codes] & ~texts.is_gap
+    is_bad = ~is_number & ~texts.is_gap
+    if is_bad.sum() >= is_number.sum():
+        return None
+    numbers = [0 if number is None else number for number in found]
+    is_whole = all(isinstance(number, int) for number in numbers)
+    values = np.array(numbers, np.int64 if is_whole else np.float64)[texts.codes]
+    values[~is_number] = 0
+    row = int(is_bad.argmax())
+    first_bad = (row, texts.different[texts.codes[row]]) if is_bad[row] else None
     return TableColumn(name, values, ~is_number, first_bad=first_bad)
 
 
 def _coded(
-    name: str,
-    texts: np.ndarray,
-    is_gap: np.ndarray,
-    max_texts: int,
-    options: PackOptions,
-    known: Sequence[str] = (),
+    name: str, texts: Texts, options: PackOptions, known: Sequence[str], is_label: bool
 ) -> TableColumn:
     """The number of each text."""
-    counts = Counter(texts[~is_gap].tolist())
-    if len(counts) > max_texts:
+    max_texts = MAX_CLASSES if is_label else MAX_TEXTS
+    if len(texts.counts) > max_texts:
         raise DataFileError(
             f"column {name!r} has more than {max_texts} different texts, so it does "
             "not name categories. Choose --columns without it."
         )
-    chosen = options.spellings.choose(f"texts in column {name!r}", counts, known)
-    different = {chosen.get(text, text) for text in counts}
-    is_filled = options.fill is not None and max_texts == MAX_TEXTS and is_gap.any()
-    if is_filled:
-        different.add("")
-    names = options.known.and_new(f"column {name!r}", known, different)
+    chosen = options.spellings.choose(f"texts in column {name!r}", texts.counts, known)
+    different = {chosen.get(text, text) for text in texts.counts}
+    is_filled = options.fill is not None and not is_label and bool(texts.is_gap.any())
+    names = options.known.and_new(
+        f"column {name!r}", known, [*different, *([""] if is_filled else [])]
+    )
     code_of = {text: code for code, text in enumerate(names)}
-    codes = [
-        (code_of[""] if is_filled else 0) if gap else code_of[chosen.get(text, text)]
-        for text, gap in zip(texts, is_gap, strict=True)
-    ]
-    no_gap = np.zeros_like(is_gap)
-    return TableColumn(name, np.array(codes, np.int64), no_gap if is_filled else is_gap, names)
+    of_different = [code_of.get(chosen.get(text, text), 0) for text in texts.different]
+    codes = np.where(texts.is_gap, code_of.get("", 0), np.array(of_different)[texts.codes])
+    is_gap = np.zeros_like(texts.is_gap) if is_filled else texts.is_gap
+    return TableColumn(name, codes, is_gap, names)
 
 
 # Numbers: in a type that tells them apart, and as others write them
@@ -331,20 +320,18 @@ def as_numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Times are seconds since 1970.
     """
-    from pyarrow import compute, float64, int64, nulls, timestamp, types, uint64
+    from pyarrow import float64, int64, timestamp, types, uint64
 
+    if types.is_null(column.type):
+        column = column.cast(float64())
     kind = column.type
-    if types.is_null(kind):
-        column, kind = nulls(len(column), float64()), float64()
-    is_gap = column.is_null().to_numpy(zero_copy_only=False) if hasattr(column, "chunks") else None
-    if is_gap is None:
-        is_gap = np.ones(len(column), bool)
+    is_gap = column.is_null().to_numpy()
     if types.is_date(kind):
         column, kind = column.cast(timestamp("s")), timestamp("s")
     if types.is_time(kind) or types.is_timestamp(kind) or types.is_duration(kind):
         per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
         whole = column.cast("int32") if kind.bit_width == 32 else column
-        ticks = compute.fill_null(whole.cast(int64()), 0).to_numpy()
+        ticks = whole.cast(int64()).fill_null(0).to_numpy()
         if not (ticks % per_second).any():
             return ticks // per_second, is_gap
         seconds = ticks / per_second
@@ -359,7 +346,7 @@ def as_numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
         target = uint64() if kind.bit_width == 64 else int64()
     else:
         target = float64()
-    values = compute.fill_null(column.cast(target), 0).to_numpy()
+    values = column.cast(target).fill_null(0).to_numpy()
     if values.dtype == np.float64:
         is_gap = is_gap | np.isnan(values)
     return values, is_gap
@@ -371,47 +358,38 @@ def type_for(values: np.ndarray) -> tuple[np.dtype, str]:
     Fractions may be rounded to the 7 digits of float32, as long as no value moves by a millionth of the
     range of all.
     """
-    single = np.dtype(np.float32)
-    double = np.dtype(np.float64)
-    if not len(values):
-        return single, ""
-    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    if not len(finite):
-        return single, ""
-    is_whole = values.dtype.kind in "iu" or bool((finite == np.rint(finite)).all())
+    single, double = np.dtype(np.float32), np.dtype(np.float64)
+    finite = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
         rounded = finite.astype(single)
     if not np.isfinite(rounded).all():
         return double, "has values beyond 3e38"
-    if is_whole:
-        if (rounded.astype(double) == finite).all() and _fits(finite, 1 << 24):
-            return single, ""
+    if not len(finite) or ((rounded.astype(double) == finite).all() and _fits(finite, 1 << 24)):
+        return single, ""
+    if _is_whole(finite):
         n_before, n_after = len(np.unique(finite)), len(np.unique(rounded))
+        is_exact = values.dtype == double or _fits(finite, 1 << 53)
         reason = f"has {n_before} different values, {n_after} in float32"
         if n_after == n_before:
             reason = "has whole numbers that float32 rounds"
-        is_exact = values.dtype == double or _fits(finite, 1 << 53)
         return (double if is_exact else values.dtype), reason
-    lost = (rounded == 0) & (finite != 0)
-    if lost.any():
+    if ((rounded == 0) & (finite != 0)).any():
         return double, "has values below 1e-45"
     span = float(finite.max()) - float(finite.min())
-    moved = float(np.abs(rounded.astype(double) - finite).max())
-    n_before = len(np.unique(finite))
-    n_after = len(np.unique(rounded))
-    if moved > MOVED * span and n_after < n_before:
-        return double, f"has {n_before} different values, {n_after} in float32"
+    if float(np.abs(rounded.astype(double) - finite).max()) > MOVED * span:
+        n_before, n_after = len(np.unique(finite)), len(np.unique(rounded))
+        if n_after < n_before:
+            return double, f"has {n_before} different values, {n_after} in float32"
     return single, ""
 
 
 def _fits(values: np.ndarray, largest: int) -> bool:
     """Whether these whole numbers lie within -largest to largest; a float was compared already."""
-    if values.dtype.kind == "f":
-        return True
-    return max(abs(int(values.min())), abs(int(values.max()))) <= largest
+    is_float = values.dtype.kind == "f"
+    return is_float or max(abs(int(values.min())), abs(int(values.max()))) <= largest
 
 
-def other_form(texts: Sequence[str], decimal: str) -> str | None:
+def other_form(texts: Iterable[str], decimal: str) -> str | None:
     """How most of these texts are numbers or times, and what to type; None when they are names."""
     different = list(dict.fromkeys(text.strip() for text in texts))
     plain = re.compile(r"[+-]?\d+")

@@ -2,7 +2,6 @@
 
 import codecs
 import gzip
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -79,13 +78,13 @@ class TableFile:
             )
         )
 
-    def texts(self, names: Sequence[str]) -> Any:
-        """Some columns of a text file as they are written, as pyarrow.Table."""
+    @cached_property
+    def texts(self) -> Any:
+        """All columns of a text file as they are written, as pyarrow.Table."""
         from pyarrow import string
         from pyarrow.csv import ConvertOptions
 
-        types = dict.fromkeys(names, string())
-        return self._read(ConvertOptions(column_types=types, include_columns=[*names]))
+        return self._read(ConvertOptions(column_types=dict.fromkeys(self.names, string())))
 
     @property
     def n_rows(self) -> int:
@@ -93,64 +92,55 @@ class TableFile:
         return self.typed.num_rows + len(self.cut)
 
     def _read(self, convert: Any) -> Any:
-        from pyarrow.csv import ParseOptions, ReadOptions, read_csv
-
-        first = self._first_line()
-        if first[:2] in UTF_16 and "16" not in self.options.encoding:
-            raise DataFileError(f"{self.path} is UTF-16. Type: --encoding utf-16")
-        read = ReadOptions(encoding=self.options.encoding)
-        parse = ParseOptions(delimiter=self.separator, newlines_in_values=True)
-        try:
-            codecs.lookup(self.options.encoding)
-            try:
-                table = read_csv(self.path, read, parse, convert)
-            except ValueError as error:
-                if "Expected" not in str(error):
-                    raise
-                table = self._read_whole_rows(first, convert)
-        except DataFileError:
-            raise
-        except LookupError as error:
-            raise DataFileError(
-                f"--encoding {self.options.encoding}: no such encoding. Type such as latin-1"
-            ) from error
-        except (OSError, ValueError) as error:
-            if "UTF8" in str(error) or isinstance(error, UnicodeError):
-                raise DataFileError(self._other_encoding("a value")) from error
-            raise self._unreadable(error) from error
-        if len(table.column_names) == 1:
-            self._refuse_other_separator(first)
-        return table
-
-    def _read_whole_rows(self, first: bytes, convert: Any) -> Any:
         """The rows that are as long as the head line; the others are noted in `cut`."""
         from pyarrow.csv import ParseOptions, ReadOptions, read_csv
 
-        self._refuse_other_separator(first)
+        first = self._first_line()
+        encoding = self.options.encoding
+        if first[:2] in UTF_16 and "16" not in encoding:
+            raise DataFileError(f"{self.path} is UTF-16. Type: --encoding utf-16")
         rows: list[Any] = []
 
         def note(row: Any) -> str:
             rows.append(row)
             return "skip"
 
-        read = ReadOptions(encoding=self.options.encoding, use_threads=False)  # to number the rows
         parse = ParseOptions(
             delimiter=self.separator, newlines_in_values=True, invalid_row_handler=note
         )
-        table = read_csv(self.path, read, parse, convert)
-        self.cut = [CutRow(row.number - 1, row.actual_columns) for row in rows]
-        n_names = rows[0].expected_columns
-        longer = [row for row in self.cut if row.n_values > n_names]
-        if longer:
-            row = longer[0]
-            r_way = ""
-            if len(longer) == table.num_rows + len(self.cut) and row.n_values == n_names + 1:
-                r_way = " R writes tables so: name the first column in the head line."
+        try:
+            codecs.lookup(encoding)
+            table = read_csv(self.path, ReadOptions(encoding=encoding), parse, convert)
+            if rows:  # threads do not number them
+                rows.clear()
+                read = ReadOptions(encoding=encoding, use_threads=False)
+                table = read_csv(self.path, read, parse, convert)
+        except LookupError as error:
             raise DataFileError(
-                f"{self.path}: row {row.number} has {row.n_values} values, the head line {n_names}: more "
-                f"than in the head line. So are {counted(len(longer), 'row')}.{r_way} Correct it."
-            )
+                f"--encoding {encoding}: no such encoding. Type such as latin-1"
+            ) from error
+        except (OSError, ValueError) as error:
+            if "UTF8" in str(error) or isinstance(error, UnicodeError):
+                raise DataFileError(self._other_encoding("a value")) from error
+            raise self._unreadable(error) from error
+        if rows or len(table.column_names) == 1:
+            self._refuse_other_separator(first)
+        self.cut = [CutRow(row.number - 1, row.actual_columns) for row in rows]
+        self._refuse_longer_rows(table)
         return table
+
+    def _refuse_longer_rows(self, table: Any) -> None:
+        n_names = len(table.column_names)
+        longer = [row for row in self.cut if row.n_values > n_names]
+        if not longer:
+            return
+        row, r_way = longer[0], ""
+        if len(longer) == table.num_rows + len(self.cut) and row.n_values == n_names + 1:
+            r_way = " R writes tables so: name the first column in the head line."
+        raise DataFileError(
+            f"{self.path}: row {row.number} has {row.n_values} values, the head line {n_names}: more "
+            f"than in the head line. So are {counted(len(longer), 'row')}.{r_way} Correct it."
+        )
 
     def _first_line(self) -> bytes:
         opened = gzip.open if self.path.suffix.lower() == ".gz" else open
@@ -198,7 +188,7 @@ def rows_of_texts(source: Source, options: PackOptions) -> list[dict[str, str]]:
     file = TableFile(source, options)
     if file.cut:
         raise DataFileError(f"{file.path}: row {file.cut[0].number} is cut. Correct it.")
-    table = file.texts(file.names) if file.is_text else file.typed
+    table = file.texts if file.is_text else file.typed
     return [
         {name: "" if value is None else str(value) for name, value in row.items()}
         for row in table.to_pylist()

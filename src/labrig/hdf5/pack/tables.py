@@ -15,7 +15,7 @@ from .folders import class_attrs
 from .options import PackOptions
 from .samples import DamagedSamples
 from .sources import source_labels
-from .table_columns import TableColumn, gaps_in, label_column, texts_of, type_for, x_column
+from .table_columns import TableColumn, Texts, text_column, texts_of, type_for, x_column
 from .table_files import TableFile
 
 MAX_TOLD = 20  # columns with gaps
@@ -49,16 +49,15 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
     _check_cut(files, options)
     x_names = _x_names(files, options)
     columns = {name: x_column(name, files, options) for name in x_names}
-    label = label_column(files, options) if options.label else None
+    label = text_column(options.label, files, options, is_label=True) if options.label else None
     groups = texts_of(files, options.group, options) if options.group else None
     used = [*columns.values(), *([label] if label else [])]
     if groups is not None:
-        used.append(TableColumn(str(options.group), np.zeros(0), gaps_in(groups, options)))
+        used.append(TableColumn(str(options.group), np.zeros(0), groups.is_gap))
     n_rows = len(used[0].is_gap)
     is_kept = _without_gaps(used, x_names, n_rows, options, files)
-    keys = _keys(files, options)
-    damaged.skipped_keys += [key for key, kept in zip(keys.whole, is_kept, strict=True) if not kept]
-    damaged.skipped_keys += keys.cut
+    keys, cut_keys = _keys(files, options)
+    damaged.skipped_keys += [keys[row] for row in np.flatnonzero(~is_kept)] + cut_keys
     fields: dict[str, Field] = {"x": _x(columns, is_kept, options)}
     if label:
         fields["y"] = _y(label, is_kept)
@@ -71,7 +70,7 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
     attrs = {"x": x_attrs} | class_attrs(label.texts if label else [])
     samples = []
     if groups is not None or options.names or options.split_file or options.sources[0].split:
-        samples = list(_placements(files, keys.whole, groups, is_kept))
+        samples = list(_placements(files, keys, groups, is_kept))
     return PackedTable(fields, attrs, samples)
 
 
@@ -198,35 +197,27 @@ def _y(label: TableColumn, is_kept: np.ndarray) -> np.ndarray:
     return values.astype(dtype)
 
 
-# Keys of rows: the number of each, counted from 0; of several tables with the name of its own in front
-
-
-@dataclass(frozen=True)
-class Keys:
-    """Of the rows that were read, and of those that are cut."""
-
-    whole: list[str]
-    cut: list[str]
-
-
-def _keys(files: Sequence[TableFile], options: PackOptions) -> Keys:
-    keys = Keys([], [])
-    for file, prefix in zip(files, source_labels(options.sources), strict=True):
-        prefix = prefix and f"{prefix.removesuffix('/')}:"
-        cut = {row.number - 1 for row in file.cut}
+def _keys(files: Sequence[TableFile], options: PackOptions) -> tuple[list[str], list[str]]:
+    """Those of the rows that were read, and of those that are cut: the number of each, from 0; of
+    several tables with the name of its own in front.
+    """
+    whole, cut = [], []
+    for file, label in zip(files, source_labels(options.sources), strict=True):
+        prefix = label and f"{label.removesuffix('/')}:"
+        is_cut = {row.number - 1 for row in file.cut}
         for row in range(file.n_rows):
-            (keys.cut if row in cut else keys.whole).append(f"{prefix}{row}")
-    return keys
+            (cut if row in is_cut else whole).append(f"{prefix}{row}")
+    return whole, cut
 
 
 def _placements(
-    files: Sequence[TableFile], keys: Sequence[str], groups: np.ndarray | None, is_kept: np.ndarray
+    files: Sequence[TableFile], keys: Sequence[str], groups: Texts | None, is_kept: np.ndarray
 ) -> Iterator[dict[str, Any]]:
     splits = [file.source.split for file in files for _ in range(file.typed.num_rows)]
     for row in np.flatnonzero(is_kept).tolist():
         sample: dict[str, Any] = {"key": keys[row]}
         if groups is not None:
-            sample["group"] = groups[row]
+            sample["group"] = groups.different[groups.codes[row]]
         if splits[row] is not None:
             sample["split"] = splits[row]
         yield sample
