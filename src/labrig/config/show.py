@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import cast
 
 from omegaconf import DictConfig, OmegaConf
@@ -9,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from ..project import CONF, Project
 from .check import dotted_keys
 from .compose import Composition, compose
+from .editor_schema import NAME, write_schema
 from .overrides import SettingsParser
 from .resolve import plain_values
 
@@ -32,7 +34,15 @@ def config_command(project: Project, args: list[str]) -> int:
         action="store_true",
         help="every setting of labrig with its default and comment, and the options of its groups",
     )
+    parser.add_argument(
+        "--schema",
+        action="store_true",
+        help=f"write conf/{NAME}, by which an editor completes settings and underlines misspelt ones",
+    )
     options = parser.read(args)
+    if options.schema:
+        print(os.path.relpath(write_schema(project)))
+        return 0
     if options.all:
         print(all_settings(), end="")
         return 0

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
+from ..config.editor_schema import write_schema
+from ..errors import LabError
 from ..machine.caches import cache_variables
 from ..machine.command import output_of
 from ..machine.git import Git
@@ -57,6 +60,8 @@ def setup_command(project: Project, args: list[str]) -> None:
     if target == "kernel":
         register_kernel(project, environment, uv)
         return
+    with suppress(LabError):  # a file of settings that is not YAML, which `lab check` tells
+        write_schema(project)
     make_repository(project, environment)
     say_where_labrig_is_from(project)
     problem = update_problem(project.root)
