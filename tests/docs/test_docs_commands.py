@@ -29,6 +29,7 @@ OF_A_NEW_PROJECT = (
     (r"^task=.*", "seed=0"),
     (r"^data\.fold=.*", "seed=0"),
     (r"^data\._target_=\..*", "seed=0"),
+    (r"^schedule=step$", "seed=0"),  # the reader's file
 )
 
 
