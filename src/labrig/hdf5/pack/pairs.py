@@ -1,7 +1,7 @@
 """Reads pairs, such as images and masks; the values of a mask stay exactly as they are."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from ..file.images import (
 from ..file.parallel import map_in_order
 from .merge import MAX_CLASSES, ROW
 from .options import PackOptions
-from .pair_files import Pair, Pairs, describe_missing, find_pairs
+from .pair_files import Pair, Pairs, find_pairs
 from .samples import DamagedSamples, FilesSeen, RawSamples, UnchangedFiles
 
+MAX_SHOWN = 5  # samples that are not complete
 Sample = dict[str, np.ndarray]  # by the names of its fields
 
 
@@ -46,9 +47,12 @@ def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     complete = [pair for pair in pairs.samples if not pair.missing]
     incomplete = [pair for pair in pairs.samples if pair.missing]
     if incomplete and not damaged.skip:
+        lines = [f"  {pair.missing}" for pair in incomplete[:MAX_SHOWN]]
+        if len(incomplete) > MAX_SHOWN:
+            lines.append(f"  … and {len(incomplete) - MAX_SHOWN} more")
         raise DataFileError(
             f"{len(incomplete)} of {len(pairs.samples)} samples are not complete:\n"
-            f"{describe_missing(incomplete)}\nAdd what is missing, or use --skip-damaged."
+            + "\n".join([*lines, "Add what is missing, or use --skip-damaged."])
         )
     if options.part is None:
         for pair in incomplete:
@@ -68,7 +72,10 @@ def _samples(
     attrs: dict[str, dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
     """The samples, read ahead in threads; at the end `attrs` gets the values of the masks."""
-    values = {name: MaskValues() for name in pairs.fields if name not in pairs.images}
+    # the different values of the masks; None: they are no classes
+    values: dict[str, set[int] | None] = {
+        name: set() for name in pairs.fields if name not in pairs.images
+    }
     first: tuple[Pair, Sample] | None = None
     part = options.part
     rows = part.of(range(len(complete))) if part else range(len(complete))
@@ -83,32 +90,17 @@ def _samples(
         first = first or (pair, sample)
         for name, array in sample.items():
             _check_form(pair.files[name], array, first[0].files[name], first[1][name])
-        for name, seen in values.items():
-            seen.add(sample[name])
+        for name, different in values.items():
+            if different is None or sample[name].dtype.kind == "f":
+                values[name] = None
+                continue
+            different.update(np.unique(sample[name]).tolist())
+            if len(different) > MAX_CLASSES:
+                values[name] = None
         yield {"key": pair.key, **pair.placement, **sample} | ({ROW: np.int64(row)} if part else {})
-    for name, seen in values.items():
-        if seen.classes is not None:
-            attrs[name] = {"values": json.dumps(seen.classes)}
-
-
-class MaskValues:
-    """The different values of the masks of one field."""
-
-    def __init__(self) -> None:
-        self.different: set[int] | None = set()  # None: they are no classes
-
-    def add(self, mask: np.ndarray) -> None:
-        if self.different is None or mask.dtype.kind == "f":
-            self.different = None
-            return
-        self.different.update(np.unique(mask).tolist())
-        if len(self.different) > MAX_CLASSES:
-            self.different = None
-
-    @property
-    def classes(self) -> list[int] | None:
-        """The values in their order; None when they are not whole numbers, or too many."""
-        return None if self.different is None else sorted(self.different)
+    for name, different in values.items():
+        if different is not None:
+            attrs[name] = {"values": json.dumps(sorted(different))}
 
 
 def _read_pair(
@@ -120,26 +112,18 @@ def _read_pair(
     sides: dict[Path, Size] = {}
     for name, path in pair.files.items():
         with damaged.handle(path, pair.key):
-            if name in images:
-                array, sides[path] = read_image(path, options.size, options.background)
-            else:
-                array, sides[path] = read_mask(path, options.size)
-            _check_sides(path, sides)
+            array, sides[path] = read_file(path, name in images, options.size, options.background)
+            first, other = next(iter(sides)), next(iter(sides.values()))
+            if sides[path] != other:
+                raise DataFileError(
+                    f"it has {_pixels(sides[path])}, its partner {first} {_pixels(other)}. "
+                    "Give both one size"
+                )
             sample[name] = array
         if name not in sample:
             return None
     files.check()
     return sample
-
-
-def _check_sides(path: Path, sides: Mapping[Path, Size]) -> None:
-    """Raises DataFileError unless the file `path` has as many pixels as its partners."""
-    other = next(iter(sides))
-    if sides[path] != sides[other]:
-        raise DataFileError(
-            f"it has {_pixels(sides[path])}, its partner {other} {_pixels(sides[other])}. "
-            "Give both one size"
-        )
 
 
 def _pixels(side: Size) -> str:
@@ -160,85 +144,62 @@ def _check_form(path: Path, array: np.ndarray, first_path: Path, first: np.ndarr
         )
 
 
-def read_image(
-    path: Path, size: Size | None, background: Colour | None = None
+def read_file(
+    path: Path, is_image: bool, size: Size | None, background: Colour | None
 ) -> tuple[np.ndarray, Size]:
-    """An image as (channels, height, width), and its height and width in the file.
+    """An image (channels, height, width) or a mask (height, width); and its height and width in the file.
 
-    It is RGB uint8; of one channel, and as it is, when its pixels have more than 8 bits.
+    An image is RGB uint8; of one channel, and as it is, when its pixels have more than 8 bits. A mask
+    has the values in its file: of a palette the numbers of the colours, of one bit 0 and 1.
     """
     from PIL import Image, ImageOps  # only data sets of images need it
 
     encoded = path.read_bytes()
     with open_image(encoded) as image:
-        _require_upright(image)
-        side = (image.height, image.width)
-        is_wide = bits_of(image, encoded) > 8
-        if is_wide and len(image.getbands()) > 1:
-            raise DataFileError(
-                f"its colours have {bits_of(image, encoded)} bits, which Pillow cuts to 8. Save it with "
-                "8, or read it in samples() of data.py"
-            )
-        pixels = image if is_wide else on_background(image, background)
-        pixels.load()
-        if size:
-            pixels = ImageOps.fit(pixels, (size[1], size[0]), Image.Resampling.BILINEAR)
-        values = _native(np.asarray(pixels))
-        return values[None] if values.ndim == 2 else values.transpose(2, 0, 1), side
-
-
-def _require_upright(image: Any) -> None:
-    orientation = image.getexif().get(ORIENTATION, UPRIGHT)
-    if orientation != UPRIGHT:
-        raise DataFileError(
-            f"its pixels are stored turned (EXIF orientation {orientation}), so an image and its mask "
-            "may not fit. Save it upright"
-        )
-
-
-def read_mask(path: Path, size: Size | None) -> tuple[np.ndarray, Size]:
-    """A mask (height, width) of the values in its file, and its height and width there.
-
-    Of a palette these are the numbers of the colours. Black and white are 0 and 1 where a pixel has
-    one bit.
-    """
-    from PIL import Image, ImageOps  # only data sets of images need it
-
-    encoded = path.read_bytes()
-    with open_image(encoded) as image:
-        if image.format in ("JPEG", "MPO"):
+        if not is_image and image.format in ("JPEG", "MPO"):
             raise DataFileError(
                 "it is a JPEG, which changes the values of a mask. Save masks as PNG"
             )
-        _require_upright(image)
+        orientation = image.getexif().get(ORIENTATION, UPRIGHT)
+        if orientation != UPRIGHT:
+            raise DataFileError(
+                f"its pixels are stored turned (EXIF orientation {orientation}), so an image and its "
+                "mask may not fit. Save it upright"
+            )
         side = (image.height, image.width)
         bits = bits_of(image, encoded)
-        image.load()
-        pixels = (
-            ImageOps.fit(image, (size[1], size[0]), Image.Resampling.NEAREST) if size else image
-        )
+        if is_image and bits > 8 and len(image.getbands()) > 1:
+            raise DataFileError(
+                f"its colours have {bits} bits, which Pillow cuts to 8. Save it with "
+                "8, or read it in samples() of data.py"
+            )
+        pixels = on_background(image, background) if is_image and bits <= 8 else image
+        pixels.load()
+        if size:
+            how = Image.Resampling.BILINEAR if is_image else Image.Resampling.NEAREST
+            pixels = ImageOps.fit(pixels, (size[1], size[0]), how)
         values = np.asarray(pixels)
-        if bits in (2, 4) and image.mode == "L":
-            values = values // (255 // (2**bits - 1))  # Pillow spreads grey values over 0..255
-        if values.ndim == 3:
-            if bits > 8:
-                raise DataFileError(f"its channels have {bits} bits. Save it with one channel")
-            values = _one_channel(values, image.mode)
-        return _native(values.astype(np.uint8) if values.dtype == bool else values), side
+        if not is_image:
+            values = _mask_values(values, bits, image.mode)
+        elif values.ndim == 2:
+            values = values[None]
+        else:
+            values = values.transpose(2, 0, 1)
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("=")), side
 
 
-def _one_channel(values_HWC: np.ndarray, mode: str) -> np.ndarray:
-    """The values of a mask that was saved with channels which are all the same."""
-    has_alpha = mode in ("LA", "PA", "RGBA")
-    colours = values_HWC[..., :-1] if has_alpha else values_HWC
-    if (colours != colours[..., :1]).any():
-        raise DataFileError(
-            f"it has colours ({mode}), a mask has one number for each pixel. Save the number of the "
-            "class in place of its colour, as PNG"
-        )
-    return colours[..., 0]
-
-
-def _native(values: np.ndarray) -> np.ndarray:
-    """The values in this machine's byte order."""
-    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+def _mask_values(values: np.ndarray, bits: int, mode: str) -> np.ndarray:
+    """The values of a mask as its file has them; of channels that are all the same, those of one."""
+    if bits in (2, 4) and mode == "L":
+        values = values // (255 // (2**bits - 1))  # Pillow spreads grey values over 0..255
+    if values.ndim == 3:
+        if bits > 8:
+            raise DataFileError(f"its channels have {bits} bits. Save it with one channel")
+        colours = values[..., :-1] if mode in ("LA", "PA", "RGBA") else values
+        if (colours != colours[..., :1]).any():
+            raise DataFileError(
+                f"it has colours ({mode}), a mask has one number for each pixel. Save the number of the "
+                "class in place of its colour, as PNG"
+            )
+        values = colours[..., 0]
+    return values.astype(np.uint8) if values.dtype == bool else values
