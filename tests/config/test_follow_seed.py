@@ -31,6 +31,9 @@ def test_a_data_yaml_without_a_seed_follows_the_seed_of_the_run(project, capsys)
         assert "data:\n  _target_: myproj.data.Digits\n  path: digits.h5\n" in composition.yaml
         assert composition.yaml.count(f"seed: {seed}\n") == 2, "the record holds it"
     assert "data.seed is left open, so it follows seed" in told_by_check(project, capsys)
+    # the class that `lab data pack` writes, which labrig.data names for editors only
+    words = ["trial=baseline", "seed=7", "data._target_=labrig.data.H5DataModule"]
+    assert compose(project, words).config.data.seed == 7
 
 
 @pytest.mark.slow

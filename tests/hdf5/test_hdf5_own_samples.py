@@ -196,8 +196,10 @@ def test_the_yaml_of_a_class_is_complete(own_project, tmp_path):
     other = call(own_project, "lab", "data", "pack", "spectra", tmp_path, "--as", "Digits", rc=2)
     assert "names myproj.data.Spectra" in other
     file.write_text(file.read_text().replace("seed: ${seed}", "# no seed"))
-    without = call(own_project, "lab", "data", "pack", "spectra", tmp_path)
-    assert "has no line `seed: ${seed}`" in without
+    for target in ("${package}.data.Spectra", "labrig.data.H5DataModule"):
+        file.write_text(f"_target_: {target}\npath: a.h5\n")
+        shown = call(own_project, "lab", "config", "trial=baseline", "data=spectra", "seed=5")
+        assert yaml.safe_load(shown)["data"]["seed"] == 5
 
 
 def test_a_mistyped_kind_names_the_nearest(pack, tmp_path, capsys):

@@ -228,4 +228,4 @@ def test_arguments_of_the_data_module_on_the_command_line(project, tmp_path):
     assert "no argument 'batchsize'; did you mean: batch_size" in compose(
         target, "++data.batchsize=3"
     )
-    assert "no argument 'shape'; did you mean: shapes" in compose("data.shape.x=3")
+    assert "an argument 'shape'; did you mean: shapes" in compose("data.shape.x=3")

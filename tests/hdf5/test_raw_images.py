@@ -1,5 +1,6 @@
 """What is packed of images is what Pillow shows, or it is refused."""
 
+import io
 import struct
 import zlib
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 from hdf5_packing import all_rows, packing  # noqa: F401
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from labrig.data import DataFileError, H5Dataset
 from PIL import Image, ImageOps
@@ -165,6 +166,7 @@ def test_what_is_no_image_is_named_by_its_first_bytes(tmp_path, pack):
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+@example(mode="L", suffix=".tif", orientation=5, n=1, seed=0)
 @given(
     mode=st.sampled_from(["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I;16", "I", "F", "YCbCr"]),
     suffix=st.sampled_from([".png", ".jpg", ".bmp", ".webp", ".tif"]),
@@ -196,7 +198,8 @@ def test_any_image(tmp_path_factory, pack, mode, suffix, orientation, n, seed):
         frames[0].save(path, exif=exif, **more)
     except (OSError, ValueError, KeyError, TypeError, struct.error):
         return  # this format has no such images
-    with Image.open(path) as image:
+    # not by its path: Pillow 12 and 13 map a TIFF of grey with its sides already exchanged
+    with Image.open(io.BytesIO(path.read_bytes())) as image:
         image.load()
         loses = {
             "images, expected one": getattr(image, "n_frames", 1) > 1,

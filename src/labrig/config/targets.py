@@ -171,6 +171,8 @@ def _top_level(path: Path, name: str, n_steps: int) -> Definition | None:
     bound = [each for each in tree.body if name in _bound_names(each)]
     if len(bound) == 1:
         (statement,) = bound
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            (statement,) = (each for each in statement.body if name in _bound_names(each))
         if isinstance(statement, DEFINITIONS):
             return Definition(path, statement)
         if isinstance(statement, ast.ImportFrom) and n_steps < MAX_STEPS:

@@ -175,11 +175,10 @@ def fields_of_batch(layout: Layout, options: PackOptions) -> list[str]:
 def _lines_for(own_class: str, text: str) -> str:
     """The lines of the settings that a class takes, and one for each further one that it needs."""
     parameters = signature_of(own_class)
-    if parameters.takes_any:
-        return text
     first, *lines = text.splitlines()
     keys = {line.partition(":")[0]: line for line in lines}
-    kept = [line for key, line in keys.items() if key in ("_target_", *parameters.names)]
+    taken = keys if parameters.takes_any else ("_target_", *parameters.names)
+    kept = [line for key, line in keys.items() if key in taken]
     kept += [
         f"{name}: ???  # it has no default" for name in parameters.required if name not in keys
     ]
@@ -318,9 +317,6 @@ def _tell_lacking_lines(
     of_trial = file.parent.name == options.name
     settings = section_of_trial(file) if of_trial else read_yaml(file)
     target = read_data_config(project, options.name).target
-    if "seed" not in settings and "seed" in signature_of(target).names:
-        print("  It has no line `seed: ${seed}`: order and augmentation of the data would be the")
-        print("  same with every seed. Add it.")
     if settings.get("pack") and settings["pack"] != pack_text(command):
         print("  Its line `pack` makes another file. Write:")
         print(f"  pack: {json.dumps(pack_text(command), ensure_ascii=False)}")
