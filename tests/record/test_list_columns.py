@@ -4,6 +4,8 @@ import json
 
 import pytest
 from labrig.errors import LabError
+from labrig.record.list.rows import read_row
+from labrig.record.read import size
 from record_package import call, make_project, train
 
 NO_CODE = {"dirty": None, "reason": "a test"}
@@ -152,3 +154,21 @@ def test_who_asks_for_a_metric_of_validation_is_not_sent_to_the_test(tmp_path):
         LabError, match=r"no run has the metric 'val/iou'\. Metrics: test/iou, train/l"
     ):
         call(project, "runs show", "@best:val/iou")
+
+
+@pytest.mark.slow
+def test_what_an_ended_run_weighs_is_known_without_a_look_at_its_files(
+    tmp_path, capsys, monkeypatch
+):
+    own = make_project(tmp_path / "project")
+    run = train(own, metrics={"val/loss": 0.5})
+    row = read_row(str(run.dir))
+    assert row["size_bytes"] == pytest.approx(size.size_of_run(run.dir), abs=20_000)
+    (run.dir / "predictions").mkdir()
+    (run.dir / "predictions/all.h5").write_bytes(b"p" * 5_000_000)
+    looked = []
+    measure = size.bytes_below
+    monkeypatch.setattr(size, "bytes_below", lambda path: looked.append(path) or measure(path))
+    call(own, "runs list", "--columns", "size")
+    assert size.format_bytes(row["size_bytes"] + 5_000_000) in capsys.readouterr().out
+    assert looked == [run.dir / "predictions"]

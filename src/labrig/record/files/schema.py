@@ -378,6 +378,7 @@ class EndRecord(TypedDict, total=False):
     energy_j: float | None
     peak_memory_bytes: Int
     peak_gpu_bytes: Int | None
+    size_bytes: Int  # of all files of the run, its checkpoints too
     metrics: dict[str, Metric]
     checkpoints: dict[FileName, CheckpointFile]
     global_step: Int

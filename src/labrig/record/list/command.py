@@ -6,7 +6,6 @@ import argparse
 import json
 import shutil
 import sys
-from pathlib import Path
 
 from ...machine.terminal import printable, shows_colours
 from ...machine.text_formats import ellipsis
@@ -16,7 +15,7 @@ from ..files.schema import Row
 from ..read.fields import CSV, JSON, LIST, names_shown
 from ..read.roots import run_roots
 from ..read.settings import ABSENT, differing_settings, value_of
-from ..read.size import format_bytes, size_of_run
+from ..read.size import format_bytes, size_of_row
 from ..read.status import job_state_of
 from .columns import IN_EVERY_TABLE, choose_columns, require_columns
 from .filters import (
@@ -113,7 +112,7 @@ def list_command(project: Project, args: list[str]) -> None:
     rows = sort_rows(filter_rows(all_rows, filters), options.sort)
     if "size" in (names or []):
         for row in rows:
-            row["size"] = format_bytes(size_of_run(Path(row["run_dir"])))
+            row["size"] = format_bytes(size_of_row(row))
     report_damaged(rows)
     if options.json:
         print(json.dumps(public_rows(rows, names)))

@@ -25,7 +25,7 @@ from ..read.evaluations import format_evaluation, metric_and_place, newest_evalu
 from ..read.fields import LINE, SHOW, fields_shown, names_shown
 from ..read.roots import run_roots
 from ..read.run import Run
-from ..read.size import format_bytes, size_of_run
+from ..read.size import format_bytes, size_of_row
 from ..read.status import (
     COUNT_FIRST,
     UNENDED,
@@ -98,7 +98,7 @@ def format_run(run: Run, row: Row, warnings: list[str], job: str | None = None) 
         *(("evaluated", format_evaluation(row)) for row in newest_evaluations(run.dir)),
         *(("predictions", path) for path in predicted_files(run)),
         *(("wrote", line) for line in describe_outputs(run)),
-        ("directory", f"{run.dir} ({format_bytes(size_of_run(run.dir))})"),
+        ("directory", f"{run.dir} ({format_bytes(size_of_row(row))})"),
         ("files", format_files(run)),
     ]
     lines = [f"{run.id}  {row['status']}  trial {run.trial}  seed {run.record['seed']}"]

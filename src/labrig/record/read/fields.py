@@ -345,7 +345,8 @@ class Summary(Struct, kw_only=True):
     run_dir: Annotated[Text, of(None, JSON | CSV | NOTEBOOK | SHOW)] = None
     tags: Annotated[list[str], of(None, LIST | SHOW | REPORT)] = []  # in the order they were added
     pruned: Annotated[Text, of(None, LIST | LINE)] = None  # how much room prune has made
-    size: Annotated[Text, of(None, LIST)] = None  # of its files; read only when it is asked for
+    size: Annotated[Text, of(None, LIST)] = None  # of its files, as text; only when it is asked for
+    size_bytes: Annotated[Int | None, of(of_last_end)] = None  # at its end, see size_of_row
     exception: Annotated[Text, of(error_line, REPORT, key="error")] = None  # one line
     changes: Annotated[list[str], of(changes_of_attempts, SHOW)] = []  # what attempts had different, a line each
     metrics: Annotated[dict[str, Metric], of(last_values, JSON | SHOW)] = {}

@@ -18,7 +18,7 @@ from ...machine.gpu import energy_j, nvidia_driver, peak_gpu_bytes
 from ...machine.secrets import hide_tokens
 from ...project import this_project
 from ..files.atomic import read_advisory, write_file
-from ..files.checkpoint_files import remove
+from ..files.checkpoint_files import n_bytes_of, remove
 from ..files.checkpoint_hashes import checkpoint_hashes
 from ..files.manifest import list_files, list_gone, write_listed
 from ..files.metrics_file import last_metrics
@@ -26,6 +26,7 @@ from ..files.process import job_facts, process_facts
 from ..files.schema import RaisedError
 from ..read.attempt_files import n_gpus
 from ..read.run import run_record
+from ..read.size import size_of_run
 from ..read.status import needless_weights, set_result_aside
 from ..read.summary import summarise
 from .claim import is_superseded, withdraw_claim
@@ -190,6 +191,8 @@ class Attempt:
         }
         end_reserve, summary_reserve = (self.dir / name for name in RESERVE)
         end_reserve.unlink(missing_ok=True)
+        to_go = [path for path in (summary_reserve, needless) if path and path.exists()]
+        end["size_bytes"] = size_of_run(self.run_dir) - sum(map(n_bytes_of, to_go))
         written = [*LOGS, f"{folder}/*.yaml", f"{folder}/*.txt"]
         list_files(self.run_dir, names_in(self.run_dir, written))
         write_listed(self.run_dir, f"{folder}/end.json", end | measured)
