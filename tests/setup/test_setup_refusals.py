@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from labrig.setup import process as setup_process
 from labrig.setup import setup as setup_command
 from projects import PROJECT
 from setup_projects import setup
@@ -83,3 +84,12 @@ def test_the_bootstrap_needs_nothing_but_python(tmp_path):
         check=True,
     )
     assert Path(PROJECT / "tools/bootstrap.py").read_text().count("\nfrom ") == 1
+
+
+def test_a_long_command_without_a_bar_says_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(setup_process, "QUIET_S", 0.05)
+    monkeypatch.setattr(setup_process, "bytes_below", lambda _: 1_200_000_000)
+    command = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit(3)"]
+    with subprocess.Popen(command) as process:
+        assert setup_process.wait_for(process) == 3
+    assert "setup: 0 s; the environment has 1.2 GB\n" in capsys.readouterr().out

@@ -7,6 +7,8 @@ from attempts import attempt
 from in_process import NO_ARGUMENTS
 from labrig.project import Project
 from labrig.training.check.command import check
+from labrig.training.parts import settings
+from omegaconf import OmegaConf
 
 STOPPING = (
     "lightning.pytorch.callbacks.EarlyStopping, monitor: val/loss, patience: 1, min_delta: 99"
@@ -81,3 +83,13 @@ def test_the_check_tells_them_too(home, capsys, monitor, is_told):
     check(Project(home, "myproj"), [*overrides, f"checkpoint.monitor={monitor}"])
     told = "checkpoint.monitor is 'val/los', which nobody logs; did you mean: val/loss"
     assert (told in capsys.readouterr().out) is is_told
+
+
+def test_the_number_of_threads_is_told_once_a_project(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(settings, "cores", lambda: 8)
+    for n_threads, told in ((2, True), (2, False), (4, True), (8, False)):
+        paths = {"runs": str(tmp_path / "runs")}
+        settings.print_fewer_threads(
+            OmegaConf.create({"trainer": {"threads": n_threads}, "paths": paths})
+        )
+        assert (f"To pin it: trainer.threads={n_threads}" in capsys.readouterr().out) == told

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shlex
 import shutil
+import time
 import tomllib
 from collections.abc import Collection
 from importlib.metadata import distributions
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from ..machine.command import output_of
 from ..project import LIBRARY, PYPROJECT, Project, owners_of
+from ..record.read.size import bytes_below, format_bytes
 from .centre import kept_versions
 from .environment import STAMPS
 from .installer import WHEELS, constraint_lines, index_variables, name_of, pip_command, quiet
@@ -69,6 +71,7 @@ def install(
     ):
         say(f"the environment is up to date ({record.name})")
         return
+    began_s = time.monotonic()
     say("installing the packages; the first time takes minutes")
     say_little_room(environment, build, centre)
     if not build and centre is None:
@@ -90,6 +93,8 @@ def install(
     (environment / RECORD).write_text(build)
     stamp.parent.mkdir(exist_ok=True)
     stamp.write_text(fingerprint(project, record, build, centre))
+    size = format_bytes(bytes_below(environment))
+    say(f"the packages are installed: {size}, in {time.monotonic() - began_s:.0f} s")
 
 
 def stamp_of(project: Project, environment: Path) -> Path:

@@ -6,10 +6,14 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NoReturn
 
 from ..project import this_project
+from ..record.read.size import bytes_below, format_bytes
+
+QUIET_S = 20.0  # between two lines about a long command
 
 
 def run(*command: str | Path, fatal: bool = True, variables: dict[str, str] | None = None) -> bool:
@@ -19,13 +23,25 @@ def run(*command: str | Path, fatal: bool = True, variables: dict[str, str] | No
     """
     words = [str(word) for word in command]
     environ = {name: value for name, value in (os.environ | (variables or {})).items() if value}
-    failed = subprocess.call(words, cwd=this_project().root, env=environ)
+    with subprocess.Popen(words, cwd=this_project().root, env=environ) as process:
+        failed = wait_for(process)
     if failed and fatal:
         stop(
             f"this command failed, its output is above:\n  {shlex.join(words)}\n"
             "Fix the cause, then type the same make again"
         )
     return not failed
+
+
+def wait_for(process: subprocess.Popen) -> int:
+    """The exit code of a command. Where it shows no bar, a line now and then says how far it is."""
+    began_s = time.monotonic()
+    while True:
+        try:
+            return process.wait(None if sys.stdout.isatty() else QUIET_S)
+        except subprocess.TimeoutExpired:
+            size = format_bytes(bytes_below(Path(sys.prefix)))
+            say(f"{time.monotonic() - began_s:.0f} s; the environment has {size}")
 
 
 def succeeds(*command: str) -> bool:

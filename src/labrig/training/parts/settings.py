@@ -11,7 +11,9 @@ import copy
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lightning
@@ -27,6 +29,7 @@ from ...machine.cpu import cores, unused_cores
 from ...machine.gpu import cuda_of_driver, nvidia_driver
 from ...machine.ranks import discover
 from ...machine.torch_build import replaced_build
+from ...record.files.process import user
 from ..lightning_internals import is_tested
 from ..watch.profilers import enable_line_marks, require_profiler
 from .build import import_target
@@ -77,7 +80,7 @@ def resolve_settings(config: DictConfig, first_attempt: Mapping[str, Any]) -> Se
     has_chosen_threads = config.trainer.threads == "auto" and "OMP_NUM_THREADS" not in os.environ
     config = resolve_auto(config, first_attempt)
     if has_chosen_threads and int(config.trainer.devices) == 1:
-        print_fewer_threads(config.trainer.threads)
+        print_fewer_threads(config)
     refuse_clocks(config)
     config = scale_to_processes(config)
     config = without_refused_fused(config)
@@ -85,13 +88,22 @@ def resolve_settings(config: DictConfig, first_attempt: Mapping[str, Any]) -> Se
     return Settings(config, chosen_settings(config))
 
 
-def print_fewer_threads(n_threads: int) -> None:
-    """One line where other programs use some of the cores: two such runs differ in their last digits."""
-    if n_threads < cores():
-        print(
-            f"threads: {n_threads} of {cores()} cores; another number changes the last digits, "
-            f"and trainer.threads={n_threads} fixes it"
-        )
+def print_fewer_threads(config: DictConfig) -> None:
+    """One line where other programs use some of the cores: two such runs differ in their last digits.
+
+    A number is told once to each user of a project.
+    """
+    n_threads = config.trainer.threads
+    told = Path(config.paths.runs) / ".looked" / f"{user()}-threads-{n_threads}"
+    if n_threads >= cores() or told.exists():
+        return
+    print(
+        f"threads: {n_threads} of {cores()} cores; another number changes the last digits. "
+        f"To pin it: trainer.threads={n_threads}"
+    )
+    with suppress(OSError):
+        told.parent.mkdir(parents=True, exist_ok=True)
+        told.touch()
 
 
 def warn_of_another_torch() -> None:
