@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import env
-from ..config.resolve import load_variables, resolve
+from ..config.resolve import resolve
 from ..machine.ranks import Ranks, discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
-from ..project import this_project
-from ..record.read.run import Run
 from ..training.start.program_log import ProgramLog
-from ..training.start.script import config_of_attempt
+from ..training.start.script import attempt_of_process
 
 __all__ = ["ProgramLog", "Ranks", "discover", "log"]
 
@@ -37,11 +35,8 @@ class ScriptLog:
         """Made when it is first used. From then on a signal stops the script at its next row."""
         if env.ATTEMPT not in os.environ:
             return None
-        load_variables(this_project())
-        run = Run.open(Path(os.environ[env.RUN_DIR]))
-        attempt = int(os.environ[env.ATTEMPT])
-        config = resolve(config_of_attempt(run, attempt))
-        made = ProgramLog(config, run, attempt, is_first=discover().rank == 0)
+        run, attempt, config = attempt_of_process()
+        made = ProgramLog(resolve(config), run, attempt, is_first=discover().rank == 0)
         STOP.listen(*PREEMPTION_SIGNALS)
         atexit.register(made.close)
         return made

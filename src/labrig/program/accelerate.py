@@ -26,9 +26,6 @@ class RecordTracker(GeneralTracker):
     def tracker(self) -> Any:
         return log
 
-    def store_init_configuration(self, values: dict[str, Any]) -> None:
-        """The record has the settings already."""
-
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
         if log.of_run is None:
             return

@@ -12,10 +12,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
+from accelerate.utils import reduce
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from . import discover, log
+from . import log
 
 
 class RecordCallback(TrainerCallback):
@@ -36,24 +38,15 @@ class RecordCallback(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Where a stop is asked for, saves a checkpoint and ends the training: all processes at one step."""
-        if any_process(log.must_stop(state.global_step), args.device):
+        stop = torch.tensor(int(log.must_stop(state.global_step)), device=args.device)
+        total: Any = reduce(stop, "sum")  # of all processes
+        if total > 0:
             self.stops = True
             control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.stops:
             log.stop()
-
-
-def any_process(flag: bool, device: Any) -> bool:
-    """Whether the flag is set in any of the processes."""
-    from torch import distributed, tensor
-
-    if discover().world_size == 1 or not distributed.is_initialized():
-        return flag
-    shared = tensor(int(flag), device=device)
-    distributed.all_reduce(shared, distributed.ReduceOp.MAX)
-    return bool(shared)
 
 
 def last_checkpoint(output_dir: str | Path) -> str | None:

@@ -78,7 +78,12 @@ def new_trial(project: Project, name: str, parent: str, question: str | None = N
     for file in code_files(source):
         (temporary / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / file, temporary / file)
-    readme = NEW.format(name=name, parent=parent, question=question or NO_QUESTION)
+    readme = NEW.format(
+        name=name,
+        parent=f"**Parent.** [{parent}](../{parent}/README.md)\n\n",
+        question=question or NO_QUESTION,
+        change=f"The one thing that differs from {parent}.",
+    )
     (temporary / "README.md").write_text(readme, encoding="utf-8")
     temporary.rename(directory)
     return directory

@@ -10,11 +10,9 @@ from ..errors import LabError
 
 NEW = """# {name}
 
-**Parent.** [{parent}](../{parent}/README.md)
+{parent}**Question.** {question}
 
-**Question.** {question}
-
-**Change.** The one thing that differs from {parent}.
+**Change.** {change}
 
 **Numbers.** `lab trials result {name}` writes this table.
 

@@ -49,7 +49,7 @@ from ..exact.stopped import Stopped
 from ..parts.kept_data import with_kept_data
 from ..watch.messages import check_notify, notify_end
 from .multirun import train_points
-from .script import attempt_config, check_script, config_of_attempt, policy_of
+from .script import attempt_config, attempt_of_process, check_script, policy_of
 from .unchanged import IF_CHANGED_HELP, unchanged_run
 
 NOTHING_TO_DO = "nothing"
@@ -267,10 +267,7 @@ def tell_if_several(text: str) -> None:
 def join_attempt() -> int:
     """Trains as another rank of an attempt that the first rank began, with its settings."""
     project = this_project()
-    run = Run.open(Path(os.environ[env.RUN_DIR]))
-    attempt = int(os.environ[env.ATTEMPT])
-    load_variables(project)
-    config = config_of_attempt(run, attempt)
+    run, attempt, config = attempt_of_process()
     # Empty if this rank is faster than the first rank of the first attempt.
     attempts = read_attempts(run.dir)
     first_attempt: StartRecord = attempts[0].start if attempts else {}

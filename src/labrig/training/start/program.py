@@ -12,7 +12,6 @@ Neither torch nor Lightning is imported, unless the program or a logger does.
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
@@ -29,18 +28,12 @@ from ...project import this_project
 from ...record.read.run import Run
 from ...record.write.recording import Recording
 from .program_log import ProgramLog
-from .script import check_script, n_processes_of, run_script
+from .script import begin, check_script, n_processes_of, run_script
 from .script_process import seed_generators
 
 
 def run_program(config: DictConfig, run: Run, recording: Recording) -> None:
-    """One attempt of a program. A resumed one is called again: it finds its files in `log.dir`.
-
-    Raises:
-        LabError: there is no `main(config, log)`.
-        Stopped: the scheduler asked, and the program has logged a row since.
-        Exception: what the program raised.
-    """
+    """One attempt of a program. A resumed one is called again: it finds its files in `log.dir`."""
     if script_of(config) is not None:
         run_script(config, run, recording)
         return
@@ -56,12 +49,7 @@ def run_program(config: DictConfig, run: Run, recording: Recording) -> None:
             mark_lines(config)
         module = load_program(config.trial)
         seed_generators(config.seed)
-        recording.check_code()  # the code that runs is the code that was frozen
-        recording.begin(
-            world_size=ranks.world_size,
-            accelerator="gpu" if os.environ.get("CUDA_VISIBLE_DEVICES") else "cpu",
-            data={"not_recorded": "a program reads its data itself"},
-        )
+        begin(recording, ranks.world_size)
         log = ProgramLog(config, run, recording.n, is_first=ranks.rank == 0)
         stack.callback(log.close)
         stack.callback(STOP.ignore, *STOP.listen(*PREEMPTION_SIGNALS))
@@ -77,12 +65,7 @@ def run_program(config: DictConfig, run: Run, recording: Recording) -> None:
 
 
 def check_program(config: DictConfig) -> None:
-    """Makes sure that a program can be started; a program.py is imported, a script is not.
-
-    Raises:
-        LabError: it cannot.
-        Exception: what importing it raised.
-    """
+    """Makes sure that a program can be started; a program.py is imported, a script is not."""
     if script_of(config) is not None:
         check_script(config)
     else:
@@ -90,12 +73,7 @@ def check_program(config: DictConfig) -> None:
 
 
 def load_program(trial: str) -> ModuleType:
-    """The module of a trial's program.py.
-
-    Raises:
-        LabError: it has no function `main` of two arguments.
-        Exception: what importing it raised.
-    """
+    """The module of a trial's program.py."""
     name = trial.partition("/")[0]
     module = import_module(f"{this_project().package}.trials.{name}.program")
     main = getattr(module, "main", None)
@@ -105,11 +83,7 @@ def load_program(trial: str) -> ModuleType:
 
 
 def mark_lines(config: DictConfig) -> None:
-    """Prepares the profiler, before the program is imported.
-
-    Raises:
-        LabError: it needs a Trainer, or its package is missing.
-    """
+    """Prepares the profiler, before the program is imported."""
     from ..watch.profilers import enable_line_marks, require_profiler  # torch
 
     if config.profile.kind == "simple":

@@ -41,7 +41,11 @@ class ProgramLog:
         self.every_s = config.log.every_s
         self.printed_s = -math.inf
         self.rows = MetricsLog(run.dir, attempt) if is_first else None
-        self.loggers = further_loggers(config, run, attempt) if is_first else []
+        self.loggers = []
+        if is_first and config.logger:
+            from ..parts.loggers import build_loggers  # Lightning
+
+            self.loggers = build_loggers(config, run, attempt)[1:]
         self.stop_step = float(os.environ.get(env.STOP_STEP, "inf"))
 
     def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
@@ -74,8 +78,16 @@ class ProgramLog:
             f"log/{name}" if name in ROW_KEYS else name: float(value)
             for name, value in metrics.items()
         }
-        if self.is_first:
-            self._write(values)
+        if self.rows:  # of the first rank
+            self.rows.append(step, 0, values)
+            for logger in self.loggers:
+                # Lightning's loggers count steps from 0.
+                logger.log_metrics(values | {"epoch": 0}, step=step - 1)
+            self.metrics |= values
+            if time.monotonic() - self.printed_s >= self.every_s:
+                self.printed_s = time.monotonic()
+                shown = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+                print(f"step {step}  {shown}", flush=True)
         wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
         if wrong:
             raise Failed(
@@ -88,18 +100,6 @@ class ProgramLog:
         """Whether somebody has asked the program to stop."""
         self.step = max(self.step, step)
         return bool(STOP.signum) or step >= self.stop_step
-
-    def _write(self, values: dict[str, float]) -> None:
-        assert self.rows is not None  # of the first rank, which alone comes here
-        self.rows.append(self.step, 0, values)
-        for logger in self.loggers:
-            # Lightning's loggers count steps from 0.
-            logger.log_metrics(values | {"epoch": 0}, step=self.step - 1)
-        self.metrics |= values
-        if time.monotonic() - self.printed_s >= self.every_s:
-            self.printed_s = time.monotonic()
-            shown = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
-            print(f"step {self.step}  {shown}", flush=True)
 
     def stop(self) -> None:
         """Raises Stopped; a program with a saved state asks to be started again."""
@@ -119,12 +119,3 @@ def stopped(run_dir: Path, checkpoints: Path, step: int, is_first: bool = True) 
     if requeue and is_first:
         (run_dir / "requeue").write_text(f"step {step}\n", encoding="utf-8")
     return Stopped(step=step, requeue=requeue, signum=signum, has_saved=has_saved)
-
-
-def further_loggers(config: DictConfig, run: Run, attempt: int) -> list[Any]:
-    """The loggers that `logger=` names next to metrics.jsonl."""
-    if not config.logger:
-        return []
-    from ..parts.loggers import build_loggers  # Lightning
-
-    return build_loggers(config, run, attempt)[1:]

@@ -20,10 +20,10 @@ from omegaconf import DictConfig
 from ... import env
 from ...config.program import script_of
 from ...config.recorded import read_recorded
-from ...config.resolve import plain_values
+from ...config.resolve import load_variables, plain_values
 from ...errors import Failed, LabError
 from ...failure import debugging
-from ...machine.ranks import Ranks, discover
+from ...machine.ranks import discover
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
 from ...project import this_project
 from ...record.files.metrics_file import last_metrics, read_metrics
@@ -39,15 +39,18 @@ PROCESS = "labrig.training.start.script_process"
 POLL_S = 0.2
 
 
-def config_of_attempt(run: Run, attempt: int) -> DictConfig:
-    """The settings of an attempt: the run's, unless it was resumed with others."""
-    file = attempt_config(run, attempt)
-    return read_recorded(file if file.exists() else run.dir / "config.yaml")
-
-
 def attempt_config(run: Run, attempt: int) -> Path:
     """The configuration of an attempt that was resumed with other settings than the run's."""
     return run.dir / "attempts" / str(attempt) / "config.yaml"
+
+
+def attempt_of_process() -> tuple[Run, int, DictConfig]:
+    """The run and the attempt that this process works on, with the settings as they were written."""
+    load_variables(this_project())
+    run = Run.open(Path(os.environ[env.RUN_DIR]))
+    attempt = int(os.environ[env.ATTEMPT])
+    file = attempt_config(run, attempt)
+    return run, attempt, read_recorded(file if file.exists() else run.dir / "config.yaml")
 
 
 def policy_of(config: DictConfig) -> Policy:
@@ -56,11 +59,7 @@ def policy_of(config: DictConfig) -> Policy:
 
 
 def find_script(config: Any) -> Path | str:
-    """The file of a trial's script, or the name of its module.
-
-    Raises:
-        LabError: there is no such file or module.
-    """
+    """The file of a trial's script, or the name of its module."""
     program = script_of(config) or ""
     trial = config["trial"].partition("/")[0]
     if program.startswith("-m "):
@@ -84,11 +83,7 @@ def find_script(config: Any) -> Path | str:
 
 
 def check_script(config: Any) -> None:
-    """Makes sure that there is a script, that Python can read it, and that its words are clear.
-
-    Raises:
-        LabError: it cannot.
-    """
+    """Makes sure that there is a script, that Python can read it, and that its words are clear."""
     script = find_script(config)
     words_of(plain_values(config)["args"], config["argv"], config["style"])
     n_processes_of(config)
@@ -100,31 +95,27 @@ def check_script(config: Any) -> None:
 
 
 def n_processes_of(config: DictConfig) -> int:
-    """How many processes `trainer.devices` asks for; `auto` is one.
-
-    Raises:
-        LabError: it is no number of processes.
-    """
-    devices = config.trainer.devices
-    if devices == "auto":
-        return 1
-    with suppress(TypeError, ValueError):
-        if int(devices) > 0:
-            return int(devices)
+    """How many processes `trainer.devices` asks for; `auto` is one."""
+    devices = str(config.trainer.devices).replace("auto", "1")
+    if devices.isdecimal() and int(devices) > 0:
+        return int(devices)
     raise LabError(
         f"trainer.devices is {devices}; a program takes the number of its processes: trainer.devices=2"
     )
 
 
-def run_script(config: DictConfig, run: Run, recording: Recording) -> None:
-    """One attempt of a script. A resumed one is started again: it finds its files in `log.checkpoints`.
+def begin(recording: Recording, world_size: int) -> None:
+    """Begins the record of an attempt of a program."""
+    recording.check_code()  # the code that runs is the code that was frozen
+    recording.begin(
+        world_size=world_size,
+        accelerator="gpu" if os.environ.get("CUDA_VISIBLE_DEVICES") else "cpu",
+        data={"not_recorded": "a program reads its data itself"},
+    )
 
-    Raises:
-        LabError: there is no such script.
-        Failed: it ended with an error; its traceback is in the note of the exception.
-        Stopped: a signal asked it to end.
-        KeyboardInterrupt: Ctrl-C.
-    """
+
+def run_script(config: DictConfig, run: Run, recording: Recording) -> None:
+    """One attempt of a script. A resumed one is started again: it finds its files in `log.checkpoints`."""
     check_script(config)
     ranks = discover()
     n_processes = n_processes_of(config)
@@ -133,12 +124,7 @@ def run_script(config: DictConfig, run: Run, recording: Recording) -> None:
             f"trainer.devices={n_processes}, but {ranks.source} has started {ranks.local_size} processes here. "
             "Leave out trainer.devices"
         )
-    recording.check_code()
-    recording.begin(
-        world_size=max(n_processes, ranks.world_size),
-        accelerator="gpu" if os.environ.get("CUDA_VISIBLE_DEVICES") else "cpu",
-        data={"not_recorded": "a program reads its data itself"},
-    )
+    begin(recording, max(n_processes, ranks.world_size))
     command = [sys.executable]
     if ranks.world_size == 1 and n_processes > 1:
         command += [
@@ -163,31 +149,22 @@ def run_script(config: DictConfig, run: Run, recording: Recording) -> None:
 
 def variables(config: DictConfig, run: Run, attempt: int) -> dict[str, str]:
     """The environment of the script's processes."""
-    added = {
-        env.RUN_DIR: str(run.dir),
-        env.ATTEMPT: str(attempt),
-        env.SEED: str(config.seed),
-    }
+    added = {env.RUN_DIR: str(run.dir), env.ATTEMPT: str(attempt), env.SEED: str(config.seed)}
     ranks = discover()
     if ranks.world_size > 1 and ranks.source != "torchrun":
-        added |= names_of_torchrun(ranks)
+        # What torch.distributed, accelerate and Hugging Face's Trainer read. The port after ours is theirs.
+        added |= {
+            "RANK": str(ranks.rank),
+            "WORLD_SIZE": str(ranks.world_size),
+            "LOCAL_RANK": str(ranks.local_rank),
+            "LOCAL_WORLD_SIZE": str(ranks.local_size),
+            "MASTER_ADDR": ranks.main_address,
+            "MASTER_PORT": str(ranks.main_port + 1),
+        }
     if config.trainer.accelerator == "cpu":
         added["CUDA_VISIBLE_DEVICES"] = ""
     # The order of a set of texts
-    seeded = {"PYTHONHASHSEED": str(config.seed % 2**32)}
-    return {**seeded, **os.environ, **added}
-
-
-def names_of_torchrun(ranks: Ranks) -> dict[str, str]:
-    """What torch.distributed, accelerate and Hugging Face's Trainer read. The port after ours is theirs."""
-    return {
-        "RANK": str(ranks.rank),
-        "WORLD_SIZE": str(ranks.world_size),
-        "LOCAL_RANK": str(ranks.local_rank),
-        "LOCAL_WORLD_SIZE": str(ranks.local_size),
-        "MASTER_ADDR": ranks.main_address,
-        "MASTER_PORT": str(ranks.main_port + 1),
-    }
+    return {"PYTHONHASHSEED": str(config.seed % 2**32), **os.environ, **added}
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> int:
@@ -221,12 +198,7 @@ def add_code(recording: Recording, said: dict[str, Any]) -> None:
 
 
 def raise_end(code: int, said: dict[str, Any], run: Run, step: int) -> None:
-    """Raises what a script's end means; nothing where it is finished.
-
-    Args:
-        said: its report.
-        step: of its last row.
-    """
+    """Raises what a script's end means, which its report says; nothing where it is finished."""
     if how := said.get("stopped"):
         raise Stopped(**how)
     if STOP.signum == signal.SIGINT or said.get("interrupted"):

@@ -7,24 +7,23 @@ process reports how it ended, and what its own parser made of the words.
 from __future__ import annotations
 
 import argparse
-import builtins
 import functools
-import importlib
 import importlib.util
 import json
 import os
 import random
+import runpy
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType
+from types import ModuleType
 from typing import Any
 
-from ... import env
-from ...config.resolve import load_variables, plain_values, resolve
+from ...config.resolve import plain_values, resolve
 from ...failure import advice_for, last_place, message_of, place_of
 from ...machine.ranks import discover
 from ...machine.secrets import hide_secrets, says_secret
@@ -33,11 +32,10 @@ from ...project import this_project
 from ...record.files.atomic import write_file
 from ...record.freeze.loading import OWN, SourceLoader
 from ...record.read.attempt_files import PROGRAM, read_attempt
-from ...record.read.run import Run
 from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
 from ..exact.stopped import Stopped
-from .script import config_of_attempt, find_script, policy_of
-from .words import Option, fit_words, options_in, words_of
+from .script import attempt_of_process, find_script, policy_of
+from .words import fit_words, options_in, words_of
 
 MAX_TEXT = 1000  # characters of a recorded value
 
@@ -45,10 +43,8 @@ MAX_TEXT = 1000  # characters of a recorded value
 def main() -> None:
     """Becomes the script; never returns."""
     project = this_project()
-    run = Run.open(Path(os.environ[env.RUN_DIR]))
-    attempt = int(os.environ[env.ATTEMPT])
-    load_variables(project)
-    config = resolve(config_of_attempt(run, attempt))
+    run, attempt, written = attempt_of_process()
+    config = resolve(written)
     code = code_of_process(run, read_attempt(run.dir, attempt).start)
     OWN.watch(project.root)
     ran = RanCode(imported_code(project, code), policy_of(config), places_in(config.paths))
@@ -58,7 +54,7 @@ def main() -> None:
     file = run.dir / "attempts" / str(attempt) / PROGRAM if discover().rank == 0 else None
     report = ScriptReport(file, words)
     report.write()
-    watch_parsers(report, list(options_in(args)))
+    watch_parsers(report, dict(options_in(args)))
     seed_generators(config.seed)
     script = find_script(config)
     os.chdir(run.dir)
@@ -66,14 +62,10 @@ def main() -> None:
 
 
 class ScriptReport:
-    """What the process of `lab train` reads: the words, what was parsed of them, and the end.
-
-    Args:
-        file: None on the other ranks.
-    """
+    """What the process of `lab train` reads: the words, what was parsed of them, and the end."""
 
     def __init__(self, file: Path | None, words: list[str]) -> None:
-        self.file = file
+        self.file = file  # None on the other ranks
         self.said: dict[str, Any] = {"argv": [hide_secrets(word) for word in words], "parsed": {}}
 
     def add_parsed(self, namespace: Any) -> None:
@@ -108,20 +100,20 @@ def plain(value: Any, name: str = "") -> Any:
     return hide_secrets(str(value))[:MAX_TEXT]
 
 
-def watch_parsers(report: ScriptReport, options: Sequence[Option]) -> None:
+def watch_parsers(report: ScriptReport, options: Mapping[str, Any]) -> None:
     """Has every parser of argparse, also one of a class of its own, report what it parsed.
 
     Right before it reads the words, those of `args` are written as the kind of each option wants.
     """
-    known = argparse.ArgumentParser.parse_known_args
+    parser: Any = argparse.ArgumentParser
+    known, leave = parser.parse_known_args, parser.exit
     depth = 0
 
-    @functools.wraps(known)
     def with_fitting_words(
-        parser: argparse.ArgumentParser, args: Sequence[str] | None = None, namespace: Any = None
+        self: Any, args: Sequence[str] | None = None, *rest: Any, **named: Any
     ) -> Any:
         words = list(sys.argv[1:] if args is None else args)
-        return known(parser, fit_words(parser, words, options), namespace)
+        return known(self, fit_words(self, words, options), *rest, **named)
 
     def reporting(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
@@ -139,45 +131,38 @@ def watch_parsers(report: ScriptReport, options: Sequence[Option]) -> None:
         return parse
 
     def watch(kind: type) -> None:
-        for name in ("parse_args", "parse_known_args"):
-            if name in vars(kind):
-                setattr(kind, name, reporting(vars(kind)[name]))
+        for name in {"parse_args", "parse_known_args"} & vars(kind).keys():
+            setattr(kind, name, reporting(vars(kind)[name]))
 
-    leave = argparse.ArgumentParser.exit
-
-    def exit_with_reason(
-        parser: argparse.ArgumentParser, status: int = 0, message: str | None = None
-    ) -> Any:
+    def exit_with_reason(self: Any, status: int = 0, message: str | None = None) -> Any:
         if message:
             report.said["failed"] = message.strip()
-        leave(parser, status, message)
+        leave(self, status, message)
 
-    argparse.ArgumentParser.parse_known_args = with_fitting_words  # type: ignore[method-assign]
-    argparse.ArgumentParser.exit = exit_with_reason  # type: ignore[method-assign]
-    watch(argparse.ArgumentParser)
-    argparse.ArgumentParser.__init_subclass__ = classmethod(watch)  # type: ignore[assignment]
+    parser.parse_known_args, parser.exit = with_fitting_words, exit_with_reason
+    watch(parser)
+    parser.__init_subclass__ = classmethod(watch)
 
 
+@dataclass
 class SeedTorch(MetaPathFinder):
     """Seeds torch in the moment in which it is imported: a script without it need not wait for it."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    seed: int
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         if name != "torch":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
 
-        def execute_and_seed(module: Any) -> None:
-            execute(module)
-            module.manual_seed(self.seed)
+            def execute_and_seed(module: Any) -> None:
+                execute(module)
+                module.manual_seed(self.seed)
 
-        spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
+            spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
         return spec
 
 
@@ -194,33 +179,17 @@ def seed_generators(seed: int) -> None:
 
 
 def run_as_main(script: Path | str, words: list[str], report: ScriptReport, ran: RanCode) -> None:
-    """Executes the script in the namespace of `__main__`, and ends this process as it ends."""
-    module = sys.modules["__main__"]
-    names = vars(module)
-    code: CodeType | None
+    """Executes the script in the module `__main__`, and ends this process as it ends."""
+    sys.argv = [str(script), *words]
     try:
-        if isinstance(script, Path):
-            loader: Any = SourceLoader("__main__", str(script), OWN)
-            code = loader.get_code("__main__")
-            spec, file = None, str(script)
-            sys.path.insert(0, str(script.parent))
+        if isinstance(script, str):
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
         else:
-            spec = spec_of_main(script)
-            loader, file = spec.loader, spec.origin
-            code = loader.get_code(spec.name)
-        sys.argv = [str(file), *words]
-        names.clear()
-        names |= {
-            "__name__": "__main__",
-            "__builtins__": builtins,
-            "__doc__": None,
-            "__file__": file,
-            "__loader__": loader,
-            "__package__": spec.parent if spec else None,
-            "__spec__": spec,
-        }
-        assert code is not None  # of a module with source
-        exec(code, names)
+            sys.path.insert(0, str(script.parent))
+            loader: Any = SourceLoader("__main__", str(script), OWN)
+            module = sys.modules["__main__"] = ModuleType("__main__")
+            module.__file__, module.__loader__ = str(script), loader
+            exec(loader.get_code("__main__"), vars(module))
     except Stopped as stop:
         how = {"requeue": stop.requeue, "signum": stop.signum, "has_saved": stop.has_saved}
         report.end(ran, stopped={"step": stop.step} | how)
@@ -229,16 +198,15 @@ def run_as_main(script: Path | str, words: list[str], report: ScriptReport, ran:
         report.end(ran, interrupted=True)
         sys.exit(130)
     except SystemExit as leave:
-        if leave.code not in (None, 0) and not report.said.get("failed"):
-            report.said["failed"] = (
-                f"it ended with exit code {leave.code}"
-                if isinstance(leave.code, int)
-                else str(leave.code)
-            )
+        if leave.code not in (None, 0):
+            code = leave.code
+            text = f"it ended with exit code {code}" if isinstance(code, int) else str(code)
+            report.said.setdefault("failed", text)
         report.end(ran)
         raise
     except BaseException as error:
-        error.__traceback__ = own_part(error)
+        trace = error.__traceback__
+        error.__traceback__ = (trace and trace.tb_next) or trace  # without this function
         text = "".join(traceback.format_exception(error))
         place, advice = place_of(error) or last_place(error), advice_for(error)
         how = [str(line) for line in (message_of(error), place, advice) if line]
@@ -249,24 +217,5 @@ def run_as_main(script: Path | str, words: list[str], report: ScriptReport, ran:
     sys.exit(0)
 
 
-def own_part(error: BaseException) -> Any:
-    """The traceback without the frames of this file."""
-    trace = error.__traceback__
-    while trace and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next:
-        trace = trace.tb_next
-    return trace
-
-
-def spec_of_main(name: str) -> ModuleSpec:
-    """What `python -m NAME` runs: the module, or `__main__` of the package."""
-    spec = importlib.util.find_spec(name)
-    if spec and spec.submodule_search_locations is not None:
-        spec = importlib.util.find_spec(f"{name}.__main__")
-    if spec is None or spec.loader is None:
-        raise ModuleNotFoundError(f"no module {name} can be run", name=name)
-    return spec
-
-
 if __name__ == "__main__":
-    # Under its own name: the script takes the namespace of this module.
-    importlib.import_module("labrig.training.start.script_process").main()
+    main()

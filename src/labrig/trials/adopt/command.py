@@ -10,20 +10,13 @@ from ...machine.terminal import printable, printable_lines
 from ...project import Project
 from .composed import FOLDERS, configs_of
 from .hydra_template import adopt_hydra_template
-from .plan import AdoptionPlan, trial_name
+from .plan import AdoptionPlan, shortened, trial_name
 from .repository import AdoptedRepository
 from .script import adopt_script
 
-MAX_NAMED = 8  # scripts in a message
-
 
 def adopt_command(project: Project, args: list[str]) -> int:
-    """`lab adopt`.
-
-    Raises:
-        LabError: there is nothing that it can adopt, or that cannot be read.
-        Refused: something would be overwritten.
-    """
+    """`lab adopt`."""
     parser = argparse.ArgumentParser(
         prog="lab adopt",
         description="Brings code into this project that was written elsewhere: a repository of the "
@@ -48,11 +41,7 @@ def adopt_command(project: Project, args: list[str]) -> int:
 
 
 def plan_of(project: Project, path: Path, name: str | None) -> AdoptionPlan:
-    """What adopting `path` would write.
-
-    Raises:
-        LabError: it is neither a repository with configs nor a Python file.
-    """
+    """What adopting `path` would write."""
     if path.is_file():
         if path.suffix != ".py":
             raise LabError(f"{path} is no Python file. Name a repository, or its script")
@@ -63,7 +52,7 @@ def plan_of(project: Project, path: Path, name: str | None) -> AdoptionPlan:
     with configs_of(repository) as configs:
         if configs is not None:
             return adopt_hydra_template(project, configs, trial_name(name or path.name))
-    scripts = ", ".join(sorted(file.name for file in path.glob("*.py"))[:MAX_NAMED]) or "none"
+    scripts = shortened([file.name for file in path.glob("*.py")]) or "none"
     raise LabError(
         f"{path} has no train.yaml in {', '.join(f'{name}/' for name in FOLDERS)}. "
         f"Name its script: lab adopt {path}/SCRIPT.py   Scripts: {scripts}"
@@ -75,7 +64,7 @@ def print_plan(plan: AdoptionPlan, is_dry: bool) -> None:
     print("would write:" if is_dry else "wrote:")
     for name, content in plan.files.items():
         if content:
-            print(f"  {name}{'   (imports name the new place)' if name in plan.changed else ''}")
+            print(f"  {name}")
     if plan.notes.different:
         print("different here:")
     for text in plan.notes.different:

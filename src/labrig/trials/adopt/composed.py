@@ -69,11 +69,7 @@ class Configs:
         return self.compose(f"{'' if group in self.primary.choices else '+'}{group}={option}")
 
     def compose(self, *overrides: str) -> ForeignConfig:
-        """What Hydra makes of the files.
-
-        Raises:
-            LabError: Hydra cannot compose them.
-        """
+        """What Hydra makes of the files."""
         try:
             with initialize_config_dir(str(self.copy), version_base="1.3"):
                 config = compose(self.name, list(overrides), return_hydra_config=True)
@@ -91,11 +87,7 @@ class Configs:
 
 @contextmanager
 def configs_of(repository: AdoptedRepository) -> Iterator[Configs | None]:
-    """The configs of a repository; None where there are none.
-
-    Raises:
-        LabError: one of the files cannot be read, or is not safe to read.
-    """
+    """The configs of a repository; None where there are none."""
     files, _ = repository.listed
     # The least deep, and the first name of the list
     primaries = [
@@ -125,12 +117,7 @@ def configs_of(repository: AdoptedRepository) -> Iterator[Configs | None]:
 
 
 def checked_text(repository: AdoptedRepository, name: str) -> str:
-    """A file for Hydra, without what it says about Hydra.
-
-    Raises:
-        LabError: it is no YAML, is too large once its aliases are written out, or has Hydra read
-            configs that lie elsewhere.
-    """
+    """A file for Hydra, without what it says about Hydra."""
     text = EMPTY_DEFAULTS.sub("", ABOUT_HYDRA.sub("", repository.text(name)))
     path = repository.root / name
     try:

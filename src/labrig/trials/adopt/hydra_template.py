@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import LabError
 from ...project import Project
 from .composed import Configs, ForeignConfig
-from .copied import add_modules
-from .modules import Modules, is_missing
-from .plan import AdoptionPlan, trial_name
+from .modules import Modules, new_place
+from .plan import AdoptionPlan, shortened, trial_name
 from .settings import Translation, difference
 
 EXPERIMENT = "experiment"
 SECTIONS = {"data": "data", "model": "task"}  # there and here
-# Groups of the family that have their own place here
-KNOWN_GROUPS = {
-    *("callbacks", "data", "debug", EXPERIMENT, "extras", "hparams_search", "hydra", "local"),
-    *("logger", "model", "paths", "trainer"),
-}
-NEEDS_RICH = (".RichProgressBar", ".RichModelSummary")
-DEBUG = "debug/: here it is +debug=overfit, +debug=limit, or lab check (lab docs debugging)"
-SEARCH = (
-    "hparams_search/: here it is lab sweep, with the ranges as they are typed (lab docs sweeps)"
-)
+# Groups of the family whose settings move along, or mean nothing here
+MOVED = {*("callbacks", "data", EXPERIMENT, "extras", "logger", "model", "paths", "trainer")}
 
 
 @dataclass
@@ -43,12 +33,7 @@ class HydraTemplate:
     targets: set[str] = field(default_factory=set)
     options: dict[tuple[str, str], tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
-    def adopt(self) -> None:
-        """Fills the plan.
-
-        Raises:
-            LabError: the primary file cannot be composed, or a module cannot be read.
-        """
+    def adopt(self) -> AdoptionPlan:
         configs = self.configs
         self.add_trial(self.name, configs.primary, f"{configs.folder}/{configs.name}.yaml")
         for group in (EXPERIMENT, *SECTIONS):
@@ -62,7 +47,13 @@ class HydraTemplate:
                     place = f"{configs.folder}/{group}/{option}.yaml"
                     self.plan.notes.ask(f"{place} was left out. {error}")
         self.add_modules()
-        self.tell_of_groups()
+        left = ", ".join(sorted(configs.groups.keys() - MOVED))
+        if left:
+            self.plan.notes.ask(
+                f"groups that stay behind: {left}. Values of theirs are written where something reads "
+                "them. What does the same here: lab docs from-hydra-template"
+            )
+        return self.plan
 
     def translation(self, composed: ForeignConfig) -> Translation:
         self.targets |= targets_in(composed.values)
@@ -102,11 +93,7 @@ class HydraTemplate:
         self.plan.add_trial(name, {"defaults": defaults} | kept, origin)
 
     def option(self, group: str, choice: str) -> tuple[str, dict[str, Any]]:
-        """The name here of an option of a group, which is added to the plan, and what it holds.
-
-        Raises:
-            LabError: it cannot be composed.
-        """
+        """The name here of an option of a group, which is added to the plan, and what it holds."""
         if (group, choice) not in self.options:
             section = self.translation(self.configs.choose(group, choice)).section(group)
             here = SECTIONS[group]
@@ -121,45 +108,32 @@ class HydraTemplate:
         """Adds the modules that a `_target_` names, and all that they import."""
         places = {target: self.modules.find(target) for target in sorted(self.targets)}
         folder = f"{self.plan.package}/{self.name}"
-        files = {place[0] for place in places.values() if place}
-        copied = add_modules(self.plan, self.modules, files, folder)
-        packages = {
-            "rich" if target.endswith(NEEDS_RICH) else target.partition(".")[0]: target
-            for target, place in places.items()
-            if "." in target and not place
-        }
-        missing = {name: f"_target_: {x}" for name, x in packages.items() if is_missing(name)}
+        copied = self.modules.needed({place[0] for place in places.values() if place})
+        code = {"__init__.py": b""}
+        for file in copied:
+            code[new_place(file)], left = self.modules.moved(file)
+            for line in left:
+                self.plan.notes.ask(line)
+        if copied:
+            self.plan.add_code(folder, code)
+        missing = self.modules.missing_packages(copied)
+        if old := missing.pop("pytorch_lightning", None):
+            self.plan.notes.ask(
+                f"{old} imports pytorch_lightning, whose classes are others than those here: write "
+                "import lightning.pytorch as pl"
+            )
         self.plan.notes.ask_for_packages(missing)
         files_there, links = self.modules.repository.listed
         left_out = {name for name in files_there if name.endswith(".py")}.difference(copied)
-        if left_out:
-            self.plan.notes.tell(f"not copied, since no _target_ needs them: {shortened(left_out)}")
-        if links:
-            self.plan.notes.tell(f"links are not followed: {shortened(links)}")
-
-    def tell_of_groups(self) -> None:
-        notes = self.plan.notes
-        groups = self.configs.groups
-        if "debug" in groups:
-            notes.tell(DEBUG)
-        if "hparams_search" in groups:
-            notes.ask(SEARCH)
-        for group in sorted(groups.keys() - KNOWN_GROUPS):
-            notes.ask(
-                f"{group}/ is a group of your own with {len(groups[group])} option(s). Its values are "
-                f"written where something reads them. To choose between them: copy it to conf/{group}/"
-            )
+        for names, why in ((left_out, "no _target_ needs them"), (links, "links are not followed")):
+            if names:
+                self.plan.notes.tell(f"not copied: {shortened(names, 4)} ({why})")
 
 
 def adopt_hydra_template(project: Project, configs: Configs, name: str) -> AdoptionPlan:
-    """The plan for a repository with configs.
-
-    Raises:
-        LabError: it cannot be read or composed.
-    """
+    """The plan for a repository with configs."""
     plan = AdoptionPlan(project, configs.repository.root.name)
-    HydraTemplate(configs, Modules(configs.repository), plan, name).adopt()
-    return plan
+    return HydraTemplate(configs, Modules(configs.repository), plan, name).adopt()
 
 
 def targets_in(values: Any) -> set[str]:
@@ -170,8 +144,3 @@ def targets_in(values: Any) -> set[str]:
         return set()
     own = {values["_target_"]} if isinstance(values.get("_target_"), str) else set()
     return own | {target for item in values.values() for target in targets_in(item)}
-
-
-def shortened(names: Collection[str], n_shown: int = 4) -> str:
-    shown = ", ".join(sorted(names)[:n_shown])
-    return shown if len(names) <= n_shown else f"{shown} and {len(names) - n_shown} more"

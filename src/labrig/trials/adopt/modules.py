@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -32,11 +33,7 @@ class Modules:
         self.trees: dict[str, ast.Module] = {}
 
     def tree(self, file: str) -> ast.Module:
-        """The syntax tree of a file.
-
-        Raises:
-            LabError: it is no valid Python, with its line.
-        """
+        """The syntax tree of a file."""
         if file not in self.trees:
             text = self.repository.text(file)
             try:
@@ -93,20 +90,41 @@ class Modules:
                 to_read += map(self.file_of, [module, *(f"{module}.{name}" for name in one.names)])
         return sorted(found)
 
+    def moved(self, file: str) -> tuple[bytes, list[str]]:
+        """The content of a file, in which imports name what moves along by its place relative to the file.
+
+        `from src.a import b` becomes `from ..a import b`. Nothing else is changed. Returns what a person
+        must change, too, such as `import src.a`.
+        """
+        lines = self.repository.content(file).splitlines(keepends=True)
+        dots = "." * (1 + new_place(file).count("/"))
+        left = []
+        for one in self.imports(file):
+            module = None if one.level else self.file_of(one.module)
+            if module is None:
+                continue
+            parts = [] if module == f"{ROOT}/" else dotted_parts(new_place(module))
+            new = f"from {dots}{'.'.join(parts)} import"
+            old = rf"\bfrom\s+{re.escape(one.module)}\s+import\b"
+            n = one.line - 1
+            lines[n], is_done = re.subn(old.encode(), new.encode(), lines[n], count=1)
+            if not is_done:
+                left.append(
+                    f"{new_place(file)}:{one.line} imports {one.module}, which has moved with it: "
+                    f"write {new} …"
+                )
+        return b"".join(lines), left
+
     def missing_packages(self, files: list[str]) -> dict[str, str]:
         """What `files` import that neither the repository nor this environment has, with one place of each."""
         found: dict[str, str] = {}
         for file in files:
             for one in self.imports(file):
                 top = one.module.partition(".")[0]
-                if not one.level and is_missing(top) and not self.file_of(top):
+                is_known = top in sys.stdlib_module_names or top in sys.modules
+                if not (one.level or is_known or self.file_of(top) or find_spec(top)):
                     found.setdefault(top, f"{file}:{one.line}")
         return found
-
-
-def is_missing(package: str) -> bool:
-    is_known = package in sys.stdlib_module_names or package in sys.modules
-    return package.isidentifier() and not is_known and find_spec(package) is None
 
 
 def absolute_name(file: str, one: Import) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -14,20 +13,8 @@ from omegaconf import OmegaConf
 from ...errors import LabError, Refused
 from ...project import CONF, Project
 from ..new import require_new_name
+from ..readme import NEW
 
-README = """# {name}
-
-**Question.** Does {source} give its numbers here?
-
-**Change.** None: the code and settings of {origin}.
-
-**Numbers.** `lab trials result {name}` writes this table.
-
-<!-- numbers: written by lab trials result -->
-<!-- end of numbers -->
-
-**Verdict.** Open.
-"""
 RUFF = b'# By lab adopt: this code keeps its style. Delete this file when the code is yours.\nexclude = ["*"]\n'
 
 
@@ -47,11 +34,7 @@ class Notes:
             self.by_hand.append(text)
 
     def ask_for_packages(self, packages: dict[str, str]) -> None:
-        """Names packages that are missing here.
-
-        Args:
-            packages: with a place that needs each.
-        """
+        """Names packages that are missing here, each with a place that needs it."""
         for name, place in sorted(packages.items()):
             self.ask(
                 f"{place} needs {name}, which neither lies next to it nor is installed: "
@@ -61,19 +44,12 @@ class Notes:
 
 @dataclass
 class AdoptionPlan:
-    """New files of the project, by their path in it.
-
-    Attributes:
-        source: what is adopted, for the headings of files.
-        changed: the copied files in which imports name another place now.
-        trials: the new trials, with what stood there.
-    """
+    """New files of the project, by their path in it."""
 
     project: Project
-    source: str
+    source: str  # what is adopted, for the headings of files
     files: dict[str, bytes] = field(default_factory=dict)
-    changed: list[str] = field(default_factory=list)
-    trials: dict[str, str] = field(default_factory=dict)
+    trials: dict[str, str] = field(default_factory=dict)  # with what stood there
     notes: Notes = field(default_factory=Notes)
 
     @property
@@ -82,11 +58,7 @@ class AdoptionPlan:
         return f"src/{self.project.package}"
 
     def add_code(self, folder: str, files: dict[str, bytes]) -> None:
-        """Adds code that the formatter leaves as it is.
-
-        Raises:
-            Refused: there is such a directory, or a module that it would hide, such as data.py.
-        """
+        """Adds code that the formatter leaves as it is."""
         for name in (folder, f"{folder}.py"):
             self.require_new(name)
         self.files |= {f"{folder}/{name}": content for name, content in files.items()}
@@ -97,16 +69,16 @@ class AdoptionPlan:
         self.files[f"{self.package}/conf/{group}/{name}.yaml"] = self.settings(values, origin)
 
     def add_trial(self, name: str, values: Mapping[str, Any], origin: str) -> str:
-        """Adds trials/<name>/ with its settings, a README and an empty __init__.py; returns the directory.
-
-        Raises:
-            Refused: there is one of that name.
-            LabError: no trial can have that name.
-        """
+        """Adds trials/<name>/ with its settings, a README and an empty __init__.py; returns the directory."""
         folder = f"{self.package}/trials/{name}"
         self.require_new(folder)
         require_new_name(self.project, name)
-        readme = README.format(name=name, source=self.source, origin=origin)
+        readme = NEW.format(
+            name=name,
+            parent="",
+            question=f"Does {self.source} give its numbers here?",
+            change=f"None: the code and settings of {origin}.",
+        )
         self.files[f"{folder}/config.yaml"] = self.settings(values, origin)
         self.files[f"{folder}/README.md"] = readme.encode()
         self.files[f"{folder}/__init__.py"] = b""
@@ -125,11 +97,7 @@ class AdoptionPlan:
         return f"{prefix}_{name}" if is_taken else name
 
     def require_new(self, name: str) -> None:
-        """Makes sure that nothing is overwritten.
-
-        Raises:
-            Refused: there is such a file or directory.
-        """
+        """Makes sure that nothing is overwritten."""
         if os.path.lexists(self.project.root / name):
             raise Refused(
                 f"{name} is there already, and adopt overwrites nothing. "
@@ -137,36 +105,23 @@ class AdoptionPlan:
             )
 
     def write(self) -> None:
-        """Writes all files, or none.
-
-        Raises:
-            Refused: files that are there already.
-            OSError: a file cannot be written.
-        """
+        """Writes all files, unless one of them is there already."""
         for name in self.files:
             self.require_new(name)
-        made: list[Path] = []
-        try:
-            for name, content in self.files.items():
-                path = self.project.root / name
-                for folder in reversed([one for one in path.parents if not one.exists()]):
-                    folder.mkdir()
-                    made.append(folder)
-                with open(path, "xb") as file:
-                    made.append(path)
-                    file.write(content)
-        except BaseException:
-            for path in reversed(made):
-                path.rmdir() if path.is_dir() else path.unlink()
-            raise
+        for name, content in self.files.items():
+            path = self.project.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "xb") as file:
+                file.write(content)
+
+
+def shortened(names: Collection[str], n: int = 12) -> str:
+    shown = ", ".join(sorted(names)[:n])
+    return f"{shown} and {len(names) - n} more" if len(names) > n else shown
 
 
 def trial_name(text: str) -> str:
-    """A text as the name of a trial: lower-case letters, digits and _.
-
-    Raises:
-        LabError: it has no letter.
-    """
+    """A text as the name of a trial: lower-case letters, digits and _."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_0123456789")
     if not name:
         raise LabError(f"{text!r} makes no name. Give one: lab adopt PATH --as NAME")

@@ -32,11 +32,7 @@ class AdoptedRepository:
             return False
 
     def content(self, name: str) -> bytes:
-        """The bytes of a file.
-
-        Raises:
-            LabError: it is no regular file, or too large.
-        """
+        """The bytes of a file."""
         path = self.root / name
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
@@ -47,11 +43,7 @@ class AdoptedRepository:
         return path.read_bytes()
 
     def text(self, name: str) -> str:
-        """The text of a file, with its line ends as they are.
-
-        Raises:
-            LabError: it is too large, or not UTF-8.
-        """
+        """The text of a file, with its line ends as they are."""
         try:
             return self.content(name).decode("utf-8")
         except UnicodeDecodeError as error:
@@ -61,11 +53,7 @@ class AdoptedRepository:
 
     @cached_property
     def listed(self) -> tuple[list[str], list[str]]:
-        """The Python and YAML files, and the links, which are left out; without hidden directories.
-
-        Raises:
-            LabError: there is too much.
-        """
+        """The Python and YAML files, and the links, which are left out; without hidden directories."""
         files, links, n_entries = [], [], 0
         for folder, folders, names in os.walk(self.root):
             n_entries += len(folders) + len(names)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...project import Project
 from .modules import Modules
-from .plan import AdoptionPlan, trial_name
+from .plan import AdoptionPlan, shortened, trial_name
 from .repository import AdoptedRepository
 
 # The page for what a script imports
@@ -20,16 +20,10 @@ PAGES = {
     "timm": "from-torchvision",
     "torchvision": "from-torchvision",
 }
-MAX_NAMED = 12  # neighbours of a script in a message
 
 
 def adopt_script(project: Project, path: Path, name: str | None) -> AdoptionPlan:
-    """The plan for one file.
-
-    Raises:
-        LabError: it cannot be read as Python.
-        Refused: there is a trial of that name.
-    """
+    """The plan for one file."""
     modules = Modules(AdoptedRepository(path.parent))
     plan = AdoptionPlan(project, path.parent.name)
     name = trial_name(name or path.stem)
@@ -49,12 +43,10 @@ def adopt_script(project: Project, path: Path, name: str | None) -> AdoptionPlan
     plan.notes.tell(f"{path.name} reads its options itself: lab train trial={name} {words}")
     plan.notes.ask_for_packages(modules.missing_packages(needed))
     copied = {file.partition("/")[0] for file in needed}
-    left = sorted(one.name for one in path.parent.iterdir() if one.name[0] not in "._")
-    left = [one for one in left if one not in copied]
+    left = {one.name for one in path.parent.iterdir() if one.name[0] not in "._"} - copied
     if left:
-        more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
         plan.notes.ask(
-            f"not copied from next to {path.name}: {', '.join(left[:MAX_NAMED])}{more}. The script works "
+            f"not copied from next to {path.name}: {shortened(left)}. The script works "
             "in the directory of the run: give the whole path of what it reads"
         )
     plan.notes.ask(

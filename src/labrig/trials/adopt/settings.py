@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from .composed import ForeignConfig
 from .modules import Modules, dotted_parts, new_place
 from .plan import Notes
 
-WHOLE = re.compile(r"\$\{([^${}]+)\}")
 MISSING = "???"  # of Hydra: somebody must write it
-KEPT_RESOLVERS = ("oc.env:", "oc.select:", "oc.decode:")
-DATA_FOLDER = "${paths.data.0}"  # the first place of paths.data
-MAX_REFERENCES = 20  # a value is followed through so many others
+WHOLE = re.compile(r"\$\{([^${}]+)\}")
+KEPT = re.compile(r"\.|oc\.(env|select|decode):|(data|seed|model)(\.|$)")  # means the same here
+NOTHING = "${nothing:}"  # a resolver that nobody has
+LEAF = "lab adopt"  # a key that no configuration has
 LIGHTNING = "lightning.pytorch."
 OLD_LIGHTNING = "pytorch_lightning."
 # Arguments of Lightning's Trainer that are another setting here
@@ -32,10 +36,6 @@ OF_THE_RUN = (
 # What Lightning does where nothing is said, and this project would do something else
 LIGHTNINGS_DEFAULTS = {"precision": "32-true", "matmul_precision": "highest"}
 LIGHTNINGS_EPOCHS = 1000
-KNOWN_KEYS = (
-    *("callbacks", "ckpt_path", "data", "extras", "logger", "model", "paths", "seed"),
-    *("tags", "task_name", "test", "train", "trainer", "optimized_metric"),
-)
 
 
 @dataclass(frozen=True)
@@ -60,24 +60,25 @@ class Translation:
         """A section in the words of here; {} where it is none."""
         return self.value(self.there(name), "task" if name == "model" else name)
 
-    def value(self, value: Any, key: str) -> Any:
+    def value(self, value: Any, key: str, is_resolved: bool = False) -> Any:
         """A value with targets and references as they are here.
 
         Args:
             key: dotted, for what is asked.
         """
         if isinstance(value, dict):
-            return {name: self.value(item, f"{key}.{name}") for name, item in value.items()}
+            return {
+                name: self.value(item, f"{key}.{name}", is_resolved) for name, item in value.items()
+            }
         if isinstance(value, list):
-            return [self.value(item, f"{key}.{n}") for n, item in enumerate(value)]
+            return [self.value(item, f"{key}.{n}", is_resolved) for n, item in enumerate(value)]
         if not isinstance(value, str):
             return value
         if key.endswith("._target_"):
             return self.target(value, key)
         if value == MISSING:
             self.notes.ask(f"{key} is ??? there: write its value, or type it with each command")
-            return value
-        return self.referred(value, key, 0)
+        return value if is_resolved or "${" not in value else self.referred(value, key)
 
     def target(self, target: str, key: str) -> str:
         """The name of a class or function where it lies now."""
@@ -91,55 +92,26 @@ class Translation:
         file, name = found
         return ".".join([self.package, *dotted_parts(new_place(file)), name])
 
-    def referred(self, text: str, key: str, depth: int) -> Any:
+    @cached_property
+    def known(self) -> Any:
+        """The whole configuration; see `known_here`."""
+        return OmegaConf.create(known_here(self.composed.values))
+
+    def referred(self, text: str, key: str) -> Any:
         """A text with its references `${...}`; those to what does not move along become values."""
-        if "${" in WHOLE.sub("", text):
-            self.notes.ask(f"{key} is {text} there, a reference inside another: write its value")
+        try:
+            self.known[LEAF] = known_here([text])
+            list_of_one: Any = OmegaConf.to_container(self.known[LEAF], resolve=True)
+        except (OmegaConfBaseException, RecursionError):
+            self.notes.ask(f"{key} is {text} there, which means nothing here: write its value")
             return MISSING
-        whole = WHOLE.fullmatch(text)
-        if whole:
-            return self.reference(whole[1].strip(), key, depth)
-        values = [self.reference(one[1].strip(), key, depth) for one in WHOLE.finditer(text)]
-        if any(value == MISSING or isinstance(value, dict | list) for value in values):
-            return MISSING
-        return WHOLE.sub(lambda _: str(values.pop(0)), text)
-
-    def reference(self, name: str, key: str, depth: int) -> Any:
-        """What `${name}` is here: a reference, or its value."""
-        first = name.partition(".")[0]
-        if name.startswith((".", *KEPT_RESOLVERS)) or first in ("data", "seed"):
-            return f"${{{name}}}"
-        if first == "model":
-            return f"${{task{name[5:]}}}"
-        if name == "paths.data_dir":
-            return DATA_FOLDER
-        value = self.raw(name)
-        if first == "paths" or ":" in name or value is MISSING or depth > MAX_REFERENCES:
-            self.notes.ask(f"{key} is ${{{name}}} there, which means nothing here: write its value")
-            return MISSING
-        if isinstance(value, str):
-            return self.referred(value, key, depth + 1)
-        return self.value(value, key)
-
-    def raw(self, name: str) -> Any:
-        """The value of a dotted key as it was written; MISSING where there is none."""
-        value: Any = self.composed.values
-        for part in name.split("."):
-            if isinstance(value, list) and part.isdigit() and int(part) < len(value):
-                value = value[int(part)]
-            elif isinstance(value, dict) and part in value:
-                value = value[part]
-            else:
-                return MISSING
-        return value
+        return self.value(list_of_one[0], key, is_resolved=True)
 
     def trainer(self) -> dict[str, Any]:
         """The sections that the section `trainer` there becomes."""
-        raw = self.there("trainer")
-        raw = {name: value for name, value in raw.items() if name not in OF_THE_RUN}
-        here = {
-            name: value for name, value in self.value(raw, "trainer").items() if value is not None
-        }
+        there = self.there("trainer").items()
+        raw = {name: x for name, x in there if name not in OF_THE_RUN and x is not None}
+        here = self.value(raw, "trainer")
         here.pop("accelerator", None)
         n_devices, n_nodes = here.pop("devices", 1), here.pop("num_nodes", 1)
         if n_devices not in (1, "auto") or n_nodes != 1:
@@ -172,13 +144,10 @@ class Translation:
         """The section `callbacks`. A checkpoint callback writes into the directory of the run."""
         kept: dict[str, Any] = {}
         for name, node in self.there("callbacks").items():
-            target = target_of(node)
-            if target:
+            if target := target_of(node):  # without one it does nothing
                 place = "dirpath" if target.endswith(".ModelCheckpoint") else None
                 node = {key: item for key, item in node.items() if key != place}
                 kept[name] = self.value(node, f"callbacks.{name}")
-            elif node is not None:
-                self.notes.tell(f"callbacks.{name} has no _target_, and does nothing: left out")
         return kept
 
     def monitor(self) -> dict[str, Any]:
@@ -200,20 +169,33 @@ class Translation:
                 self.notes.ask(f"logger.{name} is {target}; here: logger=NAME (lab docs watching)")
         if values.get("seed") is None:
             self.notes.tell("seed: none there, so each run differed. Here it is 0: seed=N")
-        if values.get("ckpt_path") not in (None, MISSING):
-            self.notes.ask(f"ckpt_path is {values['ckpt_path']} there; here: init_from=FILE")
-        if values.get("train") is False:
-            self.notes.ask("train is false there; here: lab eval RUN")
         if values.get("test") and "ModelCheckpoint" in str(self.callbacks()):
             self.notes.tell(
                 "the test took the best checkpoint there, and takes the final weights here. "
                 "Of the best: lab eval RUN --checkpoint best"
             )
-        own = [key for key in values if key not in KNOWN_KEYS]
-        if own:
-            self.notes.tell(
-                f"keys of your own: {', '.join(own)}. Where a section reads one, its value is written"
-            )
+
+
+def known_here(value: Any) -> Any:
+    """A value in which a reference that means something here is text, and one that does not is an error."""
+    if isinstance(value, dict):
+        return {key: known_here(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [known_here(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if "${" in WHOLE.sub("", value):  # a reference inside another
+        return NOTHING
+    return WHOLE.sub(reference_here, value)
+
+
+def reference_here(match: re.Match[str]) -> str:
+    name = match[1].strip()
+    if name == "paths.data_dir":
+        name = "paths.data.0"  # the first place of paths.data
+    elif not KEPT.match(name):
+        return NOTHING if name.startswith("paths.") or ":" in name else match[0]
+    return "\\${" + re.sub(r"^model\b", "task", name) + "}"
 
 
 def target_of(node: Any) -> str | None:
