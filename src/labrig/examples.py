@@ -37,7 +37,7 @@ EXAMPLES = {
     "runs export": "lab runs export tag=paper -o results.tex",
     "runs list": "lab runs list status=finished 'val/loss<0.3' since=7d --sort val/acc",
     "runs note": 'lab runs note @last "the learning rate was too high"',
-    "runs plot": "lab runs plot @last @best:val/loss --metric val/loss",
+    "runs plot": "lab runs plot trial=wide,deep --metric val/loss -o loss.pdf",
     "runs prune": "lab runs prune status=failed --yes",
     "runs pull": "lab runs pull @last --checkpoints",
     "runs reproduce": "lab runs reproduce @last --check",

@@ -28,7 +28,7 @@ COMMANDS = [
         "record, code and best weights of runs as one file, to publish",
         "keep.archive:archive_command",
     ),
-    ("runs plot", "curves of runs, with characters or as a picture", "list.curves:plot_command"),
+    ("runs plot", "curves of runs, with characters or as a picture", "compare.plot:plot_command"),
     ("runs diff", "what two runs have different", "compare.diff:diff_command"),
     ("runs code", "write the frozen code of a run", "reproduce.code:code_command"),
     ("runs verify", "is a run as recorded, or two runs the same?", "verify.command:verify_command"),

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-import shutil
 import string
-import sys
 from array import array
 from itertools import pairwise
 from pathlib import Path
 
-from ...errors import LabError, nearest, require_package
-from ...machine.counted import counted
-from ...machine.own_output import PICTURE_FACTS, refuse_to_overwrite
-from ...machine.terminal import printable
+from ...errors import LabError, require_package
+from ...machine.own_output import PICTURE_FACTS
 from ...machine.text_formats import HOUR_S
-from ...project import Project
 from ..files.metric_columns import MetricColumns, extreme_places
-from ..read.roots import run_roots
-from ..read.run import Run
-from .alike import evaluated_on
-from .find import RUN_HELP, find_run
-from .ranking import monitor_of
-from .rows import read_row
 
 AXES = ("step", "epoch", "hours")
 MOST_DRAWN = 5000  # points; a picture has a tenth of the columns
 Curve = list[tuple[float, float]]
 
 
-def read_curve(run_dir: Path, metric: str, axis: str = "step") -> Curve:
-    """The finite values of a metric, in order; of very many only those that a picture shows.
+def read_curve(run_dir: Path, metric: str, axis: str = "step", most: float = MOST_DRAWN) -> Curve:
+    """The finite values of a metric, in order; of more than `most` only those that a picture shows.
 
     Args:
         axis: step (optimizer steps), epoch (from 0), or hours (of training, without the time
@@ -43,7 +31,7 @@ def read_curve(run_dir: Path, metric: str, axis: str = "step") -> Curve:
     for row, value in metrics.points(metric):
         rows.append(row)
         values.append(value)
-    shown = extreme_places(values, MOST_DRAWN)
+    shown = extreme_places(values, MOST_DRAWN) if len(values) > most else range(len(values))
     return [(places[rows[n]], values[n]) for n in shown]
 
 
@@ -129,10 +117,19 @@ def bounds(values: list[float]) -> tuple[float, float]:
 WIDTH_INCHES = 6.4
 HEIGHT_INCHES = 3.6  # of one metric
 MANY = 60  # points, from which on a curve has no marks
+NO_DEVIATIONS: dict[tuple[str, str], list[float]] = {}
 
 
-def draw_curves(file: Path, x_label: str, charts: dict[str, dict[str, Curve]]) -> None:
+def draw_curves(
+    file: Path,
+    x_label: str,
+    charts: dict[str, dict[str, Curve]],
+    deviations: dict[tuple[str, str], list[float]] = NO_DEVIATIONS,
+) -> None:
     """Writes a PNG, SVG or PDF: below each other a chart for each metric, with curves by name.
+
+    Args:
+        deviations: of each point of a curve, by its metric and name; a band shows them.
 
     Raises:
         LabError: matplotlib is not installed, or cannot write such a file.
@@ -150,6 +147,10 @@ def draw_curves(file: Path, x_label: str, charts: dict[str, dict[str, Curve]]) -
             # Not read as a formula.
             label = name.replace("$", r"\$")
             axes.plot(*zip(*curve, strict=True), marker=mark, linestyle="-", label=label)
+            if (metric, name) in deviations:
+                points = zip(curve, deviations[metric, name], strict=True)
+                x, low, high = zip(*((x, y - sd, y + sd) for (x, y), sd in points), strict=True)
+                axes.fill_between(x, low, high, alpha=0.2)
         axes.set(xlabel=x_label, ylabel=metric.replace("$", r"\$"))
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
@@ -161,69 +162,3 @@ def draw_curves(file: Path, x_label: str, charts: dict[str, dict[str, Curve]]) -
         raise LabError(
             f"{file} cannot be written: {error.strerror}. Name a file in a directory of yours"
         ) from error
-
-
-# `lab runs plot`: the curves of several runs over each other.
-
-DESCRIPTION = "Draws a metric of one or more runs: with characters, or with -o as a picture."
-
-
-def plot_command(project: Project, args: list[str]) -> None:
-    """`lab runs plot`.
-
-    Raises:
-        LabError: there is no such run or metric, or the picture cannot be written.
-        Refused: -o names a file that is no such picture.
-    """
-    options = plot_parser().parse_args(args)
-    if options.output:
-        refuse_to_overwrite(Path(options.output))
-    runs = [find_run(run_roots(project), word) for word in options.run]
-    if len(runs) > len(MARKS):
-        raise LabError(f"{len(runs)} runs are too many for one picture; at most {len(MARKS)}")
-    rows = [read_row(str(run.dir)) for run in runs]
-    metrics = options.metric or [monitor_of(rows)]
-    charts = {metric: curves_of(runs, metric, options.x) for metric in metrics}
-    for metric in metrics:
-        if len({evaluated_on(row, metric) for row in rows}) > 1:
-            print(f"lab: {metric} is of other data or samples in some of them", file=sys.stderr)
-    if options.output:
-        file = Path(options.output)
-        draw_curves(file, options.x, charts)
-        print(f"wrote {printable(file)}")
-        return
-    width = shutil.get_terminal_size().columns
-    for metric, curves in charts.items():
-        print(printable(metric))
-        print("\n".join(text_curves(list(curves.values()), options.x, width)))
-        for mark, (name, curve) in zip(MARKS, curves.items(), strict=False):
-            print(f"  {mark}  {printable(name)}  last {curve[-1][1]:.6g}")
-
-
-def plot_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lab runs plot", description=DESCRIPTION)
-    parser.add_argument("run", metavar="RUN", nargs="+", help=RUN_HELP)
-    parser.add_argument(
-        "--metric", nargs="+", metavar="NAME", help="default: checkpoint.monitor of the first run"
-    )
-    parser.add_argument("--x", choices=AXES, default="step", help="default: step")
-    parser.add_argument("-o", dest="output", metavar="FILE", help="a .png, .svg or .pdf to write")
-    return parser
-
-
-def curves_of(runs: list[Run], metric: str, axis: str) -> dict[str, Curve]:
-    """The curve of each run that has the metric, by its trial and id.
-
-    Raises:
-        LabError: no run has it; the message names those there are.
-    """
-    curves = {f"{run.trial} {run.id}": read_curve(run.dir, metric, axis) for run in runs}
-    curves = {name: curve for name, curve in curves.items() if curve}
-    if curves:
-        return curves
-    names = sorted({name for run in runs for name in metric_names(run.dir)})
-    listed = ", ".join(map(printable, names)) or "none"
-    raise LabError(
-        f"no curve of {metric!r} in {counted(len(runs), 'run')}{nearest(metric, names)}. "
-        f"Metrics: {listed}"
-    )
