@@ -303,6 +303,12 @@ def test_a_script_of_hydra_gets_its_options_as_hydra_reads_them(project, tmp_pat
     assert "run.py imports Hydra" in said
 
 
+def test_the_configs_of_lightning_cli_are_left_to_its_own_parser(project, there, capsys):
+    (there / "configs/train.yaml").write_text("fit: {model: {class_path: net.Net}}\n")
+    with pytest.raises(LabError, match=r"is for LightningCLI.*SCRIPT.py.*-- fit --config /"):
+        adopt(project, there, capsys)
+
+
 def test_a_gap_is_asked_once_under_the_key_that_exists(project, there, capsys):
     (there / "configs/model/net.yaml").write_text("_target_: src.nets.net.Net\nwidth: ???\n")
     said = adopt(project, there, capsys)

@@ -10,10 +10,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 class Net(L.LightningModule):
-    def __init__(self, lr: float = 0.1, width: int = 8, batch: int = 1):
+    def __init__(self, lr: float = 0.1, width: int = 8, batch: int = 1, act: nn.Module = None):
         super().__init__()
-        self.save_hyperparameters()
-        self.layers = nn.Sequential(nn.Linear(4, width), nn.Dropout(0.2), nn.Linear(width, 2))
+        self.save_hyperparameters(ignore="act")
+        act = act or nn.Identity()
+        self.layers = nn.Sequential(nn.Linear(4, width), act, nn.Dropout(0.2), nn.Linear(width, 2))
 
     def training_step(self, batch, batch_idx):
         x_B4, label_B = batch

@@ -45,6 +45,7 @@ from .find import find_run, run_parser
 from .rows import read_row
 
 MAX_CHANGES = 5  # lines about the environment of an attempt
+MAX_PARSED = 1000  # characters of what the parser of a script gave
 
 
 def show_command(project: Project, args: list[str]) -> None:
@@ -199,7 +200,10 @@ def program_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
     argv, parsed = report.get("argv"), report.get("parsed")
     words = shlex.join(map(str, argv)) if isinstance(argv, list) else ""
     values = parsed.items() if isinstance(parsed, dict) else ()
-    return [("argv", words), ("parsed", " ".join(f"{name}={value}" for name, value in values))]
+    text = " ".join(f"{name}={value}" for name, value in values)
+    if len(text) > MAX_PARSED:
+        text = f"{text[:MAX_PARSED]} … (all: attempts/*/program.json)"
+    return [("argv", words), ("parsed", text)]
 
 
 def format_trained_with(parts: dict[str, TrainedWith]) -> str | None:

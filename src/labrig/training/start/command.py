@@ -102,9 +102,10 @@ def train_command(project: Project, args: list[str]) -> int:
     config = composition.config
     check_notify(config, project)
     check_packages(config)
-    require_data_files(resolve(config).get("data") or {})
     if script_of(config) is not None:
         check_script(config)
+    elif not is_program(config):
+        require_data_files(resolve(config).get("data") or {})
     hidden = [] if options.frozen is None else ["--frozen", str(options.frozen)]
     typed = [word for word in sys.argv if word not in hidden]
     request = RunRequest.of(

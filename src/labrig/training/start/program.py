@@ -1,12 +1,5 @@
 """Runs a trial that is a program, with the record of a training: a script as it is (script.py), or
-`main(config, log)` of its program.py.
-
-    def main(config, log):
-        for step in range(1, config.program.n_steps + 1):
-            ...
-            log(step, {"loss": loss})
-
-Neither torch nor Lightning is imported, unless the program or a logger does.
+`main(config, log)` of its program.py. Neither torch nor Lightning is imported, unless it or a logger does.
 """
 
 from __future__ import annotations

@@ -112,8 +112,10 @@ def watch_parsers(report: ScriptReport, options: Mapping[str, Any]) -> None:
     def with_fitting_words(
         self: Any, args: Sequence[str] | None = None, *rest: Any, **named: Any
     ) -> Any:
-        words = list(sys.argv[1:] if args is None else args)
-        return known(self, fit_words(self, words, options), *rest, **named)
+        sys.argv[1:] = fit_words(self, sys.argv[1:], options)
+        report.said["argv"] = [hide_secrets(word) for word in sys.argv[1:]]
+        words = sys.argv[1:] if args is None else fit_words(self, list(args), options)
+        return known(self, words, *rest, **named)
 
     def reporting(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)

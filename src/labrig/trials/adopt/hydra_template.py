@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,7 +133,14 @@ class HydraTemplate:
 
 def adopt_hydra_template(project: Project, configs: Configs, name: str) -> AdoptionPlan:
     """The plan for a repository with configs."""
-    plan = AdoptionPlan(project, configs.repository.root.name)
+    root = configs.repository.root
+    if re.search(r"'(class_path|seed_everything)':", str(configs.primary.values)):
+        raise LabError(
+            f"{configs.folder}/{configs.name}.yaml is for LightningCLI. Bring in the script that has it: lab "
+            f"adopt {root}/SCRIPT.py   Then: lab train trial=NAME -- fit --config {root}/{configs.folder}/"
+            f"{configs.name}.yaml"
+        )
+    plan = AdoptionPlan(project, root.name)
     return HydraTemplate(configs, Modules(configs.repository), plan, name).adopt()
 
 

@@ -68,8 +68,8 @@ class AdoptionPlan:
         """Adds conf/<group>/<name>.yaml."""
         self.files[f"{self.package}/conf/{group}/{name}.yaml"] = self.settings(values, origin)
 
-    def add_trial(self, name: str, values: Mapping[str, Any], origin: str) -> str:
-        """Adds trials/<name>/ with its settings, a README and an empty __init__.py; returns the directory."""
+    def add_trial(self, name: str, values: Mapping[str, Any], origin: str) -> None:
+        """Adds trials/<name>/ with its settings, a README and an empty __init__.py."""
         folder = f"{self.package}/trials/{name}"
         self.require_new(folder)
         require_new_name(self.project, name)
@@ -83,7 +83,6 @@ class AdoptionPlan:
         self.files[f"{folder}/README.md"] = readme.encode()
         self.files[f"{folder}/__init__.py"] = b""
         self.trials[name] = origin
-        return folder
 
     def settings(self, values: Mapping[str, Any], origin: str) -> bytes:
         """YAML as Hydra reads it again: a text that looks like a number is quoted."""

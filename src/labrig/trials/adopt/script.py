@@ -31,16 +31,19 @@ def adopt_script(project: Project, path: Path, name: str | None) -> AdoptionPlan
     imports = modules.imports(path.name)
     imported = {one.module.partition(".")[0] for one in imports}
     settings = {"program": path.name}
-    words = f"args.NAME=VALUE, or -- --NAME VALUE. None is needed; lab train trial={name} -- --help"
+    folder = f"{plan.package}/trials/{name}"
+    words = "args.NAME=VALUE, or -- --NAME VALUE"
     if imported & {"hydra", "hydra_zen"}:
         settings["style"] = "key=value"
-        words = f"args.NAME=VALUE (key=value, since {path.name} imports Hydra)"
+        words = f"args.NAME=VALUE (style: key=value, since {path.name} imports Hydra)"
     if any("LightningCLI" in one.names for one in imports):
-        words = f"-- fit --config FILE.yaml, or 'argv=[fit]' args.NAME=VALUE; lab train trial={name} -- fit --help"
-    folder = plan.add_trial(name, settings, path.name)
-    code = {file: modules.repository.content(file) for file in needed}
-    plan.add_code(folder, code)
-    plan.notes.tell(f"{path.name} reads its options itself: lab train trial={name} {words}")
+        words = "-- fit --config FILE.yaml, or 'argv=[fit]' args.NAME=VALUE; without fit if it has run=False"
+    plan.add_trial(name, settings, path.name)
+    plan.add_code(folder, {file: modules.repository.content(file) for file in needed})
+    plan.notes.tell(
+        f"{path.name} reads its options itself: lab train trial={name} {words}. "
+        f"Which there are: python {folder}/{path.name} --help"
+    )
     plan.notes.ask_for_packages(modules.missing_packages(needed))
     copied = {file.partition("/")[0] for file in needed}
     left = {one.name for one in path.parent.iterdir() if one.name[0] not in "._"} - copied
@@ -49,10 +52,7 @@ def adopt_script(project: Project, path: Path, name: str | None) -> AdoptionPlan
             f"not copied from next to {path.name}: {shortened(left)}. The script works "
             "in the directory of the run: give the whole path of what it reads"
         )
-    plan.notes.ask(
-        f"a curve: from labrig.program import log, and log(step, {{'loss': loss.item()}}) in the loop of "
-        f"{path.name}. A run that is resumed calls the script again: lab docs from-loop"
-    )
-    for page in sorted({PAGES[package] for package in imported & PAGES.keys()}):
-        plan.notes.ask(f"what {path.name} imports has a page: lab docs {page}")
+    pages = sorted({f"lab docs {PAGES[package]}" for package in imported & PAGES.keys()})
+    line = "from labrig.program import log, and log(step, {'loss': loss.item()}) in the loop; lab docs from-loop"
+    plan.notes.ask(f"a curve, and a run that can be resumed: {', '.join(pages) or line}")
     return plan
