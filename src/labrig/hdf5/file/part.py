@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,24 @@ def is_ours(stream: IO[bytes], part: Path) -> bool:
     except OSError:  # a disk without locks: two at once are rare, and the hash is compared
         return True
     return part.exists() and os.path.samestat(os.fstat(stream.fileno()), part.stat())
+
+
+@contextmanager
+def one_at_a_time(directory: Path, told: str = "") -> Iterator[None]:
+    """Waits until no other process is in such a block, which is `told`; a disk without locks lets all in."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if told:
+                print(f"lab: {told}", file=sys.stderr)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def continue_at(part: IO[bytes], n_bytes: int) -> int:

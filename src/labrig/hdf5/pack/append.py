@@ -1,14 +1,10 @@
 """`lab data append`: raw data become one more file of a data set; its other files stay as they are."""
 
-import fcntl
-import json
 import os
 import re
 import shlex
 import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +26,9 @@ from ..file.groups import KnownGroups, known_groups
 from ..file.info import print_content
 from ..file.joined import FOLLOWS, join_layouts, read_layouts
 from ..file.layout import GROUP, Layout, read_layout
+from ..file.part import one_at_a_time
 from .command import config_of, end_cleanly, pack, print_reasons
-from .data_yaml import config_directory, pack_command_line
+from .data_yaml import config_directory, pack_command_line, write_whole
 from .options import PackOptions, known_names, name_to_append_to, parse_options
 from .raw_programs import code_version
 from .samples import DamagedSamples
@@ -51,7 +48,10 @@ def append_command(project: Project, args: list[str]) -> None:
     folder = folder_of(project, options.name)
     end_cleanly()
     damaged = DamagedSamples(options.skip_damaged)
-    with only_one_in(folder):
+    with explain_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    told = f"another process adds a file to {folder}; this one waits"
+    with one_at_a_time(folder, told):  # a disk without locks: below, the folder is compared
         made = add_file(project, options, args, folder, damaged)
     layout = read_layouts(data_files_in(folder), is_whole=True)
     fingerprint(layout)
@@ -95,17 +95,13 @@ def folder_for_file(project: Project, name: str, path: str) -> Path:
         )
     if not there:
         with temporary_directory_next_to(first) as directory, explain_write_errors(first):
-            link_or_copy(file, directory / first.name)
+            try:
+                os.link(file.resolve(), directory / first.name)
+            except OSError:  # a disk without hard links
+                shutil.copyfile(file, directory / first.name)
             publish(directory / first.name, first)
     name_folder(project, name, path, f"{Path(path).with_suffix('')}/")
     return folder
-
-
-def link_or_copy(file: Path, link: Path) -> None:
-    try:
-        os.link(file.resolve(), link)
-    except OSError:  # a disk without hard links
-        shutil.copyfile(file, link)
 
 
 def name_folder(project: Project, name: str, path: str, folder: str) -> None:
@@ -118,9 +114,7 @@ def name_folder(project: Project, name: str, path: str, folder: str) -> None:
             f"{path} becomes the first file of a folder. Write path: {folder} into "
             f"{config_file_of(project, name)}, then type the same again"
         )
-    with temporary_directory_next_to(file) as directory, explain_write_errors(file):
-        (directory / file.name).write_text(line.sub(lambda _: f"path: {folder}", text), "utf-8")
-        publish(directory / file.name, file)
+    write_whole(file, line.sub(lambda _: f"path: {folder}", text))
     print(f"  {os.path.relpath(file)}: path: {folder}")
 
 
@@ -135,29 +129,6 @@ def first_command(project: Project, name: str) -> list[str]:
     return []
 
 
-@contextmanager
-def only_one_in(folder: Path) -> Iterator[None]:
-    """Waits until no other process adds a file to `folder`, which is made."""
-    with explain_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        wait_for_others(handle, folder)
-        yield
-    finally:
-        os.close(handle)
-
-
-def wait_for_others(handle: int, folder: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print(f"lab: another process adds a file to {folder}; this one waits", file=sys.stderr)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError:  # a disk without locks: `give_name` refuses
-        return
-
-
 def add_file(
     project: Project, options: PackOptions, args: list[str], folder: Path, damaged: DamagedSamples
 ) -> Path:
@@ -169,23 +140,24 @@ def add_file(
     origin = {"command": command} | code_version(project.root)
     if old:
         origin[FOLLOWS] = sha256_of_hashes(old)
+        options = with_known_names(options, old)
     with temporary_directory_next_to(target) as directory:
         made = directory / target.name
-        config = config_of(project, options)
-        pack(config, made, with_known_names(options, old), damaged, origin)
+        pack(config_of(project, options), made, options, damaged, origin)
+        new = read_layout(made)
         if old:
-            check_fits(old, read_layout(made), target)
-        give_name(made, target, files)
-    new = classes_of(read_layout(target))[len(classes_of(old)) :] if old else []
-    if new:
-        print(f"  new classes: {', '.join(new)}. Not meant? Remove {os.path.relpath(target)}")
+            check_fits(old, new, target)
+        if data_files_in(folder) != files:
+            raise Failed(
+                f"nothing was added: another process changed {folder} meanwhile. Type the same again"
+            )
+        with explain_write_errors(target):
+            publish(made, target)
+    new_classes = known_names(new)[0].classes[len(options.known.classes) :] if old else []
+    if new_classes:
+        told = ", ".join(new_classes)
+        print(f"  new classes: {told}. Not meant? Remove {os.path.relpath(target)}")
     return target
-
-
-def classes_of(layout: Layout) -> list[str]:
-    """The names of the classes, by their numbers; none where labels have no names."""
-    label = layout.fields.get("y")
-    return json.loads(label.attrs.get("classes", "[]")) if label else []
 
 
 def next_name(folder: Path, files: list[Path]) -> str:
@@ -201,10 +173,8 @@ def next_name(folder: Path, files: list[Path]) -> str:
     return name
 
 
-def with_known_names(options: PackOptions, old: Layout | None) -> PackOptions:
+def with_known_names(options: PackOptions, old: Layout) -> PackOptions:
     """The options, with what numbers mean in the files that are there."""
-    if old is None:
-        return options
     groups: KnownGroups | None = KnownGroups()
     if GROUP in old.fields:
         fingerprint(old)  # groups decide, so that each byte of them must be right
@@ -216,9 +186,8 @@ def with_known_names(options: PackOptions, old: Layout | None) -> PackOptions:
             "lab data pack NEW_NAME …"
         )
     known, columns = known_names(old)
-    known = replace(known, groups=groups)
-    columns = columns if options.kind == "table" else []
-    return replace(options, known=known, columns=options.columns or columns)
+    columns = options.columns or (columns if options.kind == "table" else [])
+    return replace(options, known=replace(known, groups=groups), columns=columns)
 
 
 def check_fits(old: Layout, new: Layout, target: Path) -> None:
@@ -234,13 +203,3 @@ def check_fits(old: Layout, new: Layout, target: Path) -> None:
         raise DataFileError(
             f"nothing was added: {same[0]} holds these samples already. Name other raw data"
         )
-
-
-def give_name(made: Path, target: Path, files: list[Path]) -> None:
-    """Gives the new file its name, unless the folder has changed since it was begun."""
-    if data_files_in(target.parent) != files:
-        raise Failed(
-            f"nothing was added: another process changed {target.parent} meanwhile. Type the same again"
-        )
-    with explain_write_errors(target):
-        publish(made, target)

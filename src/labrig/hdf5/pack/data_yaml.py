@@ -12,7 +12,6 @@ from ...project import Project, read_yaml
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.find import config_file_of, read_data_config, section_of_trial
-from ..file.images import Size
 from ..file.layout import GROUP, Layout, read_layout
 from ..read.field_readers import is_encoded
 from .options import PackOptions
@@ -62,27 +61,17 @@ def pack_command_line(
     """The command that was typed, as it works in the project's root; without the number of processes,
     which changes nothing.
     """
-    words = []
     paths = {str(source.path) for source in options.sources}
     paths |= {str(path) for path in (options.split_file, options.directory) if path}
     paths |= {str(path) for path in options.programs}
-    if options.jobs is not None:
-        args = without_option(args, "--jobs")
-    for word in args:
+    words = ["lab", "data", command]
+    for before, word in zip(["", *args], args, strict=False):
         option, equals, path = word.rpartition("=")
         if path in paths and not os.path.isabs(path):
             word = f"{option}{equals}{os.path.relpath(path, root)}"
-        words.append(word)
-    return shlex.join(["lab", "data", command, *words])
-
-
-def without_option(args: list[str], name: str) -> list[str]:
-    """The words of a command without an option and its value."""
-    kept = [word for word in args if not word.startswith(f"{name}=")]
-    while name in kept:
-        place = kept.index(name)
-        kept = kept[:place] + kept[place + 2 :]
-    return kept
+        if "--jobs" not in (before, word, option):
+            words.append(word)
+    return shlex.join(words)
 
 
 def pack_text(command: str) -> str:
@@ -108,22 +97,20 @@ def lines_written_for(target: Path) -> list[str]:
     return [first_line(layout), pack_line(str(layout.attrs.get("command", "")))]
 
 
-def rewrite_lines(path: Path, old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Puts each of the `new` lines where the YAML still has the `old` one; returns those that it had."""
-    text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    changed = [
-        before
-        for before, after in zip(old, new, strict=True)
-        if before in lines and before != after
-    ]
-    new_of = dict(zip(old, new, strict=True))
-    replaced = "\n".join(new_of.get(line, line) for line in lines) + "\n"
-    if changed:
-        with temporary_directory_next_to(path) as directory, explain_write_errors(path):
-            (directory / path.name).write_text(replaced, encoding="utf-8")
-            publish(directory / path.name, path)
-    return changed
+def rewrite_lines(path: Path, old: Sequence[str], new: Sequence[str]) -> bool:
+    """Puts each of the `new` lines where the YAML still has the `old` one; whether it had any."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    new_of = {a: b for a, b in zip(old, new, strict=True) if a in lines and a != b}
+    if new_of:
+        write_whole(path, "\n".join(new_of.get(line, line) for line in lines) + "\n")
+    return bool(new_of)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file that is complete or not there."""
+    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
+        (directory / path.name).write_text(text, encoding="utf-8")
+        publish(directory / path.name, path)
 
 
 def yaml_of(
@@ -136,11 +123,14 @@ def yaml_of(
     """
     is_pairs = options.kind == "pairs"
     scale = scale_of(layout, options, own_class)
-    shapes = _shapes(layout, options.size)
+    encoded = [name for name, array in layout.fields.items() if is_encoded(array)]
+    shapes = {name: [*(options.size or DEFAULT_SIZE)] for name in encoded}
     target = own_class or (MODULE_OF_PAIRS if is_pairs else MODULE)
     if target.startswith(f"{project.package}."):
         target = "${package}." + target.removeprefix(f"{project.package}.")
     own_name = "".join(part.capitalize() for part in options.name.replace("-", "_").split("_"))
+    path = layout.path.resolve()
+    is_found = path.parent in [directory.resolve() for directory in project.paths.data]
     template = TEMPLATE + OF_PAIRS if is_pairs else TEMPLATE
     text = template.format(
         first=first_line(layout),
@@ -148,20 +138,18 @@ def yaml_of(
         target=target,
         other_target="" if own_class else OTHER_TARGET.format(own_name),
         classes=inline(mask_values(layout)),
-        path=_path(project, layout.path.resolve()),
+        path=path.name if is_found else json.dumps(str(path), ensure_ascii=False),
         fields=", ".join(fields_of_batch(layout, options)),
         shapes_in_file="; ".join(f"{name}: {_shape(layout, name)}" for name in layout.fields),
         scale=inline(scale),
         scale_meaning=scale_meaning(layout, scale),
-        standardize="x" if options.kind == "table" and _is_wide(layout) else "null",
+        # a network of float32 cannot take another x as it is
+        standardize="x"
+        if options.kind == "table" and layout.fields["x"].dtype != "float32"
+        else "null",
         shapes=inline(shapes),
     )
     return _lines_for(own_class, text) if own_class else text
-
-
-def _is_wide(layout: Layout) -> bool:
-    """Whether a network of float32 cannot take x as it is."""
-    return layout.fields["x"].dtype != "float32"
 
 
 def fields_of_batch(layout: Layout, options: PackOptions) -> list[str]:
@@ -195,13 +183,6 @@ def mask_values(layout: Layout) -> dict[str, list[int]]:
         for name, array in layout.fields.items()
         if "values" in array.attrs
     }
-
-
-def _path(project: Project, path: Path) -> str:
-    """The file's name where it is found along paths.data, else its whole path."""
-    if path.parent in [directory.resolve() for directory in project.paths.data]:
-        return path.name
-    return json.dumps(str(path), ensure_ascii=False)
 
 
 def _classes(layout: Layout) -> str:
@@ -248,15 +229,9 @@ def scale_meaning(layout: Layout, scale: dict[str, int]) -> str:
     """Such as: on the device x / 255: float32 in 0..1."""
     if not scale:
         return "nothing is divided; {x: 255} makes float32 in 0..1 of uint8"
-    parts = []
-    for name, number in scale.items():
-        parts.append(f"{name} / {number}: float32 in {RANGES[layout.fields[name].dtype.name]}")
+    ranges = {name: RANGES[layout.fields[name].dtype.name] for name in scale}
+    parts = [f"{name} / {n}: float32 in {ranges[name]}" for name, n in scale.items()]
     return f"on the device {', '.join(parts)}"
-
-
-def _shapes(layout: Layout, size: Size | None) -> dict[str, list[int]]:
-    encoded = [name for name, array in layout.fields.items() if is_encoded(array)]
-    return {name: [*(size or DEFAULT_SIZE)] for name in encoded}
 
 
 def inline(values: Mapping[str, object]) -> str:
@@ -291,9 +266,7 @@ def write_config(
         _tell_lacking_lines(project, layout, options, command)
         return
     text = yaml_of(project, layout, options, command, own_class)
-    with temporary_directory_next_to(path) as directory, explain_write_errors(path):
-        (directory / path.name).write_text(text, encoding="utf-8")
-        publish(directory / path.name, path)
+    write_whole(path, text)
     print(f"  wrote {shown(path)}: look at it. Its scale:")
     print(f"  {scale_meaning(layout, scale_of(layout, options, own_class))}")
     if options.kind == "pairs":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -20,7 +19,7 @@ from ...project import this_project
 from ...record.files.forms import FileName, Sha256, problem_in
 from ..file.atomic_file import explain_write_errors, publish
 from ..file.find import writable_directory
-from ..file.part import open_part, read_blocks
+from ..file.part import one_at_a_time, open_part, read_blocks
 from ..file.progress import byte_progress
 from ..file.version_cache import keep_hash, read_hash, version_key
 
@@ -83,18 +82,6 @@ def check_arguments(url: str, sha256: str, name: str) -> None:
     problem = problem_in(name or "/", FileName)
     if problem:
         raise LabError(f"{url}: the name here: {problem}. Name it: fetch(url, sha256, NAME)")
-
-
-@contextmanager
-def one_at_a_time(directory: Path) -> Iterator[None]:
-    """Waits until no other process is in such a block."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with suppress(OSError):  # a disk without locks: the part has one of its own
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def require_hash(path: Path, sha256: str, url: str) -> Path:
