@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,10 +76,17 @@ def pack_command(project: Project, args: list[str]) -> None:
     target = directory / _file_name(config, options)
     command = pack_command_line(args, options, project.root)
     if options.classes_of:
-        options = with_names_of(project, options)
+        options = with_names_of(project, options, options.classes_of)
     damaged = DamagedSamples(options.skip_damaged)
     if options.part:
-        pack_part(config, target, options, damaged)
+        refuse_foreign(target)
+        n_samples = make_part(
+            open_samples(config, options, damaged), options, options.part, target, damaged
+        )
+        print(f"{report_file(target, options.part)}: {counted(n_samples, 'sample')}")
+        way = f"the same with --jobs {options.part.n_parts} in place of --part"
+        print(f"  when all parts are there: {way}")
+        print_reasons(damaged, n_samples)
         return
     old_lines = lines_written_for(target) if target.exists() else []
     pack(config, target, options, damaged, {"command": command} | code_version(project.root))
@@ -97,29 +105,14 @@ def pack_command(project: Project, args: list[str]) -> None:
     write_config(project, layout, options, command, own_class, old_lines)
 
 
-def with_names_of(project: Project, options: PackOptions) -> PackOptions:
+def with_names_of(project: Project, options: PackOptions, name: str) -> PackOptions:
     """The options with the classes, categories and columns of another data set."""
-    assert options.classes_of is not None
-    path = read_data_config(project, options.classes_of).path
+    path = read_data_config(project, name).path
     layout = read_layouts(find_data_files(path, project.paths.data), is_whole=isinstance(path, str))
     known, columns = known_names(layout)
     if known.classes or known.categories:
-        known = replace(known, only_of=options.classes_of)
+        known = replace(known, only_of=name)
     return replace(options, known=known, columns=options.columns or columns)
-
-
-def pack_part(
-    config: DataConfig | None, target: Path, options: PackOptions, damaged: DamagedSamples
-) -> None:
-    """Packs one part of the sources, and says where it lies."""
-    part = options.part
-    assert part is not None
-    refuse_foreign(target)
-    raw = open_samples(config, options, damaged)
-    n_samples = make_part(raw, options, target, damaged)
-    print(f"{report_file(target, part)}: {counted(n_samples, 'sample')}")
-    print(f"  when all parts are there: the same with --jobs {part.n_parts} in place of --part")
-    print_reasons(damaged, n_samples)
 
 
 def _file_name(config: DataConfig | None, options: PackOptions) -> str:
@@ -178,7 +171,11 @@ def config_of(project: Project, options: PackOptions) -> DataConfig | None:
             f"--as {options.kind} is {target}, but {file} names {config.target}. "
             "Change _target_ there, or choose another NAME for the data."
         )
-    if not options.kind and config.pack and not _says_all(config, options):
+    # its class has samples(), and the sources are named, or the file was made without any
+    says_all = bool(options.sources) or shlex.split(config.pack or "")[3:] == [options.name]
+    if config.target.startswith(f"{LIBRARY.name}."):
+        says_all = False
+    if not options.kind and config.pack and not says_all:
         raise LabError(
             f"{options.name} is packed from raw data. Type the whole command, with the place where "
             f"they lie here:\n{config.pack}"
@@ -186,29 +183,9 @@ def config_of(project: Project, options: PackOptions) -> DataConfig | None:
     return config
 
 
-def _says_all(config: DataConfig, options: PackOptions) -> bool:
-    """Whether a command without --as says how to make the file: its class has samples(), and the
-    sources are named, or the file was made without any.
-    """
-    if config.target.startswith(f"{LIBRARY.name}."):
-        return False
-    return bool(options.sources) or shlex.split(config.pack or "")[3:] == [options.name]
-
-
 def class_target(project: Project, name: str) -> str:
     """The `_target_` of a class: of data.py, unless its name has a module in front."""
     return name if "." in name else f"{project.package}.data.{name}"
-
-
-def classes_with_samples(project: Project) -> list[str]:
-    """The classes of data.py that have samples() of their own; read, not imported."""
-    file = project.source / "data.py"
-    try:
-        statements = ast.parse(file.read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
-        return []
-    classes = [statement for statement in statements if isinstance(statement, ast.ClassDef)]
-    return [node.name for node in classes if Definition(file, node).defines("samples")]
 
 
 def _which_kind(project: Project, options: PackOptions) -> str:
@@ -216,11 +193,16 @@ def _which_kind(project: Project, options: PackOptions) -> str:
     words = " ".join(str(source.path) for source in options.sources)
     source = options.sources[0].path
     likely = "pairs" if looks_like_pairs(source) else kind_of(source)
+    classes, file = [], project.source / "data.py"
+    with suppress(OSError, SyntaxError, ValueError):
+        statements = ast.parse(file.read_bytes()).body
+        classes = [each for each in statements if isinstance(each, ast.ClassDef)]
+    with_samples = [each.name for each in classes if Definition(file, each).defines("samples")]
     looks = f" {source} looks like {likely}." if likely else ""
     return (
         f"conf/data has no {options.name}.yaml, so say what the source holds: --as "
         f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.{looks} Or name a class of data.py with samples(): "
-        f"{', '.join(classes_with_samples(project)) or 'there is none yet'}\n"
+        f"{', '.join(with_samples) or 'there is none yet'}\n"
         f"Type: lab data pack {options.name} {words} --as {likely or KINDS[0]}"
     )
 
@@ -246,7 +228,16 @@ def pack(
     """
     refuse_foreign(target)
     path_of_names = names_file(target) if options.names else None
-    splitter = _build_splitter(options)
+    splitter = Splitter(
+        options.shares,
+        options.seed,
+        read_split_file(options.split_file) if options.split_file else None,
+        # in a table --group is a column, and in arrays one of them
+        None if options.kind in ("table", "arrays", "hdf5") else options.group,
+        options.known.groups,
+        options.names,
+        options.spellings,
+    )
     paths = [source.path for source in options.sources]
     source_files = UnchangedFiles([path for path in paths if path.is_file()])
     with temporary_directory_next_to(target) as directory:
@@ -305,13 +296,17 @@ def _collect(
         parts = open_arrays(options.sources, options.kind, directory)
         fields = join_parts(target, parts)
         n_samples = count_samples(target, fields)
-        _ask_about_single_numbers(fields, options)
+        is_list = len(fields) == 1 and all(len(field.shape) == 1 for field in fields.values())
+        if is_list and not options.each_number:
+            raise DataFileError(
+                f"{options.sources[0].path} is one list of {n_samples} numbers. A sequence, such as tokens or "
+                "a signal, would lose its order: cut it into samples in samples() of data.py. If each "
+                "number is a sample: --each-number"
+            )
         _add_rows(splitter, parts, options)
         return Collected(fields, np.arange(n_samples), {})
     if options.kind == "table":
-        read_table = reader_of("table")
-        assert read_table is not None  # a kind that there is
-        table = read_table(options, damaged)
+        table = reader_of("table")(options, damaged)
         for sample in table.samples:
             splitter.add(sample)
         n_samples = count_samples(target, table.fields)
@@ -333,34 +328,6 @@ def _collect(
         last_file=raw.last_file,
     )
     return Collected(fields, np.arange(splitter.n_samples), raw.field_attrs)
-
-
-def _build_splitter(options: PackOptions) -> Splitter:
-    split_of_key = read_split_file(options.split_file) if options.split_file else None
-    # in a table --group is a column, and in arrays one of them
-    group_pattern = None if options.kind in ("table", "arrays", "hdf5") else options.group
-    known = options.known.groups
-    return Splitter(
-        options.shares,
-        options.seed,
-        split_of_key,
-        group_pattern,
-        known,
-        options.names,
-        options.spellings,
-    )
-
-
-def _ask_about_single_numbers(fields: Mapping[str, Field], options: PackOptions) -> None:
-    """Raises DataFileError when the one array is a list of numbers, which may be a sequence."""
-    field = next(iter(fields.values()))
-    if len(fields) > 1 or options.each_number or len(field.shape) > 1:
-        return
-    raise DataFileError(
-        f"{options.sources[0].path} is one list of {len(field)} numbers. A sequence, such as tokens or a "
-        "signal, would lose its order: cut it into samples in samples() of data.py. If each number is a "
-        "sample: --each-number"
-    )
 
 
 def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:
@@ -385,33 +352,25 @@ def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:
 def open_samples(
     config: DataConfig | None, options: PackOptions, damaged: DamagedSamples
 ) -> RawSamples:
-    if options.kind in ("images", "encoded", "audio"):
-        _refuse_other_meaning(options)
-    read_source = reader_of(options.kind or "")
-    if read_source:
-        return read_source(options, damaged)
-    if options.kind in packers():
-        read = load_plugin(packers()[options.kind])
-    else:
-        assert config is not None  # of a class, or without a kind
-        read = load_data_class(config.target).samples
-    samples = OwnSamples(read, options.sources, damaged)
-    return RawSamples(samples, last_file=samples.last_file)
-
-
-def _refuse_other_meaning(options: PackOptions) -> None:
-    """Raises DataFileError when the sub-directories of a source are no classes: images and masks, or
-    splits.
-    """
-    for source in options.sources:
-        meaning = other_meaning(source.path, options.kind or "") if source.path.is_dir() else None
-        if meaning:
+    kind = options.kind or ""
+    for source in options.sources if kind in ("images", "encoded", "audio") else ():
+        meaning = other_meaning(source.path, kind)
+        if meaning:  # its sub-directories are no classes: images and masks, or splits
             names = sorted(path.name for path in source.path.iterdir() if path.is_dir())
             raise DataFileError(
                 f"{source.path} has no sub-directory for each class, but {', '.join(names)}.\n"
                 f"Type: lab data pack {options.name} {meaning}\n"
                 f"If these are classes, rename {source.path / names[0]}."
             )
+    if kind in KINDS:
+        return reader_of(kind)(options, damaged)
+    if kind in packers():
+        read = load_plugin(packers()[kind])
+    else:
+        assert config is not None  # of a class, or without a kind
+        read = load_data_class(config.target).samples
+    samples = OwnSamples(read, options.sources, damaged)
+    return RawSamples(samples, last_file=samples.last_file)
 
 
 def _provenance(

@@ -102,14 +102,14 @@ def read_report(target: Path, part: PartOfFiles, identity: str) -> Report | None
     return None
 
 
-def make_part(raw: RawSamples, options: PackOptions, target: Path, damaged: DamagedSamples) -> int:
+def make_part(
+    raw: RawSamples, options: PackOptions, part: PartOfFiles, target: Path, damaged: DamagedSamples
+) -> int:
     """Packs one part, unless it is there; returns its number of samples.
 
     Args:
         raw: all files of the source, and the samples of this part.
     """
-    part = options.part
-    assert part is not None
     identity = identity_of(raw, options, part)
     report = read_report(target, part, identity)
     if report is not None:
@@ -183,8 +183,7 @@ def make_part_here(options: PackOptions, target: Path, answers: SimpleQueue) -> 
         os.sched_setaffinity(0, share)
     damaged = DamagedSamples(options.skip_damaged)
     try:
-        read_source = reader_of(str(options.kind))
-        make_part(read_source(options, damaged), options, target, damaged)
+        make_part(reader_of(str(options.kind))(options, damaged), options, part, target, damaged)
     except LabError as error:
         answers.put((part.number, str(error)))
         raise SystemExit(error.exit_code) from error

@@ -46,12 +46,9 @@ SPLIT_AND_PATH = re.compile(r"([A-Za-z_]\w*)=(.+)")
 N_LOOKED_AT = 1000  # files of a directory
 
 
-def reader_of(kind: str) -> Callable[..., Any] | None:
-    """The function of the library that reads a kind of source; None for one of a plug-in or a class."""
-    place = READERS[kind] if kind in KINDS else ""
-    if not place:
-        return None
-    file, function = place.split(":")
+def reader_of(kind: str) -> Callable[..., Any]:
+    """The function of the library that reads a kind of source, of those that are not packed as they are."""
+    file, function = READERS[kind].split(":")
     return getattr(import_module(f"{__package__}.{file}"), function)
 
 

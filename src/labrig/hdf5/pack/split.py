@@ -99,20 +99,14 @@ class Splitter:
 
     def _assigned_split(self, key: str, sample: Mapping[str, Any]) -> str | None:
         if "split" in sample:
-            return self._checked_split(key, sample["split"])
-        if self.split_of_key is not None:
-            return self._split_in_file(key, self.split_of_key)
-        return None
-
-    def _checked_split(self, key: str, split: object) -> str:
-        if not isinstance(split, str) or split not in self.names:
-            check_split_name(f"sample {key}", split)
-        name = str(split)
-        self.names.add(name)
-        return name
-
-    def _split_in_file(self, key: str, split_of_key: Mapping[str, str]) -> str:
-        if key not in split_of_key:
+            split = sample["split"]
+            if not isinstance(split, str) or split not in self.names:
+                check_split_name(f"sample {key}", split)
+                self.names.add(str(split))
+            return str(split)
+        if self.split_of_key is None:
+            return None
+        if key not in self.split_of_key:
             raise DataFileError(
                 f"--split-file has no line for {key!r}; it needs one `sample,split` for each. "
                 "Rows of tables and arrays are counted from 0."
@@ -136,33 +130,24 @@ class Splitter:
 
     def join_spellings(self) -> None:
         """Gives each group one name, once all samples were taken; a known one that of its file."""
-        self._find_known_spellings()
-        chosen = self.spellings.choose("groups", Counter(self.all_groups))
-        if not chosen:
-            return
-        self.groups = [chosen.get(group, group) for group in self.groups]
-        self.all_groups = [chosen.get(group, group) for group in self.all_groups]
-        splits_of_group: dict[str, set[str]] = {}
-        for group, splits in self.splits_of_group.items():
-            splits_of_group.setdefault(chosen.get(group, group), set()).update(splits)
-        self.splits_of_group = splits_of_group
-
-    def _find_known_spellings(self) -> None:
-        """Which groups are known by another spelling; of those there are hashes only."""
-        if self.spellings.as_written:
-            return
-        hash_of_form = dict(zip(self.known.forms, self.known.hashes, strict=False))
-        known_hashes = set(self.known.hashes)
-        for group in dict.fromkeys(self.all_groups):
-            known = hash_of_form.get(form_of_group(group))
-            if known and hash_of_group(group) not in known_hashes:
-                self.known_hashes[group] = known
+        if not self.spellings.as_written:  # of the groups of other files there are hashes only
+            hash_of_form = dict(zip(self.known.forms, self.known.hashes, strict=False))
+            for group in dict.fromkeys(self.all_groups):
+                known = hash_of_form.get(hash_of_group(common_form(group)))
+                if known and hash_of_group(group) not in self.known.hashes:
+                    self.known_hashes[group] = known
         if self.known_hashes and not self.spellings.join:
             listed = ", ".join(map(show, list(self.known_hashes)[:MAX_SHOWN]))
             raise DataFileError(
                 f"groups that the files have in another spelling: {listed}. If each is the one that is "
                 "there: --join-names. If they are different: --names-as-written"
             )
+        chosen = self.spellings.choose("groups", Counter(self.all_groups))
+        self.groups = [chosen.get(group, group) for group in self.groups]
+        self.all_groups = [chosen.get(group, group) for group in self.all_groups]
+        for other in chosen.keys() & self.splits_of_group.keys():
+            splits = self.splits_of_group.setdefault(chosen[other], set())
+            splits |= self.splits_of_group.pop(other)
 
     def _hash(self, group: str) -> str:
         return self.known_hashes.get(group) or hash_of_group(group)
@@ -196,7 +181,9 @@ class Splitter:
             return None
         numbers, names = _number_values(self.all_groups)
         hashes = [self._hash(name) for name in names]
-        form_of = dict(zip(hashes, map(form_of_group, names), strict=True))
+        form_of = dict(
+            zip(hashes, (hash_of_group(common_form(name)) for name in names), strict=True)
+        )
         form_of |= dict(zip(self.known.hashes, self.known.forms, strict=False))
         all_hashes = list(dict.fromkeys([*self.known.hashes, *hashes]))
         number_of = {each: number for number, each in enumerate(all_hashes)}
@@ -234,16 +221,18 @@ class Splitter:
     def arrange(self, n_samples: int) -> Arrangement:
         """The order of `n_samples` samples and their splits; the same for the same seed."""
         order = permutation(n_samples, self.seed, 1, n_samples)
-        if self.assigned_splits:
-            _check_every(n_samples, self.assigned_splits, "split")
-            numbers, names = _number_values(self.assigned_splits)
-            numbers_of = {name: [number] for number, name in enumerate(names)}
-        elif self.groups:
-            _check_every(n_samples, self.groups, "group")
-            numbers, names = _number_values(self.groups)
-            numbers_of = self._divide_groups(names)
-        else:
+        values = self.assigned_splits or self.groups
+        if not values:
             return Arrangement(order, self._divide(n_samples))
+        if len(values) != n_samples:
+            raise DataFileError(
+                f"only {len(values)} of {n_samples} samples have a "
+                f"{'split' if self.assigned_splits else 'group'}. Give all of them one, or none."
+            )
+        numbers, names = _number_values(values)
+        numbers_of: Mapping[str, Any] = {name: [number] for number, name in enumerate(names)}
+        if not self.assigned_splits:
+            numbers_of = self._divide_groups(names)
         number_of_row = numbers[order]
         splits = {
             split: np.flatnonzero(np.isin(number_of_row, numbers_in_split))
@@ -283,18 +272,6 @@ class Splitter:
         }
 
 
-def form_of_group(name: str) -> str:
-    return hash_of_group(common_form(name))
-
-
-def _check_every(n_samples: int, values: Sequence[Any], kind: str) -> None:
-    if len(values) != n_samples:
-        raise DataFileError(
-            f"only {len(values)} of {n_samples} samples have a {kind}. "
-            "Give all of them one, or none."
-        )
-
-
 def _number_values(values: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
     """A number for each value, and the different values in the order in which they first appear."""
     different = list(dict.fromkeys(values))
@@ -304,29 +281,22 @@ def _number_values(values: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
 
 def parse_shares(text: str) -> dict[str, float]:
     """`train=0.8,val=0.1,test=0.1` as a dict of shares that add up to one."""
-    shares = {}
+    shares: dict[str, float] = {}
     for part in text.split(","):
-        name, equals, share = map(str.strip, part.partition("="))
-        if not equals:
-            raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2")
+        name, _, share = map(str.strip, part.partition("="))
+        try:
+            number = float(share)
+        except ValueError as error:
+            raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2") from error
         check_split_name(f"--split {text!r}", name)
         check_usual_name(f"--split {text!r}", name)
         if name in shares:
             raise DataFileError(f"--split {text!r} names {name} twice. Give each split one share.")
-        shares[name] = _share(text, share)
-    if abs(sum(shares.values()) - 1) >= 1e-6:
+        shares[name] = number
+    are_shares = all(0 < number <= 1 for number in shares.values())  # nor NaN
+    if not are_shares or abs(sum(shares.values()) - 1) >= 1e-6:
         raise DataFileError(f"--split {text!r}: the shares must be above 0 and add up to 1.")
     return shares
-
-
-def _share(text: str, share: str) -> float:
-    try:
-        number = float(share)
-    except ValueError as error:
-        raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2") from error
-    if not 0 < number <= 1:  # nor NaN
-        raise DataFileError(f"--split {text!r}: the shares must be above 0 and add up to 1.")
-    return number
 
 
 def read_split_file(path: Path) -> dict[str, str]:
@@ -351,9 +321,19 @@ def read_split_file(path: Path) -> dict[str, str]:
 def check_splits(path: Path, splits: Mapping[str, Any], n_samples: int) -> dict[str, np.ndarray]:
     """The rows of each split, sorted, as int64."""
     rows_of = {}
-    for name, rows in splits.items():
+    for name, given in splits.items():
         check_split_name(f"{path}", name)
-        rows_of[name] = _check_split(f"{path}: split {name!r}", np.asarray(rows), n_samples)
+        rows = np.asarray(given)
+        if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size):
+            raise DataFileError(
+                f"{path}: split {name!r} must list row numbers, found {rows.dtype} of shape {rows.shape}."
+            )
+        rows_of[name] = rows = np.sort(rows.astype(np.int64))
+        if rows.size and (rows[0] < 0 or rows[-1] >= n_samples):
+            raise DataFileError(
+                f"{path}: split {name!r} has rows from {rows[0]} to {rows[-1]}; expected some of "
+                f"0..{n_samples - 1}."
+            )
     rows = np.sort(np.concatenate([np.empty(0, np.int64), *rows_of.values()]))
     repeated = rows[1:][rows[1:] == rows[:-1]]
     if repeated.size:
@@ -362,20 +342,6 @@ def check_splits(path: Path, splits: Mapping[str, Any], n_samples: int) -> dict[
             f"{path}: row {repeated[0]} is listed twice, in split {names}; expected no row twice."
         )
     return rows_of
-
-
-def _check_split(where: str, rows: np.ndarray, n_samples: int) -> np.ndarray:
-    integers = rows.dtype.kind in "iu" or rows.size == 0
-    if rows.ndim != 1 or not integers:
-        raise DataFileError(
-            f"{where} must list row numbers, found {rows.dtype} of shape {rows.shape}."
-        )
-    rows = np.sort(rows.astype(np.int64))
-    if rows.size and (rows[0] < 0 or rows[-1] >= n_samples):
-        raise DataFileError(
-            f"{where} has rows from {rows[0]} to {rows[-1]}; expected some of 0..{n_samples - 1}."
-        )
-    return rows
 
 
 # Which source each row is from: the file itself has no names
