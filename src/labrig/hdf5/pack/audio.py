@@ -2,7 +2,7 @@
 
 import io
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from .options import PackOptions
 from .samples import DamagedSamples, RawFile, RawSamples
 from .sources import SUFFIXES_OF_KIND
 
-SUFFIXES = SUFFIXES_OF_KIND["audio"]
 LARGEST_RIFF_BYTES = 0xFFFFFFFF
 INT16 = np.iinfo(np.int16)
 # What holds each value of a file as libsndfile names its type; float32 holds those of all others.
@@ -31,14 +30,13 @@ def read_audio(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     require_package("soundfile", "reading audio", "soundfile scipy")
     if resampled_hz is not None:
         require_package("scipy", "resampling audio", "soundfile scipy")
-    raw = open_class_folders(options, "audio", SUFFIXES, damaged)
+    raw = open_class_folders(options, "audio", SUFFIXES_OF_KIND["audio"], damaged)
     first_rate_hz, first_type = _first_rate_and_type(raw)
     rate_hz = resampled_hz or first_rate_hz
     dtype = "float32" if options.float32 else first_type
 
     def read(file: RawFile) -> np.ndarray:
         content = file.content()
-        _check_riff_length(content)
         wav, found_hz = _decode(content, dtype, options.float32)
         if found_hz == rate_hz:
             return wav
@@ -52,10 +50,8 @@ def read_audio(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
             damaged.count("recordings were clipped where resampling went over the range of 16 bits")
         return resampled
 
-    wav_attrs: dict[str, Any] = {"ragged": 1}
-    if rate_hz is not None:
-        wav_attrs["sample_rate_hz"] = rate_hz
-    attrs = {"wav": wav_attrs} | class_attrs(raw.classes)
+    rate_attr = {} if rate_hz is None else {"sample_rate_hz": rate_hz}
+    attrs = {"wav": {"ragged": 1} | rate_attr} | class_attrs(raw.classes)
     samples = read_class_folders(raw, "wav", read, damaged, options.part)
     return RawSamples(samples, attrs, files=raw.files)
 
@@ -73,17 +69,6 @@ def _first_rate_and_type(raw: RawFiles) -> tuple[int | None, str]:
     return None, "float32"
 
 
-def _check_riff_length(content: bytes) -> None:
-    """libsndfile reads what is left of a WAV file; its header says how long it was."""
-    if content[:4] != b"RIFF":
-        return
-    expected_bytes = int.from_bytes(content[4:8], "little") + 8
-    if len(content) < expected_bytes <= LARGEST_RIFF_BYTES:
-        raise DataFileError(
-            f"cut short: {len(content)} bytes found, {expected_bytes} expected. Copy it again"
-        )
-
-
 def _decode(content: bytes, dtype: str, rounds: bool) -> tuple[np.ndarray, int]:
     """The values of one channel, (n,) of `dtype`, and their rate in Hz.
 
@@ -92,6 +77,12 @@ def _decode(content: bytes, dtype: str, rounds: bool) -> tuple[np.ndarray, int]:
     """
     import soundfile
 
+    # libsndfile reads what is left of a WAV file; its header says how long it was
+    n_bytes = int.from_bytes(content[4:8], "little") + 8 if content[:4] == b"RIFF" else 0
+    if len(content) < n_bytes <= LARGEST_RIFF_BYTES:
+        raise DataFileError(
+            f"cut short: {len(content)} bytes found, {n_bytes} expected. Copy it again"
+        )
     try:
         opened = soundfile.SoundFile(io.BytesIO(content))
     except soundfile.LibsndfileError as error:
@@ -109,7 +100,7 @@ def _decode(content: bytes, dtype: str, rounds: bool) -> tuple[np.ndarray, int]:
                 f"its values ({file.subtype}) are {own_type}, those of the first file {dtype}. Convert "
                 "all to one type, or store all as float32: --float32"
             )
-        wav = file.read(dtype=dtype)
+        wav = file.read(dtype=cast(Any, dtype))
         if len(wav) != file.frames:
             raise DataFileError(
                 f"cut short: {len(wav)} of {file.frames} values found. Copy it again"

@@ -57,7 +57,7 @@ from .parts import (
     remove_parts,
     report_file,
 )
-from .raw_programs import code_version, find_programs, programs_attr, read_programs
+from .raw_programs import code_version, find_programs, programs_attr
 from .samples import DamagedSamples, RawSamples, UnchangedFiles
 from .sources import KINDS, Source, kind_of, packers, reader_of
 from .split import Splitter, names_file, read_split_file, write_names
@@ -296,8 +296,8 @@ def _collect(
         parts = open_arrays(options.sources, options.kind, directory)
         fields = join_parts(target, parts)
         n_samples = count_samples(target, fields)
-        is_list = len(fields) == 1 and all(len(field.shape) == 1 for field in fields.values())
-        if is_list and not options.each_number:
+        arrays = [*next(iter(parts.values())).values()]
+        if len(arrays) == 1 and arrays[0].ndim == 1 and not options.each_number:
             raise DataFileError(
                 f"{options.sources[0].path} is one list of {n_samples} numbers. A sequence, such as tokens or "
                 "a signal, would lose its order: cut it into samples in samples() of data.py. If each "
@@ -383,8 +383,7 @@ def _provenance(
         provenance["source"] = config.target
     if packer := packers().get(options.kind or ""):
         provenance["packer"] = f"{packer.value} of {origin_of(packer)}"
-    programs = find_programs(options.sources) + options.programs
-    provenance |= programs_attr(read_programs(programs))
+    provenance |= programs_attr(find_programs(options.sources) + options.programs)
     if damaged.skipped_keys:
         provenance["skipped"] = json.dumps(sorted(damaged.skipped_keys), ensure_ascii=False)
     return provenance

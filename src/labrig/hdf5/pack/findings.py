@@ -6,6 +6,7 @@ with equal keys are read again. Memory holds a key of 8 bytes for each sample.
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import combinations, islice
@@ -30,48 +31,36 @@ class Findings:
     """
 
     def __init__(self, fields: Mapping[str, Field], order: np.ndarray | None) -> None:
-        self.n_bad: dict[str, int] = {}  # field -> samples with NaN or inf
-        self.compared = _compared_field(fields)
+        self.n_bad: Counter[str] = Counter()  # field -> samples with NaN or inf
+        # two samples are equal by their x, else by their largest field that is no label
+        inputs = [name for name in fields if name != LABEL] or [*fields]
+        largest = max(inputs, key=lambda name: fields[name].nbytes)
+        self.compared = "x" if "x" in fields else largest
         self.n_seen = dict.fromkeys(fields, 0)  # samples
         self.offsets = {
-            name: np.concatenate([[0], field.lengths[slice(None) if order is None else order]])
+            name: np.cumsum(np.append(0, field.lengths if order is None else field.lengths[order]))
             for name, field in fields.items()
             if isinstance(field, RaggedField)
         }
-        for lengths in self.offsets.values():
-            lengths.cumsum(out=lengths)
         self.keys = np.zeros(len(fields[self.compared]), np.uint64)
 
     def look_at(self, name: str, block: np.ndarray) -> None:
         """Takes the next samples of a field, all of each: (B, ...), or joined if they vary in length."""
         if name not in self.n_seen or not block.size:  # offsets, or nothing to look at
             return
-        first = self.n_seen[name]
-        starts = self._starts(name, first, len(block))
+        first, offsets = self.n_seen[name], self.offsets.get(name)
+        starts = np.arange(len(block))  # of each sample, in the block
+        if offsets is not None:
+            stop = np.searchsorted(offsets, offsets[first] + len(block), "right") - 1
+            starts = offsets[first:stop] - offsets[first]
         self.n_seen[name] = first + len(starts)
         if not _is_finite(block):
-            self._count_bad(name, block, starts)
-        if name == self.compared:
-            is_ragged = name in self.offsets
-            keys = _ragged_keys(block, starts) if is_ragged else _keys(block)
-            self.keys[first : first + len(starts)] = keys
-
-    def _starts(self, name: str, first: int, n_values: int) -> np.ndarray:
-        """Where each sample begins in a block that begins with the sample `first`."""
-        if name not in self.offsets:
-            return np.arange(n_values)
-        offsets = self.offsets[name]
-        stop = np.searchsorted(offsets, offsets[first] + n_values, "right") - 1
-        return offsets[first:stop] - offsets[first]
-
-    def _count_bad(self, name: str, block: np.ndarray, starts: np.ndarray) -> None:
-        is_bad = ~np.isfinite(block)
-        if name in self.offsets:
+            is_bad = ~np.isfinite(block).reshape(len(block), -1).all(1)
             samples = np.searchsorted(starts, np.flatnonzero(is_bad), "right")
-            n_bad = len(np.unique(samples))
-        else:
-            n_bad = int(is_bad.reshape(len(block), -1).any(1).sum())
-        self.n_bad[name] = self.n_bad.get(name, 0) + n_bad
+            self.n_bad[name] += len(np.unique(samples))
+        if name == self.compared:
+            keys = _keys(block) if offsets is None else _ragged_keys(block, starts)
+            self.keys[first : first + len(starts)] = keys
 
     def tell(self, layout: Layout) -> None:
         """Prints a line for each finding; nothing is refused.
@@ -79,20 +68,27 @@ class Findings:
         Args:
             layout: of the file that was written.
         """
-        for name, n_bad in self.n_bad.items():
-            _say(f"{n_bad} of {layout.n_samples} samples have NaN or inf in field {name}")
-        for line in islice(self._equal_samples(layout), MAX_TOLD):
-            _say(line)
+        lines = [
+            f"{n_bad} of {layout.n_samples} samples have NaN or inf in field {name}"
+            for name, n_bad in self.n_bad.items()
+        ]
+        for line in [*lines, *islice(self._equal_samples(layout), MAX_TOLD)]:
+            print(f"lab: {line}", file=sys.stderr)
 
     def _equal_samples(self, layout: Layout) -> Iterator[str]:
         """A line for each two splits that share samples, the smaller one first."""
-        rows = _rows_of_equal_keys(self.keys) if len(layout.splits) > 1 else np.empty(0, np.int64)
+        if len(layout.splits) < 2:
+            return
+        ordered = np.sort(self.keys)
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+        rows = np.flatnonzero(np.isin(self.keys, repeated[repeated != 0]))  # 0: without a value
         if not rows.size:
             return
         _, samples = np.unique(_digests(layout, self.compared, rows), return_inverse=True)
-        samples_of = {}
-        for name, split in layout.splits.items():
-            samples_of[name] = samples[np.isin(rows, layout.map(split), assume_unique=True)]
+        samples_of = {
+            name: samples[np.isin(rows, layout.map(split), assume_unique=True)]
+            for name, split in layout.splits.items()
+        }
         by_size = sorted(samples_of, key=lambda name: layout.splits[name].n_rows)
         for small, large in combinations(by_size, 2):
             n_equal = int(np.isin(samples_of[small], samples_of[large]).sum())
@@ -102,24 +98,6 @@ class Findings:
                     f"{n_equal} of {n_samples} samples of {small} are in {large} too: "
                     f"their field {self.compared} is equal"
                 )
-
-
-def _say(line: str) -> None:
-    print(f"lab: {line}", file=sys.stderr)
-
-
-def _compared_field(fields: Mapping[str, Field]) -> str:
-    """The field by which two samples are equal: x, else the largest that is no label."""
-    if "x" in fields:
-        return "x"
-    inputs = [name for name in fields if name != LABEL] or [*fields]
-    return max(inputs, key=lambda name: _n_bytes(fields[name]))
-
-
-def _n_bytes(field: Field) -> int:
-    if isinstance(field, RaggedField):
-        return int(field.lengths.sum()) * field.dtype.itemsize
-    return field.nbytes
 
 
 def _is_finite(values: np.ndarray) -> bool:
@@ -168,21 +146,12 @@ def _weighted(words: np.ndarray) -> np.ndarray:
     return np.einsum("ij,j->i", words, _weights(words.shape[1]))
 
 
-def _rows_of_equal_keys(keys: np.ndarray) -> np.ndarray:
-    """The rows of samples that may be equal; those without a value have the key 0."""
-    ordered = np.sort(keys)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    repeated = repeated[repeated != 0]
-    return np.flatnonzero(np.isin(keys, repeated)) if repeated.size else np.empty(0, np.int64)
-
-
 def _digests(layout: Layout, name: str, rows: np.ndarray) -> np.ndarray:
     """(B,) a hash of all bytes of each of these samples."""
     values = layout.map(layout.field(name))
+    offsets = np.arange(len(values) + 1)
     if layout.is_ragged(name):
         offsets = layout.map(layout.arrays[name + OFFSETS])
-        contents = (values[offsets[row] : offsets[row + 1]] for row in rows)
-    else:
-        contents = (values[row] for row in rows)
-    digests = (hashlib.blake2b(content.tobytes(), digest_size=8).digest() for content in contents)
+    contents = (values[offsets[row] : offsets[row + 1]].tobytes() for row in rows)
+    digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
     return np.frombuffer(b"".join(digests), np.uint64)

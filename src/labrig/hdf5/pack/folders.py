@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..file.errors import DataFileError
+from ..file.names import OTHER_NAMES
 from ..file.parallel import map_in_order
 from .merge import ROW
 from .options import PackOptions, PartOfFiles
@@ -20,15 +21,7 @@ from .sources import Source, hint, source_labels
 
 TAR = ".tar"
 # What folders and archives of one split are called, and the split
-SPLIT_OF_WORD = {
-    "test": "test",
-    "testing": "test",
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-}
+SPLIT_OF_WORD = {name: name for name in ("train", "val", "test")} | OTHER_NAMES
 
 
 @dataclass(frozen=True)
@@ -49,15 +42,23 @@ def open_class_folders(
         damaged = DamagedSamples()
     files: list[RawFile] = []
     for source, label in zip(options.sources, source_labels(options.sources), strict=True):
-        class_files = _open_class_folder(source, kind, suffixes, damaged)
-        files += [replace(file, key=f"{label}{file.key}") for file in class_files]
+        root = source.path
+        if not root.is_dir() and root.suffix != TAR:
+            raise DataFileError(
+                f"{root} is not a directory, and no .tar; expected one with {kind} in a sub-directory "
+                f"per class.{hint(root, kind)}"
+            )
+        of_source = _open_class_folder(source, kind, suffixes, damaged)
+        if not of_source:
+            raise DataFileError(
+                f"{root} has no {kind} in it; expected files with {', '.join(suffixes)}.{hint(root, kind)}"
+            )
+        files += [replace(file, key=f"{label}{file.key}") for file in of_source]
     names = Counter(file.label for file in files if file.label is not None)
-    known = options.known.classes
-    spelling_of = options.spellings.choose("classes", names, known)
-    files = [replace(file, label=spelling_of.get(file.label, file.label)) for file in files]
-    classes = sorted({file.label for file in files if file.label is not None})
-    if classes:
-        classes = options.known.and_new("classes", known, classes)
+    spelling_of = options.spellings.choose("classes", names, options.known.classes)
+    files = [replace(file, label=spelling_of.get(file.label or "", file.label)) for file in files]
+    found = {file.label for file in files if file.label is not None}
+    classes = options.known.and_new("classes", options.known.classes, found) if found else []
     without_class = [file for file in files if file.label is None]
     if classes and without_class:
         raise DataFileError(
@@ -71,18 +72,12 @@ def _open_class_folder(
     source: Source, kind: str, suffixes: Sequence[str], damaged: DamagedSamples
 ) -> list[RawFile]:
     root = source.path
-    if not root.is_dir() and root.suffix != TAR:
-        raise DataFileError(
-            f"{root} is not a directory, and no .tar; expected one with {kind} in a sub-directory "
-            f"per class.{hint(root, kind)}"
-        )
     if root.is_file():
-        return _not_empty(open_tars(source, [root], suffixes, damaged), root, kind, suffixes)
+        return open_tars(source, [root], suffixes, damaged)
     found = walk(root, suffixes)
     if not found.paths:
         tars = sorted(path for path in root.iterdir() if path.suffix == TAR)
-        files = open_tars(source, tars, suffixes, damaged)
-        return _not_empty(files, root, kind, suffixes)
+        return open_tars(source, tars, suffixes, damaged)
     damaged.files.add(found.seen)
     n_around = n_directories_around([path.parts for path in found.paths])
     if n_around:
@@ -144,16 +139,6 @@ def walk(root: Path, suffixes: Sequence[str]) -> Walk:
     found.paths.sort()
     found.seen.n_of_kind = len(found.paths)
     return found
-
-
-def _not_empty(
-    files: list[RawFile], root: Path, kind: str, suffixes: Sequence[str]
-) -> list[RawFile]:
-    if not files:
-        raise DataFileError(
-            f"{root} has no {kind} in it; expected files with {', '.join(suffixes)}.{hint(root, kind)}"
-        )
-    return files
 
 
 # Archives, which are read where they lie, without unpacking
@@ -251,12 +236,8 @@ def read_class_folders(
         if value is None or source is None:
             return None
         source.check()
-        sample = {"key": file.key, field: value}
-        if file.label is not None:
-            sample["y"] = class_numbers[file.label]
-        if file.split is not None:
-            sample["split"] = file.split
-        return sample
+        label = {} if file.label is None else {"y": class_numbers[file.label]}
+        return {"key": file.key, field: value, **label, **file.placement}
 
     files = part.of(raw.files) if part else raw.files
     rows = part.of(range(len(raw.files))) if part else []

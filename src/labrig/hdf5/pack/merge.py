@@ -61,13 +61,12 @@ def _merge_field(parts: Sequence[Layout], name: str, order: np.ndarray, file: Pa
             f"{file.parent}: the processes gave {name!r} in the shapes {sorted(shapes)}. "
             "Only fields of one dimension may vary in length."
         )
-    lengths = np.concatenate(
-        [
-            np.diff(part.map(part.arrays[name + OFFSETS]))
-            if part.is_ragged(name)
-            else np.full(*part.field(name).shape)
-            for part in parts
-        ]
-    )
+    lengths_of_parts = [
+        np.diff(part.map(part.arrays[name + OFFSETS]))
+        if part.is_ragged(name)
+        else np.full(len(of_part), of_part.shape[1])
+        for part, of_part in zip(parts, values, strict=True)
+    ]
+    lengths = np.concatenate(lengths_of_parts)
     field = RaggedField.of(JoinedRows([each.reshape(-1) for each in values]), lengths)
     return RaggedField(field.dtype, lengths[order], lambda i: field.sample(order[i]))

@@ -43,29 +43,22 @@ def find_programs(sources: Sequence[Source]) -> list[Path]:
     return found
 
 
-def read_programs(paths: Sequence[Path]) -> list[RawProgram]:
-    """What is kept of each."""
-    return [_read_program(path) for path in dict.fromkeys(paths)]
-
-
-def _read_program(path: Path) -> RawProgram:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataFileError(
-            f"{path} cannot be read: {error.strerror}. It is to be kept with the data file."
-        ) from error
-    text = None
-    is_text = len(content) <= MAX_BYTES and b"\0" not in content
-    if is_text and not has_secret_name(path.name):
-        text = hide_tokens(content.decode(errors="replace"))
-    return RawProgram(
-        path=os.path.relpath(path), sha256=hashlib.sha256(content).hexdigest(), text=text
-    )
-
-
-def programs_attr(programs: Sequence[RawProgram]) -> dict[str, str]:
+def programs_attr(paths: Sequence[Path]) -> dict[str, str]:
     """The attribute of the file; none without programs."""
+    programs = []
+    for path in dict.fromkeys(paths):
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataFileError(
+                f"{path} cannot be read: {error.strerror}. It is to be kept with the data file."
+            ) from error
+        text = None
+        is_text = len(content) <= MAX_BYTES and b"\0" not in content
+        if is_text and not has_secret_name(path.name):
+            text = hide_tokens(content.decode(errors="replace"))
+        sha256 = hashlib.sha256(content).hexdigest()
+        programs.append(RawProgram(path=os.path.relpath(path), sha256=sha256, text=text))
     return {"made_by": json.dumps(programs, ensure_ascii=False)} if programs else {}
 
 

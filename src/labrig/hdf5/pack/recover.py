@@ -28,7 +28,7 @@ from ...record.reproduce.recorded_data import (
     relative_name,
 )
 from ..file.atomic_file import publish, temporary_directory_next_to
-from ..file.checksum import Fingerprint, fingerprint
+from ..file.checksum import fingerprint
 from ..file.errors import DataFileError
 from ..file.find import data_files_in, place_of, writable_directory
 from ..file.joined import read_layouts
@@ -55,7 +55,15 @@ def recover_command(project: Project, args: list[str]) -> None:
     target = free_path(project, run)
     with temporary_directory_next_to(target) as directory:
         made = pack_again(project, run, command, directory)
-        require_recorded(run, command, fingerprint(made))
+        found = fingerprint(made)
+        if not is_same_data(run.data, found):
+            raise NotComparable(
+                f"{shlex.join(command)} with the code of {run.id} gives other data now: {found['n']} samples, "
+                f"sha256 {found['sha256'][:12]}; recorded were {run.data.get('n')} samples, "
+                f"{run.data['sha256'][:12]}. Nothing was kept.\n"
+                "The raw data are others than then, or the packages that read them: "
+                f"lab runs show {run.id}"
+            )
         publish(made, target)
     print(f"{target}: what {run.id} read, made again\nnext: lab runs verify {run.id}")
 
@@ -151,16 +159,3 @@ def pack_again(project: Project, run: Run, command: list[str], directory: Path) 
             f"{shlex.join(command)}"
         )
     return made[0]
-
-
-def require_recorded(run: Run, command: list[str], made: Fingerprint) -> None:
-    """Makes sure that what was packed is what the run read."""
-    if is_same_data(run.data, made):
-        return
-    raise NotComparable(
-        f"{shlex.join(command)} with the code of {run.id} gives other data now: {made['n']} samples, "
-        f"sha256 {made['sha256'][:12]}; recorded were {run.data.get('n')} samples, "
-        f"{run.data['sha256'][:12]}. Nothing was kept.\n"
-        "The raw data are others than then, or the packages that read them: "
-        f"lab runs show {run.id}"
-    )

@@ -41,9 +41,7 @@ class RawSamples:
     samples: Iterable[dict[str, Any]]
     field_attrs: dict[str, dict[str, Any]] = field(default_factory=dict)
     last_file: Callable[[], str] = str
-    files: Sequence[FilesOfSample] | None = (
-        None  # of all samples of the source, where they are known
-    )
+    files: Sequence[FilesOfSample] | None = None  # of all samples, where they are known
 
 
 @dataclass(frozen=True)
@@ -103,18 +101,16 @@ class FilesSeen:
         n_others = self.others.total()
         others = sorted(self.others.items(), key=lambda other: (-other[1], other[0]))
         suffixes = ", ".join(f"{name} {n}" for name, n in others[:MAX_SUFFIXES])
-        n_found = self.n_of_kind + n_others + len(self.hidden) + len(self.links)
         parts = {
-            "found": n_found,
+            "found": self.n_of_kind + n_others + len(self.hidden) + len(self.links),
             "packed": n_packed,
             "damaged": self.n_of_kind - n_packed,
             f"of other kinds ({suffixes})": n_others,
             f"hidden (such as {min(self.hidden, default='')})": len(self.hidden),
             f"links not followed (such as {min(self.links, default='')})": len(self.links),
         }
-        return "files: " + ", ".join(
-            f"{n} {what}" for what, n in parts.items() if n or what == "packed"
-        )
+        told = [f"{n} {what}" for what, n in parts.items() if n or what == "packed"]
+        return f"files: {', '.join(told)}"
 
 
 class DamagedSamples:
@@ -156,15 +152,11 @@ class UnchangedFiles:
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.files = files
-        self.versions = self._read_versions()
+        self.versions = [*map(version_key, files)]
 
     def check(self) -> None:
-        """Raises DataFileError when one of the files has changed."""
-        if self._read_versions() != self.versions:
+        if [*map(version_key, self.files)] != self.versions:
             listed = ", ".join(map(str, self.files))
             raise DataFileError(
                 f"{listed} changed while it was packed. Pack again when nothing writes to it."
             )
-
-    def _read_versions(self) -> list[str]:
-        return [version_key(file) for file in self.files]

@@ -28,7 +28,7 @@ SUFFIXES_OF_KIND = {
 # what a source may be -> the function that reads it
 READERS = {
     "images": "images:read_images",
-    "encoded": "images:read_encoded_images",
+    "encoded": "images:read_images",
     "pairs": "pairs:read_pairs",
     "audio": "audio:read_audio",
     "table": "tables:read_table",

@@ -132,9 +132,10 @@ class Splitter:
         """Gives each group one name, once all samples were taken; a known one that of its file."""
         if not self.spellings.as_written:  # of the groups of other files there are hashes only
             hash_of_form = dict(zip(self.known.forms, self.known.hashes, strict=False))
+            known_hashes = set(self.known.hashes)
             for group in dict.fromkeys(self.all_groups):
                 known = hash_of_form.get(hash_of_group(common_form(group)))
-                if known and hash_of_group(group) not in self.known.hashes:
+                if known and hash_of_group(group) not in known_hashes:
                     self.known_hashes[group] = known
         if self.known_hashes and not self.spellings.join:
             listed = ", ".join(map(show, list(self.known_hashes)[:MAX_SHOWN]))

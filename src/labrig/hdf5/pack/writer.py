@@ -16,7 +16,7 @@ from ..file.atomic_file import explain_write_errors, publish, temporary_director
 from ..file.attributes import COMPLETE, HASH, seal_of, storable
 from ..file.errors import DataFileError
 from ..file.keep import keep_if_used, refuse_foreign
-from ..file.layout import FORMAT, VERSION, Layout, read_layout
+from ..file.layout import FORMAT, VERSION, read_layout
 from ..file.progress import byte_progress
 from .collect import Column, Field, RaggedField, columns_of, count_samples
 from .findings import Findings
@@ -90,8 +90,19 @@ def write_fields(
 
     refuse_foreign(path)
     n_samples = count_samples(path, fields)
-    columns = _columns_of_file(path, fields, splits, order, n_samples)
-    attrs = storable(str(path), _origin(h5py.__version__) | dict(provenance))
+    columns: dict[str, Column] = {}
+    for name, field in fields.items():
+        columns |= columns_of(f"data/{name}", field, order)
+    for name, rows in check_splits(path, splits, n_samples).items():
+        columns[f"splits/{name}"] = Column(rows.dtype, rows.shape, [rows])
+    packages = f"python=={sys.version.split()[0]} h5py=={h5py.__version__} numpy=={np.__version__}"
+    origin = {
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": " ".join(sys.argv),
+        "host": socket.gethostname(),
+        "packages": packages,
+    }
+    attrs = storable(str(path), origin | dict(provenance))
     attrs_of = {
         name: storable(f"{path}: field {name!r}", field_attrs.get(name, {})) for name in fields
     }
@@ -122,51 +133,17 @@ def write_fields(
             if last_check:
                 last_check()
             file.attrs[COMPLETE] = 1
-        layout = _sealed(temporary)
+        # as by any reader: what cannot be read gets no name
+        layout = read_layout(temporary, is_sealed=False)
+        seal = seal_of(layout.attrs, layout.arrays_by_path)
+        with h5py.File(temporary, "r+", libver=LIBVER, locking=False) as file:
+            file.attrs[HASH] = seal
+        layout = read_layout(temporary)
         keep_if_used(path, layout, directory)
         publish(temporary, path)
         if findings:
             findings.tell(layout)
     return path
-
-
-def _columns_of_file(
-    path: Path,
-    fields: Mapping[str, Field],
-    splits: Mapping[str, Any],
-    order: np.ndarray | None,
-    n_samples: int,
-) -> dict[str, Column]:
-    columns = {}
-    for name, field in fields.items():
-        columns |= columns_of(f"data/{name}", field, order)
-    for name, rows in check_splits(path, splits, n_samples).items():
-        columns[f"splits/{name}"] = Column(rows.dtype, rows.shape, [rows])
-    return columns
-
-
-def _origin(h5py_version: str) -> dict[str, str]:
-    python_version = sys.version.split()[0]
-    return {
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": " ".join(sys.argv),
-        "host": socket.gethostname(),
-        "packages": f"python=={python_version} h5py=={h5py_version} numpy=={np.__version__}",
-    }
-
-
-def _sealed(path: Path) -> Layout:
-    """The layout of a complete file, to which the hash of all that it says is added.
-
-    It is read for that as by any reader: what cannot be read gets no name.
-    """
-    import h5py
-
-    layout = read_layout(path, is_sealed=False)
-    seal = seal_of(layout.attrs, layout.arrays_by_path)
-    with h5py.File(path, "r+", libver=LIBVER, locking=False) as file:
-        file.attrs[HASH] = seal
-    return read_layout(path)
 
 
 def _write_array(
@@ -178,8 +155,11 @@ def _write_array(
     n_rows = 0
     for block in column.blocks:
         block = np.ascontiguousarray(block, dtype)
-        if name == LABEL:
-            _check_labels(path, block, n_rows)
+        if name == LABEL and block.ndim == 1 and dtype.kind == "f" and np.isnan(block).any():
+            raise DataFileError(
+                f"{path}: label y of sample {n_rows + np.isnan(block).argmax()} is NaN. "
+                "Leave that sample out."
+            )
         dataset[n_rows : n_rows + len(block)] = block
         sha256.update(block.reshape(-1).view(np.uint8).data)
         if findings:
@@ -192,14 +172,3 @@ def _write_array(
             "the source changed while it was packed. Pack again."
         )
     dataset.attrs[HASH] = sha256.hexdigest()
-
-
-def _check_labels(path: Path, labels: np.ndarray, first_row: int) -> None:
-    if labels.ndim != 1 or labels.dtype.kind != "f":
-        return
-    missing = np.isnan(labels)
-    if missing.any():
-        raise DataFileError(
-            f"{path}: label y of sample {first_row + missing.argmax()} is NaN. "
-            "Leave that sample out."
-        )
