@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from labrig import env
 from labrig.errors import LabError
 from labrig.machine.disk import mounts_below
 from labrig.record.files.metrics_file import read_metrics
@@ -225,6 +226,40 @@ def test_the_best_checkpoint_of_a_trial_stays_however_its_run_ended(own, capsys)
     assert pruned(own, capsys) == {runs[2].id, runs[3].id}
     (runs[1].checkpoints / "best.ckpt").unlink()
     assert pruned(own, capsys) == {runs[1].id, runs[3].id}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("goals", "kept"),
+    [
+        ([("val/acc", "maximize")], {1, 2}),  # equal: which of them a list shows first is not known
+        ([("val/loss", "minimize")], {0}),
+        ([("val/acc", "maximize"), ("val/loss", "minimize")], {0, 1}),
+    ],
+)
+def test_what_a_sweep_calls_best_stays(own, capsys, goals, kept):
+    folder = own.root / "runs/sweeps/baseline-1"
+    folder.mkdir(parents=True)
+    metrics, directions = zip(*goals, strict=True)
+    record = {"metrics": metrics, "directions": directions, "schema": 1}
+    (folder / "sweep.json").write_text(json.dumps(record))
+    train(own, metrics={"val/loss": 0.01, "val/acc": 0.9})  # the best of the trial is no point
+    values = [(0.1, 0.5), (0.2, 0.7), (0.3, 0.7), (0.4, 0.1)]
+    points = [
+        train(own, metrics={"val/loss": loss, "val/acc": acc}, parent="baseline-1")
+        for loss, acc in values
+    ]
+    deleted = pruned(own, capsys, "status=finished", "--keep-best", 1)
+    assert deleted == {point.id for n, point in enumerate(points) if n not in kept}
+
+
+@pytest.mark.slow
+def test_a_check_is_kept_in_place_of_no_run(own, capsys, monkeypatch):
+    run = train(own, metrics={"val/loss": 0.5})
+    monkeypatch.setenv(env.CHECK, "1")
+    check = train(own, metrics={"val/loss": 0.25}, parent=run.id)
+    (check.checkpoints / "best.ckpt").touch()
+    assert pruned(own, capsys, "status=finished", "--keep-best", 1) == {check.id}
 
 
 @pytest.mark.slow

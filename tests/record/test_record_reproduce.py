@@ -72,6 +72,14 @@ def test_reproduced_bit_for_bit_with_the_frozen_code(trained):
     assert repeated["metrics"] == first["metrics"]
     assert not Path(start["variables"]["LAB_FROZEN"]).exists()
     assert "as recorded" in lab(trained, "runs", "verify", repeated["run_id"])
+    assert repeated["is_check"]
+    best = lab(trained, "runs", "show", "@best:val/loss")
+    assert original in best
+    assert repeated["run_id"] not in best
+    lab(trained, "runs", "export", "-o", "all.csv")
+    table = Path(trained, "all.csv").read_text()
+    assert original in table
+    assert repeated["run_id"] not in table
 
 
 @pytest.mark.slow

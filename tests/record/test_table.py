@@ -1,7 +1,11 @@
 """What a table of means says: which rows, which of them are better, and in how many digits."""
 
+import re
+
+import pytest
 import test_experiments
 from labrig.machine.text_formats import format_deviation
+from labrig.trials.result import result_table
 from record_package import call
 from test_experiments import printed
 
@@ -40,6 +44,46 @@ def test_why_there_is_no_t_test_is_said(project, made, capsys):
         made(seed + 1, trial="wide", metrics={"test/loss": 2.0 + seed})
     call(project, "runs table")
     assert "no t-test of test/loss: 1 seed in common, 3 are needed" in capsys.readouterr().err
+
+
+BOLD = re.compile(r"\*\*|\\bfseries ")
+CELL = re.compile(
+    r"(?:\*\*|\\bfseries )?-?[\d.]+(?:e[-+]\d+)? ?(?:±|\+-|\$\\pm\$) ?[\d.]+(?:e[-+]\d+)?"
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "cells"),
+    [
+        (([0.9, 0.91, 0.92], [0.5, 0.511, 0.519]), {"**0.910 ± 0.010", "0.5100 ± 0.0095"}),
+        (([0.9, 0.91, 0.92], [0.9, 0.912, 0.919]), {"0.910 ± 0.010", "0.9103 ± 0.0096"}),
+        (([0.01, -0.01, -0.0001], [0.3, 0.3, 0.3]), {"0.000 ± 0.010", "**0.3 ± 0"}),
+        (
+            ([0.99996, 0.99996 + 2e-9, 0.99996], [0.1, 0.2, 0.4]),
+            {"**0.99996 ± 1e-09", "0.23 ± 0.15"},
+        ),
+    ],
+)
+def test_all_tables_have_the_same_digits_and_bold(project, made, capsys, values, cells):
+    """A t-test tells all pairs apart but the second."""
+    for lr, of_line in zip((0.1, 0.2), values, strict=True):
+        for seed, value in enumerate(of_line):
+            made(seed, lr=lr, metrics={"test/acc": value})
+    texts = [result_table(project, "baseline", "test/acc")]
+    for ending in ("md", "tex"):
+        call(project, "runs export", "-o", file := project.root / f"all.{ending}")
+        texts.append(file.read_text().partition("<!--")[0])
+    capsys.readouterr()
+    for words in (["--md"], ["--latex"], []):
+        call(project, "runs table", *words)
+        texts.append(capsys.readouterr().out)
+    for text in texts:
+        assert r"\bfseries {" not in text, "siunitx wants braces around the whole"
+        lines = [line for line in text.splitlines() if not line.startswith(("%", "test/acc: "))]
+        found = {BOLD.sub("**", cell) for cell in CELL.findall("\n".join(lines))}
+        found = {re.sub(r" ?(\+-|\$\\pm\$) ?", " ± ", cell) for cell in found}
+        is_plain = text == texts[-1]
+        assert found == {cell.replace("**", "") if is_plain else cell for cell in cells}
 
 
 def test_numbers_are_rounded_by_their_deviation_to_what_single_precision_holds():

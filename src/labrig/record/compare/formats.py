@@ -53,7 +53,9 @@ def format_latex(
         for line in lines
     ]
     for line, column in bold:
-        table[line][column] = rf"\bfseries {table[line][column]}"
+        cell = table[line][column]
+        brace = "{" if cell.startswith("{") else ""  # around the whole of what is no number
+        table[line][column] = rf"{brace}\bfseries {cell.removeprefix(brace)}"
     titles = [latex(title) for title in header]
     titles[n_words:] = [f"{{{title}}}" for title in titles[n_words:]]
     numbers = zip(*(line[n_words:] for line in lines), strict=True)

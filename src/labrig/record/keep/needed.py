@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import yaml
 
 from ...machine.terminal import printable
 from ...project import parse_yaml
-from ..files.atomic import read_text
+from ..files.atomic import read_advisory, read_text
 from ..files.metrics_file import read_metrics
 from ..files.schema import Row
 from ..list.alike import EvaluatedOn, evaluated_on
@@ -24,13 +25,20 @@ from ..list.ranking import (
     require_mode,
     settings_of,
 )
-from ..list.rows import recorded_id
+from ..list.rows import recorded_id, without_checks
 from ..read.attempt_files import last_attempt, read_attempts
 from ..read.run import run_record
 from ..read.status import COUNT_FIRST, UNENDED, JobStateOf, silence_s
 from .annotate import named_in
 
 JOB_IS_OVER_S = 30 * 86400  # of silence: no scheduler starts a job again after that
+
+
+class SweepGoals(TypedDict):
+    """What prune needs of sweep.json."""
+
+    metrics: list[str]
+    directions: list[Literal["minimize", "maximize"]]
 
 
 @dataclass(frozen=True)
@@ -83,36 +91,64 @@ class Protection:
                 needed.setdefault(row["run_dir"], "among the best of the trial")
         for sweep in {row["parent"] for row in finished} - {row["run_id"] for row in self.rows}:
             of_sweep = [row for row in finished if sweep and row["parent"] == sweep]
-            for row in self.best_of(of_sweep):
+            for row in self.best_of_sweep(of_sweep):
                 needed.setdefault(row["run_dir"], f"among the best of the sweep {sweep}")
         return needed
 
     @property
     def own_rows(self) -> list[Row]:
-        """The runs of this project: the best of a trial is never a run of another one."""
-        return [row for row in self.rows if row["run_dir"] not in self.foreign]
+        """The runs of this project that count as the best: no checks, and none of another project."""
+        return [row for row in without_checks(self.rows) if row["run_dir"] not in self.foreign]
 
-    def best_of(self, of_trial: list[Row]) -> list[Row]:
-        """The best finished runs of a trial on each data set.
+    def best_of(
+        self, of_trial: list[Row], metric: str | None = None, mode: str | None = None
+    ) -> list[Row]:
+        """The best finished runs of a trial on each data set, with all that are as good as the last.
 
         Raises:
             LabError: nothing says which values of the metric are better.
         """
-        metric = self.metric or monitor_of(of_trial)
+        metric = metric or self.metric or monitor_of(of_trial)
         if not any(metric in row["metrics"] for row in of_trial):
             return []
         write = f"--metric {metric}:max"
-        mode = self.mode or require_mode(metric, settings_of(of_trial), write)
+        mode = mode or self.mode or require_mode(metric, settings_of(of_trial), write)
         # Of each set of validation samples: values on different ones do not compare.
         sets: dict[EvaluatedOn, list[Row]] = {}
         for row in rank_by_metric(of_trial, metric, mode):
             sets.setdefault(evaluated_on(row, metric), []).append(row)
-        return [row for of_set in sets.values() for row in of_set[: self.n_best]]
+        best = []
+        for of_set in sets.values():
+            values = [row["metrics"][metric] for row in of_set[: self.n_best]]
+            best += [row for row in of_set if row["metrics"][metric] in values]
+        return best
+
+    def best_of_sweep(self, of_sweep: list[Row]) -> list[Row]:
+        """The best points by what the sweep searches, unless a metric was typed; of several metrics
+        the Pareto front.
+        """
+        goals = [] if self.metric or not of_sweep else goals_of_sweep(of_sweep[0])
+        if len(goals) < 2:
+            return self.best_of(of_sweep, *(goals[0] if goals else ()))
+        signs = [(metric, 1 if mode == "max" else -1) for metric, mode in goals]
+        points = [
+            (row, [sign * row["metrics"][metric] for metric, sign in signs])
+            for row in of_sweep
+            if all(is_finite(row["metrics"].get(metric)) for metric, _ in signs)
+        ]
+        front = [
+            row
+            for row, values in points
+            if not any(
+                other != values and all(map(operator.ge, other, values)) for _, other in points
+            )
+        ]
+        return front if self.n_best else []
 
     def has_best_checkpoint(self, row: Row) -> bool:
         """Whether the best.ckpt of a run is the best of its trial, however the run ended."""
         best_of_run = self.best_value(row)
-        if best_of_run is None:
+        if best_of_run is None or row["is_check"]:
             return False
         metric = best_of_run.metric
         evaluated = evaluated_on(row, metric)
@@ -140,6 +176,15 @@ class Protection:
         if silence_s(Path(row["run_dir"]), attempt.n if attempt else 0) > JOB_IS_OVER_S:
             return False
         return self.job_state_of is None or self.job_state_of(record) is not None
+
+
+def goals_of_sweep(point: Row) -> list[tuple[str, str]]:
+    """The metrics of the sweep of a point with their modes; empty where its file does not say them."""
+    path = Path(point["run_dir"]).parents[1] / "sweeps" / str(point["parent"]) / "sweep.json"
+    record = read_advisory(path, SweepGoals) or {"metrics": [], "directions": []}
+    modes = {"minimize": "min", "maximize": "max"}
+    pairs = zip(record["metrics"], record["directions"], strict=False)
+    return [(metric, modes[direction]) for metric, direction in pairs]
 
 
 def finished_once(row: Row) -> bool:
