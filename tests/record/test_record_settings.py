@@ -180,7 +180,7 @@ def test_the_best_run_may_be_limited_to_a_trial_and_its_last_value_counts(projec
 def test_a_point_that_was_not_pruned_is_a_run_like_any_other(tmp_path, capsys):
     """The callback that could have stopped it is no setting, and an empty section is none."""
     project = make_project(tmp_path / "project")
-    pruning = "  sweep_pruning: {_target_: labrig.sweep.pruning.Pruning, metric: val/loss}"
+    pruning = "  sweep_pruning: {_target_: labrig.callbacks.Pruning}"
     for seed, callbacks, loss in ((0, "callbacks: {}", 0.5), (1, f"callbacks:\n{pruning}", 0.3)):
         train(project, config_yaml=config(seed) + callbacks + "\n", metrics={"val/loss": loss})
     call(project, "runs list")

@@ -17,7 +17,7 @@ from labrig.sweep.begin import plan_points, print_beginning
 from labrig.sweep.definition import hash_of_code
 from labrig.sweep.folder import make_sweep
 from labrig.sweep.points import AGAIN, MAX_TRIES, PRUNED, RUN, WORKER, Points
-from labrig.sweep.show import importances
+from labrig.sweep.show import format_states, importances
 from optuna.distributions import FloatDistribution
 from record_package import make_project
 from search import NO_CODE, make_search
@@ -93,8 +93,11 @@ def test_the_run_of_a_dead_worker_says_what_is_reported(project, points, so_far,
 @pytest.mark.parametrize(
     "so_far", [{"status": "interrupted"}, {"checkpoint": True}], ids=["interrupted", "killed"]
 )
-def test_the_next_worker_resumes_a_point_that_can_continue(project, points, so_far):
+def test_the_next_worker_resumes_a_point_that_can_continue(project, points, so_far, capsys):
     number = work(project, points, **so_far)
+    assert format_states(points) == "0 of 2 done: 1 stopped, 1 waiting", "nothing runs"
+    print_beginning(points)
+    assert f"{points.sweep.id} continues: 0 of 2 points done" in capsys.readouterr().out
     later, trial = settled(points, number)
     assert trial.state.name == "RUNNING"
     taken = later.take()

@@ -8,8 +8,10 @@ from labrig.sweep import show, worker
 from labrig.sweep.begin import grid_of
 from labrig.sweep.definition import directions_of, space_of
 from labrig.sweep.folder import Sweep, find_sweep
-from labrig.sweep.pruning import Pruned, Pruning, require_metric
+from labrig.sweep.pruning import NotLogged, Pruned, Pruning, require_metrics
 from labrig.sweep.space import parse_setting
+from record_package import make_project, train
+from search import make_search
 
 
 def test_what_a_sweep_cannot_search():
@@ -56,12 +58,23 @@ def test_sweeps_without_numbers(tmp_path):
         LabError, match=r"no point was trained to its end yet.*Wait for one: lab queue"
     ):
         show.draw_plots(points, tmp_path)
-    trainer = SimpleNamespace(callback_metrics={"val/loss": 1}, global_step=7)
-    with pytest.raises(
-        LabError, match=r"sweep.metric=val/acc is not logged in validation. Logged: val/loss"
-    ):
-        require_metric(trainer, "val/acc")
-    pruning = Pruning("val/loss")
+    pruning = Pruning()
     pruning.should_stop = True
+    trainer = SimpleNamespace(global_step=7)
     with pytest.raises(Pruned, match=r"pruned at step 7: the others were better at this time$"):
         pruning.on_train_batch_start(trainer)
+
+
+@pytest.mark.slow
+def test_a_metric_that_is_not_logged(tmp_path):
+    """That of a run is: some log a metric in a few validations. One of the test comes later."""
+    project = make_project(tmp_path / "project")
+    trainer = SimpleNamespace(callback_metrics={"val/loss": 1})
+    for metric in ("val/loss", "val/loss_best", "test/acc", "train/loss"):
+        require_metrics(trainer, make_search(project, "x=1,2", metrics=[metric]).sweep)
+    sweep = make_search(project, "x=1,2", metrics=["val/los"]).sweep
+    said = r"sweep.metric=val/los is not logged in validation; did you mean: val/loss. Logged: val/"
+    with pytest.raises(NotLogged, match=said):
+        require_metrics(trainer, sweep)
+    train(project, metrics={"val/los": 1.0})
+    require_metrics(trainer, sweep)

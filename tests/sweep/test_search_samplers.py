@@ -59,6 +59,10 @@ def test_a_grid_has_every_combination():
         ({"sampler": "grid"}, "is an interval"),
         ({"sampler": "cmaes", "space": ["x=a,b", "y=a,b"]}, "is a list"),
         ({"sampler": "cmaes", "space": ["x=interval(0,1)"]}, "two settings"),
+        (
+            {"sampler": "cmaes", "space": ["x=interval(0,1)", "y=interval(0,1)"]},
+            r"cmaes learns after each 6 points. Write at least sweep.points=18",
+        ),
         ({"pruner": "asha", "metrics": ["a", "b"]}, "one metric only"),
         ({"sampler": "cmaes", "metrics": ["a", "b"]}, "nsga2"),
     ],
@@ -69,7 +73,7 @@ def test_a_sampler_or_pruner_that_does_not_fit(changes, message):
         "t", [], directions=["minimize"], **{"pruner": None} | usual | changes
     )
     with pytest.raises(LabError, match=message):
-        check_definition(definition)
+        check_definition(definition, n_points=17)
 
 
 def values_of(points, n, objective):
@@ -98,6 +102,28 @@ def test_each_sampler_stays_in_the_space(tmp_path, sampler):
     assert points.take() is None
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2", pytest.param("gp", marks=pytest.mark.slow)])
+def test_three_quarters_of_few_points_are_chosen(tmp_path, monkeypatch, sampler):
+    """Optuna draws the first 10 of tpe and gp at random, and the first 50 of nsga2."""
+    drawn = []
+    draw = samplers.RandomSampler.sample_independent
+    monkeypatch.setattr(
+        samplers.RandomSampler,
+        "sample_independent",
+        lambda *args: drawn.append(args) or draw(*args),
+    )
+    two = {"metrics": ["a", "b"], "directions": ["minimize"] * 2} if sampler == "nsga2" else {}
+    project = make_project(tmp_path / "project")
+    space = ("x=interval(-9,9)", "y=interval(-9,9)")
+    points = make_search(project, *space, sampler=sampler, n_points=12, **two)
+    squares = lambda params: [(params["x"] - n) ** 2 + params["y"] ** 2 for n in range(2)]  # noqa: E731
+    values_of(points, 12, lambda params: squares(params)[: 2 if two else 1])
+    if two:  # which draws a value anew with a chance of a half
+        assert 2 * 3 <= len(drawn) < 2 * 12
+    else:
+        assert len(drawn) == 2 * 3
+
+
 def test_two_metrics_have_a_front(tmp_path):
     two = {"metrics": ["a", "b"], "directions": ["minimize", "maximize"]}
     project = make_project(tmp_path / "project")
@@ -115,4 +141,4 @@ def test_the_name_of_a_sampler_is_its_algorithm():
         "random": samplers.RandomSampler,
     }
     for name, algorithm in algorithms.items():
-        assert type(sampler_of(SimpleNamespace(sampler=name))) is algorithm
+        assert type(sampler_of(SimpleNamespace(sampler=name, space=["x"]), 20)) is algorithm

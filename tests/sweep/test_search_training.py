@@ -10,6 +10,7 @@ import time
 import pytest
 from labrig.record.files.atomic import read_advisory
 from projects import call, environment_of
+from trainings import add_trial, rows
 
 pytestmark = pytest.mark.release
 CHEAP = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "sweep.metric=val/acc")
@@ -93,12 +94,12 @@ def test_an_interrupted_point_is_resumed_by_the_same_command(home):
     assert process.returncode == 130, output
     assert "the same command continues" in output
     result = shown(home)
-    (running,) = [point for point in result["points"] if point["state"] == "running"]
-    attempts = home / "runs/baseline" / running["run"] / "attempts"
+    (stopped,) = [point for point in result["points"] if point["state"] == "stopped"]
+    attempts = home / "runs/baseline" / stopped["run"] / "attempts"
     sweep(home, *words)
     result = shown(home)
     assert [point["state"] for point in result["points"]] == ["complete", "complete"]
-    assert running["run"] in {point["run"] for point in result["points"]}
+    assert stopped["run"] in {point["run"] for point in result["points"]}
     assert len(runs_of(home, result["sweep_id"])) == 2
     assert {path.name for path in attempts.iterdir()} == {"1", "2"}
     beginning = json.loads((attempts / "2/beginning.json").read_text())
@@ -130,6 +131,23 @@ def test_points_that_fall_behind_are_pruned(home):
     call(home, "lab", "resume", last["run"])
     summary = json.loads((home / "runs/baseline" / last["run"] / "summary.json").read_text())
     assert summary["status"] == "finished"
+
+
+def test_a_metric_that_is_not_there_ends_a_search_early(home):
+    words = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=3", "optimizer.lr=1e-3,2e-3")
+    words = ("lab", "sweep", *words, "sweep.metric=val/nosuch:max")
+    said = call(home, *words, "trial=baseline", rc=2)
+    assert "sweep.metric=val/nosuch: no run has the metric 'val/nosuch'" in said
+    assert not list(home.glob("runs/sweeps/*/sweep.json")) or shown(home)["metrics"] == ["val/acc"]
+    files = {"config_yaml": "config.yaml", "model_py": "model.py"}
+    trial = home / "src/myproj/trials/baseline"
+    add_trial(home, "fresh", **{key: (trial / name).read_text() for key, name in files.items()})
+    said = call(home, *words, "trial=fresh", "sweep.workers=1", rc=2, timeout_s=600)
+    assert "sweep.metric=val/nosuch is not logged in validation" in said
+    assert "2 points left; each would end like the first, for the reason above" in said
+    (summary,) = home.glob("runs/fresh/*/summary.json")
+    assert read_advisory(summary)["status"] == "failed"
+    assert {row["epoch"] for row in rows({"run_dir": summary.parent})} <= {0}
 
 
 def test_a_worker_asks_no_gpu_before_it_forks(home):

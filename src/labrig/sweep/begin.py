@@ -19,7 +19,7 @@ from ..record.read.roots import record_root, run_roots
 from ..record.write.initial_weights import with_fixed_weights
 from .data import hash_of_data
 from .definition import define_sweep, hash_of_code
-from .earlier import add_earlier_points, find_origins
+from .earlier import add_earlier_points, find_origins, refuse_metric_never_logged
 from .folder import Sweep, make_sweep, sweep_directories
 from .points import N_POINTS, ORIGIN, Points
 from .space import Setting
@@ -50,6 +50,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
         allow=options.allow,
     )
     code_hash = hash_of_code(project, code, base.trial)
+    refuse_metric_never_logged(project, base.trial, definition.metrics, code_hash)
     data_sha256 = None if definition.searches_data else hash_of_data(base.config)
     record_root(project, plan.runs)
     sweep = make_sweep(
@@ -117,14 +118,15 @@ def print_beginning(points: Points) -> None:
     sweep = points.sweep
     definition = sweep.definition
     n_done = points.n_points - points.n_open()
-    word = "continues" if n_done else "begins"
+    has_begun = any(trial.state != TrialState.WAITING for trial in points.own())
+    word = "continues" if has_begun else "begins"
     print(f"sweep {sweep.id} {word}: {n_done} of {counted(points.n_points, 'point')} done")
     goals = [
         f"{direction} {metric}"
         for direction, metric in zip(definition.directions, definition.metrics, strict=True)
     ]
     print(f"{', '.join(goals)} by {definition.sampler} over {' '.join(definition.space)}")
-    if n_done:
+    if has_begun:
         if not sweep.record.get("code_hash"):
             print("whether its code changed since is not known: git has not recorded it")
         return

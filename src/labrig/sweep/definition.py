@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ from ..config.overrides import parse_overrides
 from ..config.packages import check_packages
 from ..config.resolve import plain_values
 from ..config.setting import read_section
-from ..errors import LabError
+from ..errors import LabError, require_package
 from ..machine.counted import counted
 from ..project import Project
 from ..record.files.schema import Code
@@ -26,6 +27,8 @@ from .space import SYNTAX, Setting, parse_setting
 DIRECTIONS = {"min": "minimize", "max": "maximize"}
 # Sections that say where and how long a sweep runs, not what it searches
 PLACE = ("sweep", "job", "site", "paths")
+NEEDS = {"cmaes": ["cmaes"], "gp": ["scipy", "torch"]}  # packages of a sampler, next to optuna
+FEWEST_GENERATIONS = 3  # of cmaes: the first is drawn at random
 MAX_CHECKED = 20  # values of a list that are composed before the start
 
 
@@ -96,7 +99,7 @@ def define_sweep(project: Project, arguments: list[str]) -> tuple[SweepDefinitio
         sampler=section.sampler or usual_sampler(settings, metrics),
         pruner=section.pruner,
     )
-    check_definition(definition)
+    check_definition(definition, section.points)
     for line in lines_to_check(settings):
         compose(project, [*definition.overrides, line])
     return definition, base
@@ -166,9 +169,11 @@ def usual_sampler(settings: list[Setting], metrics: list[str]) -> str:
     return "grid" if all(setting.is_discrete for setting in settings) else "tpe"
 
 
-def check_definition(definition: SweepDefinition) -> None:
-    """Makes sure that the sampler and the pruner fit the space and the metrics."""
+def check_definition(definition: SweepDefinition, n_points: int) -> None:
+    """Makes sure that the sampler and the pruner fit the space, the metrics and the points."""
     sampler, n_metrics = definition.sampler, len(definition.metrics)
+    for package in NEEDS.get(sampler, []):
+        require_package(package, f"sweep.sampler={sampler}")
     if n_metrics > 1 and sampler == "cmaes":
         raise LabError(f"sweep.sampler={sampler} takes one metric. For two: sweep.sampler=nsga2")
     if n_metrics > 1 and definition.pruner:
@@ -181,6 +186,12 @@ def check_definition(definition: SweepDefinition) -> None:
         )
     if sampler == "cmaes" and len(definition.space) < 2:
         raise LabError("sweep.sampler=cmaes needs two settings at least. For one: sweep.sampler=gp")
+    generation = 4 + math.floor(3 * math.log(len(definition.space)))  # points, as CMA-ES has it
+    if sampler == "cmaes" and n_points < FEWEST_GENERATIONS * generation:
+        raise LabError(
+            f"sweep.points={n_points}: cmaes learns after each {generation} points. Write at least "
+            f"sweep.points={FEWEST_GENERATIONS * generation}, or take sweep.sampler=tpe"
+        )
     intervals = [setting.name for setting in definition.settings if not setting.is_discrete]
     if sampler == "grid" and intervals:
         raise LabError(

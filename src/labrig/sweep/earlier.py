@@ -15,9 +15,11 @@ from ..config.compose import Composition, compose
 from ..config.overrides import parse_overrides, typed_value
 from ..config.recorded import read_recorded, run_identity
 from ..config.resolve import resolve
+from ..errors import LabError
 from ..machine.counted import counted
 from ..project import Project
 from ..record.freeze.git import GitFailed
+from ..record.list.ranking import require_metric
 from ..record.list.rows import read_rows, without_checks
 from ..record.read.roots import run_roots
 from ..record.read.run import Run
@@ -72,7 +74,7 @@ def add_earlier_points(
             if values is None or params is None or not is_same(project, points, run, params):
                 n_others += 1
                 continue
-            if not has_code(project, run, code_hash):
+            if not has_code(project, run.run_dir, code_hash):
                 n_of_other_code += 1
                 continue
             present.add(name)
@@ -136,9 +138,34 @@ def is_same(project: Project, points: Points, run: EarlierRun, params: dict[str,
     return run_identity(without_pruning(recorded)) == run_identity(expected)
 
 
-def has_code(project: Project, run: EarlierRun, code_hash: str) -> bool:
+def refuse_metric_never_logged(
+    project: Project, trial: str, metrics: list[str], code_hash: str
+) -> None:
+    """Refuses what no run of the trial has logged, where the newest had the code of the sweep.
+
+    Raises:
+        LabError: with the metrics that there are.
+    """
+    rows = [
+        row
+        for row in without_checks(read_rows(run_roots(project)))
+        if row["trial"] == trial and row["status"] in COUNT_FIRST
+    ]
+    if not rows or not has_code(project, Path(rows[0]["run_dir"]), code_hash):
+        return
+    for metric in metrics:
+        try:
+            require_metric(rows, metric)
+        except LabError as error:
+            raise LabError(
+                f"sweep.metric={metric}: {error}. If a setting of the sweep adds it, train a run with "
+                "that first: lab train"
+            ) from None
+
+
+def has_code(project: Project, run_dir: Path, code_hash: str) -> bool:
     """Whether a run has the code of the sweep, as `hash_of_code` compares it."""
-    record = Run.open(run.run_dir).record
+    record = Run.open(run_dir).record
     try:
         return hash_of_code(project, record["code"], record["trial"]) == code_hash
     except GitFailed:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, SuccessiveHalvingPruner
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
@@ -16,7 +18,6 @@ from optuna.study import StudyDirection
 
 from ..errors import Failed
 from .definition import SweepDefinition
-from .samplers import sampler_of
 
 
 class SweepLock:
@@ -84,11 +85,9 @@ def torn_line(journal: Path) -> int | None:
 
 
 def open_study(storage: JournalStorage, name: str, definition: SweepDefinition) -> optuna.Study:
-    """The study of a sweep, which is created when it does not exist."""
-    tools: dict[str, Any] = {
-        "sampler": sampler_of(definition),
-        "pruner": pruner_of(definition.pruner),
-    }
+    """The study of a sweep, which is created when it does not exist; who asks sets its sampler."""
+    warnings.simplefilter("ignore", ExperimentalWarning)
+    tools: dict[str, Any] = {"pruner": pruner_of(definition.pruner)}
     if optuna.get_all_study_names(storage):
         return optuna.load_study(study_name=name, storage=storage, **tools)
     directions = [StudyDirection[word.upper()] for word in definition.directions]

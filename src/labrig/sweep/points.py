@@ -34,6 +34,7 @@ from ..record.write.recording import HEARTBEAT_S
 from .data import HASH_CHARACTERS, recorded_hash
 from .folder import Sweep
 from .journal import SweepLock, open_storage, open_study
+from .samplers import sampler_of
 
 RUN = "run"  # user attributes of a point: its run's directory below the root of all runs
 WORKER = "worker"  # the process that works on it; None when it waits to be resumed
@@ -97,6 +98,7 @@ class Points:
 
     def take(self) -> Trial | None:
         """A point for this process to work on: one to resume, else a new one; None when all are taken."""
+        self.study.sampler = sampler_of(self.sweep.definition, self.n_points)
         with self.lock:
             self.settle_all()
             number = self.next_number()
@@ -119,6 +121,12 @@ class Points:
         if is_grid and not self.trials(TrialState.WAITING):
             return None
         return self.study.ask().number
+
+    def state_of(self, trial: FrozenTrial) -> str:
+        """The state of a point in a word: it is running where a process works on it, else stopped."""
+        if trial.state == TrialState.RUNNING and not self.is_worked_on(trial):
+            return "stopped"
+        return trial.state.name.lower()
 
     def settle_all(self) -> None:
         """Decides about each point on which nobody works any more."""

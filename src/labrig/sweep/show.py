@@ -94,7 +94,7 @@ def format_sweep(points: Any) -> list[str]:
 
 def format_states(points: Any) -> str:
     """`18 of 20 done: 15 complete, 3 pruned, 1 fail, 1 running`."""
-    names = Counter(trial.state.name.lower() for trial in points.own())
+    names = Counter(map(points.state_of, points.own()))
     listed = ", ".join(f"{n} {name}" for name, n in names.items()) or "none yet"
     n_earlier = len(points.trials()) - len(points.own())
     earlier = f"; {n_earlier} of earlier runs" if n_earlier else ""
@@ -213,7 +213,7 @@ def as_data(points: Any) -> dict[str, Any]:
     rows = [
         {
             "point": trial.number,
-            "state": trial.state.name.lower(),
+            "state": points.state_of(trial),
             "values": trial.values,
             "params": trial.params,
             "run": trial.user_attrs.get(RUN, "").rpartition("/")[2] or None,

@@ -32,7 +32,7 @@ from ..training.start.command import train_attempt
 from .data import refuse_other_data
 from .folder import Sweep
 from .points import PRUNED, RUN, Ended, Points, overrides_of
-from .pruning import CALLBACK, Pruned
+from .pruning import CALLBACK, NotLogged, Pruned
 
 # Each task of a job that runs several workers works alone, with a GPU of its own.
 
@@ -120,7 +120,6 @@ def work(sweep: Sweep, objective: Objective, check: Callable[[], None] | None = 
 
 def work_on_next(sweep: Sweep, points: Points, objective: Objective) -> int:
     """Takes a point, works on it and tells how it went; in a process of its own."""
-    points.study.sampler.reseed_rng()  # else each fork draws the same numbers
     trial = points.take()
     if trial is None:
         return Ended.NO_POINT
@@ -128,8 +127,8 @@ def work_on_next(sweep: Sweep, points: Points, objective: Objective) -> int:
         ended = objective(sweep, points, trial)
     finally:
         has_failed = points.settle_own(trial.number)
-    if has_failed and points.lacks_metric(trial):
-        return Ended.MISTAKE  # no other point will have it
+    if ended == Ended.MISTAKE or (has_failed and points.lacks_metric(trial)):
+        return Ended.MISTAKE  # no other point will have the metric
     return Ended.FAILED if has_failed else ended
 
 
@@ -187,16 +186,15 @@ def train_point(project: Project, sweep: Sweep, points: Points, trial: Trial) ->
         print(f"point {trial.number}: {pruned}")
     except LabError as error:
         print(f"lab: point {trial.number}: {error}", file=sys.stderr)
+        if isinstance(error, NotLogged):
+            return Ended.MISTAKE
     return Ended.DONE
 
 
 def create_point_run(project: Project, sweep: Sweep, trial: Trial) -> Run:
     """Makes the run of a point."""
     overrides = overrides_of(sweep, trial)
-    if sweep.definition.pruner:
-        (metric,) = sweep.definition.metrics
-        target = "labrig.callbacks.Pruning"
-        overrides += [f"+callbacks.{CALLBACK}={{_target_:{target},metric:'{metric}'}}"]
+    overrides.append(f"+callbacks.{CALLBACK}={{_target_:labrig.callbacks.Pruning}}")
     composition = compose(project, overrides)
     request = RunRequest.of(
         composition,

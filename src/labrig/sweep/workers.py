@@ -66,7 +66,7 @@ def search_here(project: Project, points: Points, base: Composition, code: Code)
     """Searches with processes of this machine until no point is left; Ctrl-C saves and stops.
 
     Returns:
-        0 when all points are done, 1 when some are left, 130 when it was stopped.
+        0 when all points are done, 1 when some are left, 2 where none can be, 130 when it was stopped.
     """
     sweep = points.sweep
     shares = shares_of(base, sweep.id, points.n_open())
@@ -82,6 +82,9 @@ def search_here(project: Project, points: Points, base: Composition, code: Code)
     if points.n_open() == 0:
         return 0
     left = counted(points.n_open(), "point")
+    if Ended.MISTAKE in codes:
+        print(f"{left} left; each would end like the first, for the reason above")
+        return Ended.MISTAKE
     print(f"{left} left; the same command continues")
     return 130 if Ended.STOPPED in codes else 1
 
