@@ -36,6 +36,16 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A page with 70 runs."""
+    project = make_runs(tmp_path_factory.mktemp("many") / "myproj")
+    for seed in range(62):
+        settled(project, seed=seed, trial="wide", metrics={"val/loss": 1.0 + seed})
+    call(project, "report")
+    return project.root / "runs/report.html"
+
+
+@pytest.fixture(scope="module")
 def browser():
     with started_chromium() as browser:
         yield browser
@@ -141,7 +151,7 @@ def test_seeds_are_averaged_with_a_band(open_page):
     before = curves.locator("canvas").first.evaluate(N_COLOURED)
     curves.get_by_label("mean over seeds").check()
     legend = curves.locator(".u-legend").first
-    expect(legend).to_contain_text("and 2 more seeds")
+    expect(legend).to_contain_text("lr=0.1, 3 seeds")
     expect(legend.locator(".u-series")).to_have_count(1 + 2 * 3)
     assert curves.locator("canvas").first.evaluate(N_COLOURED) != before
     # Step 20: the means of 0.1, 0.11 and 0.12, and of 0.001, 0.011 and 0.021, doubled.
@@ -149,9 +159,45 @@ def test_seeds_are_averaged_with_a_band(open_page):
     assert {"0.22", "0.022"} <= set(read_legend(legend))
 
 
+def test_a_row_is_the_mean_over_seeds(open_page):
+    page = open_page()
+    assert values(page, "seed")[1:] == ["0", "2", "1", "0", "2", "1", "0"]
+    page.fill("#filter", "trial=baseline")
+    page.locator("#runs").get_by_label("mean over seeds").check()
+    expect(page.locator("#runs tbody tr[data-run]")).to_have_count(2)
+    assert values(page, "val/loss") == ["0.011 ± 0.01", "0.11 ± 0.01"]
+    assert values(page, "seed") == ["3 seeds"] * 2
+    page.locator("#runs tbody input").first.check()
+    expect(page.locator("#count")).to_contain_text("3 ticked")
+
+
+SIZES = [(480, 800), (800, 1000), (1400, 900), (1400, 2200)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=[f"{w}x{h}" for w, h in SIZES])
+def test_all_rows_are_reached_at_any_height_and_seeds_are_in_sight(browser, many, size):
+    context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
+    page = context.new_page()
+    page.goto(many.as_uri())
+    rows = page.locator("#runs tbody tr[data-run]")
+    expect(rows.first).to_be_visible()
+    box = page.locator("#runs .table-box")
+    n_in_sight = box.evaluate("box => Math.floor(box.clientHeight / 27)")
+    assert rows.count() >= min(70, n_in_sight)
+    box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    last = page.evaluate("shownRuns.at(-1)")
+    expect(page.locator(f'#runs tr[data-run="{last}"]')).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    if size[0] >= 800:
+        expect(page.locator('#runs th[data-key="seed"]')).to_be_in_viewport(ratio=1)
+    context.close()
+
+
 def test_sweep_is_drawn_and_a_dragged_axis_filters(open_page):
     page = open_page()
     sweep = section(page, "sweep")
+    expect(sweep.locator("polyline")).to_have_count(6)  # the trial that varies, not all
+    sweep.locator("select").first.select_option("all")
     expect(sweep.locator("polyline")).to_have_count(8)
     dot = sweep.locator("circle").last  # the one on top
     dot.hover()

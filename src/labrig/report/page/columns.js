@@ -46,14 +46,15 @@ function keysOfKind(kind) {
 /** The columns that the table shows at first. */
 function interestingColumns() {
   const isSeveral = (key) => new Set(report.rows[key]).size > 1;
-  const facts = ["run", "status", "trial", ...["project", "who"].filter(isSeveral), "created", "hours"];
+  const facts = ["run", "status", "trial", ...["seed"].filter((key) => columns.has(key)), ...["project", "who"].filter(isSeveral), "created", "hours"];
   const metrics = report.metrics.filter((metric) => metric.values.some((value) => value !== null));
-  return [...facts, ...metrics.slice(0, 4).map((metric) => metric.name), ...report.interesting.filter((key) => columns.has(key))];
+  const settings = report.interesting.filter((key) => columns.has(key) && !facts.includes(key));
+  return [...facts, ...metrics.slice(0, 4).map((metric) => metric.name), ...settings];
 }
 
-/** The keys of columns with numbers in the runs that are shown, for axes. */
-function numericKeys() {
-  return [...columns.values()].filter((column) => shownRuns.some((run) => isNumber(column.value(run)))).map((column) => column.key);
+/** The keys of columns with numbers in some runs, for axes. */
+function numericKeys(runs) {
+  return [...columns.values()].filter((column) => runs.some((run) => isNumber(column.value(run)))).map((column) => column.key);
 }
 
 /** Sorts runs by a column; those without a value come last. */

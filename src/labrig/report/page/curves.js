@@ -52,11 +52,12 @@ function curvesNote(runs) {
 async function linesOf(metric, runs) {
   const curves = await curvesOf(metric);
   const lines = [];
+  const names = namesOf(runs);
   for (const run of runs) {
     const curve = curves.get(run);
     if (!curve) continue;
     const xs = Array.from(positions(run, curve.steps, state.axis));
-    lines.push({ run, label: nameOf(run), xs, ys: Array.from(smooth(curve.values, state.smoothing)) });
+    lines.push({ run, label: names.get(run), xs, ys: Array.from(smooth(curve.values, state.smoothing)) });
   }
   const drawn = state.isMean ? meansOf(lines) : lines;
   const places = new Map(runs.map((run, place) => [run, place]));
@@ -65,12 +66,14 @@ async function linesOf(metric, runs) {
 
 /** A line for each group of runs that differ only in their seed: the mean, with its band. */
 function meansOf(lines) {
-  const groups = Map.groupBy(lines, (line) => report.seed_groups[line.run]);
-  return [...groups.values()].map((group) => {
+  const ofRun = new Map(lines.map((line) => [line.run, line]));
+  const groups = seedGroups([...ofRun.keys()]).map((runs) => runs.map((run) => ofRun.get(run)));
+  const names = namesOf(groups.map(([first]) => first.run), ["seed"]);
+  return groups.map((group) => {
     if (group.length === 1) return group[0];
     const grid = commonGrid(group.map((line) => line.xs));
     const { mean, low, high } = meanAndBand(group.map((line) => onGrid(line.xs, line.ys, grid)));
-    return { run: group[0].run, label: `${group[0].label} and ${group.length - 1} more seeds`, xs: grid, ys: mean, band: { low, high } };
+    return { run: group[0].run, label: groups.length === 1 ? `${group.length} seeds` : `${names.get(group[0].run)}, ${group.length} seeds`, xs: grid, ys: mean, band: { low, high } };
   });
 }
 

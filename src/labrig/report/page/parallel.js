@@ -7,7 +7,7 @@ const MOST_TEXTS = 24; // different texts on one axis
 
 function drawParallel(box, metric) {
   const axes = parallelColumns(metric).map((column) => makeAxis(column));
-  const runs = shownRuns.filter((run) => isNumber(metric.value(run)));
+  const runs = sweepRuns.filter((run) => isNumber(metric.value(run)));
   if (axes.length < 2 || !runs.length) {
     box.append(element("p", { class: "note" }, "These runs differ in no setting."));
     return;
@@ -37,7 +37,7 @@ function drawParallel(box, metric) {
 
 /** The settings of interest that differ between the runs that are shown, then the metric. */
 function parallelColumns(metric) {
-  const differs = (key) => new Set(shownRuns.map(columns.get(key).text)).size > 1;
+  const differs = (key) => new Set(sweepRuns.map(columns.get(key).text)).size > 1;
   const keys = report.interesting.filter((key) => columns.has(key) && differs(key));
   return [...keys.slice(0, MOST_AXES - 1).map((key) => columns.get(key)), metric];
 }
@@ -45,7 +45,7 @@ function parallelColumns(metric) {
 /** An axis: where a run lies on it, its labels, and the filter for a stretch of it. */
 function makeAxis(column) {
   const { height, top, bottom } = PARALLEL;
-  const runs = shownRuns.filter((run) => column.text(run) !== "");
+  const runs = sweepRuns.filter((run) => column.text(run) !== "");
   const numbers = runs.map(column.value).filter(isNumber);
   if (numbers.length < runs.length) {
     const texts = [...new Set(runs.map(column.text))].sort().slice(0, MOST_TEXTS);

@@ -5,7 +5,7 @@ const LOW_COLOUR = [30, 120, 200];
 const HIGH_COLOUR = [230, 120, 0];
 
 function drawScatter(box, columnX, columnY, colour, logX, logY) {
-  const runs = shownRuns.filter((run) => fitsAxis(columnX.value(run), logX) && fitsAxis(columnY.value(run), logY));
+  const runs = sweepRuns.filter((run) => fitsAxis(columnX.value(run), logX) && fitsAxis(columnY.value(run), logY));
   if (!runs.length) {
     box.append(element("p", { class: "note" }, "None of these runs has both numbers."));
     return;

@@ -11,8 +11,9 @@ const DEFAULTS = {
   logX: false,
   logY: false,
   smoothing: 0,
-  isMean: false, // over seeds
+  isMean: false, // over seeds, in the table and of the curves
   isTogether: false, // all metrics in one chart
+  sweepTrial: null, // null: that with most different settings; "": all
   scatterX: null,
   scatterY: null,
   colour: null,
@@ -50,6 +51,8 @@ function choose(changes) {
   drawAll();
 }
 
+const MOST_OF_NAME = 24; // characters of one value
+
 let shownRuns = []; // numbers of the runs that the filter lets through, in the order of the table
 
 /** The runs that are compared: those that are ticked, else the first ones of the table. */
@@ -60,4 +63,22 @@ function chosenRuns(most) {
 
 function nameOf(run) {
   return `${report.rows.trial[run]} ${report.rows.run_id[run]}`;
+}
+
+/** Names of runs by what differs between them, without the keys that are left out; by the id where nothing does. */
+function namesOf(runs, leftOut = []) {
+  const keys = ["trial", ...report.interesting, "seed"].filter((key) => columns.has(key) && !leftOut.includes(key));
+  const differing = [...new Set(keys)].filter((key) => new Set(runs.map((run) => columns.get(key).text(run))).size > 1);
+  const word = (key, run) => {
+    const text = columns.get(key).text(run).slice(0, MOST_OF_NAME);
+    return key === "trial" || !text ? text : `${key.split(".").pop()}=${text}`;
+  };
+  const texts = runs.map((run) => differing.map((key) => word(key, run)).filter(Boolean).join(" "));
+  const isAlone = (text) => text && texts.filter((each) => each === text).length === 1;
+  return new Map(runs.map((run, place) => [run, isAlone(texts[place]) ? texts[place] : `${texts[place]} ${report.rows.run_id[run]}`.trim()]));
+}
+
+/** The groups of runs that differ only in their seed, each in the order of the runs. */
+function seedGroups(runs) {
+  return [...Map.groupBy(runs, (run) => report.seed_groups[run]).values()];
 }

@@ -12,7 +12,10 @@ function findShownRuns() {
   return column ? sortRuns(runs, column, state.isDown) : runs;
 }
 
+let tableRows = []; // each of one run, or of those that differ only in their seed
+
 function drawTable(panel) {
+  tableRows = state.isMean ? seedGroups(shownRuns) : shownRuns.map((run) => [run]);
   const keys = (state.columns ?? interestingColumns()).filter((key) => columns.has(key));
   const shown = keys.map((key) => columns.get(key));
   const body = element("tbody");
@@ -27,7 +30,8 @@ function drawTable(panel) {
   const before = panel.querySelector(".table-box");
   const place = before ? [before.scrollLeft, before.scrollTop] : [0, 0];
   const isOpen = panel.querySelector("details")?.open;
-  panel.replaceChildren(columnChooser(keys, isOpen), box);
+  const mean = tick("mean over seeds", state.isMean, (isMean) => choose({ isMean }));
+  panel.replaceChildren(columnChooser(keys, isOpen), mean, box);
   box.scrollTo(...place);
   drawRows(box, body, shown);
 }
@@ -39,25 +43,37 @@ function drawRows(box, body, shown) {
   // The box has no height yet when it is drawn for the first time, and never more than the screen's.
   const height = Math.max(box.clientHeight, window.innerHeight, screen.height);
   const nInSight = Math.ceil(height / ROW_PX) + 2 * MARGIN_ROWS;
-  const last = isPrinting ? shownRuns.length : Math.min(shownRuns.length, first + nInSight);
+  const last = isPrinting ? tableRows.length : Math.min(tableRows.length, first + nInSight);
   const space = (n) => element("tr", { class: "space", style: `height: ${n * ROW_PX}px` });
-  const rows = shownRuns.slice(first, last).map((run) => tableRow(run, shown));
-  body.replaceChildren(space(first), ...rows, space(shownRuns.length - last));
+  const rows = tableRows.slice(first, last).map((runs) => tableRow(runs, shown));
+  body.replaceChildren(space(first), ...rows, space(tableRows.length - last));
 }
 
-function tableRow(run, shown) {
-  const directory = report.rows.directory[run];
+function tableRow(runs, shown) {
+  const directories = runs.map((run) => report.rows.directory[run]);
   const box = element("input", {
     type: "checkbox",
-    checked: state.ticked.includes(directory),
-    "aria-label": `choose ${report.rows.run_id[run]}`,
-    onchange: () => tickRun(directory, box.checked),
+    checked: directories.every((each) => state.ticked.includes(each)),
+    "aria-label": `choose ${report.rows.run_id[runs[0]]}`,
+    onchange: () => tickRuns(directories, box.checked),
   });
-  return element("tr", { "data-run": run }, element("td", { class: "tick" }, box), shown.map((column) => tableCell(run, column)));
+  return element("tr", { "data-run": runs[0] }, element("td", { class: "tick" }, box), shown.map((column) => tableCell(runs, column)));
 }
 
-function tableCell(run, column) {
-  const text = column.text(run);
+/** The text of a cell of several runs: mean and sample deviation of a metric, what all have in common, or how many there are. */
+function textOfCell(runs, column) {
+  const numbers = column.kind === "metric" ? runs.map(column.value).filter(isNumber) : [];
+  if (numbers.length > 1) {
+    const { mean, high } = meanAndBand(numbers.map((number) => [number]));
+    return `${format(mean[0])} ± ${Number((high[0] - mean[0]).toPrecision(2))}`;
+  }
+  const texts = [...new Set(runs.map(column.text))];
+  return texts.length === 1 ? texts[0] : column.key === "seed" ? `${runs.length} seeds` : "";
+}
+
+function tableCell(runs, column) {
+  const run = runs[0];
+  const text = runs.length > 1 && column.key !== "run" ? textOfCell(runs, column) : column.text(run);
   if (column.key === "run") {
     return element("td", {}, element("button", { class: "link", onclick: () => showDetails(run) }, text));
   }
@@ -79,13 +95,13 @@ function sortBy(column) {
 
 function widthOf(column) {
   let longest = column.title.length + 2;
-  for (const run of shownRuns) longest = Math.max(longest, column.text(run).length);
+  for (const runs of tableRows) longest = Math.max(longest, (runs.length > 1 ? textOfCell(runs, column) : column.text(runs[0])).length);
   return Math.min(MOST_CHARACTERS, longest);
 }
 
-function tickRun(directory, isTicked) {
-  const others = state.ticked.filter((each) => each !== directory);
-  choose({ ticked: isTicked ? [...others, directory] : others });
+function tickRuns(directories, isTicked) {
+  const others = state.ticked.filter((each) => !directories.includes(each));
+  choose({ ticked: isTicked ? [...others, ...directories] : others });
 }
 
 function tickAll() {
