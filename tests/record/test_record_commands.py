@@ -299,7 +299,7 @@ def test_reading_records_imports_nothing_slow(project):
     program = """
 import sys
 from labrig.cli import main
-for words in ("--help", "runs list", "runs show @last", "runs list --csv", "runs cost", "runs prune",
+for words in ("--help", "runs list", "runs show @last", "runs list --csv", "runs table", "runs cost", "runs prune",
               "runs diff @last @last", "runs verify @last", ""):
     main(words.split())
 slow = {"torch", "lightning", "hydra", "omegaconf", "numpy", "h5py", "sqlite3"} & set(sys.modules)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import test_experiments
+from labrig.errors import LabError
 from labrig.machine.text_formats import format_deviation
 from labrig.trials.result import result_table
 from record_package import call
@@ -44,6 +45,21 @@ def test_why_there_is_no_t_test_is_said(project, made, capsys):
         made(seed + 1, trial="wide", metrics={"test/loss": 2.0 + seed})
     call(project, "runs table")
     assert "no t-test of test/loss: 1 seed in common, 3 are needed" in capsys.readouterr().err
+
+
+def test_without_scipy_a_table_has_no_test_and_says_so(project, made, capsys, monkeypatch):
+    for seed in range(3):
+        made(seed, metrics={"test/loss": 1.0 + seed})
+        made(seed, trial="wide", metrics={"test/loss": 2.0 + 1.01 * seed})
+    monkeypatch.setattr("labrig.record.compare.table.find_spec", lambda name: None)
+    monkeypatch.setattr("labrig.errors.find_spec", lambda name: None)
+    call(project, "runs table", "--md")
+    output = capsys.readouterr()
+    assert "2.0 ± 1.0" in output.out
+    assert "**" not in output.out
+    assert "no t-test: it needs the package scipy: make add PACKAGE=scipy" in output.err
+    with pytest.raises(LabError, match=r"--ci needs the package scipy: make add PACKAGE=scipy"):
+        call(project, "runs table", "--ci")
 
 
 BOLD = re.compile(r"\*\*|\\bfseries ")

@@ -400,6 +400,9 @@ def best_cells(table: Table) -> list[Cell]:
     data, and it is known whether higher is better. Where it is not, a line asks. The best must differ
     from each other line by a t-test paired by seed.
     """
+    if len(table.experiments) > 1 and find_spec("scipy") is None:
+        note(f"not in bold: {NO_SCIPY}")
+        return []
     made_on = {tuple(each.made_by[key] for key in SAME_DATA) for each in table.experiments}
     settings = [each for experiment in table.experiments for each in settings_of(experiment.rows)]
     cells = []
