@@ -295,6 +295,24 @@ def test_a_script_is_copied_as_it_is_and_its_options_are_not_read(project, tmp_p
     assert "run-it.py:1 needs timm, which neither lies next to it nor is installed" in said
 
 
+def test_a_package_above_the_script_comes_along(project, tmp_path, capsys):
+    files = {
+        "tools/train.py": "from kit.net import Net\nimport helper, gone_package\n",
+        "tools/helper.py": "",
+        "kit/__init__.py": "",
+        "kit/net.py": "class Net: pass\n",
+        "kit/other.py": "",
+    }
+    write(tmp_path / "other", files)
+    said = adopt(project, tmp_path / "other/tools/train.py", capsys, "--as", "kit")
+    assert written(project, "trials/kit/config.yaml") == {"program": "tools/train.py"}
+    trial = project.source / "trials/kit"
+    copied = {file.relative_to(trial).as_posix() for file in trial.rglob("*.py")}
+    assert copied == {"__init__.py", *files} - {"kit/other.py"}
+    assert "tools/train.py:2 needs gone_package" in said
+    assert "needs kit" not in said
+
+
 def test_a_script_of_hydra_gets_its_options_as_hydra_reads_them(project, tmp_path, capsys):
     write(tmp_path / "other", {"run.py": "from hydra_zen import zen\n"})
     said = adopt(project, tmp_path / "other/run.py", capsys)

@@ -57,6 +57,8 @@ def main() -> None:
     watch_parsers(report, dict(options_in(args)))
     seed_generators(config.seed)
     script = find_script(config)
+    trial = project.source / "trials" / config.trial.partition("/")[0]
+    sys.path.insert(0, str(trial))  # as in the directory of a repository that has tools/train.py
     os.chdir(run.dir)
     run_as_main(script, words, report, ran)
 

@@ -44,20 +44,13 @@ class ForeignConfig:
 
 @dataclass(frozen=True)
 class Configs:
-    """The configs of a repository.
-
-    Attributes:
-        folder: relative to the repository.
-        copy: what Hydra reads.
-        name: of the file that names all others.
-        groups: the options of each group.
-    """
+    """The configs of a repository."""
 
     repository: AdoptedRepository
-    folder: str
-    copy: Path
-    name: str
-    groups: dict[str, list[str]] = field(default_factory=dict)
+    folder: str  # relative to the repository
+    copy: Path  # what Hydra reads
+    name: str  # of the file that names all others
+    groups: dict[str, list[str]] = field(default_factory=dict)  # the options of each
 
     @cached_property
     def primary(self) -> ForeignConfig:

@@ -21,16 +21,12 @@ MOVED = {*("callbacks", "data", EXPERIMENT, "extras", "logger", "model", "paths"
 
 @dataclass
 class HydraTemplate:
-    """What is known while a repository of the family is read.
-
-    Args:
-        name: of the new directory in the package, and of the trial of the primary file.
-    """
+    """What is known while a repository of the family is read."""
 
     configs: Configs
     modules: Modules
     plan: AdoptionPlan
-    name: str
+    name: str  # of the new directory in the package, and of the trial of the primary file
     targets: set[str] = field(default_factory=set)
     options: dict[tuple[str, str], tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
@@ -117,13 +113,7 @@ class HydraTemplate:
                 self.plan.notes.ask(line)
         if copied:
             self.plan.add_code(folder, code)
-        missing = self.modules.missing_packages(copied)
-        if old := missing.pop("pytorch_lightning", None):
-            self.plan.notes.ask(
-                f"{old} imports pytorch_lightning, whose classes are others than those here: write "
-                "import lightning.pytorch as pl"
-            )
-        self.plan.notes.ask_for_packages(missing)
+        self.plan.notes.ask_for_packages(self.modules.missing_packages(copied))
         files_there, links = self.modules.repository.listed
         left_out = {name for name in files_there if name.endswith(".py")}.difference(copied)
         for names, why in ((left_out, "no _target_ needs them"), (links, "links are not followed")):

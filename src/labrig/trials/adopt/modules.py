@@ -26,10 +26,11 @@ class Import:
 
 
 class Modules:
-    """The modules below the root of a repository, and below its src/."""
+    """The modules below the root of a repository, below its src/, and below the folder of a script."""
 
-    def __init__(self, repository: AdoptedRepository) -> None:
+    def __init__(self, repository: AdoptedRepository, folder: str = "") -> None:
         self.repository = repository
+        self.places = (folder, "", f"{ROOT}/")
         self.trees: dict[str, ast.Module] = {}
 
     def tree(self, file: str) -> ast.Module:
@@ -51,7 +52,7 @@ class Modules:
         """The file of a module, or with "/" the directory of a package without one; None: not in here."""
         path = dotted.replace(".", "/")
         ends = ("/__init__.py", ".py", "/")
-        names = [f"{place}{end}" for end in ends for place in (path, f"{ROOT}/{path}")]
+        names = [f"{place}{path}{end}" for end in ends for place in self.places]
         return next(filter(self.repository.has, names), None) if dotted else None
 
     def find(self, target: str) -> tuple[str, str] | None:

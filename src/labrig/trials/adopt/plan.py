@@ -15,6 +15,7 @@ from ...project import CONF, Project
 from ..new import require_new_name
 from ..readme import NEW
 
+OLD_LIGHTNING = "pytorch_lightning"  # whose classes are others than those here
 RUFF = b'# By lab adopt: this code keeps its style. Delete this file when the code is yours.\nexclude = ["*"]\n'
 
 
@@ -36,10 +37,8 @@ class Notes:
     def ask_for_packages(self, packages: dict[str, str]) -> None:
         """Names packages that are missing here, each with a place that needs it."""
         for name, place in sorted(packages.items()):
-            self.ask(
-                f"{place} needs {name}, which neither lies next to it nor is installed: "
-                f"make add PACKAGE={name}"
-            )
+            fix = "write lightning.pytorch" if name == OLD_LIGHTNING else f"make add PACKAGE={name}"
+            self.ask(f"{place} needs {name}, which neither lies next to it nor is installed: {fix}")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from .composed import ForeignConfig
 from .modules import Modules, dotted_parts, new_place
-from .plan import Notes
+from .plan import OLD_LIGHTNING, Notes
 
 MISSING = "???"  # of Hydra: somebody must write it
 WHOLE = re.compile(r"\$\{([^${}]+)\}")
@@ -20,7 +20,6 @@ KEPT = re.compile(r"\.|oc\.(env|select|decode):|(data|seed|model)(\.|$)")  # mea
 NOTHING = "${nothing:}"  # a resolver that nobody has
 LEAF = "lab adopt"  # a key that no configuration has
 LIGHTNING = "lightning.pytorch."
-OLD_LIGHTNING = "pytorch_lightning."
 # Arguments of Lightning's Trainer that are another setting here
 ELSEWHERE = {
     "benchmark": "speed.cudnn_benchmark",
@@ -40,15 +39,11 @@ LIGHTNINGS_EPOCHS = 1000
 
 @dataclass(frozen=True)
 class Translation:
-    """Translates one composed configuration.
-
-    Args:
-        package: where the modules lie now, such as `${package}.mnist`.
-    """
+    """Translates one composed configuration."""
 
     modules: Modules
     composed: ForeignConfig
-    package: str
+    package: str  # where the modules lie now, such as `${package}.mnist`
     notes: Notes
 
     def there(self, name: str) -> dict[str, Any]:
@@ -82,8 +77,8 @@ class Translation:
 
     def target(self, target: str, key: str) -> str:
         """The name of a class or function where it lies now."""
-        if target.startswith(OLD_LIGHTNING):
-            return LIGHTNING + target.removeprefix(OLD_LIGHTNING)
+        if target.startswith(f"{OLD_LIGHTNING}."):
+            return LIGHTNING + target.removeprefix(f"{OLD_LIGHTNING}.")
         found = self.modules.find(target)
         if found is None:
             if self.modules.file_of(target.partition(".")[0]):
