@@ -37,7 +37,7 @@ def read_audio(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
 
     def read(file: RawFile) -> np.ndarray:
         content = file.content()
-        wav, found_hz = _decode(content, dtype, options.float32)
+        wav, found_hz = _decode(content, dtype, damaged if options.float32 else None)
         if found_hz == rate_hz:
             return wav
         if resampled_hz is None:
@@ -69,11 +69,11 @@ def _first_rate_and_type(raw: RawFiles) -> tuple[int | None, str]:
     return None, "float32"
 
 
-def _decode(content: bytes, dtype: str, rounds: bool) -> tuple[np.ndarray, int]:
+def _decode(content: bytes, dtype: str, rounded: DamagedSamples | None) -> tuple[np.ndarray, int]:
     """The values of one channel, (n,) of `dtype`, and their rate in Hz.
 
     Args:
-        rounds: also of a file whose values `dtype` cannot hold.
+        rounded: counts the files whose values `dtype` cannot hold; None: they are refused.
     """
     import soundfile
 
@@ -95,7 +95,9 @@ def _decode(content: bytes, dtype: str, rounds: bool) -> tuple[np.ndarray, int]:
                 f"{file.channels} channels, expected 1. Convert it first: ffmpeg -i IN -ac 1 OUT"
             )
         own_type = TYPE_OF.get(file.subtype, "float32")
-        if own_type != dtype and not rounds:
+        if rounded and own_type == "float64":
+            rounded.count("recordings of more bits were rounded to float32")
+        if own_type != dtype and not rounded:
             raise DataFileError(
                 f"its values ({file.subtype}) are {own_type}, those of the first file {dtype}. Convert "
                 "all to one type, or store all as float32: --float32"

@@ -124,7 +124,8 @@ class TableFile:
                 raise DataFileError(self._other_encoding("a value")) from error
             raise self._unreadable(error) from error
         if rows or len(table.column_names) == 1:
-            self._refuse_other_separator(first)
+            # a banner has blanks, and then the rows are longer than it
+            self._refuse_other_separator(first, ";\t|," if rows else ";\t|, ")
         self.cut = [CutRow(row.number - 1, row.actual_columns) for row in rows]
         self._refuse_longer_rows(table)
         return table
@@ -150,10 +151,10 @@ class TableFile:
         except (OSError, EOFError) as error:
             raise self._unreadable(error) from error
 
-    def _refuse_other_separator(self, first: bytes) -> None:
+    def _refuse_other_separator(self, first: bytes, letters: str) -> None:
         """Raises DataFileError when the head line is separated by something else."""
         line = first.decode("latin-1")
-        counts = {letter: line.count(letter) for letter in ";\t|, " if letter != self.separator}
+        counts = {letter: line.count(letter) for letter in letters if letter != self.separator}
         likely = max(counts, key=lambda letter: counts[letter])
         if self.separator not in line and counts[likely]:
             name = NAME_OF_SEPARATOR.get(likely, f"'{likely}'")
