@@ -1,8 +1,11 @@
 """The command `lab`: its first screen, and what it says to words that it does not know."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from labrig import cli
@@ -92,3 +95,48 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install "labrig[train]"' in done.stdout
+
+
+def test_a_reader_that_leaves_is_no_error():
+    """`lab --help | head -1`, where the rest of the output is written when Python ends."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "labrig", "--help"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_table_of_processes_is_one_line(monkeypatch, capsys):
+    def refuses(words):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(cli, "run_command", refuses)
+    assert cli.main(["runs", "list"]) == 1
+    said = capsys.readouterr().err
+    assert "no further process may be started" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_closed_directory_of_somebody_else_is_one_line():
+    with TemporaryDirectory() as open_folder:  # that of pytest is closed
+        Path(open_folder).chmod(0o755)
+        closed = Path(open_folder) / "home"
+        closed.mkdir(mode=0o700)
+        done = made_by_nobody(closed / "a/runs")
+    assert done.stdout == f"no permission for {closed}/a/runs; {closed} belongs to root\n", (
+        done.stderr
+    )
+
+
+def made_by_nobody(place):
+    """What is said when another user makes a directory."""
+    program = (
+        "import os, pathlib\nfrom labrig.machine.disk_errors import explain_disk_error\n"
+        f"os.seteuid(65534)\nplace = pathlib.Path({str(place)!r})\n"
+        "try:\n    place.mkdir(parents=True)\nexcept OSError as error:\n    print(explain_disk_error(error))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )

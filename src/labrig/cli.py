@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import getpass
 import io
 import os
 import sys
@@ -56,7 +57,9 @@ def main(argv: list[str] | None = None) -> int:
     env.name_the_user()
     allow_any_letter()
     try:
-        return run_command(sys.argv[1:] if argv is None else argv) or 0
+        code = run_command(sys.argv[1:] if argv is None else argv) or 0
+        sys.stdout.flush()  # here, where a reader that left is no error
+        return code
     except LabError as error:
         if debugging():
             raise
@@ -81,9 +84,7 @@ def report_error(error: Exception) -> int:
     if is_interruption(error):
         print("lab: interrupted", file=sys.stderr)
         return 130
-    # Only the first rank writes its traceback into the record.
-    is_other_rank = env.ATTEMPT in os.environ
-    if debugging() or is_other_rank:
+    if debugging():
         raise error
     if place_of(error):
         print(f"lab: LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}", file=sys.stderr)
@@ -99,6 +100,11 @@ def explain(error: Exception) -> str | None:
     """Why a disk refused, or which package this Python lacks; None for any other error."""
     if isinstance(error, ModuleNotFoundError):
         return explain_missing_package(error)
+    if isinstance(error, BlockingIOError):
+        return (
+            f"no further process may be started ({error}). How many you may have: ulimit -u; how many "
+            f"you have: ps -u {getpass.getuser()} --no-headers | wc -l"
+        )
     if isinstance(error, OSError):
         from .machine.disk_errors import explain_disk_error  # rarely needed
 

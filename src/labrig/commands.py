@@ -91,7 +91,8 @@ def say_what_differs(project: Project) -> None:
     if project.frozen or env.ENVIRONMENT_READY in os.environ:
         return
     environment = project.root / ".venv"
-    if environment.exists() and not environment.samefile(sys.prefix):
+    is_there = os.path.exists(environment)  # False too behind a closed directory
+    if is_there and not environment.samefile(sys.prefix):
         say_once(f"this is the lab of {sys.prefix}; the project has its own: {environment}/bin/lab")
     pin, installed = pin_in(project.root), installed_library(project.root)
     if pin and installed not in ("", pin) and not os.path.isabs(installed):

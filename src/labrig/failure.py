@@ -32,10 +32,13 @@ class CodePlace:
     code: str
 
     def __str__(self) -> str:
-        path = os.path.relpath(self.file)
-        if path.startswith(".."):
-            path = self.file
-        return f"{path}:{self.line}: {self.code}"
+        return f"{shown_path(self.file)}:{self.line}: {self.code}"
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """What lies below this directory by its relative path; in full elsewhere, as in a job."""
+    relative = os.path.relpath(path)
+    return os.fspath(path) if relative.startswith("..") else relative
 
 
 def debugging() -> bool:

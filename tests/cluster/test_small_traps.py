@@ -11,8 +11,8 @@ from labrig.cluster.sites.site import load_site
 from labrig.cluster.submit.script import library_template
 from labrig.config.overrides import parse_overrides
 from labrig.errors import LabError
+from labrig.failure import shown_path
 from labrig.project import read_yaml
-from labrig.training.start.command import shown_directory
 
 
 @pytest.fixture(autouse=True)
@@ -81,9 +81,9 @@ def test_a_directory_is_shown_in_full_from_a_node_s_copy_of_the_code(tmp_path, m
     node.mkdir(parents=True)
     (node / "runs").symlink_to(tmp_path / "project/runs")
     monkeypatch.chdir(node)
-    assert shown_directory(run_dir) == str(run_dir)
+    assert shown_path(run_dir) == str(run_dir)
     monkeypatch.chdir(tmp_path / "project")
-    assert shown_directory(run_dir) == os.path.join("runs", "baseline", "20261120-1")
+    assert shown_path(run_dir) == os.path.join("runs", "baseline", "20261120-1")
 
 
 def site_with(**values):

@@ -2,7 +2,7 @@
 
 import pytest
 from labrig import errors
-from labrig.machine import ranks
+from labrig.machine import network, ranks
 
 STEP = {
     "SLURM_JOB_ID": "77",
@@ -245,3 +245,24 @@ def test_node_lists_expand_as_scontrol_does(nodelist, hosts):
 def test_a_launcher_with_a_missing_variable_is_named():
     with pytest.raises(errors.LabError, match=r"torchrun.*LOCAL_WORLD_SIZE"):
         ranks.discover({k: v for k, v in TORCHRUN.items() if k != "LOCAL_WORLD_SIZE"})
+
+
+def test_a_name_that_leads_to_itself_takes_the_only_network(monkeypatch):
+    """Debian's installer writes `127.0.1.1 HOSTNAME`."""
+    addresses = {"lo": "127.0.0.1", "eth0": "10.0.0.7", "ib0": ""}
+    monkeypatch.delenv(network.GLOO_INTERFACE, raising=False)
+    monkeypatch.setattr(network.socket, "gethostbyname", lambda name: "127.0.1.1")
+    monkeypatch.setattr(network.socket, "if_nameindex", lambda: list(enumerate(addresses)))
+    monkeypatch.setattr(network, "own_address", addresses.get)
+    addresses["docker0"] = "172.17.0.1"
+    with pytest.raises(errors.LabError, match=r"has 2 networks: eth0, docker0\. Say which"):
+        network.choose_interface()
+    del addresses["docker0"]
+    assert network.choose_interface() == "eth0"
+    assert network.os.environ[network.GLOO_INTERFACE] == "eth0"
+    assert network.choose_interface() is None, "it is chosen"
+
+
+def test_the_address_of_an_interface_is_the_systems():
+    assert network.own_address("lo") == "127.0.0.1"
+    assert network.own_address("nosuch") == ""

@@ -129,7 +129,7 @@ def test_an_extension_is_running_while_it_runs_and_queued_while_its_job_waits(pr
 @pytest.mark.slow
 def test_a_run_whose_test_fails_is_trained(project, capsys):
     run = create(project)
-    error = LabError("no such file of the test split")
+    error = LabError("no such file of the test split. Pack it: lab data pack")
     with pytest.raises(LabError, match="no such file"):
         attempt_that_raises(error, run, project, measured={"global_step": 46})
     assert status_of(run.dir) == "trained"
@@ -312,7 +312,7 @@ def test_a_process_that_was_taken_for_dead_does_not_go_on(project, monkeypatch, 
 def test_exit_code_2_leaves_no_failed_run(project, when_built):
     """audit-2, row 130: a mistake that was found after the run had begun ended with code 2."""
     run = create(project)
-    mistake = LabError("the package is missing")
+    mistake = LabError("the package is missing. Type: make setup")
     with pytest.raises(LabError, match="the package is missing") as raised:
         attempt_that_raises(mistake, run, project, when_built=when_built)
     is_recorded = bool(read_attempts(run.dir))

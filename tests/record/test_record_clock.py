@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from labrig.errors import LabError
 from labrig.record.list.find import find_run
-from labrig.record.list.rows import read_row, read_rows
+from labrig.record.list.rows import read_rows
 from labrig.record.read import order
 from labrig.record.read.attempt_files import read_attempts
-from labrig.record.write import create as create_module
 from labrig.record.write.begin import begin_attempt
-from record_package import call, create, make_project, train
+from record_package import call, create, make_project
 
 HOUR_S = 3600
 
@@ -153,28 +152,6 @@ def test_durations_when_the_clock_is_set_back(project, clock, capsys):
     assert end["gpu_seconds"] == 0
     call(project, "runs cost")
     assert "-" not in capsys.readouterr().out.splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_negative_times_of_older_versions_cost_nothing(project, capsys):
-    run = train(project)
-    path = run.dir / "summary.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": -3560.08}))
-    assert read_row(str(run.dir))["seconds"] < 0
-    call(project, "runs cost")
-    assert capsys.readouterr().out.splitlines()[-1].split() == ["all", "1", "0.00", "0.00", "0.000"]
-
-
-@pytest.mark.slow
-def test_an_attempt_of_an_older_version_that_never_ended(project):
-    run = create(project)
-    begin_attempt(run, project)
-    (run.dir / "attempts/1/heartbeat").write_text("")
-    start = json.loads((run.dir / "attempts/1/start.json").read_text())
-    then = start["started_unix_s"] + 90
-    os.utime(run.dir / "attempts/1/heartbeat", (then, then))
-    assert round(read_attempts(run.dir)[0].until_now["seconds"]) == 90
-    assert create_module.newest_order_unix_ms(run.runs) == run.record["order_unix_ms"]
 
 
 @pytest.mark.slow

@@ -155,8 +155,10 @@ def test_damaged_records_are_named_and_hide_no_other(own, capsys, monkeypatch):
     ):
         call(own, *words)
     call(own, "runs prune")
-    assert "0 of 4 runs" in capsys.readouterr().out, "a damaged run is never deleted unasked"
-    with pytest.raises(errors.LabError, match=f"{broken.id} is damaged: .*\n.*backup"):
+    assert "0 B would be freed" in capsys.readouterr().out, "a damaged run is never touched unasked"
+    with pytest.raises(
+        errors.LabError, match=f"the record of {broken.id} cannot be read: .*\n.*backup"
+    ):
         find_run([own.root / "runs"], broken.id)
     with pytest.raises(errors.LabError, match=r"has no run\.json"):
         find_run([own.root / "runs"], hollow.id)

@@ -51,7 +51,8 @@ def attempt(run, project, work):
 
 def assert_readable(capsys, run):
     for words in (("runs", "list"), ("runs", "show", run.id), ("runs", "verify", run.id)):
-        assert lab(capsys, *words)[0] == 0, words
+        code, said = lab(capsys, *words)
+        assert code == 0, (words, said)
 
 
 @pytest.mark.slow

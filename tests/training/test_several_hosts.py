@@ -5,6 +5,7 @@ Each host is a network of its own (a namespace with one cable between them) with
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -13,6 +14,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -129,14 +131,14 @@ def setup_of(folder, **variables):
     return "\n".join([f"cd {shlex.quote(str(folder))}", *exports])
 
 
-def torchrun(hosts, folder, *words):
+def torchrun(hosts, folder, *words, **variables):
     """`torchrun … -m labrig WORDS` on both hosts at once."""
 
     def start(n):
         options = f"--nnodes 2 --nproc-per-node 1 --node-rank {n}"
         options += f" --master-addr {hosts.addresses[0]} --master-port {PORT}"
         words_of_lab = shlex.join([str(word) for word in words])
-        begin = setup_of(folder, GLOO_SOCKET_IFNAME="cable", OMP_NUM_THREADS="1")
+        begin = setup_of(folder, GLOO_SOCKET_IFNAME="cable", OMP_NUM_THREADS="1", **variables)
         return hosts.on(n, f"{begin}\nexec torchrun {options} -m labrig {words_of_lab}")
 
     with ThreadPoolExecutor() as pool:
@@ -187,6 +189,56 @@ def test_a_mistake_ends_both(hosts, own):
     done = torchrun(hosts, own, "train", *SETTINGS, "seed=1,2", "-m")
     assert "torchrun started 2 processes for one. Leave out -m" in done[0].stderr
     assert len(runs_of(own)) == n_before
+
+
+CULPRIT = """
+import os
+import signal
+import lightning.pytorch as L
+import torch
+
+class Culprit(L.Callback):
+    def on_train_batch_start(self, trainer, task, batch, batch_idx):
+        if trainer.global_rank == 1 and batch_idx == 2:
+            if os.environ["HOW"] == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise ValueError("the user's own error")
+
+    def setup(self, trainer, task, stage):
+        if trainer.global_rank == 1:
+            torch.__version__ = "2.12.1"
+"""
+
+
+@pytest.mark.traceback("torchrun prints its own when a process ends with an error")
+@pytest.mark.parametrize(
+    ("how", "line"),
+    [
+        ("raise", r"rank 1 on lab\d+b: ValueError: the user's own error"),
+        ("kill", r"rank 1 on lab\d+b ended without a word: killed \(signal 9: memory\?\)"),
+    ],
+)
+def test_the_record_names_the_process_that_failed_first(hosts, own, how, line):
+    (own / "src/myproj/culprit.py").write_text(CULPRIT)
+    words = ("train", *SETTINGS, *FEW, "callbacks.mine._target_=myproj.culprit.Culprit")
+    done = torchrun(hosts, own, *words, HOW=how)
+    assert all(each.returncode for each in done), done
+    record = last(own)
+    assert record["status"] == "failed"
+    attempt = Path(record["run_dir"]) / "attempts/1"
+    error = json.loads((attempt / "end.json").read_text())["exception"]
+    assert re.match(line, error["line"]), error
+    assert re.search(line, done[0].stderr)
+    if how == "raise":
+        assert "culprit.py" in error["place"]
+        assert "ValueError: the user's own error" in (attempt / "traceback-1.txt").read_text()
+        assert "failed. Its whole traceback" in done[1].stderr
+    here = re.escape(f", {hosts.names[0]} {version('torch')}")
+    (difference,) = json.loads((attempt / "start.json").read_text())["environment_differences"]
+    assert re.fullmatch(rf"node {hosts.names[1]} has torch 2.12.1{here}", difference)
+    assert difference in done[0].stderr
+    shown = call(own, "lab", "runs", "show", record["run_id"])
+    assert f"failed on {hosts.names[0]}, {hosts.names[1]}, " in shown
 
 
 def test_mpirun_starts_both_over_ssh(hosts, own):

@@ -72,7 +72,7 @@ def explain_full_disk(place: str | os.PathLike[str], directory: Path) -> str:
 def existing_directory(place: str | os.PathLike[str]) -> Path:
     """The innermost directory that exists and holds `place`."""
     directory = Path(place).absolute()
-    while not directory.is_dir():
+    while not os.path.isdir(directory):  # False too for what lies in a closed directory
         directory = directory.parent
     return directory
 

@@ -82,6 +82,10 @@ def format_finding(finding: Finding) -> str:
 
 WAIT_S = 1800  # for the job
 READ_EVERY_S = 1.0
+ALL_BAD = (
+    "All nodes fail, so the fault is not in a node: look at the network between them, and choose its "
+    "interface with GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME in site.env. See: lab docs several-hosts"
+)
 
 
 def examine_nodes(project: Project, overrides: list[str]) -> int:
@@ -108,7 +112,7 @@ def examine_nodes(project: Project, overrides: list[str]) -> int:
     for finding in advise(plan.site, plan.request, reports):
         print(format_finding(finding))
     bad = bad_nodes(reports)
-    print(format_verdict(bad))
+    print(format_verdict(bad, plan.request.nodes))
     return int(bool(bad))
 
 
@@ -145,9 +149,11 @@ def with_silent_ranks(reports: list[NodeReport], n_ranks: int) -> list[NodeRepor
     return sorted([*reports, *silent], key=lambda report: report.rank)
 
 
-def format_verdict(bad: dict[str, list[str]]) -> str:
+def format_verdict(bad: dict[str, list[str]], n_nodes: int) -> str:
     if not bad:
         return "all nodes compute alike"
     lines = [f"bad: {host}: {'; '.join(reasons)}" for host, reasons in bad.items()]
+    if len(bad) > 1 and len(bad) == n_nodes:
+        return "\n".join([*lines, ALL_BAD])
     hosts = ",".join(host for host in bad if host != "?")
     return "\n".join([*lines, f"leave them out with: job.exclude={hosts}"])

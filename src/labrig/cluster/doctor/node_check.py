@@ -35,7 +35,7 @@ def main(run_dir: Path) -> None:
     of_site = run.config["site"]["env"]
     report = NodeReport(
         rank=ranks.rank,
-        host=socket.gethostname(),
+        host=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),  # as job.exclude names it
         cores=cores(),
         variables={
             name: value

@@ -35,7 +35,9 @@ def top_here(watch: bool) -> int:
     while True:
         all_gpus = gpus()
         if not all_gpus:
-            print("no NVIDIA GPU here. For the node of a job, name its run: lab top RUN")
+            print(
+                "no NVIDIA GPU here. The node of a job: lab top RUN, typed where it was submitted"
+            )
             return 1
         print("\n".join(format_gpus(all_gpus)), flush=True)
         if not watch:

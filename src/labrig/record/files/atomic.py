@@ -29,10 +29,13 @@ MAX_JSON_BYTES = 256_000_000
 OBJECT = dict[str, Any]
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, text: str, before: Callable[[], None] = lambda: None) -> None:
     """Puts `text` at `path` in one step, without known secrets.
 
     A crash at any moment leaves the old file or the new one.
+
+    Args:
+        before: is called once the disk has all of the text, which then only gets its name.
 
     Raises:
         OSError: the disk is full or read-only; it names `path`.
@@ -44,6 +47,7 @@ def write_file(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        before()
         os.replace(temporary, path)
     except OSError as error:
         error.filename = str(path)

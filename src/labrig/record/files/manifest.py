@@ -1,8 +1,8 @@
 """manifest.jsonl: name, size and sha256 of every file of a run's record, by which `lab runs verify` looks.
 
 It is only appended to. A file that changes gets a further line, and its last line counts; a file that
-a further attempt moves away gets a line without a hash. The line comes before the file: a process
-that is killed between them leaves a file that has its line before.
+a further attempt moves away gets a line without a hash. The line comes before the file has its name: a
+process that is killed between them leaves a file that has its line before.
 
 It finds accidents and careless edits. Whoever writes a line after an edit is not found.
 """
@@ -60,8 +60,8 @@ def write_listed(run_dir: Path, name: str, value: Any) -> Any:
     """Writes a JSON file of the record, after its line; returns the object that the file says."""
     plain = plain_json(value)
     text = hide_secrets(json_text(plain))
-    add_lines(run_dir, {name: version_of_content(text.encode(errors="surrogateescape"))})
-    write_file(run_dir / name, text)
+    version = version_of_content(text.encode(errors="surrogateescape"))
+    write_file(run_dir / name, text, before=lambda: add_lines(run_dir, {name: version}))
     return plain
 
 

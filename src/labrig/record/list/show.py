@@ -231,9 +231,9 @@ def format_attempt(attempt: AttemptFiles) -> str:
     number = attempt.end.get("signal")
     if number:
         text += f" by {signal_name(number)}"
-    host = attempt.start.get("host", "?")
+    hosts = [str(node.get("host", "?")) for node in (attempt.start, *attempt.nodes)]
     device = attempt.start.get("device", "device unknown")
-    text += f" on {host}, {device}"
+    text += f" on {', '.join(hosts)}, {device}"
     if "seconds" in attempt.end:
         text += f", {format_duration(attempt.end['seconds'])}"
     return text

@@ -43,17 +43,22 @@ def attempt_numbers(run_dir: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
+def further_nodes(attempt_dir: Path) -> list[Any]:
+    """What each node but the first has written of itself, in their order."""
+    files = sorted(attempt_dir.glob("node-*.json"), key=lambda file: (len(file.name), file.name))
+    return [facts for file in files if (facts := read_advisory(file, ProcessFacts))]
+
+
 def read_attempt(run_dir: Path, n: int) -> AttemptFiles:
     folder = run_dir / "attempts" / str(n)
     problems: list[str] = []
     start: StartRecord = read_or_note(folder / "start.json", StartRecord, problems)
     end: EndRecord = read_or_note(folder / "end.json", EndRecord, problems)
-    nodes = [read_advisory(path, ProcessFacts) for path in sorted(folder.glob("node-*.json"))]
     until_now = {}
     if start and not end and (folder / "heartbeat").exists():
         seconds = seconds_until_now(folder)
         until_now = {"seconds": seconds, "gpu_seconds": seconds * n_gpus(start)}
-    return AttemptFiles(n, start, end, list(filter(None, nodes)), until_now, tuple(problems))
+    return AttemptFiles(n, start, end, further_nodes(folder), until_now, tuple(problems))
 
 
 def program_report(run_dir: Path, n: int) -> dict[str, Any]:

@@ -151,6 +151,7 @@ class Attempt:
         status: str,
         metrics: dict[str, float] | None = None,
         exception: BaseException | None = None,
+        reason: RaisedError | None = None,
         signal: int | None = None,
         **measured: object,
     ) -> None:
@@ -160,13 +161,14 @@ class Attempt:
             status: finished, failed or interrupted; trained if the fit finished and its test did
                 not.
             metrics: final values by name; those not given are the last ones in metrics.jsonl.
+            reason: what is recorded in place of `exception`, where another process failed first.
             signal: number of the signal that ended it.
             measured: further entries, which also replace those computed here: `exit_code`;
                 `gpu_seconds` (wall time times devices); `energy_j` (of this node's devices);
                 `peak_memory_bytes`, `peak_gpu_bytes`.
         """
         if exception:
-            self.write_traceback(exception)
+            write_traceback(self.dir / TRACEBACK, exception)
         seconds = self.seconds()
         needless = needless_weights(self.run_dir, status)
         folder = f"attempts/{self.n}"
@@ -174,7 +176,7 @@ class Attempt:
             "status": status,
             "exit_code": EXIT_CODES[status],
             "signal": signal,
-            "exception": describe_exception(exception) if exception else None,
+            "exception": reason or (describe_exception(exception) if exception else None),
             "ended_unix_s": round(time.time(), 3),
             "seconds": round(seconds, 3),
             "gpu_seconds": round(seconds * n_gpus(self.facts), 3),
@@ -202,13 +204,6 @@ class Attempt:
         summary_reserve.unlink(missing_ok=True)
         write_listed(self.run_dir, "summary.json", summarise(record, self.run_dir))
 
-    def write_traceback(self, exception: BaseException) -> None:
-        """Writes the whole traceback to traceback.txt, without secrets."""
-        text = "".join(traceback.format_exception(exception))
-        # On a full disk end.json matters more.
-        with suppress(OSError):
-            write_file(self.dir / TRACEBACK, hide_tokens(text))
-
     def energy_used_j(self) -> float | None:
         """Joules that the GPUs used since the start.
 
@@ -230,10 +225,12 @@ def note_attempt(run_dir: Path, n: int, **facts: object) -> None:
     write_listed(run_dir, name, (read_advisory(run_dir / name) or {}) | facts)
 
 
-def write_node(run_dir: Path, n: int, node: int) -> None:
-    """Writes another node's host and devices to attempts/<n>/node-<node>.json."""
-    name = f"attempts/{n}/node-{node}.json"
-    write_listed(run_dir, name, process_facts() | torch_facts())
+def write_traceback(file: Path, exception: BaseException) -> None:
+    """Writes the whole traceback, without secrets."""
+    text = "".join(traceback.format_exception(exception))
+    # On a full disk the record of the end matters more.
+    with suppress(OSError):
+        write_file(file, hide_tokens(text))
 
 
 def describe_exception(exception: BaseException) -> RaisedError:

@@ -14,18 +14,19 @@ from typing import Any
 from ... import env
 from ...config.schema import all_settings
 from ...errors import Failed, LabError
-from ...failure import debugging, describe, is_interruption
+from ...failure import debugging, describe, is_interruption, shown_path
 from ...machine.disk_errors import explain_disk_error
 from ...project import Project
-from ..files.schema import StartRecord
+from ..files.schema import RaisedError, StartRecord
 from ..freeze.imported import Policy
 from ..freeze.loading import OWN
 from ..read.attempt_files import read_attempts
 from ..read.run import Run
 from ..read.status import CANCELLED
-from .attempt import TRACEBACK, Attempt
+from .attempt import TRACEBACK, Attempt, describe_exception
 from .begin import prepare_attempt, withdraw_attempt
 from .claim import is_superseded
+from .failed_ranks import first_reason
 from .ran import DEFAULT_POLICY, RanCode, code_of_attempt, imported_code
 
 HEARTBEAT_S = 30
@@ -151,8 +152,8 @@ def record_attempt(
                 recording.note_ran(ran.check_late())
             OWN.end_reports()
     except BaseException as error:
-        end_badly(run, recording, attempt, error)
-        shown = error_to_show(error, run, recording, attempt)
+        reason = end_badly(run, recording, attempt, error)
+        shown = error_to_show(error, run, recording, attempt, reason)
         if shown is error or debugging():
             raise
         raise shown from error
@@ -165,14 +166,22 @@ def record_attempt(
         os.environ.pop(env.ATTEMPT, None)
 
 
-def end_badly(run: Run, recording: Recording, attempt: Attempt, error: BaseException) -> None:
-    """Records how an attempt ended that `error` ended, and prints how the run continues."""
+def end_badly(
+    run: Run, recording: Recording, attempt: Attempt, error: BaseException
+) -> RaisedError | None:
+    """Records how an attempt ended that `error` ended, and prints how the run continues.
+
+    Returns:
+        Why it failed, which may be the error of another process; None when it did not.
+    """
     if not recording.has_started:
         withdraw_attempt(attempt)
         print(f"lab: {run.id} is as it was before", file=sys.stderr)
-        return
+        return None
     status = status_for(error)
-    exception = None if status == "interrupted" else error
+    reason = None
+    if status == "failed":
+        reason = first_reason(attempt, describe_exception(error))
     if recording.fit_finished:
         print(f"the training is finished, its test is not; to test: lab resume {run.id}")
         status = "trained"
@@ -182,13 +191,15 @@ def end_badly(run: Run, recording: Recording, attempt: Attempt, error: BaseExcep
         attempt.end(
             status,
             recording.metrics,
-            exception=exception,
+            exception=error if reason else None,
+            reason=reason,
             signal=signal_of(error),
             **recording.measured,
         )
     except OSError as obstacle:
-        reason = explain_disk_error(obstacle) or obstacle
-        print(f"lab: how it ended could not be recorded: {reason}", file=sys.stderr)
+        why = explain_disk_error(obstacle) or obstacle
+        print(f"lab: how it ended could not be recorded: {why}", file=sys.stderr)
+    return reason
 
 
 def keep_heartbeat(attempt: Attempt, stop: threading.Event) -> None:
@@ -234,11 +245,18 @@ def how_it_continues(run: Run) -> str:
 
 
 def error_to_show(
-    error: BaseException, run: Run, recording: Recording, attempt: Attempt
+    error: BaseException,
+    run: Run,
+    recording: Recording,
+    attempt: Attempt,
+    reason: RaisedError | None,
 ) -> BaseException:
     """The exception that the user sees in place of `error`.
 
     Of an error that no message explains it is the last line of the project's own code, and the error.
+
+    Args:
+        reason: why the attempt failed, as it is recorded.
     """
     if is_interruption(error):
         return KeyboardInterrupt()
@@ -256,5 +274,8 @@ def error_to_show(
         return Failed(str(error)) if recording.has_started else LabError(str(error))
     if not recording.has_started:
         return Failed(f"LAB_DEBUG=1 shows the whole traceback of:\n{describe(error)}")
-    file = os.path.relpath(attempt.dir / TRACEBACK)
+    if reason and reason["line"].startswith("rank "):
+        text = "\n".join(filter(None, [reason["place"], reason["line"]]))
+        return Failed(f"the training failed. Tracebacks: {shown_path(attempt.dir)}\n{text}")
+    file = shown_path(attempt.dir / TRACEBACK)
     return Failed(f"the training failed. Its whole traceback:\n{file}\n{describe(error)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from typing import Any
 
 import lightning.pytorch as L
@@ -14,9 +16,10 @@ from torch.nn.parallel import DistributedDataParallel
 from ...config.batch import require_whole_groups
 from ...config.trainer_arguments import saves_parts
 from ...errors import LabError
+from ...machine.network import choose_interface
 from ...machine.ranks import Ranks
 from ...record.read.run import Run
-from ...record.write.attempt import write_node
+from ...record.write.nodes import compare_nodes, write_node
 from .build import build
 from .settings import n_processes_of
 
@@ -97,6 +100,8 @@ class RanksEnvironment(ClusterEnvironment):
                 "Training needs the same number on every node: "
                 "srun --ntasks-per-node=N, or mpirun -npernode N"
             )
+        if ranks.n_nodes > 1 and (interface := choose_interface()):
+            print(f"lab: {platform.node()} uses the network {interface}", file=sys.stderr)
         self.ranks = ranks
         self.main_address = ranks.main_address
         self.main_port = ranks.main_port
@@ -126,9 +131,9 @@ class RanksEnvironment(ClusterEnvironment):
 
 
 class NodeFacts(L.Callback):
-    """The first process of every further node writes its host and GPUs into the attempt.
+    """The first process of every further node writes its host, versions and GPUs into the attempt.
 
-    It does so once the ranks are connected: then the first rank has begun the attempt.
+    It does so once the ranks are connected: then the first rank has begun the attempt. That one compares.
     """
 
     def __init__(self, run: Run, attempt: int) -> None:
@@ -141,6 +146,12 @@ class NodeFacts(L.Callback):
         # A network file system may still remember that there was no such directory; this asks it again.
         (self.run_dir / "attempts" / str(self.attempt)).mkdir(exist_ok=True)
         write_node(self.run_dir, self.attempt, trainer.node_rank)
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """All nodes have written: Lightning waits for every rank after `setup`."""
+        if trainer.is_global_zero and trainer.num_nodes > 1:
+            for line in compare_nodes(self.run_dir, self.attempt):
+                print(f"lab: {line}", file=sys.stderr)
 
 
 class BuffersAgree(L.Callback):

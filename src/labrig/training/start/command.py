@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -19,7 +20,8 @@ from ...config.packages import check_packages
 from ...config.program import is_program, script_of
 from ...config.recorded import compose_from_record, read_recorded, with_changes
 from ...config.resolve import load_variables, resolve
-from ...errors import LabError
+from ...errors import Failed, LabError
+from ...failure import debugging, describe, shown_path
 from ...hdf5.file.find import require_data_files
 from ...machine.ranks import discover, hear_first_rank, leave_group, store_of, tell_other_ranks
 from ...project import Project, this_project
@@ -41,9 +43,10 @@ from ...record.write.claim import in_use
 from ...record.write.complete import complete_record
 from ...record.write.create import RunRequest, code_of_request, create_run
 from ...record.write.data_of_run import with_data_of_run
+from ...record.write.failed_ranks import note_failure
 from ...record.write.new_processes import WORKERS
 from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
-from ...record.write.recording import Recording, record_attempt
+from ...record.write.recording import Recording, record_attempt, status_for
 from ..checkpoints.resume_point import is_complete, whole_checkpoint
 from ..exact.stopped import Stopped
 from ..parts.kept_data import with_kept_data
@@ -199,7 +202,7 @@ def train_attempt(
     load_variables(project)
     recorded = read_recorded(run.dir / "config.yaml")
     config = with_changes(recorded, overrides, MAY_CHANGE, ADVICE)
-    print(f"run {run.id}  in {shown_directory(run.dir)}", flush=True)
+    print(f"run {run.id}  in {shown_path(run.dir)}", flush=True)
     readable = with_kept_data(config, run, project)
     recording = None
     try:
@@ -222,12 +225,6 @@ def train_attempt(
             print(cost_line(run.dir), flush=True)
             notify_end(config, run, project)
     return 0
-
-
-def shown_directory(directory: Path) -> str:
-    """A directory below this one by its relative path; in full elsewhere, as in a job."""
-    path = os.path.relpath(directory)
-    return str(directory) if path.startswith("..") else path
 
 
 def join_if_other(is_multirun: bool = False) -> int | None:
@@ -266,7 +263,11 @@ def tell_if_several(text: str) -> None:
 
 
 def join_attempt() -> int:
-    """Trains as another rank of an attempt that the first rank began, with its settings."""
+    """Trains as another rank of an attempt that the first rank began, with its settings.
+
+    Raises:
+        Failed: it failed, and the attempt's directory says why.
+    """
     project = this_project()
     run, attempt, config = attempt_of_process()
     # Empty if this rank is faster than the first rank of the first attempt.
@@ -277,7 +278,16 @@ def join_attempt() -> int:
     OWN.report_to(run.dir / "attempts" / str(attempt))
     ran = RanCode(imported_code(project, code), policy_of(config), places_in(resolve(config).paths))
     readable = with_kept_data(config, run, project, quiet=True)
-    call_train(readable, run, Recording(None, attempt, first_attempt, ran))
+    try:
+        call_train(readable, run, Recording(None, attempt, first_attempt, ran))
+    except BaseException as error:
+        if status_for(error) != "failed" or debugging():
+            raise
+        rank = discover().rank
+        file = note_failure(run.dir, attempt, rank, platform.node(), error)
+        raise Failed(
+            f"rank {rank} on {platform.node()} failed. Its whole traceback:\n{file}\n{describe(error)}"
+        ) from error
     return 0
 
 
