@@ -3,12 +3,15 @@
 import csv
 import json
 import os
+import signal
 import socket
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
-from projects import call
+from projects import call, environment_of
 from trainings import SHORT, last, rows, start
 from wandb_files import logged_steps, records_in, rows_in
 from wandb_server import wandb_server
@@ -118,6 +121,45 @@ def test_sync_uploads_to_both_and_only_once(home, run, logged, tmp_path):
     points = client.get_metric_history(found.info.run_id, "train/loss")
     assert sorted(point.step for point in points) == sorted(logged)
     assert call(home, "lab", "sync", "--dry-run") == ""
+
+
+def test_curves_of_a_run_that_goes_on_are_uploaded(home):
+    """W&B's own command follows its file, to a server on this machine, until the run ends."""
+    settings = ("trial=baseline", *SHORT, "logger=wandb", "trainer.max_epochs=500")
+    often = ("log.every_n_steps=1", "log.every_s=0")
+    process, _ = start(home, *settings, *often, until="epoch 2/", **OFFLINE)
+    run_id = last(home)["run_id"]
+    (folder,) = Path(last(home)["run_dir"]).glob("wandb/offline-run-*")
+
+    def wait_for(happens):
+        deadline = time.monotonic() + 120
+        while not happens():
+            assert watch.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+
+    with wandb_server() as (url, histories):
+        environment = environment_of(home, WANDB_BASE_URL=url, WANDB_API_KEY=KEY)
+        command = [sys.executable, "-m", "labrig", "sync", "--watch"]
+        watch = subprocess.Popen(command, cwd=home, env=environment)
+        try:
+            wait_for(lambda: histories.get(run_id))
+            assert process.poll() is None, "the run goes on"
+            early = len(histories[run_id])
+            process.send_signal(signal.SIGTERM)
+            process.stdout.read()  # or the run would wait for a reader
+            wait_for(lambda: any(folder.glob("*.wandb.synced")))
+        finally:
+            watch.send_signal(signal.SIGINT)
+            process.kill()
+            for each in (watch, process):
+                each.wait(60)
+            process.stdout.close()
+        history = [json.loads(line) for line in histories[run_id]]
+        steps = [row["trainer/global_step"] + 1 for row in history if "train/loss" in row]
+        assert steps == sorted({row["step"] for row in rows(last(home)) if "train/loss" in row})
+        assert len(history) > early
+        assert run_id not in call(home, "lab", "sync", "--dry-run")
 
 
 def test_a_server_that_never_answers_stops_nothing(home):

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from ...config.recorded import read_recorded
@@ -65,22 +66,11 @@ def upload_wandb(folders: list[Path]) -> bool:
     """Uploads the newest directory of a run, which holds the rows of the others; marks all.
 
     Returns: False when the upload fails; then none is marked.
-
-    Raises:
-        LabError: the command `wandb` is not installed.
     """
-    wandb = find_wandb()
-    if wandb is None:
-        raise LabError("the wandb command is not installed: make add PACKAGE=wandb")
-    if not has_wandb_key():
-        print("lab: W&B has no key: wandb login, or WANDB_API_KEY=... in .env", file=sys.stderr)
-        return False
-    # W&B itself would wait for a network for ever.
-    if not is_reachable(wandb_url()):
-        print(f"lab: {wandb_url()} does not answer, so nothing was uploaded", file=sys.stderr)
+    if not can_upload():
         return False
     *earlier, newest = folders
-    subprocess.run([wandb, "sync", str(newest)])
+    subprocess.run([require_wandb(), "sync", str(newest)])
     # Its exit code is 0 after most failures, too.
     if not any(newest.glob("*.wandb.synced")):
         return False
@@ -88,10 +78,105 @@ def upload_wandb(folders: list[Path]) -> bool:
     return True
 
 
-def find_wandb() -> str | None:
-    """The wandb command of this environment, or else of the PATH."""
+def can_upload() -> bool:
+    """Whether W&B has a key and answers; otherwise a line says what is missing."""
+    if not has_wandb_key():
+        print("lab: W&B has no key: wandb login, or WANDB_API_KEY=... in .env", file=sys.stderr)
+        return False
+    # W&B itself would wait for a network for ever.
+    if not is_reachable(wandb_url()):
+        print(f"lab: {wandb_url()} does not answer, so nothing was uploaded", file=sys.stderr)
+        return False
+    return True
+
+
+def require_wandb() -> str:
+    """The wandb command of this environment, or else of the PATH.
+
+    Raises:
+        LabError: it is not installed.
+    """
     environment = Path(sys.executable).parent
-    return shutil.which("wandb", path=f"{environment}{os.pathsep}{os.environ.get('PATH', '')}")
+    path = f"{environment}{os.pathsep}{os.environ.get('PATH', '')}"
+    command = shutil.which("wandb", path=path)
+    if command is None:
+        raise LabError("the wandb command is not installed: make add PACKAGE=wandb")
+    return command
+
+
+WATCH_S = 60  # between two looks at the runs
+
+
+class LiveUploads:
+    """W&B's own processes, each of which uploads the directory of a run that goes on."""
+
+    def __init__(self) -> None:
+        self.processes: dict[Path, subprocess.Popen] = {}
+
+    def follow(self, waiting: list[list[Path]]) -> None:
+        """Begins to upload the newest directory of each run, and ends what is left of others.
+
+        A process whose run was killed would wait for ever; `upload_ended` sends the rest of that run.
+        """
+        newest = {folders[-1]: folders[:-1] for folders in waiting}
+        for folder in [*self.processes]:
+            if self.processes[folder].poll() is not None or folder not in newest:
+                self.end(self.processes.pop(folder))
+        new = newest.keys() - self.processes.keys()
+        if not new or not can_upload():
+            return
+        for folder in sorted(new):
+            print(f"{folder} (live)", flush=True)
+            mark_uploaded(newest[folder])  # their upload would replace its rows
+            command = [require_wandb(), "beta", "sync", "--live", "--yes", str(folder)]
+            self.processes[folder] = subprocess.Popen(command)
+
+    def end(self, process: subprocess.Popen) -> None:
+        process.terminate()
+        process.wait()
+
+
+def require_live() -> None:
+    """Makes sure that the installed W&B uploads runs that go on.
+
+    Raises:
+        LabError: it does not.
+    """
+    done = subprocess.run(
+        [require_wandb(), "beta", "sync", "--help"], capture_output=True, text=True
+    )
+    if "--live" not in done.stdout:
+        raise LabError(
+            "this version of W&B uploads no run that goes on: make add PACKAGE='wandb>=0.23'"
+        )
+
+
+def watch(project: Project) -> None:
+    """Uploads the runs that go on, and what has ended, until Ctrl-C."""
+    require_live()
+    live = LiveUploads()
+    try:
+        while True:
+            job_state = job_state_of()
+            run_dirs = all_run_dirs(project)
+            waiting = {each: waiting_wandb(each) for each in run_dirs}
+            live.follow(
+                [
+                    folders
+                    for run_dir, folders in waiting.items()
+                    if folders and status_of(run_dir, job_state) in UNENDED
+                ]
+            )
+            upload_ended(project)
+            time.sleep(WATCH_S)
+    finally:
+        for process in live.processes.values():
+            live.end(process)
+
+
+def all_run_dirs(project: Project) -> list[Path]:
+    """The directories of all runs, the oldest first."""
+    return sorted(map(Path, run_directories(*run_roots(project))), key=lambda path: path.name)
 
 
 def sync_command(project: Project, args: list[str]) -> int:
@@ -103,12 +188,23 @@ def sync_command(project: Project, args: list[str]) -> int:
     description = "Uploads to W&B and MLflow the runs that have ended and were not uploaded before."
     parser = argparse.ArgumentParser(prog="lab sync", description=description)
     parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
-    dry_run = parser.parse_args(args).dry_run
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="on a login node, until Ctrl-C: to W&B also the curves of runs that go on",
+    )
+    options = parser.parse_args(args)
     load_variables(project)
+    if options.watch:
+        watch(project)
+    return int(upload_ended(project, options.dry_run))
+
+
+def upload_ended(project: Project, dry_run: bool = False) -> bool:
+    """Uploads what has ended; whether something of it failed."""
     failed = False
     job_state = job_state_of()
-    run_dirs = sorted(map(Path, run_directories(*run_roots(project))), key=lambda path: path.name)
-    for run_dir in run_dirs:
+    for run_dir in all_run_dirs(project):
         folders = waiting_wandb(run_dir)
         to_mlflow = waits_for_mlflow(run_dir)
         if not folders and not to_mlflow:
@@ -121,4 +217,4 @@ def sync_command(project: Project, args: list[str]) -> int:
         if to_mlflow:
             print(f"{run_dir} to MLflow", flush=True)
             failed |= not dry_run and not upload_mlflow(run_dir)
-    return int(failed)
+    return failed
