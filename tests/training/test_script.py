@@ -253,3 +253,5 @@ def test_it_is_checked(own):
     assert "ok  options" in call(own, "lab", "check", "trial=options")
     said = call(own, "lab", "check", "trial=options", "program=gone.py", rc=2)
     assert "no Python file of trials/options/ (there: __init__.py, train.py)" in said
+    said = call(own, "lab", "check", "trial=options", "profile=cprofile", rc=2)
+    assert "profile has no effect on a script" in said

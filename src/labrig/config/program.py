@@ -11,10 +11,7 @@ from ..project import this_project
 # Settings that a script has too: it is started on these devices.
 OF_SCRIPTS = ("trainer", "trainer.devices", "trainer.accelerator", "trainer.num_nodes")
 # Sections that only a task and a Trainer read
-OF_TASKS = (
-    *("trainer", "optimizer", "schedule", "data", "model", "task"),
-    *("callbacks", "speed", "profile"),
-)
+OF_TASKS = ("trainer", "optimizer", "schedule", "data", "model", "task", "callbacks", "speed")
 
 
 def script_of(config: Mapping[Any, Any]) -> str | None:
@@ -36,10 +33,9 @@ def is_program(config: Mapping[Any, Any]) -> bool:
 def refuse_program(config: Mapping[Any, Any]) -> None:
     """Raises LabError if the trial is a program: it has no data, task or checkpoints to use."""
     if is_program(config):
-        command = f"trial={config['trial']} profile=cprofile"
         raise LabError(
             f"trial {config['trial']!r} is a program: it has no model to evaluate or measure. "
-            f"What it gave: lab runs show RUN. Where the time of a program.py goes: lab train {command}"
+            "What it gave: lab runs show RUN"
         )
 
 

@@ -85,6 +85,8 @@ def find_script(config: Any) -> Path | str:
 def check_script(config: Any) -> None:
     """Makes sure that there is a script, that Python can read it, and that its words are clear."""
     script = find_script(config)
+    if config["profile"]:
+        raise LabError(f"profile has no effect on a script. Type: python -m cProfile {script}")
     words_of(plain_values(config)["args"], config["argv"], config["style"])
     n_processes_of(config)
     if isinstance(script, Path):
