@@ -20,6 +20,7 @@ from optuna.trial import Trial
 
 from .. import env
 from ..config.compose import compose
+from ..config.program import is_program
 from ..errors import LabError
 from ..machine.ranks import discover
 from ..machine.stop import PREEMPTION_SIGNALS, STOP
@@ -194,8 +195,10 @@ def train_point(project: Project, sweep: Sweep, points: Points, trial: Trial) ->
 def create_point_run(project: Project, sweep: Sweep, trial: Trial) -> Run:
     """Makes the run of a point."""
     overrides = overrides_of(sweep, trial)
-    overrides.append(f"+callbacks.{CALLBACK}={{_target_:labrig.callbacks.Pruning}}")
     composition = compose(project, overrides)
+    if sweep.definition.pruner or not is_program(composition.config):
+        callback = f"+callbacks.{CALLBACK}={{_target_:labrig.callbacks.Pruning}}"
+        composition = compose(project, [*overrides, callback])
     request = RunRequest.of(
         composition,
         argv=["lab", "sweep", *sweep.definition.overrides, *sweep.definition.space],
