@@ -64,11 +64,16 @@ def first_reason(attempt: Attempt, own: RaisedError) -> RaisedError:
     first = min(reasons, key=lambda each: each["failed_unix_s"], default=None)
     if first and (is_lost(own) or first["failed_unix_s"] < own_unix_s):
         place = f"rank {first['rank']} on {first['host']}"
-        return first["error"] | {"line": f"{place}: {first['error']['line']}"}
+        return RaisedError(
+            type=first["error"]["type"],
+            line=f"{place}: {first['error']['line']}",
+            place=first["error"]["place"],
+        )
     silent = sorted(set(ranks) - {each["rank"] for each in failures})
     if is_lost(own) and silent:
         killed = f"rank {silent[0]} on {host_of(attempt, silent[0])} ended without a word"
-        return own | {"line": f"{killed}: killed (signal 9: memory?), or its node failed"}
+        line = f"{killed}: killed (signal 9: memory?), or its node failed"
+        return RaisedError(type=own["type"], line=line, place=None)
     return own
 
 
