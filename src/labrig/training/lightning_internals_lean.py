@@ -112,8 +112,7 @@ class LeanLoop:
             end of the epoch, a stop.
     """
 
-    # Of each hook, what the callbacks and the module do in it.
-    on_train_batch_start: Hooks
+    on_train_batch_start: Hooks  # what the callbacks and the module do in it; so the next ones
     on_train_batch_end: Hooks
     on_before_zero_grad: Hooks
     on_before_backward: Hooks

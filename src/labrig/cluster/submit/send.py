@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import Failed, LabError
 from ...record.files.manifest import list_files
-from ...record.files.schema import Job, Waiting
+from ...record.files.schema import Job, WaitingHere
 from ...record.list.find import number_of_job
 from ...record.read.run import Run
 from ...record.read.status import CANCELLED, JOB_OVER
@@ -209,7 +209,7 @@ def send_runs(
     ] + waiting
 
 
-def waiting_record(plan: Plan, array: JobArray | None) -> Waiting:
+def waiting_record(plan: Plan, array: JobArray | None) -> WaitingHere:
     """What `lab queue` needs to send the run later."""
     return {
         "max_jobs": array.max_jobs if array else None,

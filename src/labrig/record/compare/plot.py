@@ -43,7 +43,7 @@ DESCRIPTION = (
 
 
 @dataclass(frozen=True)
-class Line:
+class PlottedLine:
     """What one curve shows: a run, or the mean of runs that differ in their seed only."""
 
     name: str
@@ -109,7 +109,7 @@ def plot_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def choose_lines(project: Project, words: list[str], is_mean: bool) -> list[Line]:
+def choose_lines(project: Project, words: list[str], is_mean: bool) -> list[PlottedLine]:
     """The runs that are named, each for itself, then the experiments of those that pass the filters.
 
     Args:
@@ -120,7 +120,7 @@ def choose_lines(project: Project, words: list[str], is_mean: bool) -> list[Line
     """
     where = [word for word in words if re.search("[=<>]", word)]
     runs = [find_run(run_roots(project), word) for word in words if word not in where]
-    lines = [Line(f"{run.trial} {run.id}", [read_row(str(run.dir))]) for run in runs]
+    lines = [PlottedLine(f"{run.trial} {run.id}", [read_row(str(run.dir))]) for run in runs]
     if not where:
         return lines
     all_rows = read_rows(run_roots(project))
@@ -140,13 +140,13 @@ def choose_lines(project: Project, words: list[str], is_mean: bool) -> list[Line
             for name in names
         )
         if is_mean and len(experiment.rows) > 1:
-            lines.append(Line(f"{value}, {len(experiment.rows)} seeds", experiment.rows))
+            lines.append(PlottedLine(f"{value}, {len(experiment.rows)} seeds", experiment.rows))
         else:
-            lines += [Line(f"{value} {row['run_id']}", [row]) for row in experiment.rows]
+            lines += [PlottedLine(f"{value} {row['run_id']}", [row]) for row in experiment.rows]
     return lines
 
 
-def curve_of(line: Line, metric: str, axis: str) -> tuple[Curve, list[float]]:
+def curve_of(line: PlottedLine, metric: str, axis: str) -> tuple[Curve, list[float]]:
     """The mean of the runs that have the metric, where all of them have a point, and the deviations there.
 
     The deviation is that of a sample, as in `lab runs table`; of one run there is none.

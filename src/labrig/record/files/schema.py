@@ -187,7 +187,7 @@ class StartedCommand(TypedDict, total=False):
     overrides: list[str]
 
 
-class Waiting(TypedDict):
+class WaitingHere(TypedDict):
     """What `lab queue` needs to send a run later."""
 
     max_jobs: Int | None
@@ -226,7 +226,7 @@ class Job(TypedDict, total=False):
     earlier_ids: list[JobId]
     index: Int  # of the run in its array
     program: Any  # what `lab submit run` runs
-    waiting: Waiting  # of a run that waits for a place
+    waiting: WaitingHere  # of a run that waits for a place
     others: list[JobId]  # of the same script, when it was sent
     unknown: str  # why nobody knows whether the scheduler has it
     refused: str  # why there is no job
