@@ -53,11 +53,7 @@ PACKAGES_OF_TRAINING = ("h5py", "lightning", "numpy", "torch")
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name when it is first used: torch takes seconds.
-
-    Raises:
-        ImportError: it needs a package that the light library does without.
-    """
+    """Imports a name when it is first used: torch takes seconds."""
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

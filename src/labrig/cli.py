@@ -163,9 +163,6 @@ def show_group(argv: list[str], commands: list[Command]) -> int:
     """Prints the commands of a group, such as `lab runs`.
 
     Returns: 0 for --help, 2 when the second word is missing.
-
-    Raises:
-        LabError: there is no such group, or no such command in it.
     """
     group, *rest = argv
     members = [command for command in commands if command.group == group]

@@ -57,9 +57,6 @@ def require_package(module: str, what: str, packages: str = "") -> None:
         module: as it is imported.
         what: what needs it, as the user typed it: "lab sweep".
         packages: what `make add` takes; "" when it is called like the module.
-
-    Raises:
-        LabError: it is not installed.
     """
     if find_spec(module) is None:
         add = shlex.quote(packages or module)

@@ -90,9 +90,6 @@ def distinct_plugins(
     Args:
         taken: the names that labrig itself has.
         left_out: names that the user has replaced or left out.
-
-    Raises:
-        LabError: one has the name of one that is there, which it would replace.
     """
     owners = dict.fromkeys(taken, OURS)
     found = {}
@@ -107,11 +104,7 @@ def distinct_plugins(
 
 
 def refuse_second(kind: str, name: str, origin: str, owner: str | None) -> None:
-    """Refuses a plug-in with the name of what `owner` has already.
-
-    Raises:
-        LabError: there is an owner.
-    """
+    """Refuses a plug-in with the name of what `owner` has already."""
     if owner is not None:
         raise LabError(
             f"{origin} adds the {kind} {name}, which {owner} has. "

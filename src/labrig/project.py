@@ -96,9 +96,6 @@ class Project:
         """The project around the current directory, else the one that this environment was made for.
 
         Its code can be imported from now on.
-
-        Raises:
-            LabError: there is none, or the environment belongs to several.
         """
         try:
             project = cls.find()
@@ -128,11 +125,7 @@ class Project:
         ]
 
     def site_file(self, name: str) -> Path:
-        """The profile `name`.yaml.
-
-        Raises:
-            LabError: there is none, and the message lists all sites; or two packages have one.
-        """
+        """The profile `name`.yaml."""
         directories = self.site_directories
         found = [each for each in directories if (each / f"{name}.yaml").is_file()]
         if found:
@@ -162,9 +155,6 @@ def enter(project: Project) -> None:
     """Makes `project` the one of this process: its package is imported from there and nowhere else.
 
     It need not be installed, and another project in the same environment may have the same package.
-
-    Raises:
-        LabError: this process has imported a package of that name from elsewhere.
     """
     module = sys.modules.get(project.package)
     file = getattr(module, "__file__", None)
@@ -191,11 +181,7 @@ def this_project() -> Project:
 
 
 def settings_in(folder: Path) -> dict[str, Any] | None:
-    """`[tool.labrig]` of the pyproject.toml in a directory; None where it has none.
-
-    Raises:
-        LabError: that file is no valid TOML.
-    """
+    """`[tool.labrig]` of the pyproject.toml in a directory; None where it has none."""
     file = folder / PYPROJECT
     try:
         text = file.read_text(encoding="utf-8")
@@ -215,11 +201,7 @@ def settings_in(folder: Path) -> dict[str, Any] | None:
 
 
 def package_in(folder: Path) -> str:
-    """The package of the project in `folder`.
-
-    Raises:
-        LabError: its pyproject.toml does not name it, or there is no such directory.
-    """
+    """The package of the project in `folder`."""
     package = (settings_in(folder) or {}).get("package")
     if not isinstance(package, str) or not (folder / "src" / package).is_dir():
         raise LabError(
@@ -330,9 +312,6 @@ def refuse_replaced_site(name: str, directories: list[Path]) -> None:
 
     Args:
         directories: that have a profile of this name; the first would be taken.
-
-    Raises:
-        LabError: a plug-in's would be taken, and another package has one too.
     """
     origins = plugin_directories("sites") | {CONF / "site": OURS}
     of_packages = [origins[each] for each in directories if each in origins]
@@ -415,11 +394,7 @@ def check_extent(text: str, max_values: int) -> None:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file as a dict, which is empty when the file is.
-
-    Raises:
-        LabError: it is missing, not YAML (with line and column), or no mapping.
-    """
+    """A YAML file as a dict, which is empty when the file is."""
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -39,7 +39,9 @@ def test_a_curve_for_each_experiment_is_the_mean_of_its_seeds(two, capsys):
 def test_points_that_all_seeds_have_are_averaged(monkeypatch):
     curves = iter([[(0, 1.0), (5, 2.0), (9, 3.0)], [(0, 3.0), (9, 7.0)], []])
     monkeypatch.setattr("labrig.record.compare.plot.read_curve", lambda *_: next(curves))
-    mean, deviations = curve_of(PlottedLine("x", [{"run_dir": name} for name in "abc"]), "m", "step")
+    mean, deviations = curve_of(
+        PlottedLine("x", [{"run_dir": name} for name in "abc"]), "m", "step"
+    )
     assert mean == [(0, 2.0), (9, 5.0)]
     assert deviations == pytest.approx([math.sqrt(2), math.sqrt(8)])
 

@@ -10,11 +10,7 @@ from ..project import this_project
 
 
 def refuse_other_trials(trial: str) -> None:
-    """Makes sure that no loaded module of a trial uses what lies in another one.
-
-    Raises:
-        LabError: one does, with what to move where.
-    """
+    """Makes sure that no loaded module of a trial uses what lies in another one."""
     trials = f"{this_project().package}.trials."
     own = trial.partition("/")[0]
     for name, module in sorted(sys.modules.items()):

@@ -20,11 +20,7 @@ SHOWN_LETTERS = 90  # of a line
 
 
 def docs_command(project: Project | None, args: list[str]) -> None:
-    """`lab docs`.
-
-    Raises:
-        LabError: there is no such page, and no page has the words.
-    """
+    """`lab docs`."""
     parser = argparse.ArgumentParser(
         prog="lab docs",
         description="Shows a page of the documentation; without PAGE, lists them by theme. "

@@ -79,11 +79,7 @@ class Git:
         return self._start(arguments, encoding="utf-8", errors="surrogateescape", **source)
 
     def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What git prints, without the last newline.
-
-        Raises:
-            GitFailed: git failed, or warned that it could not read something.
-        """
+        """What git prints, without the last newline."""
         done = self.run(*arguments, stdin=stdin)
         if done.returncode or "could not open directory" in done.stderr:
             raise self._failure(arguments, done.stderr, done.returncode)

@@ -49,9 +49,6 @@ def choose_interface() -> str | None:
 
     Gloo listens at the address of the host's name. Debian's installer maps the name to 127.0.1.1, which no
     other host reaches.
-
-    Raises:
-        LabError: there are several networks, or none.
     """
     try:
         address = socket.gethostbyname(platform.node())

@@ -146,11 +146,7 @@ def output_in(log: Path) -> Iterator[None]:
 
 
 def send(project: Project, request: SentRequest, folder: Path) -> list[Submitted] | None:
-    """Submits a request; None for one that only asked to see the job script.
-
-    Raises:
-        LabError: as `lab submit`.
-    """
+    """Submits a request; None for one that only asked to see the job script."""
     started = started_before(project, request.run_id)
     sending = folder / f"{request.run_id}.sending"
     nonce = secrets.token_hex(8)

@@ -141,11 +141,7 @@ def is_same(project: Project, points: Points, run: EarlierRun, params: dict[str,
 def refuse_metric_never_logged(
     project: Project, trial: str, metrics: list[str], code_hash: str
 ) -> None:
-    """Refuses what no run of the trial has logged, where the newest had the code of the sweep.
-
-    Raises:
-        LabError: with the metrics that there are.
-    """
+    """Refuses what no run of the trial has logged, where the newest had the code of the sweep."""
     rows = [
         row
         for row in without_checks(read_rows(run_roots(project)))

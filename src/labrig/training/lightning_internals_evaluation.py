@@ -64,11 +64,7 @@ def each_sample_counted_once(trainer: L.Trainer) -> Iterator[None]:
 
 
 def divided(trainer: L.Trainer, dataloader: DataLoader, split: str) -> DataLoader:
-    """A copy of a loader that gives this process's samples.
-
-    Raises:
-        LabError: there are fewer samples than processes.
-    """
+    """A copy of a loader that gives this process's samples."""
     batches = dataloader.batch_sampler
     sampler: Any = getattr(batches, "sampler", dataloader.sampler)
     n = len(sampler)

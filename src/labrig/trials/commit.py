@@ -26,9 +26,6 @@ def commit_alone(project: Project, names: list[str], message: str) -> str:
         names: relative to the project.
 
     Returns: the commit.
-
-    Raises:
-        Failed: git refuses, for example in the middle of a merge; none of the paths stays staged.
     """
     git = users_git(project)
     existing = [name for name in names if (project.root / name).exists()]

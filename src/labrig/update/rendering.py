@@ -55,11 +55,7 @@ def changed_files(root: Path) -> list[ChangedFile]:
 
 
 def render_again(root: Path, folder: Path) -> None:
-    """Writes the project that its answers make into the empty directory `folder`.
-
-    Raises:
-        Failed: copier is missing, or does not get the template.
-    """
+    """Writes the project that its answers make into the empty directory `folder`."""
     copier = shutil.which("copier")
     if copier is None:
         raise Failed("copier is not installed here; pipx install copier")

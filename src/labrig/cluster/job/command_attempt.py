@@ -55,12 +55,7 @@ class CommandAttempt:
     def begin(
         cls, project: Project, run: Run, command: list[str], *, is_shared: bool = False
     ) -> CommandAttempt:
-        """Begins the next attempt of `run`.
-
-        Raises:
-            LabError: as `prepare_attempt`.
-            Failed: the code cannot be copied into the directory of the run.
-        """
+        """Begins the next attempt of `run`."""
         attempt = prepare_attempt(run, project)
         work = WorkDirectory.of(run.dir, project)
         try:

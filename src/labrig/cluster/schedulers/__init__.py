@@ -28,11 +28,7 @@ def scheduler_names() -> list[str]:
 
 @cache
 def scheduler_of(name: str) -> Scheduler:
-    """The scheduler of this name in a profile.
-
-    Raises:
-        LabError: there is none, or its plug-in cannot be loaded.
-    """
+    """The scheduler of this name in a profile."""
     names = scheduler_names()
     if name in SCHEDULERS and name in names:
         classes = vars(importlib.import_module(f"{__name__}.{name}")).values()

@@ -92,11 +92,7 @@ def plan_resumption(project: Project, words: list[str]) -> tuple[Plan, Run, Stre
 
 
 def check_resumable(run: Run) -> None:
-    """Makes sure that something of a run is left to do, and that nobody does it.
-
-    Raises:
-        LabError, Refused: as `plan_resumption`.
-    """
+    """Makes sure that something of a run is left to do, and that nobody does it."""
     if run.trial == TRIAL_OF_COMMANDS:
         raise LabError(
             f"{run.id} ran a command, not a training."

@@ -25,9 +25,6 @@ def temporary_directory_next_to(path: Path) -> Iterator[Path]:
     """A directory for what is not complete yet, on the disk of `path`; always removed.
 
     Those that killed processes left there for the same file are removed too.
-
-    Raises:
-        DataFileError: the directory of `path` cannot be made or written to.
     """
     with explain_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,11 +84,7 @@ def publish(temporary: Path, path: Path) -> None:
 
 @contextmanager
 def explain_write_errors(path: Path) -> Iterator[None]:
-    """Explains a full disk, a quota or a missing permission.
-
-    Raises:
-        DataFileError: the block could not write; with `path` and the reason.
-    """
+    """Explains a full disk, a quota or a missing permission."""
     try:
         yield
     except (OSError, RuntimeError) as error:  # h5py closes a file on a full disk with RuntimeError

@@ -41,11 +41,7 @@ def plain_values(attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storable(where: str, attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes that HDF5 can store.
-
-    Raises:
-        DataFileError: a name that only the writer sets, or a value that is no text, number or list.
-    """
+    """Attributes that HDF5 can store."""
     checked = {}
     for key, value in attrs.items():
         if key in STRUCTURE or not key:

@@ -45,11 +45,7 @@ def section_of_trial(file: Path) -> dict[str, Any]:
 
 
 def read_data_section(project: Project, name: str) -> dict[str, Any]:
-    """The settings of a data set by its name; its class is named in full.
-
-    Raises:
-        LabError: there is no such data set, or its YAML lacks a line.
-    """
+    """The settings of a data set by its name; its class is named in full."""
     file = config_file_of(project, name)
     of_trial = file.name == "config.yaml" and file.parent.name == name
     if not file.exists():
@@ -68,11 +64,7 @@ def read_data_section(project: Project, name: str) -> dict[str, Any]:
 
 
 def read_data_config(project: Project, name: str) -> DataConfig:
-    """What the commands need of a data set, read before anything slow is imported.
-
-    Raises:
-        LabError: as `read_data_section`.
-    """
+    """What the commands need of a data set, read before anything slow is imported."""
     section = read_data_section(project, name)
     return DataConfig(
         section["_target_"], section["path"], section.get("pack"), section.get("stored")
@@ -156,11 +148,7 @@ def find_data_files(
 
 
 def require_data_files(section: Mapping[str, Any]) -> None:
-    """Makes sure that the files of a composed section `data` are there, before anything slow is imported.
-
-    Raises:
-        DataFileError: one is not.
-    """
+    """Makes sure that the files of a composed section `data` are there, before anything slow is imported."""
     if section.get("path") is not None and is_a(str(section.get("_target_")), "H5DataModule"):
         stored = section.get("stored")
         files = find_data_files(
@@ -188,9 +176,6 @@ def require_pushed(path: Any, files: Sequence[Path], stored: Any) -> None:
     Args:
         path: as it is configured; a list names its files itself.
         stored: what `lab data push` wrote, if anything.
-
-    Raises:
-        DataFileError: one is.
     """
     if not isinstance(path, str) or names_one_file(path) or not isinstance(stored, Mapping):
         return
@@ -247,11 +232,7 @@ def parser_for_one_file(command: str, description: str) -> argparse.ArgumentPars
 
 
 def data_files_of(project: Project, name: str) -> list[Path]:
-    """The files of a data set by its name, along paths.data; a path is taken as it is.
-
-    Raises:
-        LabError: there is no such data set or file.
-    """
+    """The files of a data set by its name, along paths.data; a path is taken as it is."""
     path = Path(name)
     if path.exists() or path.suffix:
         return data_files_in(path) or [path]
@@ -262,11 +243,7 @@ def data_files_of(project: Project, name: str) -> list[Path]:
 
 
 def writable_directory(project: Project) -> Path:
-    """The first directory of paths.data that can be written to, or made.
-
-    Raises:
-        LabError: there is none.
-    """
+    """The first directory of paths.data that can be written to, or made."""
     directories = project.paths.data
     for directory in directories:
         existing = next(path for path in (directory, *directory.parents) if path.exists())

@@ -35,11 +35,6 @@ def decode_image(
         size: it is scaled to just cover this, then cropped to it; None: as it is.
         centre: of the crop, (right, down) in 0..1 of the way.
         background: what is seen through its transparent pixels; None: it has none.
-
-    Raises:
-        DataFileError: more than 8 bits, which Pillow would cut off, several images, or transparency
-            without a background.
-        Exception: of Pillow's choice, when the bytes are no image or cut short.
     """
     from PIL import Image, ImageOps  # only data sets of images need it
 
@@ -67,11 +62,7 @@ def decode_image(
 
 
 def open_image(encoded: bytes) -> Any:
-    """One image of Pillow, whose pixels are read when they are used.
-
-    Raises:
-        DataFileError: no image, of a rare format, or several.
-    """
+    """One image of Pillow, whose pixels are read when they are used."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -106,11 +97,7 @@ def orientation_of(image: Any) -> int:
 
 
 def on_background(image: Any, background: Colour | None) -> Any:
-    """An image as RGB; where it is transparent, the background is seen.
-
-    Raises:
-        DataFileError: it is transparent somewhere, and there is no background.
-    """
+    """An image as RGB; where it is transparent, the background is seen."""
     from PIL import Image
 
     if not image.has_transparency_data:

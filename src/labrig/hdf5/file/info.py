@@ -147,11 +147,7 @@ def print_programs(layout: Layout) -> None:
 
 
 def print_program_texts(layout: Layout) -> None:
-    """Prints the programs that made the raw data.
-
-    Raises:
-        DataFileError: the file knows of none.
-    """
+    """Prints the programs that made the raw data."""
     programs = programs_of(layout)
     if not programs:
         raise DataFileError(

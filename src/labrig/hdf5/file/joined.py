@@ -135,11 +135,7 @@ class JoinedLayout(Layout):
 
 
 def read_data_set(project: Project, name: str) -> Layout:
-    """What a data set holds by its name, or by a path, as `data_files_of` finds it.
-
-    Raises:
-        LabError: there is no such data set or file, or as `read_layouts`.
-    """
+    """What a data set holds by its name, or by a path, as `data_files_of` finds it."""
     files = data_files_of(project, name)
     is_path = Path(name).exists() or Path(name).suffix
     chosen = not is_path and not isinstance(read_data_config(project, name).path, str)
@@ -162,11 +158,7 @@ def read_layouts(paths: Sequence[Path], is_whole: bool = False) -> Layout:
 
 
 def _check_none_is_missing(parts: Sequence[Layout]) -> None:
-    """Makes sure that the files before each one are those that were there when it was added.
-
-    Raises:
-        DataFileError: one is gone, or another one has its name.
-    """
+    """Makes sure that the files before each one are those that were there when it was added."""
     for number, part in enumerate(parts):
         before = part.attrs.get(FOLLOWS)
         if before is None:
@@ -248,11 +240,7 @@ def _join_splits(parts: Sequence[Layout], name: str, shifts: tuple[int, ...]) ->
 
 
 def _join_attrs(parts: Sequence[Layout], name: str) -> dict[str, Any]:
-    """The attributes of a field, of which a number means the same in each file.
-
-    Raises:
-        DataFileError: it means another class, column or rate in one of them.
-    """
+    """The attributes of a field, of which a number means the same in each file."""
     joined = dict(parts[0].arrays[name].attrs)
     for part in parts[1:]:
         own = part.arrays[name].attrs

@@ -14,11 +14,7 @@ from .layout import Layout, read_layout
 
 
 def refuse_foreign(path: Path) -> None:
-    """Makes sure that `path` is no HDF5 file of others, such as raw data.
-
-    Raises:
-        DataFileError: it is.
-    """
+    """Makes sure that `path` is no HDF5 file of others, such as raw data."""
     if not path.exists():
         return
     try:

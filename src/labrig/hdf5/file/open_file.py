@@ -60,9 +60,6 @@ class OpenFile:
 
     Packing again replaces the file under this name; whoever opened the old one continues to read it.
     A pickled OpenFile, as a worker process gets it, opens the same file again.
-
-    Raises:
-        DataFileError: there is no such file, or it may not be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,11 +81,7 @@ class OpenFile:
         self._open(self._open_again())
 
     def _open_again(self) -> int:
-        """A handle of the same file: by its name, or from the process that has it open.
-
-        Raises:
-            DataFileError: another file has the name, and that process is gone.
-        """
+        """A handle of the same file: by its name, or from the process that has it open."""
         for place in (self.path, Path(f"/proc/{self.pid}/fd/{self.handle}")):
             try:
                 handle = _open(place)
@@ -114,11 +107,7 @@ class OpenFile:
             return False
 
     def is_unchanged(self) -> bool:
-        """Whether nobody wrote to the file (or touched it) since it was opened: 1 µs.
-
-        Raises:
-            DataFileError: it is shorter now, so that its end cannot be read any more.
-        """
+        """Whether nobody wrote to the file (or touched it) since it was opened: 1 µs."""
         stat = os.fstat(self.handle)
         if stat.st_size < self.identity.size_bytes:
             raise DataFileError(

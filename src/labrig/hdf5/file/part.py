@@ -17,12 +17,7 @@ BLOCK_BYTES = 8 << 20  # copied at once
 
 @contextmanager
 def open_part(part: Path) -> Iterator[IO[bytes]]:
-    """A file that is not complete, to append to it; locked, until it is closed.
-
-    Raises:
-        Failed: another process writes it.
-        OSError: it is a link, or the disk is full; the error names it.
-    """
+    """A file that is not complete, to append to it; locked, until it is closed."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     try:
         with os.fdopen(os.open(part, flags, 0o666), "ab") as stream:

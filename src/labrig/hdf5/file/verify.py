@@ -13,11 +13,7 @@ from .joined import read_data_set
 
 
 def verify_command(project: Project, args: list[str]) -> None:
-    """Checks every byte of a data file; of a folder it prints the hash of all files.
-
-    Raises:
-        Failed: it is damaged.
-    """
+    """Checks every byte of a data file; of a folder it prints the hash of all files."""
     parser = parser_for_one_file("verify", "checks every byte of a data file")
     parser.add_argument("--json", action="store_true", help='for scripts: {"sha256": ...}')
     options = parser.parse_args(args)

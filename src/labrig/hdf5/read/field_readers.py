@@ -62,11 +62,7 @@ class RowReader(FieldReader):
         return self.values.take(rows, 0)
 
     def read_into(self, rows: np.ndarray, out: np.ndarray) -> None:
-        """Copies the samples in `rows` (B,) to `out` (B, ...), many bytes in several threads.
-
-        Raises:
-            IndexError: the field has no such row.
-        """
+        """Copies the samples in `rows` (B,) to `out` (B, ...), many bytes in several threads."""
         if not isinstance(self.values, np.ndarray):
             out[...] = self.values.take(rows, 0)
             return
@@ -111,11 +107,7 @@ class RaggedReader(FieldReader):
         return self.layout.map(self.layout.arrays[self.name + OFFSETS], self.is_told)
 
     def starts_and_lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First value and number of values of each sample, (B,) int64 each.
-
-        Raises:
-            DataFileError: the offsets are damaged.
-        """
+        """First value and number of values of each sample, (B,) int64 each."""
         starts = self.offsets.take(rows)
         stops = self.offsets.take(rows + 1)
         if (stops < starts).any() or stops.max(initial=0) > len(self.values):
@@ -190,11 +182,7 @@ class ImageReader(RaggedReader):
 
 
 def build_reader(layout: Layout, name: str, shapes: Mapping[str, Shape], crop: str) -> FieldReader:
-    """The reader that fits how field `name` is stored and the shape asked for.
-
-    Raises:
-        DataFileError: there is no such field, or the shape does not fit it.
-    """
+    """The reader that fits how field `name` is stored and the shape asked for."""
     base = name.removesuffix(LENGTHS)
     if name not in layout.fields and layout.is_ragged(base):
         return LengthsReader(layout, base, _length(layout, base, shapes.get(base)), crop)

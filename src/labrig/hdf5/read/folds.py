@@ -15,11 +15,7 @@ DIVIDED = ("train", "val")  # the splits of a file that folds divide anew; test 
 
 
 def check_fold(folds: int | None, fold: int | None) -> None:
-    """Makes sure that both numbers fit together.
-
-    Raises:
-        LabError: with what to type.
-    """
+    """Makes sure that both numbers fit together."""
     if folds is None and fold is None:
         return
     if folds is None:
@@ -48,9 +44,6 @@ def rows_of_fold(
 
     Returns:
         None for other splits, which are those of the file.
-
-    Raises:
-        LabError: fewer groups or samples than folds, or no such field of classes.
     """
     if split not in DIVIDED:
         return None
@@ -75,9 +68,6 @@ def rows_of_fraction(
     Args:
         fraction: of the samples, in 0..1.
         stratify: a field of classes, of each of which that share is taken as far as groups allow.
-
-    Raises:
-        LabError: no such field of classes, or each file numbers its groups by itself.
     """
     classes = classes_of(layout, stratify, rows)
     group_of = groups_of(layout, rows)
@@ -97,11 +87,7 @@ def divided_rows(layout: Layout) -> np.ndarray:
 
 
 def groups_of(layout: Layout, rows: np.ndarray) -> np.ndarray | None:
-    """The group of each row as a number from 0; None for data without groups.
-
-    Raises:
-        LabError: there are several files, and each numbers its groups by itself.
-    """
+    """The group of each row as a number from 0; None for data without groups."""
     if GROUP not in layout.fields:
         return None
     if len(layout.parts) > 1 and group_hashes(layout) is None:
@@ -115,11 +101,7 @@ def groups_of(layout: Layout, rows: np.ndarray) -> np.ndarray | None:
 
 
 def classes_of(layout: Layout, field: str | None, rows: np.ndarray) -> np.ndarray:
-    """The class of each row as a number from 0; one class for all without a field.
-
-    Raises:
-        LabError: the field is missing, or holds no classes.
-    """
+    """The class of each row as a number from 0; one class for all without a field."""
     if field is None:
         return np.zeros(len(rows), np.int64)
     array = layout.fields.get(field)
@@ -168,11 +150,7 @@ def divide_groups(group_of: np.ndarray, classes: np.ndarray, wanted: np.ndarray)
 
 
 def require_enough(layout: Layout, n: int, noun: str, folds: int) -> None:
-    """Makes sure that no fold is empty.
-
-    Raises:
-        LabError: there are fewer.
-    """
+    """Makes sure that no fold is empty."""
     if n < folds:
         raise LabError(
             f"{layout.path} has {counted(n, noun)} in train and val, too few for "

@@ -72,11 +72,7 @@ OWN_NAME = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}-.")  # how the name of a copy 
 
 
 def stage_directory(place: str) -> Path:
-    """Where this user's copies lie for a value of data.stage: shm, tmpdir or a directory.
-
-    Raises:
-        DataFileError: there is no such place.
-    """
+    """Where this user's copies lie for a value of data.stage: shm, tmpdir or a directory."""
     if place == "shm":
         directory = Path("/dev/shm")
     elif place == "tmpdir":
@@ -98,9 +94,6 @@ def stage(path: Path, place: str, owner: Any, keep: bool = False) -> Path:
         place: shm, tmpdir or a directory.
         owner: the copy is there until this object, and all other owners, are gone.
         keep: the copy is there until `unstage`.
-
-    Raises:
-        DataFileError: the copy does not match its hashes, or there is no such place.
     """
     directory = stage_directory(place)
     original = read_layout(path)
@@ -119,11 +112,7 @@ def stage(path: Path, place: str, owner: Any, keep: bool = False) -> Path:
 
 
 def unstage(directory: Path, path: Path) -> None:
-    """Removes copies without a user: the kept ones of `path`, and those that dead jobs left.
-
-    Raises:
-        DataFileError: `directory` is not this user's alone.
-    """
+    """Removes copies without a user: the kept ones of `path`, and those that dead jobs left."""
     if not directory.exists():
         return
     try:
@@ -208,7 +197,6 @@ def _verified(handle: int, copy: Path, keep: bool) -> int:
     """The same handle.
 
     Raises:
-        OSError: the file is not this user's alone.
         DataFileError: the content is not what its name says; the file is removed.
     """
     try:

@@ -16,9 +16,6 @@ Statistics = dict[str, dict[str, torch.Tensor]]  # field -> "mean" and "std", fl
 def statistics_of(layout: Layout, name: str, rows: np.ndarray) -> dict[str, torch.Tensor]:
     """Mean and deviation of a field in these rows: of each column, of each channel of images, or of all
     values of samples that vary in length. NaN does not count.
-
-    Raises:
-        DataFileError: bytes of images, or no value.
     """
     array = layout.field(name)
     if "encoding" in array.attrs:

@@ -76,11 +76,7 @@ def files_by_path(listed: dict[str, str], names: dict[str, str]) -> dict[str, st
 
 
 def find_same_code(rows: list[Row], typed: Sequence[str]) -> tuple[str, ...]:
-    """The paths of `--same-code`: each the one file whose path ends so.
-
-    Raises:
-        LabError: no run used such a file, or several end so.
-    """
+    """The paths of `--same-code`: each the one file whose path ends so."""
     paths = sorted({path for code in code_of_rows(rows).values() for path, _ in code if path})
     found = []
     for name in typed:

@@ -46,12 +46,7 @@ DESCRIPTION = (
 
 
 def export_command(project: Project, args: list[str]) -> None:
-    """`lab runs export`.
-
-    Raises:
-        LabError: a filter, setting, metric or the kind of file is not understood, or no run has it.
-        Refused: the file is there, and is no such table.
-    """
+    """`lab runs export`."""
     options = export_parser().parse_intermixed_args(args)
     if options.output.suffix not in ENDINGS:
         raise LabError(f"-o {options.output}: expected a name that ends in {', '.join(ENDINGS)}")

@@ -51,12 +51,7 @@ class PlottedLine:
 
 
 def plot_command(project: Project, args: list[str]) -> None:
-    """`lab runs plot`.
-
-    Raises:
-        LabError: there is no such run or metric, or the picture cannot be written.
-        Refused: -o names a file that is no such picture.
-    """
+    """`lab runs plot`."""
     options = plot_parser().parse_intermixed_args(args)
     if options.output:
         refuse_to_overwrite(Path(options.output))
@@ -114,9 +109,6 @@ def choose_lines(project: Project, words: list[str], is_mean: bool) -> list[Plot
 
     Args:
         is_mean: False draws each run of these, too: their hours have no mean.
-
-    Raises:
-        LabError: no run passes the filters.
     """
     where = [word for word in words if re.search("[=<>]", word)]
     runs = [find_run(run_roots(project), word) for word in words if word not in where]

@@ -102,9 +102,6 @@ def compare_results(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
 
     Returns:
         0: the results agree bitwise or within `tolerance`, 1: they differ.
-
-    Raises:
-        NotComparable: the runs were not meant to give the same result, or one of them gave none.
     """
     for note in change_notes(a, b):
         print(f"note: {note}")

@@ -123,11 +123,7 @@ class Table:
 
 
 def table_command(project: Project, args: list[str]) -> None:
-    """`lab runs table`.
-
-    Raises:
-        LabError: a filter, setting or metric is not understood, or no run has it.
-    """
+    """`lab runs table`."""
     options = table_parser().parse_intermixed_args(args)
     all_rows = read_rows(run_roots(project))
     table = build_table(all_rows, options)
@@ -224,9 +220,6 @@ def build_table(all_rows: list[Row], options: argparse.Namespace) -> Table | Non
     Args:
         all_rows: newest first.
         options: of `add_table_options`, and the filters in `where`.
-
-    Raises:
-        LabError: a filter, setting or metric is not understood, or no run has it.
     """
     by = [full_key(all_rows, key) for key in options.by.split(",")] if options.by else []
     over_words = options.over.split(",") if options.over else []
@@ -283,9 +276,6 @@ def choose_rows(all_rows: list[Row], where: list[str]) -> tuple[list[Row], list[
 def choose_metrics(rows: list[Row], names: str | None, over: tuple[str, ...]) -> list[str]:
     """The metrics that were named, separated by commas, else the default ones: over folds those of
     the rows that were held out.
-
-    Raises:
-        LabError: no run has one of them.
     """
     if names:
         for metric in names.split(","):
@@ -297,11 +287,7 @@ def choose_metrics(rows: list[Row], names: str | None, over: tuple[str, ...]) ->
 
 
 def default_metrics(rows: list[Row], splits: tuple[str, ...]) -> list[str]:
-    """The metrics of the first of these splits that has some, else all.
-
-    Raises:
-        LabError: no run has a metric.
-    """
+    """The metrics of the first of these splits that has some, else all."""
     names = main_first(name for row in rows for name in row["metrics"])
     for split in splits:
         metrics = [name for name in names if split_of(name) == split]

@@ -41,11 +41,7 @@ class MetricsLog(JsonLines):
 
 
 def refuse_row_keys(names: Iterable[str]) -> None:
-    """Makes sure that no metric replaces what a row says of its own place.
-
-    Raises:
-        LabError: one would; with another name for it.
-    """
+    """Makes sure that no metric replaces what a row says of its own place."""
     for name in sorted(ROW_KEYS.intersection(names)):
         raise LabError(
             f"no metric can be named {name!r}: each row of metrics.jsonl says its own {name} under this "

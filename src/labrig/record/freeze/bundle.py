@@ -253,9 +253,6 @@ def write_bundle(
 
     Args:
         packing: settings of git that say how.
-
-    Raises:
-        GitFailed: git cannot write it.
     """
     temporary = path.with_suffix(f".{os.getpid()}")
     ref = create_ref(git, bundle.commit)

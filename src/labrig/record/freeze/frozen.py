@@ -39,10 +39,6 @@ def freeze_code(
         dirty: what to do about uncommitted changes: "snapshot" or "refuse".
         max_file_mb: files that git does not track are skipped above this size (10**6 bytes).
         allow: record also what looks like a token.
-
-    Raises:
-        LabError: `dirty` is neither of the two.
-        Refused: the snapshot refuses, or there are uncommitted changes and `dirty` is "refuse".
     """
     all_settings()["record.dirty"].check(dirty, "freeze_code")
     if frozen_directory():
@@ -155,11 +151,7 @@ def unpack_code(
 
 
 def place_inside(folder: Path, path: str) -> Path:
-    """The place of a recorded path in a folder.
-
-    Raises:
-        Failed: a link that the recorded code has leads out of it.
-    """
+    """The place of a recorded path in a folder."""
     place = folder / path
     if not place.resolve().is_relative_to(folder.resolve()):
         raise Failed(
@@ -215,9 +207,6 @@ def repository_with(
 
     It is the one of `top` when that has them. Else `new_git_dir` is created and filled from the
     bundles; the base of a thin one comes from `top`, or else from the remote if `from_remote`.
-
-    Raises:
-        Failed: none of these places has the commit.
     """
     local = git_dir_of(top) if top else None
     if local and contains_commit(local, code):
@@ -293,9 +282,6 @@ def check_frozen_directory() -> None:
 
     The library is installed, and may be another version since; without this check a job would
     silently run that.
-
-    Raises:
-        Refused: the library was imported from elsewhere than LAB_FROZEN.
     """
     folder = frozen_directory()
     if folder and not LIBRARY.is_relative_to(folder):
@@ -307,11 +293,7 @@ def check_frozen_directory() -> None:
 
 
 def frozen_code() -> Code:
-    """The `code` section that belongs to the frozen code this process runs.
-
-    Raises:
-        Refused: the directory has no label, or one with another commit than LAB_SNAPSHOT_COMMIT.
-    """
+    """The `code` section that belongs to the frozen code this process runs."""
     check_frozen_directory()
     label = Path(os.environ[env.FROZEN]).resolve() / LABEL
     code: Code = read_advisory(label, Code) or {}

@@ -41,9 +41,6 @@ def frozen_hashes(code: Code, directory: Path, unpacked: bool = False) -> dict[s
     Args:
         directory: the work tree that the code was frozen from, or an unpacked copy.
         unpacked: `directory` is an unpacked copy; git is not needed then.
-
-    Raises:
-        GitFailed: git does not have the commit.
     """
     if unpacked:
         text = (directory / FILE_LIST).read_text(encoding="utf-8", errors="surrogateescape")

@@ -317,9 +317,6 @@ def refuse_unfrozen(files: list[UnfrozenFile], policy: Policy) -> None:
 
     Args:
         files: what `ImportedCode.compare` returned.
-
-    Raises:
-        Refused: a file was changed after the freeze, or was left out and `policy` forbids it.
     """
     changed = [file for file in files if file["kind"] == "changed"]
     if changed:

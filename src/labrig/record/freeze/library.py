@@ -46,11 +46,7 @@ class FrozenLibrary:
 
 
 def freeze_library(store: Path) -> Submodule:
-    """The `code` section of the library as it is now, with its bundle below `store`.
-
-    Raises:
-        GitFailed: git cannot write the bundle.
-    """
+    """The `code` section of the library as it is now, with its bundle below `store`."""
     now = read_library()
     path = store / FROZEN_LIBRARY / f"{now.commit}.whole{COMPRESSED}"
     if not is_complete(path):
@@ -180,12 +176,7 @@ NOT_COMPRESSED = ("-c", "pack.window=0", "-c", "pack.compression=0")
 
 
 def write_library_bundle(now: FrozenLibrary, path: Path) -> None:
-    """Stores the files in a repository of their own, and bundles it.
-
-    Raises:
-        GitFailed: git failed.
-        Refused: a file was changed meanwhile.
-    """
+    """Stores the files in a repository of their own, and bundles it."""
     versions = file_versions()
     with tempfile.TemporaryDirectory(prefix="lab-library-") as temporary:
         git = Git(Path(temporary), {"GIT_DIR": temporary})

@@ -69,7 +69,6 @@ def snapshot(directory: Path, *, max_file_mb: float = 10, allow: bool = False) -
 
     Raises:
         NoRepository: nothing to freeze here.
-        Refused: git cannot write or read something, the tree keeps changing, or a token was found.
     """
     repository = locate(directory)
     with tempfile.TemporaryDirectory(prefix="lab-snapshot-") as temporary:
@@ -142,9 +141,6 @@ def add_changes(
 
     Returns:
         How many files were added or removed, and the new files that were left out.
-
-    Raises:
-        Refused: the tree keeps changing, or a token was found.
     """
     n_added = 0
     for _ in range(ROUNDS + 1):
@@ -173,11 +169,7 @@ def add_changes(
 def select_new(
     top: Path, paths: list[str], max_bytes: float
 ) -> tuple[list[str], list[SkippedFile]]:
-    """Splits the paths of new files into those to record and those to leave out, with the reason.
-
-    Raises:
-        Refused: the files to record are too large together.
-    """
+    """Splits the paths of new files into those to record and those to leave out, with the reason."""
     selected = []
     skipped: list[SkippedFile] = []
     total_bytes = 0
@@ -207,9 +199,6 @@ def refuse_staged_tokens(git: Git, staged: Staged, entries: list[IndexEntry]) ->
     """Looks for tokens in what is staged, as it will be recorded: from the work tree.
 
     A file with a flag that is not in the work tree is recorded as it is staged.
-
-    Raises:
-        Refused: a token was found, or a file cannot be read.
     """
     paths = [*staged.new, *staged.changed]
     refuse_tokens_in_files(git.directory, paths)
@@ -224,11 +213,7 @@ def refuse_staged_tokens(git: Git, staged: Staged, entries: list[IndexEntry]) ->
 
 
 def refuse_tokens_in_files(top: Path, paths: list[str]) -> None:
-    """Looks for tokens in files.
-
-    Raises:
-        Refused: a token was found, or a file cannot be read.
-    """
+    """Looks for tokens in files."""
     secrets = known_secrets()
     tokens = []
     for path in paths:
@@ -279,12 +264,7 @@ def count_changes(git: Git, before: str | None, after: str) -> tuple[int, int]:
 
 
 def create_ref(git: Git, commit: str) -> str:
-    """Creates the ref of a commit, unless it exists already or another process creates it.
-
-    Raises:
-        Refused: the ref names another commit.
-        GitFailed: git cannot write it.
-    """
+    """Creates the ref of a commit, unless it exists already or another process creates it."""
     ref = f"refs/runs/{commit[:12]}"
     for pause_s in (0, 0.02, 0.1, 0.5):
         time.sleep(pause_s)

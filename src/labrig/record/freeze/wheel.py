@@ -21,11 +21,7 @@ FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same wheel
 
 
 def write_wheel(folder: Path) -> Path:
-    """Writes labrig-VERSION-py3-none-any.whl into `folder`, and returns it.
-
-    Raises:
-        Failed: this library was not installed, so nobody knows what it needs.
-    """
+    """Writes labrig-VERSION-py3-none-any.whl into `folder`, and returns it."""
     facts = installation_facts()
     if not facts:
         raise Failed(f"{LIBRARY} is not installed. Install it: pip install {LIBRARY.parents[1]}")

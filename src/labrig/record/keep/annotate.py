@@ -40,11 +40,7 @@ def note_command(project: Project, args: list[str]) -> None:
 
 
 def tag_command(project: Project, args: list[str]) -> None:
-    """`lab runs tag`.
-
-    Raises:
-        LabError: a tag has a character that tags cannot have, or several other runs have it.
-    """
+    """`lab runs tag`."""
     parser = run_parser(
         "tag",
         "Names a version: the tag moves here from the run that has it. "

@@ -60,12 +60,7 @@ class ArchivedFile:
 
 
 def archive_command(project: Project, args: list[str]) -> None:
-    """`lab runs archive`.
-
-    Raises:
-        LabError: a filter is not understood, no run matches, or the file exists.
-        Refused: a record holds what looks like a secret.
-    """
+    """`lab runs archive`."""
     options = archive_parser().parse_intermixed_args(args)
     file = options.output.absolute()
     if file.suffix != ".zip" or not file.parent.is_dir():
@@ -233,9 +228,6 @@ def refuse_secrets(files: list[ArchivedFile]) -> None:
     """Searches records for what nobody should publish, also in what they have compressed.
 
     Of weights only known secrets are searched, since all else in them looks like anything.
-
-    Raises:
-        Refused: with the places.
     """
     secrets = known_secrets()
     values = [value.encode() for value in secrets]

@@ -49,9 +49,6 @@ def verify_archive(file: Path) -> str:
     """Checks an archive without any project: its code is taken from its own bundles.
 
     Returns: what was checked, as lines.
-
-    Raises:
-        Failed: it is no archive, or something is not as recorded.
     """
     with tempfile.TemporaryDirectory(prefix="lab-verify-") as temporary:
         folder = Path(temporary).resolve()
@@ -92,11 +89,7 @@ def beside(top: Path) -> list[Path]:
 
 
 def unpack(file: Path, folder: Path) -> None:
-    """Unpacks a zip file; its links are left out, and no path leads out of `folder`.
-
-    Raises:
-        Failed: it is damaged, larger than it may be, or no archive that `lab` wrote.
-    """
+    """Unpacks a zip file; its links are left out, and no path leads out of `folder`."""
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
@@ -111,11 +104,7 @@ def unpack(file: Path, folder: Path) -> None:
 
 
 def refuse_odd_names(file: Path, names: list[str]) -> None:
-    """Makes sure that each file of an archive has a place of its own, inside of it.
-
-    Raises:
-        Failed: with the name.
-    """
+    """Makes sure that each file of an archive has a place of its own, inside of it."""
     seen = set()
     for name in names:
         odd = problem_in(name, RelativePath) or (" is there twice" if name in seen else None)
@@ -127,11 +116,7 @@ def refuse_odd_names(file: Path, names: list[str]) -> None:
 
 
 def refuse_large(file: Path, n_bytes: int, folder: Path) -> None:
-    """Makes sure that an archive unpacks to a size that its own size explains, and that fits.
-
-    Raises:
-        Failed: it does not.
-    """
+    """Makes sure that an archive unpacks to a size that its own size explains, and that fits."""
     allowed = FREE_BYTES + MAX_RATIO * file.stat().st_size
     if n_bytes > allowed:
         raise Failed(

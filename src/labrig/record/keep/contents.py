@@ -39,9 +39,6 @@ def blocks_of(path: Path) -> Iterator[bytes]:
     """The bytes of a file, then those of what it has compressed; one block overlaps the next.
 
     What is damaged or encrypted ends where it cannot be read.
-
-    Raises:
-        OSError: the file itself cannot be read.
     """
     with open(path, "rb") as file:
         yield from blocks_in(file)

@@ -103,11 +103,7 @@ class Protection:
     def best_of(
         self, of_trial: list[Row], metric: str | None = None, mode: str | None = None
     ) -> list[Row]:
-        """The best finished runs of a trial on each data set, with all that are as good as the last.
-
-        Raises:
-            LabError: nothing says which values of the metric are better.
-        """
+        """The best finished runs of a trial on each data set, with all that are as good as the last."""
         metric = metric or self.metric or monitor_of(of_trial)
         if not any(metric in row["metrics"] for row in of_trial):
             return []

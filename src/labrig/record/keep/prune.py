@@ -59,13 +59,7 @@ FREED = ("checkpoints", "profile")  # in the directory of a run: weights, traces
 
 
 def prune_command(project: Project, args: list[str]) -> None:
-    """`lab runs prune`.
-
-    Raises:
-        LabError: a filter is not understood, nothing says which values of a metric are better, or
-            other runs than the confirmed ones match.
-        Refused: a disk with runs is not there, so nobody knows what they need.
-    """
+    """`lab runs prune`."""
     options = prune_parser().parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where or [DEFAULT_FILTER]]
     roots = run_roots(project)
@@ -112,11 +106,7 @@ def prune_command(project: Project, args: list[str]) -> None:
 
 
 def require_confirmed(options: argparse.Namespace, n_runs: int) -> bool:
-    """Whether something is deleted.
-
-    Raises:
-        LabError: whole records are to be deleted, and their number was not typed, or another one.
-    """
+    """Whether something is deleted."""
     if not options.records:
         if options.confirm is not None:
             raise LabError("--confirm is for whole records. Add --records, or type --yes")
@@ -182,11 +172,7 @@ def not_negative(text: str) -> int:
 
 
 def require_all_roots(project: Project) -> None:
-    """A run in a place that is not there now may need any other one.
-
-    Raises:
-        Refused: such a place is recorded.
-    """
+    """A run in a place that is not there now may need any other one."""
     if missing := missing_roots(project):
         raise Refused(
             f"{missing[0]} has runs and is not there now, so what they need cannot be known. "

@@ -121,11 +121,7 @@ def short_titles(keys: list[str], among: Iterable[str] = ()) -> dict[str, str]:
 
 
 def require_columns(rows: list[Row], names: list[str]) -> None:
-    """Makes sure that every name is a field that --columns takes, a metric or a setting.
-
-    Raises:
-        LabError: with the nearest name.
-    """
+    """Makes sure that every name is a field that --columns takes, a metric or a setting."""
     fields = names_shown(LIST)
     others = [name for name in names if name not in fields]
     require_keys(rows, others, [*IN_EVERY_TABLE, *fields])

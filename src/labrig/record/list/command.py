@@ -100,11 +100,7 @@ MAX_DAMAGED = 5  # lines about runs whose record cannot be read
 
 
 def list_command(project: Project, args: list[str]) -> None:
-    """`lab runs list`.
-
-    Raises:
-        LabError: a filter, a column or the key to sort by is not understood, or no run has it.
-    """
+    """`lab runs list`."""
     options = list_parser().parse_intermixed_args(args)
     filters = [parse_filter(text) for text in options.where]
     all_rows = read_rows(run_roots(project), job_state_of())
@@ -128,11 +124,7 @@ def list_command(project: Project, args: list[str]) -> None:
 
 
 def typed_columns(rows: list[Row], columns: str | None) -> list[str] | None:
-    """The names of --columns without those that every table has; None when it was not typed.
-
-    Raises:
-        LabError: a name is neither a field, nor a metric or setting of a run.
-    """
+    """The names of --columns without those that every table has; None when it was not typed."""
     if not columns:
         return None
     typed = [name for name in columns.split(",") if name not in IN_EVERY_TABLE]

@@ -80,21 +80,13 @@ def prices_file() -> Path:
 
 
 def read_prices() -> Prices | None:
-    """The user's prices; None without a file.
-
-    Raises:
-        LabError: a key or a value is not understood.
-    """
+    """The user's prices; None without a file."""
     file = prices_file()
     return parse_prices(file) if file.is_file() else None
 
 
 def list_prices(name: str) -> Prices:
-    """The list prices of a cloud, which are shipped.
-
-    Raises:
-        LabError: there is no such list.
-    """
+    """The list prices of a cloud, which are shipped."""
     names = sorted(path.stem for path in LISTS.glob("*.yaml"))
     if name not in names:
         raise LabError(
@@ -104,10 +96,7 @@ def list_prices(name: str) -> Prices:
 
 
 def parse_prices(file: Path) -> Prices:
-    """
-    Raises:
-        LabError: a key or a value is not understood.
-    """
+    """ """
     values = read_yaml(file)
     for key in values:
         if key not in KEYS:
@@ -132,10 +121,7 @@ def parse_prices(file: Path) -> Prices:
 
 
 def amount(file: Path, key: str, value: Any) -> float:
-    """
-    Raises:
-        LabError: it is no number from 0 on.
-    """
+    """ """
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise LabError(f"{file}: {key} is {value!r}, but it must be a number from 0 on")
     return float(value)

@@ -130,9 +130,6 @@ def draw_curves(
 
     Args:
         deviations: of each point of a curve, by its metric and name; a band shows them.
-
-    Raises:
-        LabError: matplotlib is not installed, or cannot write such a file.
     """
     require_package("matplotlib", "a picture")
     from matplotlib.figure import Figure  # optional, and slow to import

@@ -30,11 +30,7 @@ MONTH = re.compile(r"\d{4}-\d{2}")
 
 
 def typed_moment(text: str) -> float:
-    """The moment that was typed: so long ago, or a date (the local midnight) with or without a time.
-
-    Raises:
-        LabError: it is none; with the choices.
-    """
+    """The moment that was typed: so long ago, or a date (the local midnight) with or without a time."""
     ago = AGO.fullmatch(text)
     if ago:
         return time.time() - float(ago[1]) * UNIT_S[ago[2]]
@@ -153,11 +149,7 @@ def is_number_text(text: str) -> bool:
 
 
 def parse_filter(text: str) -> Filter:
-    """The filter that a word of the command line means.
-
-    Raises:
-        LabError: it is none, or its value is not one that its key can have.
-    """
+    """The filter that a word of the command line means."""
     match = EXPRESSION.fullmatch(text)
     if not match:
         raise LabError(
@@ -178,11 +170,7 @@ def parse_filter(text: str) -> Filter:
 
 
 def require_states(states: list[str]) -> None:
-    """Makes sure that there are such states.
-
-    Raises:
-        LabError: with the nearest one.
-    """
+    """Makes sure that there are such states."""
     for state in states:
         if state not in STATES:
             raise LabError(
@@ -213,9 +201,6 @@ def require_keys(rows: list[Row], keys: list[str], fields: Iterable[str]) -> Non
 
     Args:
         fields: other names that may be typed in this place, as advice.
-
-    Raises:
-        LabError: with the nearest name.
     """
     for key in keys:
         if not rows or any(has_key(row, key) for row in rows):
@@ -239,11 +224,7 @@ def has_key(row: Row, key: str) -> bool:
 
 
 def filter_rows(rows: list[Row], filters: list[Filter]) -> list[Row]:
-    """The rows on which every filter holds.
-
-    Raises:
-        LabError: a filter names what no run has.
-    """
+    """The rows on which every filter holds."""
     filters = [replace(wanted, key=full_key(rows, wanted.key)) for wanted in filters]
     require_keys(rows, [wanted.key for wanted in filters if wanted.key not in FIELDS], FIELDS)
     return [row for row in rows if all(wanted.matches(row) for wanted in filters)]
@@ -284,10 +265,6 @@ def sort_rows(rows: list[Row], key: str | None) -> list[Row]:
 
     A metric puts the best first (of `val/x:max` the highest), and runs that were evaluated on other
     samples below; a setting puts the smallest first. Runs without it come last.
-
-    Raises:
-        LabError: `key` is a metric or setting that no run has, or nothing says which of its values
-            are better.
     """
     if key in (None, "created"):
         return rows

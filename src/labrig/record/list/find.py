@@ -122,11 +122,7 @@ def find_run(roots: Sequence[Path], word: str) -> Run:
 
 
 def refuse_empty(word: str) -> None:
-    """Makes sure that a word may name a run.
-
-    Raises:
-        LabError: it is empty, most often because a variable of the shell is not set.
-    """
+    """Makes sure that a word may name a run."""
     if not word.strip():
         raise LabError("'' names no run. Is a variable of the shell not set? Runs: lab runs list")
 
@@ -145,11 +141,7 @@ def newest_directory(roots: Sequence[Path], directories: dict[str, Path]) -> Pat
 
 
 def earlier_directory(roots: Sequence[Path], n_back: int, trial: str | None = None) -> Path:
-    """The directory of the run that came `n_back` runs before the newest, of a trial or of all.
-
-    Raises:
-        LabError: there are not so many.
-    """
+    """The directory of the run that came `n_back` runs before the newest, of a trial or of all."""
     all_rows = read_rows(roots)
     rows = [row for row in all_rows if is_of_trial(row, trial or "*")]
     if trial and not rows:
@@ -188,11 +180,7 @@ class Best:
 
 
 def parse_best(word: str) -> Best | None:
-    """What a word asks for; None for one that does not begin with @best.
-
-    Raises:
-        LabError: its parts are in another order.
-    """
+    """What a word asks for; None for one that does not begin with @best."""
     begin, *parts = word.split(":")
     if begin != BEST:
         return None
@@ -206,11 +194,7 @@ def parse_best(word: str) -> Best | None:
 
 
 def best_directory(roots: Sequence[Path], best: Best) -> Path:
-    """The directory of the finished run whose last value of a metric is the best; says which.
-
-    Raises:
-        LabError: no finished run of the trial has the metric, or nothing says which values are better.
-    """
+    """The directory of the finished run whose last value of a metric is the best; says which."""
     rows = without_checks(read_rows(roots))
     finished = [row for row in rows if row["status"] in COUNT_FIRST]
     of_trial = [row for row in finished if is_of_trial(row, best.trial or "*")]
@@ -241,11 +225,7 @@ def best_directory(roots: Sequence[Path], best: Best) -> Path:
 
 
 def find_runs(roots: Sequence[Path], word: str) -> list[Run]:
-    """The run that `word` means; all runs of a job array for its number.
-
-    Raises:
-        LabError: none, or several that are not one array.
-    """
+    """The run that `word` means; all runs of a job array for its number."""
     directories = [Path(directory) for directory in run_directories(*roots)]
     of_job = runs_of_job(directories, word) or runs_of_other_job(directories, word)
     return [Run.open(directory) for directory in of_job] or [find_run(roots, word)]

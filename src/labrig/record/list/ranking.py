@@ -99,9 +99,6 @@ def require_mode(metric: str, several: Iterable[dict[str, Any]], write: str) -> 
 
     Args:
         write: what to type when higher values are better, such as "--sort val/x:max".
-
-    Raises:
-        LabError: nothing says whether higher or lower values are better; with what to type.
     """
     mode = known_mode(metric, several)
     if mode is None:

@@ -158,11 +158,7 @@ def cache_file(runs: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """A directory on the local disk that only this user can write.
-
-    Raises:
-        OSError: somebody else owns the place.
-    """
+    """A directory on the local disk that only this user can write."""
     folder = Path(tempfile.gettempdir()) / f"lab-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()

@@ -18,11 +18,7 @@ WEIGHTS = ("state_dict", "model")  # where ModelParallelStrategy and FSDPStrateg
 
 
 def read_weights(checkpoint: Path) -> dict[str, Any]:
-    """The weights that were tested, of a directory, on the CPU; no code in it can run.
-
-    Raises:
-        LabError: torch must not read it.
-    """
+    """The weights that were tested, of a directory, on the CPU; no code in it can run."""
     content = read_whole(weights_directory(checkpoint), WEIGHTS)
     return content.get(WEIGHTS[0]) or content[WEIGHTS[1]]
 
@@ -45,9 +41,6 @@ def read_whole(directory: Path, names: tuple[str, ...] = ()) -> dict[str, Any]:
 
     Args:
         names: only these; all by default.
-
-    Raises:
-        LabError: torch must not read it.
     """
     problem = metadata_problem(directory)
     if problem:

@@ -25,9 +25,6 @@ def next_order_unix_ms(runs: Path, newest_recorded: Callable[[], int]) -> int:
         runs: root of all runs.
         newest_recorded: gives the largest such time in the records; asked when runs/.order is not
             there.
-
-    Raises:
-        OSError: the disk is full or read-only.
     """
     folder = runs / DIRECTORY
     folder.mkdir(parents=True, exist_ok=True)

@@ -18,11 +18,7 @@ from ..read.run import Run
 
 
 def code_command(project: Project, args: list[str]) -> None:
-    """`lab runs code`.
-
-    Raises:
-        LabError: the directory exists, there is no such attempt, or its code was not recorded.
-    """
+    """`lab runs code`."""
     parser = run_parser("code", "Writes the frozen code of a run.")
     parser.add_argument("directory", nargs="?", type=Path, help="a new directory (code-<run>)")
     parser.add_argument(
@@ -57,11 +53,7 @@ def run_code(run: Run) -> FrozenCode:
 
 
 def attempt_code(run: Run, n: int) -> FrozenCode:
-    """The code that attempt `n` of a run ran.
-
-    Raises:
-        LabError: there is no such attempt.
-    """
+    """The code that attempt `n` of a run ran."""
     attempts = {attempt.n: attempt for attempt in read_attempts(run.dir)}
     if n not in attempts:
         numbers = ", ".join(map(str, attempts)) or "none"

@@ -37,12 +37,7 @@ SHARED = ("data", "runs")  # of a project; git ignores them
 
 
 def reproduce_command(project: Project, args: list[str]) -> int:
-    """`lab runs reproduce`: here, or with site=NAME as a job.
-
-    Raises:
-        NotComparable: the data is not as recorded, or the results cannot be compared.
-        Failed: the new run failed.
-    """
+    """`lab runs reproduce`: here, or with site=NAME as a job."""
     overrides = [word for word in args if "=" in word and not word.startswith("-")]
     words = [word for word in args if word not in overrides]
     as_job = provided("reproduce_as_job")
@@ -96,11 +91,6 @@ def run_again(project: Project, original: Run, is_check: bool = False) -> Run:
 
     Returns:
         The new run, whose parent is `original`.
-
-    Raises:
-        LabError: the run was a command.
-        Failed: the training failed.
-        NotComparable: the data is not as recorded.
     """
     stretches = trained_stretches(original)
     repeated = None
@@ -116,11 +106,7 @@ def run_again(project: Project, original: Run, is_check: bool = False) -> Run:
 
 
 def trained_stretches(original: Run) -> list[Stretch]:
-    """The stretches of a training.
-
-    Raises:
-        LabError: the run was a command.
-    """
+    """The stretches of a training."""
     stretches = stretches_of(original)
     if "command" in stretches[0].attempt.start:
         raise LabError(
@@ -140,11 +126,7 @@ def where_it_ends(stretch: Stretch) -> str:
 def run_stretch(
     project: Project, original: Run, stretch: Stretch, repeated: Run | None, is_check: bool
 ) -> Run:
-    """Repeats one stretch: as a new run, or as the next attempt of `repeated`.
-
-    Raises:
-        Failed: there is no new run.
-    """
+    """Repeats one stretch: as a new run, or as the next attempt of `repeated`."""
     with tempfile.TemporaryDirectory(prefix="lab-frozen-") as temporary:
         folder = Path(temporary).resolve()
         code = folder / "code"
@@ -164,11 +146,7 @@ def run_stretch(
 
 
 def new_repetition(project: Project, original: Run, before: set[str]) -> Run:
-    """The run that repeats `original` and has no directory in `before`.
-
-    Raises:
-        Failed: there is none.
-    """
+    """The run that repeats `original` and has no directory in `before`."""
     new = set(run_directories(project.paths.runs)) - before
     runs = [Run.open(Path(directory)) for directory in new]
     of_original = [run for run in runs if run.record["parent"] == original.id]
@@ -251,11 +229,7 @@ def repeated_patterns(stretch: Stretch) -> list[str]:
 
 
 def require_end(original: Run, stretch: Stretch, repeated: Run) -> None:
-    """Makes sure that a repeated stretch ended as that of the original did.
-
-    Raises:
-        Failed: it did not.
-    """
+    """Makes sure that a repeated stretch ended as that of the original did."""
     attempt = last_attempt(repeated.dir)
     if stretch.stop_step is None:
         ended_alike = attempt is not None and is_finished(attempt)
@@ -266,11 +240,7 @@ def require_end(original: Run, stretch: Stretch, repeated: Run) -> None:
 
 
 def refuse_other_data(original: Run, repeated: Run) -> None:
-    """Makes sure that the repetition read the recorded data.
-
-    Raises:
-        NotComparable: it read others.
-    """
+    """Makes sure that the repetition read the recorded data."""
     then, now = original.data, repeated.data
     if not is_same_data(then, now):
         raise NotComparable(

@@ -186,11 +186,7 @@ def stored_hashes(stored: Mapping[str, Any]) -> set[Any]:
 
 
 def find_folder(project: Project, run: Run) -> Path:
-    """The folder of data of a run.
-
-    Raises:
-        NotComparable: there is none.
-    """
+    """The folder of data of a run."""
     places = named_places(project, run)
     for place in places:
         if place.is_dir():

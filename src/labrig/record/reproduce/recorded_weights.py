@@ -40,9 +40,6 @@ def find_content(recorded: InitialWeights, project: Project, what: str) -> Path:
 
     Args:
         what: begins the message when there is none.
-
-    Raises:
-        NotComparable: it is gone, or has another content.
     """
     places = places_of(recorded, project)
     # A run that was extended keeps its earlier weights under another name.

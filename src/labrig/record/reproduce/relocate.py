@@ -24,11 +24,7 @@ from .recorded_weights import find_recorded_weights, recorded_weights
 
 
 def config_here(project: Project, original: Run, file: Path) -> str:
-    """The configuration in `file`, which `original` recorded, as YAML with this project's paths.
-
-    Raises:
-        NotComparable: the recorded data, or the weights to start from, are not here.
-    """
+    """The configuration in `file`, which `original` recorded, as YAML with this project's paths."""
     # the names as recorded: the repetition runs the recorded code
     sections = plain_values(cast("DictConfig", OmegaConf.load(file)))
     old_paths = sections.get("paths") or {}

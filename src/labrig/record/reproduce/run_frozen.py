@@ -27,9 +27,6 @@ def run_with_frozen_code(run: Run, project: Project, words: list[str]) -> int:
 
     Returns:
         Its exit code; 128 + the signal's number when a signal ended it.
-
-    Raises:
-        LabError: the code of the run is gone, or was not recorded.
     """
     code = run.record["code"]
     with tempfile.TemporaryDirectory(prefix="lab-frozen-") as temporary:

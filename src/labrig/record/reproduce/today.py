@@ -94,11 +94,7 @@ def config_of_today(run: Run, project: Project) -> str:
 
 
 def require_own_code(run: Run, project: Project) -> None:
-    """Makes sure that today's code has the trial and the package of a run.
-
-    Raises:
-        LabError: it does not; the message says how to load the run.
-    """
+    """Makes sure that today's code has the trial and the package of a run."""
     lacking = what_the_project_lacks(project, run, name_of_today(run.trial))
     if lacking:
         raise LabError(

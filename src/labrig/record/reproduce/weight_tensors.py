@@ -37,9 +37,6 @@ def read_tensors(path: Path, *, shapes_only: bool = False) -> dict[str, Tensor]:
     Args:
         path: a file, an index of .safetensors files, or a checkpoint that is a directory.
         shapes_only: of .safetensors files the headers only, as tensors without data.
-
-    Raises:
-        LabError: a package is missing, or the file holds something else.
     """
     if path.name.endswith(INDEX):
         tensors: dict[str, Tensor] = {}
@@ -73,11 +70,7 @@ def read_tensors(path: Path, *, shapes_only: bool = False) -> dict[str, Tensor]:
 
 
 def read_whole_weights(checkpoint: Path) -> dict[str, Tensor]:
-    """The weights that were tested, of a file or a directory; with those that it leaves out.
-
-    Raises:
-        LabError: as `read_weights` and `with_left_out`.
-    """
+    """The weights that were tested, of a file or a directory; with those that it leaves out."""
     if checkpoint.is_dir():
         return read_weights(checkpoint)
     content = torch.load(checkpoint, map_location="cpu", weights_only=True)
@@ -85,12 +78,7 @@ def read_whole_weights(checkpoint: Path) -> dict[str, Tensor]:
 
 
 def with_left_out(content: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
-    """The content of a checkpoint with the weights of `init_from` that `checkpoint.leave_out_initial` left out.
-
-    Raises:
-        LabError: what it says of them is damaged.
-        NotComparable: they are gone, or have changed.
-    """
+    """The content of a checkpoint with the weights of `init_from` that `checkpoint.leave_out_initial` left out."""
     left_out = content.get(LEFT_OUT)
     if left_out is None:
         return content
@@ -107,11 +95,7 @@ def with_left_out(content: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
 
 
 def read_safetensors(path: Path, shapes_only: bool = False) -> dict[str, Tensor]:
-    """The tensors of a .safetensors file; without data where only their shapes are wanted.
-
-    Raises:
-        LabError: the package is missing, or the file is missing or damaged.
-    """
+    """The tensors of a .safetensors file; without data where only their shapes are wanted."""
     require_package("safetensors", "init_from: a .safetensors file", PACKAGES)
     from safetensors import SafetensorError, safe_open  # an optional package
 

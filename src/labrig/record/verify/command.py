@@ -35,12 +35,7 @@ PREDICTIONS = "predictions.jsonl"  # a row for each `lab predict`
 
 
 def verify_command(project: Project, args: list[str]) -> int:
-    """`lab runs verify`.
-
-    Raises:
-        Failed: something is not as recorded.
-        NotComparable: a second run was named, and the results cannot be compared.
-    """
+    """`lab runs verify`."""
     parser = run_parser("verify", "Is a run as recorded? Or: did two runs give the same result?")
     parser.epilog = "RUN may also be a file of lab runs archive."
     parser.add_argument(

@@ -94,7 +94,6 @@ class Attempt:
         The run counts as running while this process lives and touches the heartbeat.
 
         Raises:
-            LabError: this process was silent for so long that another one has begun an attempt.
             OSError: the disk is full; the run is as it was before.
         """
         if is_superseded(self.run_dir, self.n):

@@ -32,9 +32,6 @@ def begin_attempt(run: Run, project: Project, env_policy: str = "warn", **facts:
     Args:
         env_policy: see `prepare_attempt`.
         facts: for start.json, such as the overrides of this attempt.
-
-    Raises:
-        LabError: as `prepare_attempt`.
     """
     attempt = prepare_attempt(run, project, env_policy)
     attempt.start(**facts)
@@ -48,11 +45,6 @@ def prepare_attempt(run: Run, project: Project, env_policy: str = "warn") -> Att
 
     Args:
         env_policy: what to do when the environment differs from the record, "warn" or "refuse".
-
-    Raises:
-        LabError: the run is running.
-        Refused: the environment differs and the policy is "refuse", the code cannot be recorded, or
-            the checkpoints behind the link of the run are another's.
     """
     check_frozen_directory()
     require_own_place(run.dir)
@@ -95,11 +87,7 @@ def withdraw_attempt(attempt: Attempt) -> None:
 
 
 def report_environment(differences: list[str], policy: str) -> None:
-    """Prints how the environment differs from the record.
-
-    Raises:
-        Refused: it differs, and `policy` is "refuse".
-    """
+    """Prints how the environment differs from the record."""
     if not differences:
         return
     if policy == "refuse":

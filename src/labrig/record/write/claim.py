@@ -53,7 +53,6 @@ def claim_attempt(run_dir: Path) -> int:
     Raises:
         LabError: another process owns the newest attempt, and seems to live; or a link is there
             in place of a directory of the record.
-        OSError: the disk is full or read-only.
     """
     attempts = run_dir / "attempts"
     refuse_link(attempts)
@@ -72,11 +71,7 @@ def claim_attempt(run_dir: Path) -> int:
 
 
 def refuse_link(folder: Path) -> None:
-    """Makes sure that the files of an attempt land in the run, which somebody may have sent.
-
-    Raises:
-        LabError: the directory is a link.
-    """
+    """Makes sure that the files of an attempt land in the run, which somebody may have sent."""
     if folder.is_symlink():
         raise LabError(
             f"{folder} is a link, and lab writes through no link. Remove it: rm {folder}"
@@ -107,11 +102,7 @@ def newest_claim(run_dir: Path) -> int:
 
 
 def refuse_if_running(run_dir: Path, n: int) -> None:
-    """Makes sure that attempt `n` is over; the table above says when.
-
-    Raises:
-        LabError: it is not, or that cannot be known.
-    """
+    """Makes sure that attempt `n` is over; the table above says when."""
     folder = run_dir / "attempts" / str(n)
     if (folder / "end.json").exists():
         return

@@ -115,11 +115,6 @@ def create_run(project: Project, runs: Path, request: RunRequest) -> Run:
 
     Args:
         runs: root of all runs.
-
-    Raises:
-        Refused: the code cannot be recorded whole, or something looks like a token.
-        LabError: there are no such weights as `init_from` names.
-        OSError: the disk is full or read-only; nothing of the run is left.
     """
     check_frozen_directory()
     request = fix_weights(request, project)
@@ -189,11 +184,7 @@ def newest_order_unix_ms(runs: Path) -> int:
 
 
 def refuse_tokens_in_request(request: RunRequest) -> None:
-    """Looks for tokens in what the record will show.
-
-    Raises:
-        Refused: with the place and the kind of each token.
-    """
+    """Looks for tokens in what the record will show."""
     texts = {
         "command line": " ".join(request.argv),
         "overrides": "\n".join(request.overrides),

@@ -40,9 +40,6 @@ def file_of_run(reference: str, project: Project, *, may_come: bool = False) -> 
 
     Args:
         may_come: accept a run that has not finished, and a file that is not there yet.
-
-    Raises:
-        LabError: no such run, one that has not finished, or no such file; with those there are.
     """
     word, _, name = reference.rpartition(":")
     run = find_run(run_roots(project), word)

@@ -67,11 +67,7 @@ def places_of(text: str, root: Path) -> list[Path]:
 
 
 def weights_in(folder: Path) -> Path:
-    """The file of a folder that stands for its weights: the index of several .safetensors, or the only one.
-
-    Raises:
-        LabError: there are several, and no index says which belong together.
-    """
+    """The file of a folder that stands for its weights: the index of several .safetensors, or the only one."""
     folder = Path(os.path.normpath(folder))
     found = sorted(folder.glob(f"*{INDEX}")) or sorted(folder.glob("*.safetensors"))
     if len(found) > 1:
@@ -83,11 +79,7 @@ def weights_in(folder: Path) -> Path:
 
 
 def existing_file(text: str, root: Path) -> Path:
-    """The absolute path of a file.
-
-    Raises:
-        LabError: there is none.
-    """
+    """The absolute path of a file."""
     places = places_of(text, root)
     for place in places:
         if place.is_file() or (place / METADATA).is_file():
@@ -112,11 +104,7 @@ def describe_file(path: Path, is_hashed: bool, source: str | None = None) -> Ini
 def weights_of_run(
     reference: str, project: Project, may_come: bool, is_hashed: bool
 ) -> InitialWeights:
-    """The entry of a record for RUN or RUN:CHECKPOINT.
-
-    Raises:
-        LabError: there is no such run or checkpoint.
-    """
+    """The entry of a record for RUN or RUN:CHECKPOINT."""
     word, _, checkpoint = reference.rpartition(":")
     if checkpoint not in CHECKPOINTS:
         word, checkpoint = reference, None
@@ -144,11 +132,7 @@ def weights_of_run(
 
 
 def files_behind(path: Path) -> list[Path]:
-    """All files of weights: those of a directory; an index with the files that it names.
-
-    Raises:
-        LabError: one of these is missing.
-    """
+    """All files of weights: those of a directory; an index with the files that it names."""
     if not path.name.endswith(INDEX):
         return files_of(path)
     shards = shards_of(path)

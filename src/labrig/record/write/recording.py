@@ -85,9 +85,6 @@ class Recording:
         """Makes sure that the code which runs is the code which was frozen, and records it.
 
         To be called once all parts are built, before the training.
-
-        Raises:
-            Refused: a file was changed after the freeze, or the freeze left one out.
         """
         self.note_ran(self.ran.check())
 
@@ -116,11 +113,6 @@ def record_attempt(
         elsewhere: directories of runs, data and caches, where files that are only read do not count.
         when_built: start the attempt when the parts of the training are built; else at once.
         facts: for start.json.
-
-    Raises:
-        Failed: the training failed, also through a mistake of the user; the record says why.
-        LabError: the user's mistake, before the attempt was in the record.
-        KeyboardInterrupt: the training was interrupted.
     """
     all_settings()["record.code"].check(policy.code, "record_attempt")
     all_settings()["record.unfrozen"].check(policy.unfrozen, "record_attempt")

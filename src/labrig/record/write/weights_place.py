@@ -57,9 +57,6 @@ def require_own_place(run_dir: Path) -> None:
     """Makes sure that the checkpoints of another run are not overwritten.
 
     Those of a run whose directory was moved belong to it in its new place.
-
-    Raises:
-        Refused: the link leads to what is not the run's own.
     """
     place = place_behind(run_dir)
     if place is None or not place.exists() or own_place(run_dir, run_dir.name):

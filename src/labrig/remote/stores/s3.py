@@ -20,9 +20,6 @@ class S3Store(Store):
 
     An upload in parts shows nothing until it is completed. Keys and the address of the server are
     those of Amazon's own programs: ~/.aws, AWS_PROFILE, AWS_ENDPOINT_URL.
-
-    Raises:
-        LabError: the package s3fs is not installed.
     """
 
     def __init__(self, place: str) -> None:

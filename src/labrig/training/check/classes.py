@@ -11,11 +11,7 @@ from ...hdf5.read.datamodule import H5DataModule
 
 
 def check_classes(config: DictConfig, data: Any) -> None:
-    """Compares `model.n_classes`, where there is one, with the labels of an H5DataModule.
-
-    Raises:
-        LabError: a label is larger than the model can tell.
-    """
+    """Compares `model.n_classes`, where there is one, with the labels of an H5DataModule."""
     n_classes = (config.get("model") or {}).get("n_classes")
     if not isinstance(n_classes, int) or not isinstance(data, H5DataModule):
         return

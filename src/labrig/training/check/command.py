@@ -136,10 +136,6 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     """Builds the parts as train.py does; trains one batch and tests one, on one process.
 
     What a checkpoint would hold is tried in memory.
-
-    Raises:
-        LabError: what is wrong.
-        Exception: what the project's own code raised.
     """
     # They import torch, which takes seconds.
     from ..lightning_internals import loop_line
@@ -207,9 +203,6 @@ def errors_told(what: str) -> Iterator[None]:
 
     Args:
         what: the beginning of the message.
-
-    Raises:
-        LabError: there was an error.
     """
     try:
         yield
@@ -237,11 +230,7 @@ class NoFile(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        """Saves and loads the content in memory, with empty tensors.
-
-        Raises:
-            LabError: it holds something that `torch.load(weights_only=True)` refuses.
-        """
+        """Saves and loads the content in memory, with empty tensors."""
         file = io.BytesIO()
         torch.save(with_empty_tensors(plain_checkpoint(checkpoint)), file)
         file.seek(0)

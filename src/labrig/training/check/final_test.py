@@ -37,11 +37,7 @@ def run_final_test(
 
 
 def weights_to_test(trainer: L.Trainer) -> Path | None:
-    """best.ckpt where that is tested; None: the weights as they are after `fit`.
-
-    Raises:
-        LabError: trainer.test_with=best, and there is no best.ckpt.
-    """
+    """best.ckpt where that is tested; None: the weights as they are after `fit`."""
     keeper = next(
         (one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpoints)), None
     )

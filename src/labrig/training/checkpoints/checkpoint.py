@@ -123,11 +123,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             step()
 
     def wait(self) -> None:
-        """Until what was saved is whole.
-
-        Raises:
-            Exception: what was raised in the thread; the error of a disk is in `error`.
-        """
+        """Until what was saved is whole."""
         steps, self.steps = self.steps, []
         for step in steps:
             step.result()
@@ -172,22 +168,12 @@ class Checkpoints(LightningCheckpoint):
         self.began_s: float | None = None  # a save that is not whole yet
 
     def save_now(self, trainer: L.Trainer) -> None:
-        """Saves last.ckpt, which is whole after `finish`; to be called on all ranks together.
-
-        Raises:
-            OSError, LabError: as `save`; the last checkpoint stays.
-        """
+        """Saves last.ckpt, which is whole after `finish`; to be called on all ranks together."""
         self.save(trainer, self.directory / "last.ckpt")
         self.saved_at_s = time.monotonic()
 
     def save(self, trainer: L.Trainer, path: Path) -> None:
-        """Saves a checkpoint; to be called on all ranks together.
-
-        Raises:
-            OSError: on every rank, when this checkpoint or one of another callback could not be
-                written.
-            LabError: the strategy has made it a directory.
-        """
+        """Saves a checkpoint; to be called on all ranks together."""
         self.finish(trainer)
         self.began_s = time.monotonic()
         trainer.save_checkpoint(path)
@@ -200,11 +186,7 @@ class Checkpoints(LightningCheckpoint):
             self.finish(trainer)
 
     def finish(self, trainer: L.Trainer) -> None:
-        """Waits until the newest checkpoint is whole; to be called on all ranks together.
-
-        Raises:
-            OSError: on every rank, as `save`.
-        """
+        """Waits until the newest checkpoint is whole; to be called on all ranks together."""
         if self.began_s is None:
             return
         io_of(trainer).wait()
@@ -316,11 +298,7 @@ def io_of(trainer: L.Trainer) -> Any:
 
 
 def raise_on_all_ranks(trainer: L.Trainer) -> None:
-    """To be called on all ranks together, after a checkpoint was written.
-
-    Raises:
-        OSError: on every rank, when it could not be written.
-    """
+    """To be called on all ranks together, after a checkpoint was written."""
     error = io_of(trainer).error
     errno_and_place = (error.errno, error.filename) if error else None
     errno_and_place = trainer.strategy.broadcast(errno_and_place)
@@ -334,9 +312,6 @@ def plain_checkpoint(checkpoint: dict[str, Any]) -> dict[str, Any]:
 
     Hyperparameters that have none are left out; a line names them. NOT_IN_FILE says what
     `load_from_checkpoint` has to make again.
-
-    Raises:
-        LabError: something else has no plain types; the message says where.
     """
     plain = dict(checkpoint)
     facts = {}

@@ -134,9 +134,6 @@ def write_parts(tensors: dict[str, Any], directory: Path, group: Any) -> dict[st
 
     Returns:
         The sha256 of each file, of all processes.
-
-    Raises:
-        OSError: on every process, when one could not write.
     """
     files = HashedFiles()
     writer = dcp.FileSystemWriter(directory)

@@ -26,9 +26,6 @@ def last_checkpoint(directory: Path) -> Path | None:
     It is previous.ckpt when a kill came between two renames, or when last.ckpt is damaged. A
     damaged file gets the name damaged.ckpt: else the next checkpoint would replace previous.ckpt
     by it.
-
-    Raises:
-        LabError: none of them is whole; the message says what to type.
     """
     whole = whole_checkpoint(directory)
     if whole is None or whole.name == CANDIDATES[0]:
@@ -46,11 +43,7 @@ def last_checkpoint(directory: Path) -> Path | None:
 
 
 def whole_checkpoint(directory: Path) -> Path | None:
-    """The newest checkpoint that is whole; None before the first one.
-
-    Raises:
-        LabError: there are some, and all are damaged.
-    """
+    """The newest checkpoint that is whole; None before the first one."""
     damaged = []
     for name in CANDIDATES:
         path = directory / name
@@ -83,11 +76,7 @@ def is_complete(run_dir: Path, checkpoint: Path | None) -> bool:
 
 
 def refuse_damaged(path: Path) -> None:
-    """Makes sure that a checkpoint is whole.
-
-    Raises:
-        LabError: it is damaged.
-    """
+    """Makes sure that a checkpoint is whole."""
     damage = damage_of(path)
     if damage:
         raise LabError(f"{path} is damaged: {damage}.\n{advice(path.parent)}")

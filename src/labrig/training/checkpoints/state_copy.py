@@ -12,11 +12,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 
 def disk_error(error: BaseException, path: Path) -> OSError:
-    """The error of a disk behind one of torch.
-
-    Raises:
-        BaseException: `error`, when it is another one.
-    """
+    """The error of a disk behind one of torch."""
     if isinstance(error, CheckpointException):
         error = next(iter(error.failures.values()))[0]
     if isinstance(error, OSError):

@@ -62,9 +62,6 @@ class PreemptionCallback(L.Callback):
         sums: of the epoch, which a checkpoint of before a validation needs; None: there are none.
         interval_s: how often the ranks agree, in seconds (> 0). A signal is answered within this
             plus a batch.
-
-    Raises:
-        Stopped: out of `fit`, after the checkpoint.
     """
 
     def __init__(

@@ -25,11 +25,7 @@ class ScheduleLengths:
         self.new = [constants_of(one.state_dict()) for one in schedules]
 
     def reasons(self, trainer: L.Trainer) -> list[str]:
-        """What differs from a run of the new length from its start.
-
-        Raises:
-            LabError: a schedule has the old length, and would leave its curve or end the training.
-        """
+        """What differs from a run of the new length from its start."""
         reasons = []
         schedules = [config.scheduler for config in trainer.lr_scheduler_configs]
         for schedule, new in zip(schedules, self.new, strict=False):

@@ -79,11 +79,7 @@ def make_database(uri: str) -> None:
 
 
 class MlflowRun:
-    """One run in MLflow.
-
-    Raises:
-        Exception: MLflow's own, of many kinds, when its place cannot be used.
-    """
+    """One run in MLflow."""
 
     def __init__(self, run: Run, place: MlflowPlace) -> None:
         for name, value in LIMITS.items():

@@ -39,11 +39,7 @@ def waits_for_mlflow(run_dir: Path) -> bool:
 
 
 def upload_mlflow(run_dir: Path) -> bool:
-    """Sends the rest of a run; prints why it cannot, and gives False.
-
-    Raises:
-        LabError: MLflow is not installed.
-    """
+    """Sends the rest of a run; prints why it cannot, and gives False."""
     require_package("mlflow", "lab sync")
     run = Run.open(run_dir)
     settings = resolve(read_recorded(run_dir / "config.yaml")).logger.mlflow
@@ -91,11 +87,7 @@ def can_upload() -> bool:
 
 
 def require_wandb() -> str:
-    """The wandb command of this environment, or else of the PATH.
-
-    Raises:
-        LabError: it is not installed.
-    """
+    """The wandb command of this environment, or else of the PATH."""
     environment = Path(sys.executable).parent
     path = f"{environment}{os.pathsep}{os.environ.get('PATH', '')}"
     command = shutil.which("wandb", path=path)
@@ -137,11 +129,7 @@ class LiveUploads:
 
 
 def require_live() -> None:
-    """Makes sure that the installed W&B uploads runs that go on.
-
-    Raises:
-        LabError: it does not.
-    """
+    """Makes sure that the installed W&B uploads runs that go on."""
     done = subprocess.run(
         [require_wandb(), "beta", "sync", "--help"], capture_output=True, text=True
     )
@@ -180,11 +168,7 @@ def all_run_dirs(project: Project) -> list[Path]:
 
 
 def sync_command(project: Project, args: list[str]) -> int:
-    """Uploads to W&B and MLflow.
-
-    Raises:
-        LabError: the package of a tracker is not installed.
-    """
+    """Uploads to W&B and MLflow."""
     description = "Uploads to W&B and MLflow the runs that have ended and were not uploaded before."
     parser = argparse.ArgumentParser(prog="lab sync", description=description)
     parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")

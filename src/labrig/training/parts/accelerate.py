@@ -41,10 +41,6 @@ def accelerate(task: L.LightningModule, config: DictConfig) -> L.LightningModule
 
     Args:
         config: a configuration without `auto`.
-
-    Raises:
-        LabError: `speed` names a module that does not exist or cannot be divided, or the first batch
-            decides a size that is needed before.
     """
     require_sizes(task, config, n_processes_of(config))
     speed = config.speed
@@ -100,9 +96,6 @@ def as_channels_last(x: Any) -> Any:
 def matching_modules(task: L.LightningModule, setting: str, patterns: list[str]) -> list[nn.Module]:
     """The modules whose names match one of the patterns of a setting of `speed`, without those
     inside another one that does.
-
-    Raises:
-        LabError: a pattern matches no module.
     """
     names = [name for name, _ in task.named_modules() if name]
     matching: set[str] = set()
@@ -158,11 +151,7 @@ def recompute_in_backward(module: nn.Module) -> None:
 
 
 def require_plan(task: L.LightningModule, tensor_parallel: int) -> None:
-    """Looks for the method that says how the layers of a network are divided.
-
-    Raises:
-        LabError: no network has it; the message has the lines to write.
-    """
+    """Looks for the method that says how the layers of a network are divided."""
     networks = networks_of(task)
     if any(hasattr(network, "parallelize") for network in networks):
         return
@@ -211,9 +200,6 @@ def shard(task: L.LightningModule, configure_model: Callable[[], None]) -> None:
 
     Args:
         configure_model: the hook of the task itself, which may make its networks.
-
-    Raises:
-        LabError: parameters that belong to no network, which would differ between the processes.
     """
     configure_model()
     outside = [name for name, _ in task.named_parameters(recurse=False)]

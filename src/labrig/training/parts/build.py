@@ -26,10 +26,6 @@ def build(config: DictConfig, key: str, **arguments: Any) -> Any:
 
     Without that an optimizer keeps the ListConfig of its `betas`, which no checkpoint can hold. A
     `_convert_` in the section itself wins.
-
-    Raises:
-        LabError: the target does not exist, or does not take an argument.
-        Exception: what the project's own code raised; its line is in the traceback.
     """
     section = config[key]
     convert = section.get("_convert_", "all")
@@ -83,10 +79,6 @@ def build_task(config: DictConfig) -> L.LightningModule:
 
     What its section names is built as it says. `model`, `optimizer` and `schedule` fill parameters
     that it leaves open.
-
-    Raises:
-        LabError: a part cannot be imported or built, with its key and target; the model is a
-            LightningModule itself, or the task is none; or the trial is a program.
     """
     refuse_program(config)
     filled = {
@@ -114,12 +106,7 @@ def parts_of(config: DictConfig) -> list[TaskPart]:
 
 
 def import_target(key: str, target: str) -> Any:
-    """The class, or the function, of a `_target_`.
-
-    Raises:
-        LabError: there is none.
-        Exception: what its module raised.
-    """
+    """The class, or the function, of a `_target_`."""
     try:
         return get_object(target)
     except Exception as error:
@@ -128,11 +115,7 @@ def import_target(key: str, target: str) -> Any:
 
 
 def build_data(config: DictConfig) -> L.LightningDataModule:
-    """The LightningDataModule of `data._target_`.
-
-    Raises:
-        LabError: it cannot be built, or is something else; or the trial is a program.
-    """
+    """The LightningDataModule of `data._target_`."""
     refuse_program(config)
     data = build(config, "data")
     if not isinstance(data, L.LightningDataModule):
@@ -149,9 +132,6 @@ def build_callbacks(config: DictConfig, checkpoints: Path | None = None) -> list
     Args:
         checkpoints: where a ModelCheckpoint without `dirpath` gets a directory of its name in that
             section; None: nowhere.
-
-    Raises:
-        LabError: one cannot be built.
     """
     callbacks = {
         name: build(config.callbacks, name) for name, node in config.callbacks.items() if node

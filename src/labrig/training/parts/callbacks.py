@@ -66,9 +66,6 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
     Args:
         config: a configuration without `auto`.
         attempt: number of the attempt, for the rows of metrics.jsonl.
-
-    Raises:
-        LabError: one cannot be built, or a plug-in's has no place.
     """
     own = build_callbacks(config, run.checkpoints)
     found_batch_size = FoundBatchSize(own)
@@ -138,11 +135,7 @@ def tell_compiled(config: DictConfig, note: Callable[..., None] | None = None) -
 def with_added(
     callbacks: dict[str, list[L.Callback]], new: AddedCallback
 ) -> dict[str, list[L.Callback]]:
-    """The list with a callback of a plug-in, where that says.
-
-    Raises:
-        LabError: the list has no such place.
-    """
+    """The list with a callback of a plug-in, where that says."""
     neighbour = new.before or new.after or USERS
     names = list(callbacks)
     if neighbour not in names:
@@ -161,9 +154,6 @@ def added_callbacks(config: DictConfig, taken: Iterable[str] = ()) -> list[Added
 
     Args:
         taken: the names of labrig's own.
-
-    Raises:
-        LabError: a plug-in gives something else, or has the name of one that is there.
     """
     added = []
     for plugin in distinct_plugins("callbacks", taken, left_out=config.callbacks).values():

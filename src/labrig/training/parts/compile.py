@@ -32,9 +32,6 @@ def compile_modules(modules: list[nn.Module], speed: DictConfig, on_gpu: bool) -
 
     Modules of one class and one shape share what is compiled. Without a compiler it prints a line,
     and does nothing.
-
-    Raises:
-        Refused: there is no compiler, and `speed.compile_fallback` is `refuse`.
     """
     missing = missing_compiler(on_gpu)
     if missing:
@@ -174,11 +171,7 @@ def fallback_line(counts: dict[str, Any]) -> str:
 
 
 def require_compile_settings(speed: DictConfig) -> None:
-    """Looks for settings of the compiler that nothing would read.
-
-    Raises:
-        LabError: with what to set.
-    """
+    """Looks for settings of the compiler that nothing would read."""
     if speed.compile:
         return
     usual = {"compile_modules": [], "compile_dynamic": None, "compile_fullgraph": False}

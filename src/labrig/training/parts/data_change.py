@@ -18,11 +18,7 @@ N_EARLIER = 100  # runs of the trial that are looked at
 
 
 def data_record(data: L.LightningDataModule) -> Mapping[str, Any] | None:
-    """What `data` reads, by its content; or why that is not recorded. None on other ranks.
-
-    Raises:
-        LabError: its fingerprint() gives something else than a hash and a path.
-    """
+    """What `data` reads, by its content; or why that is not recorded. None on other ranks."""
     if rank_zero_only.rank != 0:
         return None
     name = type(data).__name__

@@ -29,9 +29,6 @@ def cluster_environment(ranks: Ranks) -> ClusterEnvironment:
 
     A process alone gets Lightning's own environment, which starts further processes for
     `trainer.devices=2`.
-
-    Raises:
-        LabError: the nodes have different numbers of processes.
     """
     if ranks.world_size == 1:
         return LightningEnvironment()
@@ -53,9 +50,6 @@ def strategy_for(config: DictConfig) -> Strategy | str:
     Args:
         config: a configuration without `auto`; its task went through `accelerate`, which shards it
             for FSDP2.
-
-    Raises:
-        LabError: `speed.tensor_parallel` does not divide the processes.
     """
     own = own_strategy(config)
     if own is not None:

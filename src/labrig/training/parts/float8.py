@@ -15,12 +15,7 @@ MULTIPLE = 16  # of the sizes that they multiply
 
 
 def use_float8(networks: list[nn.Module], on_gpu: bool) -> None:
-    """Converts the linear layers of networks in place. Weights, their names and optimizers stay.
-
-    Raises:
-        LabError: no GPU, or one that does not have such numbers; torchao is missing; or no layer has
-            sizes that can be multiplied.
-    """
+    """Converts the linear layers of networks in place. Weights, their names and optimizers stay."""
     require_float8_gpu(on_gpu)
     require_package("torchao", "speed.float8=true")
     float8: Any = importlib.import_module("torchao.float8")
@@ -37,11 +32,7 @@ def use_float8(networks: list[nn.Module], on_gpu: bool) -> None:
 
 
 def require_float8_gpu(on_gpu: bool) -> None:
-    """Makes sure that the GPU multiplies 8-bit floats.
-
-    Raises:
-        LabError: it does not, or there is none.
-    """
+    """Makes sure that the GPU multiplies 8-bit floats."""
     needed = (
         "speed.float8=true needs an NVIDIA GPU of compute capability 8.9 (L4, L40, H100) or newer"
     )

@@ -42,10 +42,6 @@ def load_initial_weights(task: L.LightningModule, config: DictConfig, run: Run) 
 
     Returns:
         `init_from` for start.json; empty when nothing was loaded.
-
-    Raises:
-        LabError: the weights are gone, do not fit, or have names that the task does not know.
-        NotComparable: they have changed since the run was recorded.
     """
     if config.get("init_from") is None or whole_checkpoint(run.checkpoints):
         return {}
@@ -64,9 +60,6 @@ def check_initial_weights(task: L.LightningModule, config: DictConfig) -> None:
     """Compares names and shapes of `init_from` with a task, as far as its weights are there already.
 
     Of .safetensors files it reads the headers only, and loads nothing.
-
-    Raises:
-        LabError: as `load_initial_weights`.
     """
     if config.get("init_from") is None:
         return
@@ -106,9 +99,6 @@ def load_file(
     Args:
         init: the section `init`.
         shapes_only: as for `start_from`.
-
-    Raises:
-        LabError: the file cannot be read, or does not fit.
     """
     if path.is_dir():
         refuse_damaged(path)
@@ -153,9 +143,6 @@ def match_tensors(
         file_tensors: by name.
         task_tensors: by name.
         prefix: beginnings of names, in the file -> in the task; the longest that fits counts.
-
-    Raises:
-        LabError: two tensors of the file get one name.
     """
     match = Match()
     file_names = match.file_names

@@ -31,9 +31,6 @@ def require_sizes(task: L.LightningModule, config: DictConfig, n_processes: int)
 
     Args:
         n_processes: that will train together.
-
-    Raises:
-        LabError: some are not; the message says why they must be, and how to give them.
     """
     names = unsized_tensors(task)
     if not names:

@@ -23,9 +23,6 @@ class LeaveOutInitial(L.Callback):
 
     Args:
         config: of the run.
-
-    Raises:
-        LabError: there are no such weights, or checkpoints hold parts of them.
     """
 
     def __init__(self, config: DictConfig) -> None:
@@ -38,11 +35,7 @@ class LeaveOutInitial(L.Callback):
         self.left_out: LeftOut = {"weights": {}, "names": {}}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Finds the frozen parameters in the file; one that is tied to such a one goes along.
-
-        Raises:
-            LabError: there are none.
-        """
+        """Finds the frozen parameters in the file; one that is tied to such a one goes along."""
         weights = resolve_weights(str(self.config.init_from), this_project())
         state = pl_module.state_dict()
         prefix = prefix_of(self.config.init)

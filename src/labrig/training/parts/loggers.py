@@ -155,11 +155,7 @@ def forget_from(logger: TensorBoardLogger, step: int) -> None:
 
 
 def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
-    """The logger of metrics.jsonl, then those that `logger=` names.
-
-    Raises:
-        LabError: the package of a logger is not installed.
-    """
+    """The logger of metrics.jsonl, then those that `logger=` names."""
     check_packages(config)
     loggers: list[Logger] = [RunFiles(run.dir, attempt)]
     # These two read what the first has written.
@@ -176,11 +172,7 @@ def build_loggers(config: DictConfig, run: Run, attempt: int) -> list[Logger]:
 
 
 def of_tracker(name: str, config: DictConfig, run: Run, attempt: int) -> Logger:
-    """The logger of a tracker.
-
-    Raises:
-        LabError: this library lacks the room with the trackers.
-    """
+    """The logger of a tracker."""
     build = provided(f"{name}_logger")
     if build is None:
         raise LabError(

@@ -70,10 +70,6 @@ def resolve_settings(config: DictConfig, first_attempt: Mapping[str, Any]) -> Se
         config: the composed configuration.
         first_attempt: start.json of the run's first attempt, or empty. Its precision and number of
             threads are kept.
-
-    Raises:
-        LabError: torch sees no GPU although one was asked for, two settings contradict each other,
-            or the package of the profiler is missing.
     """
     warn_of_another_torch()
     refuse_contradictions(config)
@@ -114,11 +110,7 @@ def warn_of_another_torch() -> None:
 
 
 def refuse_contradictions(config: DictConfig) -> None:
-    """Looks for settings that exclude each other.
-
-    Raises:
-        LabError: with both settings.
-    """
+    """Looks for settings that exclude each other."""
     if config.record.deterministic and config.speed.cudnn_benchmark is True:
         raise LabError(
             "record.deterministic=true and speed.cudnn_benchmark=true exclude each other: "
@@ -155,11 +147,7 @@ def refuse_contradictions(config: DictConfig) -> None:
 
 
 def refuse_clocks(config: DictConfig) -> None:
-    """Refuses to validate by the clock of several processes.
-
-    Raises:
-        LabError: with what to set.
-    """
+    """Refuses to validate by the clock of several processes."""
     interval = config.trainer.get("val_check_interval")
     if duration_s(interval) is not None and n_processes_of(config) > 1:
         raise LabError(
@@ -169,11 +157,7 @@ def refuse_clocks(config: DictConfig) -> None:
 
 
 def resolve_auto(config: DictConfig, first_attempt: Mapping[str, Any]) -> DictConfig:
-    """A copy of `config` without `auto` in trainer.accelerator, devices, precision and threads.
-
-    Raises:
-        LabError: a GPU was asked for, by the configuration or by the job, and torch sees none.
-    """
+    """A copy of `config` without `auto` in trainer.accelerator, devices, precision and threads."""
     config = copy.deepcopy(config)
     trainer = config.trainer
     if trainer.accelerator == "auto":
@@ -209,11 +193,7 @@ def resolve_auto(config: DictConfig, first_attempt: Mapping[str, Any]) -> DictCo
 
 
 def precision_of_plugins(config: DictConfig) -> str | None:
-    """The precision that a plugin of `trainer.plugins` sets; None when none does.
-
-    Raises:
-        LabError: there is no such plugin.
-    """
+    """The precision that a plugin of `trainer.plugins` sets; None when none does."""
     nodes = config.trainer.get("plugins") or []
     for node in nodes if isinstance(nodes, ListConfig | list) else [nodes]:
         kind: Any = import_target("trainer.plugins", node["_target_"])
@@ -223,11 +203,7 @@ def precision_of_plugins(config: DictConfig) -> str | None:
 
 
 def auto_accelerator() -> str:
-    """gpu if torch sees one, else cpu.
-
-    Raises:
-        LabError: the job has GPUs, but torch sees none.
-    """
+    """gpu if torch sees one, else cpu."""
     if torch.cuda.is_available():
         return "gpu"
     if any(os.environ.get(name) for name in GPUS_OF_JOB):
@@ -262,11 +238,7 @@ def auto_threads(n_processes: int, before: int | None = None) -> int:
 
 
 def scale_to_processes(config: DictConfig) -> DictConfig:
-    """A copy of `config` in which accumulation and learning rate follow the number of processes.
-
-    Raises:
-        LabError: the sections `batch` and `trainer` contradict each other.
-    """
+    """A copy of `config` in which accumulation and learning rate follow the number of processes."""
     config = copy.deepcopy(config)
     n_readers = n_readers_of(config, n_processes_of(config))
     if config.batch["global"] is not None:

@@ -108,9 +108,6 @@ def plain_trainer(
         callbacks: in order. Every Trainer has Internals after them, and with several processes
             BuffersAgree before them.
         arguments: further arguments of Lightning's Trainer; they win over the section.
-
-    Raises:
-        LabError: the section holds what the library sets itself, or Lightning refuses it.
     """
     silence_lightning()
     complete_load_from_checkpoint()
@@ -158,9 +155,6 @@ def plain_trainer(
 def lightning_settings(config: DictConfig) -> dict[str, Any]:
     """What the section `trainer` says to Lightning's Trainer, with its objects built, but without
     the strategy.
-
-    Raises:
-        LabError: an unknown key, a value of another type, or what the library sets itself.
     """
     settings: Any = OmegaConf.to_container(config.trainer)
     for key, value in settings.items():
@@ -190,9 +184,6 @@ def for_optimization(config: DictConfig, task: L.LightningModule) -> DictConfig:
     only, where the task optimizes by hand.
 
     A line says that `batch.global` has no effect then.
-
-    Raises:
-        LabError: the task optimizes by hand, and clipping or accumulation is set.
     """
     if task.automatic_optimization:
         return config

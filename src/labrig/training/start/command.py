@@ -133,11 +133,7 @@ def train_command(project: Project, args: list[str]) -> int:
 
 
 def parent_id(project: Project, word: str) -> str:
-    """The id of the run that --parent names.
-
-    Raises:
-        LabError: there is no such run, or there are several.
-    """
+    """The id of the run that --parent names."""
     # The repetition of a run names an id; that run may lie in another directory of runs.
     return word if frozen_directory() else find_run(run_roots(project), word).id
 
@@ -228,11 +224,7 @@ def train_attempt(
 
 
 def join_if_other(is_multirun: bool = False) -> int | None:
-    """Trains as another process of an attempt, whose first has the record; None on the first.
-
-    Raises:
-        LabError: one process where the allocation is for several, or several for a list of runs.
-    """
+    """Trains as another process of an attempt, whose first has the record; None on the first."""
     if env.ATTEMPT in os.environ:
         return join_attempt()
     ranks = discover()
@@ -263,11 +255,7 @@ def tell_if_several(text: str) -> None:
 
 
 def join_attempt() -> int:
-    """Trains as another rank of an attempt that the first rank began, with its settings.
-
-    Raises:
-        Failed: it failed, and the attempt's directory says why.
-    """
+    """Trains as another rank of an attempt that the first rank began, with its settings."""
     project = this_project()
     run, attempt, config = attempt_of_process()
     # Empty if this rank is faster than the first rank of the first attempt.

@@ -68,9 +68,6 @@ def train_points(project: Project, options: argparse.Namespace, train: Train) ->
     Returns:
         0 when all runs finished; the exit code of those that did not, 1 when they have several;
         130 when Ctrl-C or a signal left some out.
-
-    Raises:
-        LabError: a mistake in the settings of any point; nothing has been started then.
     """
     if options.jobs < 1:
         raise LabError(f"--jobs is {options.jobs}, expected at least 1. For example: --jobs 2")
@@ -110,10 +107,6 @@ def read_points(project: Project, options: argparse.Namespace) -> ListedPoints |
 
     Returns:
         None in the fork, which has nothing left to do.
-
-    Raises:
-        LabError: a mistake in the settings; the fork raises it.
-        SystemExit: in this process, with the exit code of the fork.
     """
     answer, question = os.pipe()
     flush()

@@ -103,9 +103,6 @@ def take_data(config: DictConfig, project: Project, name: str) -> None:
     """Puts another data set into the configuration of a run, as its YAML in the project says today.
 
     Prints which settings other than the place of the file differ from those of the run.
-
-    Raises:
-        LabError: there is no such data set.
     """
     section = read_data_section(Project(project.root, project.package), name)
     if "defaults" in section:

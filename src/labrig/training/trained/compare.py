@@ -99,12 +99,7 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
 
 
 def measure(project: Project, run: Run, metric: str, label: str) -> Measured:
-    """The metric for each sample, from the newest predictions of the weights and data of the record.
-
-    Raises:
-        Failed: there are none, and predicting failed.
-        LabError: nothing says what the metric of a sample is.
-    """
+    """The metric for each sample, from the newest predictions of the weights and data of the record."""
     split, _, quantity = metric.rpartition("/")
     predicted = read_predictions(run, split)
     if predicted is None:
@@ -157,9 +152,6 @@ def values_of(
     Args:
         data: the file of the labels.
         label: a field of it.
-
-    Raises:
-        LabError: nothing says what the metric of a sample is.
     """
     if quantity in predicted.fields:
         value = predicted.map(predicted.field(quantity))
@@ -185,11 +177,7 @@ def predicted_classes(predicted: Layout) -> np.ndarray:
 
 
 def only_field(predicted: Layout, n_axes: int, quantity: str) -> str:
-    """The one field of predictions with so many axes.
-
-    Raises:
-        LabError: there are several, or none.
-    """
+    """The one field of predictions with so many axes."""
     shapes = {name: array.shape for name, array in predicted.fields.items() if name != ROW}
     fitting = [
         name
@@ -206,11 +194,7 @@ def only_field(predicted: Layout, n_axes: int, quantity: str) -> str:
 
 
 def labels(data: Layout | None, row_N: np.ndarray, label: str) -> np.ndarray:
-    """The label of each sample.
-
-    Raises:
-        LabError: the data have none of this name.
-    """
+    """The label of each sample."""
     if data is None or label not in data.fields:
         there = f"Fields: {', '.join(data.fields)}" if data else "The data are no data file"
         raise LabError(f"the data have no field {label!r}, which --label names. {there}")
@@ -229,11 +213,7 @@ def note_other_number(run: Run, metric: str, mean: float) -> None:
 
 
 def require_same_samples(runs: list[Run], measured: list[Measured]) -> None:
-    """Makes sure that both runs predicted the same samples.
-
-    Raises:
-        NotComparable: they did not.
-    """
+    """Makes sure that both runs predicted the same samples."""
     hashes = {run.data.get("sha256") for run in runs}
     if len(hashes) > 1 or not all(
         np.array_equal(measured[0].row_N, other.row_N) for other in measured
@@ -272,11 +252,7 @@ def format_interval(value_N: np.ndarray, group_N: np.ndarray) -> str:
 
 
 def bootstrap_interval(value_N: np.ndarray, group_N: np.ndarray) -> tuple[float, float]:
-    """The percentile interval of the mean over samples, drawn by group; the same at each call.
-
-    Raises:
-        LabError: one group alone.
-    """
+    """The percentile interval of the mean over samples, drawn by group; the same at each call."""
     from scipy.stats import bootstrap  # takes a second
 
     n_G = np.bincount(group_N)

@@ -17,9 +17,6 @@ def mean_of(files: Sequence[Layout]) -> dict[str, np.ndarray]:
 
     A field of whole numbers has no mean. Where it is the place of the largest value of another field, in
     every file, it is so of the mean; else all files must have the same.
-
-    Raises:
-        LabError: the files are of other samples or fields, or a field has no mean.
     """
     first = files[0]
     if any(file.fields.keys() != first.fields.keys() for file in files):

@@ -123,10 +123,6 @@ def evaluate(
 
     Returns:
         None on other ranks than the first.
-
-    Raises:
-        LabError: no such checkpoint or split, the checkpoint does not fit the code, or the data mean
-            something else than those of the run.
     """
     # They import torch, which takes seconds.
     from ..parts.build import build_data, build_task

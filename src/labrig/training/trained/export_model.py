@@ -71,11 +71,7 @@ def export_command(project: Project, args: list[str]) -> int:
 
 
 def write_model(config: Any, network: nn.Module, card: str, folder: Path) -> None:
-    """Weights, configuration and card; a model of transformers or PEFT writes its own two files.
-
-    Raises:
-        Refused: the card or the settings hold what looks like a token.
-    """
+    """Weights, configuration and card; a model of transformers or PEFT writes its own two files."""
     from safetensors.torch import save_model  # an optional package
 
     texts = {"README.md": card, "config.yaml": OmegaConf.to_yaml(config, resolve=True)}
@@ -149,11 +145,7 @@ def write_onnx(network: nn.Module, x: Tensor, file: Path) -> Callable[[Tensor], 
 
 
 def push(folder: Path, target: HubFile, run: Run) -> None:
-    """Uploads a folder as a model of the hub, which is made, private, if there is none.
-
-    Raises:
-        Failed: the hub does not take it.
-    """
+    """Uploads a folder as a model of the hub, which is made, private, if there is none."""
     require_package("huggingface_hub", "--push", PACKAGES)
     from huggingface_hub import HfApi  # an optional package
 

@@ -66,9 +66,6 @@ def arguments_not_in_file(
     Args:
         kind: a LightningModule or LightningDataModule.
         given: arguments that need not be made.
-
-    Raises:
-        LabError: they were left out, and the configuration of the run is not there.
     """
     if not isinstance(checkpoint_path, str | Path) or not Path(checkpoint_path).exists():
         return {}
@@ -116,12 +113,7 @@ def head_of(file: Path) -> dict[str, Any]:
 
 
 def build_arguments(sections: DictConfig) -> dict[str, Any]:
-    """The objects of sections, by their names.
-
-    Raises:
-        LabError: one cannot be built.
-        Exception: what the project's own code raised.
-    """
+    """The objects of sections, by their names."""
     try:
         return instantiate(sections, _convert_="all")
     except InstantiationException as error:
@@ -130,11 +122,7 @@ def build_arguments(sections: DictConfig) -> dict[str, Any]:
 
 
 def sections_of(kind: Any, checkpoint_path: Path, names: list[str]) -> DictConfig:
-    """The sections of the configuration that build the arguments `names`.
-
-    Raises:
-        LabError: there is no configuration around the checkpoint, or it has no such section.
-    """
+    """The sections of the configuration that build the arguments `names`."""
     run = run_of(checkpoint_path)
     config: Any = OmegaConf.create(config_of_today(run, Project.of_notebook())) if run else {}
     sections = {}

@@ -66,11 +66,7 @@ def predict_command(project: Project, args: list[str]) -> int:
 
 
 def refuse_other_format(file: str) -> None:
-    """Refuses the ending of a format that is not written.
-
-    Raises:
-        LabError: it has one, such as .xlsx, or its package is not installed.
-    """
+    """Refuses the ending of a format that is not written."""
     suffix = Path(file).suffix.lower()
     if suffix not in ("", ".h5", ".hdf5", *TABLES):
         raise LabError(
@@ -128,10 +124,6 @@ def predict_several(
 
     Returns:
         The row.
-
-    Raises:
-        LabError: their predictions have no mean.
-        Failed: the prediction of one with other code failed; see what it printed.
     """
     from ...hdf5.file.checksum import fingerprint
     from ...hdf5.file.layout import read_layout
@@ -171,11 +163,7 @@ def predict_several(
 
 
 def predict_member(project: Project, run: Run, options: argparse.Namespace) -> dict[str, Any]:
-    """The row about what one of several runs predicts.
-
-    Raises:
-        Failed: the prediction with its frozen code failed.
-    """
+    """The row about what one of several runs predicts."""
     split = HELD_OUT if options.split == FOLDS else options.split
     with in_use(run.dir):
         kept = with_kept_override(options.overrides, run, project)[len(options.overrides) :]
@@ -195,11 +183,7 @@ def predict_member(project: Project, run: Run, options: argparse.Namespace) -> d
 
 
 def runs_of_folds(project: Project, run: Run) -> list[Run]:
-    """The newest finished run of each fold, in their order: those of the experiment and seed of `run`.
-
-    Raises:
-        LabError: the run has no folds, or a fold has no finished run.
-    """
+    """The newest finished run of each fold, in their order: those of the experiment and seed of `run`."""
     roots = run_roots(project)
     experiments = group_experiments(read_rows(roots), over=(FOLD,))
     of_run = next(

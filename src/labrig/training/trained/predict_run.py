@@ -104,11 +104,6 @@ def predict(
 
     Returns:
         None on other ranks than the first.
-
-    Raises:
-        LabError: no such checkpoint or split, the task predicts nothing that can be written, or the
-            data mean something else than those of the run.
-        DataFileError: a sample is missing or came twice, or the file cannot be written.
     """
     # They import torch, which takes seconds.
     from ..parts.build import build_data, build_task

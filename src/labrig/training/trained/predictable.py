@@ -14,11 +14,7 @@ TEST = "test"  # the split
 
 
 def make_predictable(task: L.LightningModule) -> None:
-    """A task without a predict_step of its own predicts what `forward` gives for a batch's first field.
-
-    Raises:
-        LabError: it has neither.
-    """
+    """A task without a predict_step of its own predicts what `forward` gives for a batch's first field."""
     if type(task).predict_step is not L.LightningModule.predict_step:
         return
     name = type(task).__name__
@@ -37,11 +33,7 @@ def make_predictable(task: L.LightningModule) -> None:
 
 
 def choose_split(data: L.LightningDataModule, split: str | None) -> str | None:
-    """The split to predict, which `data` gives from now on; None when it has no splits by name.
-
-    Raises:
-        LabError: it has no splits, or nothing to predict at all.
-    """
+    """The split to predict, which `data` gives from now on; None when it has no splits by name."""
     name = type(data).__name__
     base = L.LightningDataModule
     if isinstance(data, H5DataModule):
@@ -67,11 +59,7 @@ def choose_split(data: L.LightningDataModule, split: str | None) -> str | None:
 
 
 def choose_test_split(data: L.LightningDataModule, split: str | None) -> str:
-    """The split to evaluate on, whose samples the test of `data` takes from now on.
-
-    Raises:
-        LabError: there is no such split, or the data have no splits by name.
-    """
+    """The split to evaluate on, whose samples the test of `data` takes from now on."""
     if isinstance(data, H5DataModule):
         names = list(data.layout.splits)
         chosen = split or TEST

@@ -43,11 +43,7 @@ class PredictionWriter(BasePredictionWriter):
         self._open = ExitStack()
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Shares the directory, and learns which samples the batches will hold.
-
-        Raises:
-            LabError: there are several loaders, or the ranks would use different runs.
-        """
+        """Shares the directory, and learns which samples the batches will hold."""
         mine = (str(self.directory), self.run_id)
         directory, run_id = trainer.strategy.broadcast(mine)
         if run_id != self.run_id:
@@ -113,11 +109,7 @@ class PredictionWriter(BasePredictionWriter):
 
 
 def only_loader(loaders: Any) -> Any:
-    """The loader of a prediction.
-
-    Raises:
-        LabError: there are several.
-    """
+    """The loader of a prediction."""
     if not isinstance(loaders, list | tuple | dict):
         return loaders
     values = list(loaders.values()) if isinstance(loaders, dict) else list(loaders)
@@ -136,11 +128,7 @@ def rows_of(loader: Loader) -> Iterator[np.ndarray]:
 
 
 def as_fields(prediction: Any) -> dict[str, np.ndarray | list[np.ndarray]]:
-    """What predict_step returned, as arrays by their field.
-
-    Raises:
-        LabError: it is neither a tensor nor a dict of tensors, or has a field that is ours.
-    """
+    """What predict_step returned, as arrays by their field."""
     fields = prediction if isinstance(prediction, Mapping) else {ONE_TENSOR: prediction}
     if ROW in fields:
         raise LabError(
@@ -153,11 +141,7 @@ def as_fields(prediction: Any) -> dict[str, np.ndarray | list[np.ndarray]]:
 
 
 def as_array(name: str, values: Any) -> np.ndarray | list[np.ndarray]:
-    """An array (B, ...) of a batch's values, or a list of B arrays.
-
-    Raises:
-        LabError: it has no row for each sample.
-    """
+    """An array (B, ...) of a batch's values, or a list of B arrays."""
     if isinstance(values, list | tuple) and len(values):
         return [np.atleast_1d(to_numpy(value)) for value in values]
     if isinstance(values, Tensor | np.ndarray) and values.ndim:

@@ -22,9 +22,6 @@ def require_same_meaning(project: Project, run: Run, data: L.LightningDataModule
     """Makes sure that each number of a class or column in `data` means what it meant to `run`.
 
     Data that name neither are not compared. A line says so where the data of the run are gone.
-
-    Raises:
-        LabError: a number means another class, another column, or another text of a column.
     """
     if not isinstance(data, H5DataModule) or "size_bytes" not in run.data:
         return

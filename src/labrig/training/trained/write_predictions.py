@@ -50,11 +50,6 @@ def run_prediction(
 
     Returns:
         None on other ranks than the first.
-
-    Raises:
-        LabError: what the task gives cannot be written.
-        Failed: samples are missing.
-        DataFileError: a sample came twice, or the file cannot be written.
     """
     refuse_limits(config.trainer)
     writer = PredictionWriter(provenance["run"])
@@ -92,9 +87,6 @@ def refuse_limits(trainer: DictConfig) -> None:
 
     Args:
         trainer: the section.
-
-    Raises:
-        LabError: with what to set.
     """
     limit = trainer.get("limit_predict_batches")
     has_limit = limit is not None and not (isinstance(limit, float) and limit == 1.0)
@@ -109,11 +101,7 @@ def refuse_limits(trainer: DictConfig) -> None:
 
 
 def refuse_missing(rows: np.ndarray, n_samples: int | None) -> None:
-    """Makes sure that every sample is there.
-
-    Raises:
-        Failed: some are missing.
-    """
+    """Makes sure that every sample is there."""
     if n_samples is not None and len(rows) != n_samples:
         raise Failed(
             f"only {len(rows)} of {n_samples} samples were predicted. Nothing was written. "

@@ -152,11 +152,7 @@ class Health(L.Callback):
         )
 
     def _check_bounds(self, trainer: L.Trainer) -> None:
-        """Compares the newest metrics with `log.bounds`.
-
-        Raises:
-            Failed: one lies outside, with its name and value.
-        """
+        """Compares the newest metrics with `log.bounds`."""
         for name, value in trainer.callback_metrics.items():
             key = name.rpartition("/")[2]
             bounds = self.bounds.get(key)

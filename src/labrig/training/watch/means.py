@@ -200,10 +200,6 @@ class LogMeans(L.Callback):
 
     Args:
         watch: its values stand in the rows of the training; None: they have none.
-
-    Raises:
-        Failed: a mean of the training is not finite.
-        LabError: the task logs a name that every row has, such as `epoch`.
     """
 
     def __init__(self, watch: OptimizerWatch | None = None) -> None:
@@ -309,11 +305,7 @@ class LogMeans(L.Callback):
         )
 
     def _without_own(self, trainer: L.Trainer, values: dict[str, float]) -> dict[str, float]:
-        """The values without those that the task logs under the same name; says so once.
-
-        Raises:
-            LabError: the task logs a name that every row has.
-        """
+        """The values without those that the task logs under the same name; says so once."""
         names_of_task = names_of_own_rows(trainer)
         # On all ranks, and before Lightning takes a logged `step` for the place of the row.
         refuse_row_keys(names_of_task)

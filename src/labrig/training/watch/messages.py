@@ -11,11 +11,7 @@ from ...record.read.run import Run
 
 
 def check_notify(config: DictConfig, project: Project) -> None:
-    """Makes sure that the messages that a configuration asks for can be sent.
-
-    Raises:
-        LabError: they cannot.
-    """
+    """Makes sure that the messages that a configuration asks for can be sent."""
     check = provided("check_notify")
     if check:
         check(config, project)
