@@ -300,7 +300,7 @@ def test_what_is_damaged_is_named_and_hides_no_other_run(own, capsys):
     path = run_dir_of_id(own, other.id, False) / "run.json"
     rewrite(path, lambda record: record["code"].update(commit=[1]))
     said = refused(own, "runs show", str(path.parent))
-    assert "cannot be read: in its run.json, code.commit is a list, expected text or null" in said
+    assert "cannot be read: in its run.json, code.commit is a list, expected text" in said
     assert "back from a backup" in said
     call(own, "runs list")
     assert capsys.readouterr().out.count("finished") == 2

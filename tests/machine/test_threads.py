@@ -56,7 +56,7 @@ def test_fewer_threads_than_cores_are_said(machine, monkeypatch, capsys, home, i
     machine(idle)
     config = composed(home, *BASELINE, "trainer.threads=auto")
     n_threads = settings.resolve_settings(config, {}).config.trainer.threads
-    assert (f"trainer.threads={n_threads} fixes it" in capsys.readouterr().out) == is_said
+    assert (f"To pin it: trainer.threads={n_threads}" in capsys.readouterr().out) == is_said
 
 
 def test_without_a_measure_all_cores_are_used(machine, monkeypatch, tmp_path):
