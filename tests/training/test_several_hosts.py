@@ -182,9 +182,9 @@ def test_torchrun_on_two_hosts_is_one_run_with_the_losses_of_one_host(hosts, own
 @pytest.mark.traceback("torchrun prints its own when a process ends with an error")
 def test_a_mistake_ends_both(hosts, own):
     n_before = len(runs_of(own))
-    done = torchrun(hosts, own, "train", *SETTINGS, "optimizer.rl=1")
+    done = torchrun(hosts, own, "train", *SETTINGS, "optimizer.lrr=1")
     assert all(each.returncode for each in done)
-    assert "takes no argument 'rl'" in done[0].stderr
+    assert "did you mean: lr" in done[0].stderr
     assert "rank 1 hears nothing of the first one" in done[1].stderr
     done = torchrun(hosts, own, "train", *SETTINGS, "seed=1,2", "-m")
     assert "torchrun started 2 processes for one. Leave out -m" in done[0].stderr

@@ -60,7 +60,11 @@ def first_reason(attempt: Attempt, own: RaisedError) -> RaisedError:
     while is_lost(own) and len(failures) < len(ranks) and time.monotonic() < end_s:
         time.sleep(0.1)
         failures = read_failures(attempt.dir)
-    reasons = [each for each in failures if not is_lost(each["error"])]
+    reasons = [
+        each
+        for each in failures
+        if not is_lost(each["error"]) and each["error"]["line"] != own["line"]
+    ]
     first = min(reasons, key=lambda each: each["failed_unix_s"], default=None)
     if first and (is_lost(own) or first["failed_unix_s"] < own_unix_s):
         place = f"rank {first['rank']} on {first['host']}"

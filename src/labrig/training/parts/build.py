@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,22 @@ def build(config: DictConfig, key: str, **arguments: Any) -> Any:
     section = config[key]
     convert = section.get("_convert_", "all")
     try:
-        return instantiate(section, _convert_=convert, **arguments)
-    except InstantiationException as error:
+        built = instantiate(section, _convert_=convert, **arguments)
+        if isinstance(built, partial):
+            # What it lacks comes later; what it does not take would end the training.
+            signature_of(built.func).bind_partial(*built.args, **built.keywords)
+        return built
+    except (InstantiationException, TypeError) as error:
         shown = error_to_show(error, key, section.get("_target_"))
     raise shown
+
+
+def signature_of(function: Any) -> Signature:
+    """The parameters of a class or a function; any, where it has none that Python can see."""
+    try:
+        return signature(function)
+    except ValueError:  # written in C
+        return signature(lambda *args, **kwargs: None)
 
 
 def error_to_show(error: Exception, key: str, target: str) -> BaseException:
@@ -58,7 +72,7 @@ def advice_for_arguments(cause: BaseException, key: str, target: str) -> str:
     if "params" in missing or "optimizer" in missing:
         return "\nThe task gives it that: write `_partial_: true` below its `_target_`."
     # Python's text begins with the name of what was called.
-    if not target.endswith(text.partition("(")[0].removesuffix(".__init__")):
+    if "(" in text and not target.endswith(text.partition("(")[0].removesuffix(".__init__")):
         return ""
     if unknown := UNKNOWN_ARGUMENT.search(text):
         return nearest(unknown[1], parameters_of(get_object(target)))
