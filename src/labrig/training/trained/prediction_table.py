@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...failure import shown_path
 from ...machine.own_output import MARK, PICTURE_FACTS
 from ...record.reproduce.recorded_data import recorded_files
 
@@ -75,7 +75,7 @@ def write_table(target: Path, file: Path, row: Mapping[str, Any]) -> None:
         else:
             np.savez(temporary, allow_pickle=False, **columns, written_by=np.bytes_(MARK))
         publish(temporary, target)
-    print(f"{os.path.relpath(target)}: {', '.join(columns)}")
+    print(f"{shown_path(target)}: {', '.join(columns)}")
 
 
 def class_names(data: Layout | None) -> list[str]:
