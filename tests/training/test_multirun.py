@@ -105,7 +105,8 @@ MULTIRUN = ("lab", "train", "trial=baseline", "-m")
 
 
 def with_train(folder, body):
-    write(folder, {"src/myproj/train.py": TRAIN + body.replace("\n", "\n    ")})
+    data = {"data/digits.h5": ""}  # nobody reads it; it must be there
+    write(folder, {"src/myproj/train.py": TRAIN + body.replace("\n", "\n    "), **data})
     return folder
 
 

@@ -94,7 +94,9 @@ class RanksEnvironment(ClusterEnvironment):
                 "Training needs the same number on every node: "
                 "srun --ntasks-per-node=N, or mpirun -npernode N"
             )
-        if ranks.n_nodes > 1 and (interface := choose_interface()):
+        # NCCL chooses by itself; hosts that meet at 127.0.0.1 are one.
+        is_one_host = ranks.n_nodes == 1 or ranks.main_address.startswith(("127.", "localhost"))
+        if not is_one_host and not torch.cuda.is_available() and (interface := choose_interface()):
             print(f"lab: {platform.node()} uses the network {interface}", file=sys.stderr)
         self.ranks = ranks
         self.main_address = ranks.main_address
