@@ -65,7 +65,10 @@ def test_killed_at_fifty_points(own_project):
         assert row["status"] == status_of(run.dir)
         assert row["status"] in ("finished", "lost")
         # The last of several files may be missing: a kill cannot be told from a deletion.
-        summary = f"{run.dir}/summary.json is missing: deleted, or killed before it was written"
+        summary = (
+            f"{run.dir}/summary.json is missing: deleted, or killed before it was written. "
+            f"To write it: lab runs verify --repair {run.id}"
+        )
         has_end = (run.dir / "attempts/1/end.json").exists()
         was_between = has_end and not (run.dir / "summary.json").exists()
         assert check_record(run).problems == ([summary] if was_between else [])

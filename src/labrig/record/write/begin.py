@@ -115,7 +115,8 @@ def record_code(run: Run, attempt: Attempt, code: Code) -> Code:
     if same_code(code, run.record["code"]):
         same: Code = {"same": True}
         return same | {"commit": code["commit"]} if "commit" in code else same
-    difference = library_difference(run.record["code"], code) or f"now {code['commit']}"
+    now = f"now {code.get('commit', 'not recorded')}"
+    difference = library_difference(run.record["code"], code) or now
     print(f"lab: the code differs from the recorded one; {difference}", file=sys.stderr)
     link_bundles(code, run.runs / STORE, attempt.dir)
     return code
