@@ -40,6 +40,6 @@ def test_both_ranks_leave_after_a_training_an_evaluation_and_a_prediction(own_pr
 
 @pytest.mark.slow
 def test_a_rank_that_was_stopped_leaves(own_project):
-    write(own_project, {"src/myproj/train.py": AT_EXIT + STOPPED})
+    write(own_project, {"src/myproj/train.py": AT_EXIT + STOPPED, "data/digits.h5": ""})
     said = call(own_project, "lab", "train", "trial=baseline", rc=130, cold=True)
     assert "at the exit: False" in said
