@@ -64,9 +64,8 @@ class WholeGroups(L.Callback):
             self.has_told = True
             print_line(
                 trainer,
-                f"the last step of an epoch has {total:.0f} samples in {len(self.sizes)} of {n} "
-                "accumulated batches: its gradient is the mean over these samples (Lightning divides "
-                f"by {n}). It holds for a loss that is a mean over samples",
+                f"the last step of an epoch has {total:.0f} samples, in {len(self.sizes)} of {n} batches:\n"
+                f"its gradient is their mean, where the loss is a mean (Lightning divides by {n})",
             )
 
     def _counts(self, trainer: L.Trainer) -> tuple[float, float]:
