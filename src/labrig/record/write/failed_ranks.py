@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
@@ -19,7 +20,9 @@ from ..read.attempt_files import further_nodes
 from .attempt import Attempt, describe_exception, write_traceback
 
 PATIENCE_S = 5.0  # until the last of the others has written its reason
-# What gloo, NCCL and torch's store say of a process that is gone
+# What gloo, NCCL and torch's store raise when a process is gone; of other types, such as the
+# ConnectionRefusedError of a data base, a lost connection is a reason of its own.
+OF_TORCH = ("RuntimeError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError")
 LOST = re.compile(
     r"connection (?:was )?(?:closed|reset|refused)|broken pipe|socket closed|remote process exited|"
     r"ncclremoteerror|ncclsystemerror|unhandled system error|process group watchdog|recvvalue failed",
@@ -42,7 +45,9 @@ def note_failure(run_dir: Path, n: int, rank: int, host: str, error: BaseExcepti
     failure = RankFailure(
         rank=rank, host=host, failed_unix_s=time.time(), error=describe_exception(error)
     )
-    write_listed(run_dir, f"attempts/{n}/failed-{rank}.json", failure)
+    # On a full disk, what is printed matters more.
+    with suppress(OSError):
+        write_listed(run_dir, f"attempts/{n}/failed-{rank}.json", failure)
     traceback = folder / f"traceback-{rank}.txt"
     write_traceback(traceback, error)
     return traceback
@@ -76,8 +81,8 @@ def first_reason(attempt: Attempt, own: RaisedError) -> RaisedError:
     silent = sorted(set(ranks) - {each["rank"] for each in failures})
     if is_lost(own) and silent:
         killed = f"rank {silent[0]} on {host_of(attempt, silent[0])} ended without a word"
-        line = f"{killed}: killed (signal 9: memory?), or its node failed"
-        return RaisedError(type=own["type"], line=line, place=None)
+        line = f"{killed}: killed (signal 9: memory?), or its node failed. {own['line']}"
+        return RaisedError(type=own["type"], line=line, place=own["place"])
     return own
 
 
@@ -88,7 +93,7 @@ def read_failures(attempt_dir: Path) -> list[RankFailure]:
 
 def is_lost(error: RaisedError) -> bool:
     """Whether an error only says that another process is gone."""
-    return bool(LOST.search(error["line"]))
+    return error["type"] in OF_TORCH and bool(LOST.search(error["line"]))
 
 
 def host_of(attempt: Attempt, rank: int) -> str:

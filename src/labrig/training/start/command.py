@@ -269,10 +269,12 @@ def join_attempt() -> int:
     try:
         call_train(readable, run, Recording(None, attempt, first_attempt, ran))
     except BaseException as error:
-        if status_for(error) != "failed" or debugging():
+        if status_for(error) != "failed":
             raise
         rank = discover().rank
         file = note_failure(run.dir, attempt, rank, platform.node(), error)
+        if debugging():
+            raise
         raise Failed(
             f"rank {rank} on {platform.node()} failed. Its whole traceback:\n{file}\n{describe(error)}"
         ) from error
