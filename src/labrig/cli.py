@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import getpass
 import io
 import os
 import sys
@@ -103,7 +102,7 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, BlockingIOError):
         return (
             f"no further process may be started ({error}). How many you may have: ulimit -u; how many "
-            f"you have: ps -u {getpass.getuser()} --no-headers | wc -l"
+            "you have: ps -u $(id -un) --no-headers | wc -l"
         )
     if isinstance(error, OSError):
         from .machine.disk_errors import explain_disk_error  # rarely needed

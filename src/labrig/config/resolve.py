@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import LabError
 from ..machine.caches import ROOT, cache_variables
-from ..machine.cells import is_number
+from ..machine.cells import is_number_text
 from ..machine.secrets import known_secrets, says_secret
 from ..project import Project
 
@@ -93,7 +93,7 @@ class QuickDumper(Dumper):
 
 def represent_text(dumper: Any, text: str) -> yaml.Node:
     """Quotes what would be read as a number or a truth value, such as 1e-3 and on."""
-    style = "'" if text.lower() in TRUTHS or is_number(text) else None
+    style = "'" if text.lower() in TRUTHS or is_number_text(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

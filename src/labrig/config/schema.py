@@ -10,7 +10,16 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from ..errors import LabError
-from .setting import KnownSetting, kinds_in, load, section, setting, settings_class, settings_of
+from .setting import (
+    TYPE_NAMES,
+    KnownSetting,
+    kinds_in,
+    load,
+    section,
+    setting,
+    settings_class,
+    settings_of,
+)
 
 
 @settings_class
@@ -195,14 +204,8 @@ def check_value(
         check_type(name, value, default, source)
 
 
-TYPE_NAMES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-    dict: "a section",
-}
+# Types of defaults; Hydra reads a date as a text.
+CHECKED = (bool, int, float, str, list, dict)
 
 
 def check_type(name: str, value: Any, default: Any, source: str) -> None:
@@ -212,7 +215,7 @@ def check_type(name: str, value: Any, default: Any, source: str) -> None:
         name: the dotted key, for the message.
         source: the file that holds the value, or "command line", for the message.
     """
-    if default is None or default in ("auto", "???") or type(default) not in TYPE_NAMES:
+    if default is None or default in ("auto", "???") or type(default) not in CHECKED:
         return
     if _is_interpolation(default) or _is_interpolation(value):
         return

@@ -19,12 +19,13 @@ def spreadsheet_cell(value: Any) -> Any:
 
     A number stays a number, negative and written as text too.
     """
-    if not isinstance(value, str) or not FORMULA.match(value) or is_number(value):
+    if not isinstance(value, str) or not FORMULA.match(value) or is_number_text(value):
         return value
     return f"'{value}"
 
 
-def is_number(text: str) -> bool:
+def is_number_text(text: str) -> bool:
+    """Whether a text is a number as Python reads it, without blanks around it."""
     try:
         float(text)
     except ValueError:

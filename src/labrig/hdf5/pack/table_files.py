@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ...errors import require_package
+from ...machine.cells import is_number_text
 from ...machine.counted import counted
 from ..file.errors import DataFileError
 from .options import PackOptions
@@ -46,7 +47,7 @@ class TableFile:
                     f"{self.path} has the column {name!r} twice. Name each column once."
                 )
 
-        if self.names and all(map(is_number, self.names)):
+        if self.names and all(is_number_text(name.strip()) for name in self.names):
             raise DataFileError(
                 f"{self.path}: the first line has numbers only, such as {self.names[0]}, so it names no "
                 "columns. Write a head line above it."
@@ -174,14 +175,6 @@ class TableFile:
             f"{self.path} cannot be read as a table with a head line: {error}. "
             f"Correct it there.{hint(self.path, 'table')}"
         )
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def rows_of_texts(source: Source, options: PackOptions) -> list[dict[str, str]]:

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, TypeGuard
 
 from ...errors import LabError, nearest
+from ...machine.cells import is_number_text
 from ...machine.counted import counted
 from ..files.schema import Row
 from ..read.settings import ABSENT, all_keys, value_of
@@ -127,7 +128,7 @@ def equals(value: Any, text: str) -> bool:
         # One may type a class, such as torch.optim.SGD, by its name alone
         return fnmatch(value, text) or value.rpartition(".")[2].lower() == text.lower()
     if is_number(value):
-        return is_number_text(text) and float(text) == value
+        return is_number_text(text.strip()) and float(text) == value
     lower = text.lower()
     try:
         typed = json.loads("null" if lower == "none" else lower)
@@ -138,14 +139,6 @@ def equals(value: Any, text: str) -> bool:
 
 def is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def is_number_text(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def parse_filter(text: str) -> Filter:

@@ -171,8 +171,9 @@ def sync_command(project: Project, args: list[str]) -> int:
     """Uploads to W&B and MLflow."""
     description = "Uploads to W&B and MLflow the runs that have ended and were not uploaded before."
     parser = argparse.ArgumentParser(prog="lab sync", description=description)
-    parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
-    parser.add_argument(
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
+    how.add_argument(
         "--watch",
         action="store_true",
         help="on a login node, until Ctrl-C: to W&B also the curves of runs that go on",
