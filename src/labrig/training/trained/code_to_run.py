@@ -9,7 +9,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ...config.overrides import SettingsParser
-from ...config.resolve import plain_values, resolve
+from ...config.recorded import read_recorded, with_changes
+from ...config.resolve import load_variables, plain_values, resolve
 from ...errors import LabError
 from ...hdf5.file.find import read_data_section
 from ...project import Project
@@ -22,6 +23,7 @@ from ...record.read.settings import ABSENT
 from ...record.reproduce.today import files_that_differ, format_names
 from ...record.write.ran import RanCode
 
+MAY_CHANGE = ("trainer.", "data.")
 SPLIT = "split="
 OTHER_DATA = "data="
 PLACE_OF_DATA = ("path", "search", "pack", "stored")  # settings that say where the file lies
@@ -97,6 +99,21 @@ def take_word(beginning: str, words: list[str]) -> tuple[str | None, list[str]]:
     typed = [word.removeprefix(beginning) for word in words if word.startswith(beginning)]
     others = [word for word in words if not word.startswith(beginning)]
     return (typed[-1] if typed else None), others
+
+
+def config_to_run(
+    project: Project, run: Run, data_name: str | None, settings: list[str], advice: str
+) -> DictConfig:
+    """The configuration of a run with the data and the settings that were typed.
+
+    Args:
+        advice: for whoever types a setting that cannot change here.
+    """
+    load_variables(project)
+    recorded = read_recorded(run.dir / "config.yaml")
+    if data_name:
+        take_data(recorded, project, data_name)
+    return resolve(with_changes(recorded, settings, MAY_CHANGE, advice))
 
 
 def take_data(config: DictConfig, project: Project, name: str) -> None:

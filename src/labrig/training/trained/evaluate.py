@@ -13,8 +13,6 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ...config.overrides import SettingsParser
-from ...config.recorded import read_recorded, with_changes
-from ...config.resolve import load_variables, resolve
 from ...machine.ranks import leave_group
 from ...project import Project
 from ...record.compare.results import distance
@@ -31,10 +29,9 @@ from ...record.reproduce.recorded_data import is_same_data
 from ...record.reproduce.run_frozen import run_with_frozen_code
 from ...record.write.claim import in_use
 from ...record.write.ran import RanCode, imported_code, places_in
-from ..parts.kept_data import print_replaced, with_kept_override
-from .code_to_run import add_choices, code_to_run, facts_of_code, read_choices, take_data
+from ..parts.kept_data import with_kept_override
+from .code_to_run import add_choices, code_to_run, config_to_run, facts_of_code, read_choices
 
-MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab eval takes data=NAME, split=NAME, data.* and trainer.*"
 TOLERANCE = 1e-4  # relative, from which on a number is another one
 
@@ -67,11 +64,7 @@ def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: 
         words += kept
         return run_with_frozen_code(run, project, ["eval", *words])
     imported = imported_code(project, code)
-    load_variables(project)
-    recorded = read_recorded(run.dir / "config.yaml")
-    if options.data:
-        take_data(recorded, project, options.data)
-    config = resolve(with_changes(recorded, [*options.settings, *kept], MAY_CHANGE, ADVICE))
+    config = config_to_run(project, run, options.data, [*options.settings, *kept], ADVICE)
     ran = RanCode(imported, elsewhere=places_in(config.paths))
     checkpoint = options.checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
     evaluation = evaluate(project, config, run, checkpoint, options.split, options.data)
@@ -125,40 +118,31 @@ def evaluate(
         None on other ranks than the first.
     """
     # They import torch, which takes seconds.
-    from ..parts.build import build_data, build_task
-    from ..parts.data_change import data_record
-    from ..parts.settings import apply_settings, resolve_auto
     from ..parts.trainer import plain_trainer
     from ..watch.means import LogMeans
-    from .load import load_statistics, load_weights
-    from .predictable import choose_test_split
-    from .same_meaning import require_same_meaning
+    from .predictable import choose_test_split, rebuild
 
-    config = resolve_auto(config, first_attempt={})
-    apply_settings(config)
-    data = build_data(config)
-    content = dict(data_record(data) or {})
-    print_replaced(run, content)
-    require_same_meaning(project, run, data)
-    split = choose_test_split(data, split)
-    task = build_task(config)
-    load_weights(task, run, checkpoint)
-    load_statistics(data, run, checkpoint)
+    built = rebuild(project, config, run, checkpoint, choose_test_split, split)
     trainer = plain_trainer(
-        config, data, task, logger=False, enable_checkpointing=False, callbacks=[LogMeans()]
+        built.config,
+        built.data,
+        built.task,
+        logger=False,
+        enable_checkpointing=False,
+        callbacks=[LogMeans()],
     )
-    trainer.test(task, datamodule=data, verbose=False)
+    trainer.test(built.task, datamodule=built.data, verbose=False)
     leave_group()
     if not trainer.is_global_zero:
         return None
     return EvaluationResult(
         checkpoint=checkpoint,
         checkpoint_sha256=sha256(run.checkpoints / f"{checkpoint}.ckpt"),
-        data_name=data_name or name_of_other_data(content, split, run),
-        split=split,
-        data=content,
+        data_name=data_name or name_of_other_data(built.content, built.split, run),
+        split=built.split,
+        data=built.content,
         metrics={
-            name_for_split(name, split): float(value)
+            name_for_split(name, built.split): float(value)
             for name, value in sorted(trainer.callback_metrics.items())
         },
     )

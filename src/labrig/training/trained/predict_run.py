@@ -10,8 +10,6 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ...config.recorded import read_recorded, with_changes
-from ...config.resolve import load_variables, resolve
 from ...machine.counted import counted
 from ...project import Project
 from ...record.files.atomic import sha256
@@ -21,10 +19,8 @@ from ...record.read.run import Run
 from ...record.read.status import weights_of_numbers
 from ...record.verify.command import PREDICTIONS
 from ...record.write.ran import RanCode, imported_code, places_in
-from ..parts.kept_data import print_replaced
-from .code_to_run import facts_of_code, take_data
+from .code_to_run import config_to_run, facts_of_code
 
-MAY_CHANGE = ("trainer.", "data.")
 ADVICE = "lab predict takes data=NAME, split=NAME, trainer.* and data.*"
 DIRECTORY = "predictions"  # in the directory of a run
 
@@ -64,11 +60,7 @@ def predict_run(
         The row of the record; None on other ranks than the first.
     """
     imported = imported_code(project, code)
-    load_variables(project)
-    recorded = read_recorded(run.dir / "config.yaml")
-    if options.data:
-        take_data(recorded, project, options.data)
-    config = resolve(with_changes(recorded, settings, MAY_CHANGE, ADVICE))
+    config = config_to_run(project, run, options.data, settings, ADVICE)
     ran = RanCode(imported, elsewhere=places_in(config.paths))
     checkpoint = options.checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
     predictions = predict(project, config, run, checkpoint, split, target)
@@ -106,36 +98,23 @@ def predict(
         None on other ranks than the first.
     """
     # They import torch, which takes seconds.
-    from ..parts.build import build_data, build_task
-    from ..parts.data_change import data_record
-    from ..parts.settings import apply_settings, resolve_auto
-    from .load import load_statistics, load_weights
-    from .predictable import choose_split, make_predictable
-    from .same_meaning import require_same_meaning
+    from .predictable import choose_split, make_predictable, rebuild
     from .write_predictions import run_prediction
 
-    config = resolve_auto(config, first_attempt={})
-    apply_settings(config)
-    data = build_data(config)
-    split = choose_split(data, split)
-    task = build_task(config)
-    load_weights(task, run, checkpoint)
-    load_statistics(data, run, checkpoint)
-    make_predictable(task)
-    fingerprint = data_record(data) or {}
-    print_replaced(run, fingerprint)
-    require_same_meaning(project, run, data)
-    name = f"{checkpoint}-{Path(fingerprint.get('path', 'data')).stem}-{split or 'predict'}.h5"
+    built = rebuild(project, config, run, checkpoint, choose_split, split)
+    make_predictable(built.task)
+    content = built.content
+    name = f"{checkpoint}-{Path(content.get('path', 'data')).stem}-{built.split or 'predict'}.h5"
     target = target or run.dir / DIRECTORY / name.replace("/", "+")
     file = run.checkpoints / f"{checkpoint}.ckpt"
     provenance = {
         "run": run.id,
         "checkpoint": checkpoint,
         "checkpoint_sha256": sha256(file),
-        "data": str(fingerprint.get("path")),
-        "data_sha256": str(fingerprint.get("sha256")),
+        "data": str(content.get("path")),
+        "data_sha256": str(content.get("sha256")),
     }
-    written = run_prediction(config, data, task, target, split, provenance)
+    written = run_prediction(built.config, built.data, built.task, target, built.split, provenance)
     if written is None:
         return None
     return Predictions(
@@ -145,8 +124,8 @@ def predict(
         fields=written.fields,
         checkpoint=checkpoint,
         checkpoint_sha256=provenance["checkpoint_sha256"],
-        split=split,
-        data=dict(fingerprint),
+        split=built.split,
+        data=content,
     )
 
 

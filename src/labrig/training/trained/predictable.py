@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import lightning.pytorch as L
+from omegaconf import DictConfig
 
 from ...errors import LabError, nearest
 from ...hdf5.read.datamodule import H5DataModule
 from ...hdf5.read.dataset import ALL
+from ...project import Project
+from ...record.read.run import Run
+from ..parts.build import build_data, build_task
+from ..parts.data_change import data_record
+from ..parts.kept_data import print_replaced
+from ..parts.settings import apply_settings, resolve_auto
+from .load import load_statistics, load_weights
+from .same_meaning import require_same_meaning
 
 TEST = "test"  # the split
+
+
+class Rebuilt(NamedTuple):
+    """What a run trained, with the weights of a checkpoint, and the data as they are now."""
+
+    config: DictConfig  # with what `auto` means here
+    task: L.LightningModule
+    data: L.LightningDataModule
+    split: Any  # that was chosen
+    content: dict[str, Any]  # of the data, for the record
+
+
+def rebuild(
+    project: Project,
+    config: DictConfig,
+    run: Run,
+    checkpoint: str,
+    choose: Callable[[L.LightningDataModule, str | None], str | None],
+    split: str | None,
+) -> Rebuilt:
+    """Says what was replaced of the data, and refuses data that mean something else.
+
+    Args:
+        choose: `choose_split` or `choose_test_split`.
+    """
+    config = resolve_auto(config, first_attempt={})
+    apply_settings(config)
+    data = build_data(config)
+    chosen = choose(data, split)
+    content = dict(data_record(data) or {})
+    print_replaced(run, content)
+    require_same_meaning(project, run, data)
+    task = build_task(config)
+    load_weights(task, run, checkpoint)
+    load_statistics(data, run, checkpoint)
+    return Rebuilt(config, task, data, chosen, content)
 
 
 def make_predictable(task: L.LightningModule) -> None:
