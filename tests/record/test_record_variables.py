@@ -67,7 +67,8 @@ def ended(project, monkeypatch):
     """A run with one attempt, of a process with a few variables."""
     for name in ("MY_P", "MY_Q", "MY_R", "ATEN_CPU_CAPABILITY"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in {"MY_P": "0.3", "MY_Q": "1", "OMP_NUM_THREADS": "2", "A_TOKEN": "x"}.items():
+    values = {"MY_P": "0.3", "MY_Q": "1", "OMP_NUM_THREADS": "2", "A_TOKEN": "x", "MAKEFLAGS": ""}
+    for name, value in values.items():
         monkeypatch.setenv(name, value)
     run = create(project, env_vars=("MY_Q",))
     begin_attempt(run, project).end("interrupted", {})

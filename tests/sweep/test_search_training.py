@@ -68,6 +68,14 @@ def test_twelve_points_end_better_than_the_default(home):
     assert f"added {n_same} points of earlier runs" in output
     sweep(home, epochs, "optimizer.lr=interval(1e-4,2e-2)", "sweep.points=1", "--from", "runs")
     assert default["run_id"] in {point["run"] for point in shown(home)["points"]}
+    model = home / "src/myproj/trials/baseline/model.py"
+    before = model.read_text()
+    model.write_text(f"{before}\n# edited\n")
+    again = [epochs, "optimizer.lr=interval(2e-4,2e-2)", "sweep.points=1", "--from", "runs"]
+    output = sweep(home, *again)
+    model.write_text(before)
+    assert "added 0 points of earlier runs" in output
+    assert "others are of other code, so their values do not compare" in output
     text = call(home, "lab", "sweep", "show", result["sweep_id"], "--plot")
     pictures = list(home.glob(f"runs/sweeps/{result['sweep_id']}/plots/*.png"))
     assert {path.stem.rpartition("-")[2] for path in pictures} == {
