@@ -1,6 +1,7 @@
 """Every recorded mean is the mean over the samples, recomputed here from what each step returned."""
 
 import json
+import math
 import os
 import random
 import socket
@@ -10,7 +11,9 @@ import lightning.pytorch as L
 import pytest
 import torch
 from attempts import attempt, attempts
+from labrig.errors import Refused
 from labrig.training.exact.plain_loaders import PlainLoaders
+from labrig.training.watch.derived import Derived
 from labrig.training.watch.means import LogMeans
 from lightning.pytorch.loggers.logger import DummyLogger
 from torch.utils.data import DataLoader
@@ -363,3 +366,65 @@ def test_the_run_asks_for_samples_that_nobody_has_counted(capsys, batch, says):
     expected = {"train/loss": pytest.approx((10 + 3 * 9 + 2 * 8) / 6)} if says else {}
     found = {name: float(one) for name, one in trainer.callback_metrics.items()}
     assert {name: one for name, one in found.items() if "/" in name} == expected
+
+
+class Counted(ShortIntervals):
+    """Its steps return means of counts, of which an F1 is made."""
+
+    def training_step(self, batch, batch_idx):
+        loss = 0 * self.weight + batch.float().mean()
+        tp = (batch % 2).float().mean()
+        fp = (batch % 3 == 0).float().mean()
+        return {"loss": loss, "tp": tp, "fp": fp, "rmse": loss.sqrt()}
+
+    validation_step = test_step = training_step
+
+
+DERIVED = {"ppl": "exp(loss)", "f1": "2 * tp / (2 * tp + fp)", "never": "exp(los)"}
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 7])
+def test_what_is_derived_is_of_the_mean_over_all_samples(capsys, batch_size):
+    trainer = L.Trainer(
+        accelerator="cpu",
+        max_epochs=1,
+        callbacks=[LogMeans(DERIVED)],
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        logger=False,
+    )
+    loader = DataLoader(torch.arange(9.0), batch_size=batch_size)
+    trainer.fit(Counted(), loader, loader)
+    metrics = dict(trainer.callback_metrics)
+    trainer.test(Counted(), loader, verbose=False)
+    metrics |= trainer.callback_metrics
+    tp, fp = 4 / 9, 3 / 9
+    expected = {"ppl": math.exp(4.0), "f1": 2 * tp / (2 * tp + fp)}
+    for stage in ("train", "val", "test"):
+        for name, value in expected.items():
+            assert float(metrics[f"{stage}/{name}"]) == pytest.approx(value)
+        assert f"{stage}/never" not in metrics
+    told = [line for line in capsys.readouterr().out.splitlines() if "rmse: recorded as" in line]
+    assert len(told) == 1
+
+
+def test_a_training_that_overflows_ends_at_its_loss():
+    means = {"val/loss": 1000.0, "val/mse": -1.0, "val/n": 0.0}
+    derived = Derived({"ppl": "exp(loss)", "rmse": "sqrt(mse)", "ratio": "mse / n"})
+    metrics = derived.added_to(means, "val", [""])
+    assert metrics["val/ppl"] == math.inf
+    assert math.isnan(metrics["val/rmse"])
+    assert metrics["val/ratio"] == -math.inf
+
+
+def test_a_formula_that_cannot_be_read_is_refused():
+    with pytest.raises(Refused, match=r"log.derived.ppl='exp\(loss' is no formula"):
+        Derived({"ppl": "exp(loss"})
+
+
+def test_a_record_has_what_is_derived(home, tmp_path, capsys):
+    formulas = "log.derived={ppl: 'exp(loss)', rmse: 'sqrt(mse)'}"
+    run = attempt(home, tmp_path, "trainer.max_epochs=1", formulas)
+    assert run.metrics["test/ppl"] == pytest.approx(math.exp(run.metrics["test/loss"]))
+    assert "log.derived.rmse=sqrt(mse) has no effect" in capsys.readouterr().out

@@ -194,7 +194,7 @@ def test_a_bar_is_drawn_on_a_terminal_or_when_asked_for():
 def progress_callbacks(progress, own):
     watch = OptimizerWatch()
     log = OmegaConf.create({"progress": progress, "every_s": 60})
-    return build_progress(log, own, LogMeans(watch), watch)
+    return build_progress(log, own, LogMeans(watch=watch), watch)
 
 
 @pytest.mark.parametrize("own", [[], [TQDMProgressBar()]])

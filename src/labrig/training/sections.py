@@ -164,6 +164,11 @@ class LogSettings:
         "allowed range, by the last part of a metric's name (val/acc: acc); "
         "a value outside (usually a sum instead of a mean) stops the run",
     )
+    derived: dict[str, str] = setting(
+        {},
+        "metrics that are no means over samples, computed from the means that a step returns: "
+        "{ppl: exp(loss), rmse: sqrt(mse)}",
+    )
 
 
 @settings_class

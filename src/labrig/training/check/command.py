@@ -163,7 +163,12 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     config = for_optimization(config, task)
     task = accelerate(task, config)
     no_effect = NoEffect(config, composition.overrides)
-    callbacks = [LogMeans(), *callbacks_of_a_check(config), no_effect, FirstCheckpoint()]
+    callbacks = [
+        LogMeans(config.log.derived),
+        *callbacks_of_a_check(config),
+        no_effect,
+        FirstCheckpoint(),
+    ]
     trainer = plain_trainer(
         config, data, task, fast_dev_run=1, callbacks=callbacks, plugins=[NoFile()]
     )

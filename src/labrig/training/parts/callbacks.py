@@ -76,7 +76,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         resumed = [Continuation(run.dir, attempt, config.trainer, sums)]
     preemption = PreemptionCallback(run.dir, sums)
     watch = OptimizerWatch(config.log.get("grad_norm", False))
-    means = LogMeans(watch)
+    means = LogMeans(config.log.get("derived"), watch)
     progress = build_progress(config.log, own, means, watch)
     checkpoints = Checkpoints(
         run.checkpoints,

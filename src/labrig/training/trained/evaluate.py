@@ -129,7 +129,7 @@ def evaluate(
         built.task,
         logger=False,
         enable_checkpointing=False,
-        callbacks=[LogMeans()],
+        callbacks=[LogMeans(built.config.log.get("derived"))],
     )
     trainer.test(built.task, datamodule=built.data, verbose=False)
     leave_group()

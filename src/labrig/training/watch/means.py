@@ -4,7 +4,7 @@ any number of ranks. Each name has its own sum and its own count of samples."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from numbers import Real
@@ -19,10 +19,13 @@ from ...record.files.metrics_file import refuse_row_keys
 from ..exact.steps import is_logging_step, steps_done
 from ..lightning_internals import names_of_own_rows
 from .batch_size import describe_lengths, loaders_of_stage, n_samples_of
+from .derived import Derived
 from .optimizer_watch import OptimizerWatch
 from .print_line import print_line
 
 BATCH_SIZE = "batch_size"  # what a step returns under it is no metric, but the weight of the others
+# What is often returned as if it were a mean over samples.
+NO_MEANS = frozenset(("auc", "auroc", "dice", "f1", "iou", "miou", "perplexity", "ppl", "rmse"))
 UNKNOWN = math.nan  # samples of a batch that nobody has counted: no mean can be made with them
 
 
@@ -199,10 +202,14 @@ class LogMeans(L.Callback):
     A name that the task logs itself, by `self.log`, is the task's: then no mean is logged under it.
 
     Args:
+        derived: `log.derived`, computed from the means of each row.
         watch: its values stand in the rows of the training; None: they have none.
     """
 
-    def __init__(self, watch: OptimizerWatch | None = None) -> None:
+    def __init__(
+        self, derived: Mapping[str, str] | None = None, watch: OptimizerWatch | None = None
+    ) -> None:
+        self.derived = Derived(derived or {})
         self.watch = watch
         self.train = Means()
         self.epoch = Totals()
@@ -224,7 +231,8 @@ class LogMeans(L.Callback):
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         # The epoch may have ended with a row; then this one is empty, and none is written.
         self._publish_interval(trainer, is_rest=True)
-        set_metrics(trainer, self._without_own(trainer, self.epoch.means("train")))
+        means = self.derived.added_to(self.epoch.means("train"), "train", [""])
+        set_metrics(trainer, self._without_own(trainer, means))
         self.epoch = Totals()
 
     def _publish_interval(self, trainer: L.Trainer, is_rest: bool = False) -> None:
@@ -234,7 +242,9 @@ class LogMeans(L.Callback):
         self.epoch.add(interval)
         of_optimizers = self.watch.values() if self.watch else {}
         self._tell_what_is_no_number(trainer, "training_step", self.train)
-        self._publish(trainer, interval.means("train"), of_optimizers)
+        self._tell_what_is_no_mean(trainer, interval.sums)
+        means = self.derived.added_to(interval.means("train"), "train", [""])
+        self._publish(trainer, means, of_optimizers)
         self._require_finite(trainer, interval.not_finite("train"))
 
     def on_validation_batch_start(
@@ -280,7 +290,9 @@ class LogMeans(L.Callback):
     def _publish_evaluation(self, trainer: L.Trainer, prefix: str, step: str) -> None:
         totals = self.evaluation.read(trainer)
         self._tell_what_is_no_number(trainer, step, self.evaluation)
-        self._publish(trainer, totals.means(prefix))
+        self._tell_what_is_no_mean(trainer, totals.sums)
+        means = totals.means(prefix)
+        self._publish(trainer, self.derived.added_to(means, prefix, self.suffixes or [""]))
 
     def _publish(
         self, trainer: L.Trainer, values: dict[str, float], further: dict[str, float] | None = None
@@ -342,6 +354,21 @@ class LogMeans(L.Callback):
         self.told |= {f"{step} {name}" for name in new}
         named = ", ".join(f"{name} ({what})" for name, what in sorted(new.items()))
         print_line(trainer, f"{step}: no number, so not recorded: {named}")
+
+    def _tell_what_is_no_mean(self, trainer: L.Trainer, names: Iterable[str]) -> None:
+        """Says once of each name that its mean over batches depends on their size."""
+        returned = {name.partition("/")[0] for name in names} - self.derived.codes.keys()
+        new = {name for name in returned if not NO_MEANS.isdisjoint(name.lower().split("_"))}
+        new -= self.told
+        if not new:
+            return
+        self.told |= new
+        print_line(
+            trainer,
+            f"{', '.join(sorted(new))}: recorded as the mean of its value in each batch, which depends "
+            "on data.batch_size.\nReturn the means that it is made of, and write in the trial's YAML "
+            "how, such as log: {derived: {ppl: exp(loss)}}. More: lab docs own-code",
+        )
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,9 @@ class NoEffect(L.Callback):
         if self.has_looked or not can_look or not trainer.callback_metrics:
             return
         self.has_looked = True
-        for line in unknown_metrics(self.monitor, self.bounds, list(trainer.callback_metrics)):
+        logged = list(trainer.callback_metrics)
+        lines = unknown_metrics(self.monitor, self.bounds, logged)
+        for line in lines + not_derived(self.config.log.get("derived", {}), logged):
             print_line(trainer, line)
 
     on_train_end = on_train_epoch_start
@@ -163,6 +165,17 @@ def unknown_metrics(monitor: str | None, bounds: list[str], logged: list[str]) -
         if key not in last_parts
     ]
     return lines
+
+
+def not_derived(formulas: Mapping[str, str], logged: list[str]) -> list[str]:
+    """A line for each formula of log.derived with a name that no step returns."""
+    names = {part for metric in logged for part in metric.split("/")[1:2]}
+    return [
+        f"lab: log.derived.{name}={formula} has no effect: no step returns all that it is made of. "
+        f"Returned: {', '.join(sorted(names))}"
+        for name, formula in formulas.items()
+        if name not in names
+    ]
 
 
 def contrary_mode(config: DictConfig) -> list[str]:
