@@ -32,7 +32,7 @@ from .order import BLOCK_BYTES, Order
 from .stage import read_into_cache, stage
 from .standardize import Statistics, standardized, statistics_of
 
-ORDERS = ("auto", "random", "blocks")
+ORDERS = ("auto", "random", "blocks", "lengths")
 DRAWS = ("seed", "torch")
 STATISTICS = "standardize"  # in the state that a checkpoint keeps
 
@@ -73,7 +73,8 @@ class H5DataModule(L.LightningDataModule):
             of one group stay together.
         stratify: a field of classes, of which each fold and `fraction` get equal parts; null: none.
         order: how training reads: `random`, or `blocks`: whole blocks of the file, of which some are
-            mixed. `auto`: blocks when the fields are larger than the memory of the job.
+            mixed; or `lengths`: samples of similar length share a step, so that little is padded.
+            `auto`: blocks when the fields are larger than the memory of the job, else random.
         draws: what the order of training follows from: `seed`, the seed and the epoch, so that a run
             resumes to the last bit; or `torch`, torch's generator, from which a DataLoader of torch
             draws it on one process. Then a port of a script has the script's bits, with dropout too.
@@ -283,6 +284,7 @@ class H5DataModule(L.LightningDataModule):
                 f"{self.layout.path}: split {split!r} has {counted(len(dataset), 'sample')}, fewer "
                 f"than the {world_size} processes. Pack it with a larger share."
             )
+        lengths = self._lengths(dataset) if shuffle and self.order == "lengths" else None
         order = Order(
             len(dataset),
             self.batch_size,
@@ -292,6 +294,8 @@ class H5DataModule(L.LightningDataModule):
             rank=rank,
             world_size=world_size,
             block=self._block() if shuffle else 0,
+            lengths=lengths,
+            bucket=0 if lengths is None else world_size * self.batch_size,
         )
         loader = Loader(
             dataset,
@@ -322,11 +326,11 @@ class H5DataModule(L.LightningDataModule):
         """The loader of a split; with `draws: torch` a DataLoader of torch.
 
         Raises:
-            LabError: `draws: torch` with several processes, or with an order of blocks.
+            LabError: `draws: torch` with several processes, or with another order than random.
         """
         if self.draws != "torch":
             return self.loader(split, shuffle)
-        if self.ranks()[1] > 1 or self._block():
+        if self.ranks()[1] > 1 or self._block() or self.order == "lengths":
             raise LabError(
                 "data.draws=torch has the order of a DataLoader on one process, which reads at random. "
                 "Type: data.order=random trainer.devices=1, or leave out data.draws"
@@ -444,7 +448,7 @@ class H5DataModule(L.LightningDataModule):
         """Samples in a block, as this machine has memory; 0: training reads at random."""
         n_bytes = sum(self.layout.arrays[name].n_bytes for name in self._arrays_read())
         limit_bytes = memory_limit_bytes()
-        if self.order == "random" or (self.order == "auto" and n_bytes <= limit_bytes):
+        if self.order in ("random", "lengths") or (self.order == "auto" and n_bytes <= limit_bytes):
             return 0
         if self.order == "auto" and rank_zero_only.rank == 0:
             print(
@@ -454,6 +458,17 @@ class H5DataModule(L.LightningDataModule):
                 file=sys.stderr,
             )
         return max(1, BLOCK_BYTES * self.layout.n_samples // max(1, n_bytes))
+
+    def _lengths(self, dataset: H5Dataset) -> np.ndarray:
+        """(n,) int64, of the samples: of the first field that is read and padded to the longest."""
+        for name in self.fields:
+            if self.layout.is_ragged(name) and name not in self.shapes:
+                offsets = self.layout.map(self.layout.arrays[name + OFFSETS])
+                return offsets[dataset.rows + 1] - offsets[dataset.rows]
+        raise LabError(
+            f"data.order=lengths: no field of {', '.join(self.fields)} is padded to the longest sample "
+            "of a batch, so there is nothing to gain. Delete it: data.order=auto"
+        )
 
     def _arrays_read(self) -> set[str]:
         names = {name for name in self.fields if name in self.layout.arrays}

@@ -77,6 +77,7 @@ class LoaderState(TypedDict):
     seed: int
     step: int  # samples of all ranks per step
     block: NotRequired[int]  # samples in a block, see `Order`; older checkpoints lack it
+    bucket: NotRequired[int]  # samples of similar length, likewise
 
 
 class _Turns:
@@ -225,6 +226,7 @@ class Loader:
             "seed": self.order.seed,
             "step": self.order.step,
             "block": self.order.block,
+            "bucket": self.order.bucket,
         }
 
     def load_state_dict(self, state: LoaderState) -> None:
@@ -243,7 +245,7 @@ class Loader:
         self.epoch = state["epoch"]
         self.position = state["position"]
         self._resumes = True
-        self._take_order(state.get("block", 0))
+        self._take_order(state.get("block", 0), state.get("bucket", 0))
         n_steps_left = len(self.order.starts(self.position))
         if (state["step"], state["seed"]) != (self.order.step, self.order.seed):
             self.inexact_because = [
@@ -256,15 +258,20 @@ class Loader:
             self.epoch += 1
             self.position = 0
 
-    def _take_order(self, block: int) -> None:
+    def _take_order(self, block: int, bucket: int) -> None:
         """Reads in the order of the checkpoint, in which alone its position means something."""
-        if block == self.order.block:
+        if (block, bucket) == (self.order.block, self.order.bucket):
             return
-        self.order = replace(self.order, block=block)
-        if self.order.rank == 0:
+        if bucket and self.order.lengths is None:
+            raise LabError(
+                "the checkpoint was made with data.order=lengths, in which alone its position in the "
+                "epoch means something. Type: data.order=lengths"
+            )
+        was = self.order.name
+        self.order = replace(self.order, block=block, bucket=bucket)
+        if self.order.rank == 0 and self.order.name != was:
             print(
-                f"lab: resuming with data.order={'blocks' if block else 'random'}, in which the "
-                "checkpoint was made.",
+                f"lab: resuming with data.order={self.order.name}, in which the checkpoint was made.",
                 file=sys.stderr,
             )
 

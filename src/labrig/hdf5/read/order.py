@@ -1,7 +1,7 @@
 """The order of samples in an epoch, the same on any number of ranks."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,30 @@ def mix_blocks(n: int, block: int, seed: int, epoch: int) -> tuple[np.ndarray, n
     group_of_block[blocks] = np.arange(n_blocks) * n_groups // n_blocks
     draws = np.random.PCG64((seed, epoch, n)).random_raw(n)
     return np.lexsort((draws, group_of_block[np.arange(n) // block])), blocks
+
+
+POOL = 64  # steps among which samples of similar length are sought
+
+
+def mix_lengths(lengths: np.ndarray, step: int, seed: int, epoch: int) -> np.ndarray:
+    """The order (n,) int64 of an epoch whose steps have samples of similar length.
+
+    The samples are mixed and cut into pools of POOL steps. A pool is sorted by length and cut into
+    steps, of which the samples are mixed again; the steps take turns at random. The samples that are
+    too few for a step come last.
+
+    Args:
+        lengths: (n,) of the samples.
+        step: samples of similar length that follow one another.
+    """
+    n_steps = len(lengths) // step
+    mixed = permutation(len(lengths), seed, epoch)
+    whole, rest = np.split(mixed, [n_steps * step])
+    pool = np.arange(len(whole)) // (POOL * step)
+    sorted_within_pools = whole[np.lexsort((lengths[whole], pool))]
+    steps = sorted_within_pools.reshape(n_steps, step)[permutation(n_steps, seed, epoch, 1)]
+    draws = np.random.PCG64((seed, epoch, 2)).random_raw(steps.shape)
+    return np.append(np.take_along_axis(steps, draws.argsort(axis=1), axis=1), rest)
 
 
 @dataclass
@@ -72,8 +96,8 @@ class Order:
 
     Every sample comes once per epoch. The last step is smaller and split evenly; when it would
     leave a rank without a sample (fewer samples than ranks) they join the step before. `drop_last`
-    leaves out the incomplete step. A shuffled epoch reads whole blocks of `block` samples; 0: it
-    reads at random.
+    leaves out the incomplete step. A shuffled epoch reads at random; whole blocks of `block` samples,
+    where that is not 0; or `bucket` samples of similar `lengths` (n,) after one another.
     """
 
     n: int
@@ -84,11 +108,18 @@ class Order:
     rank: int = 0
     world_size: int = 1
     block: int = 0
+    lengths: np.ndarray | None = field(default=None, compare=False)
+    bucket: int = 0
 
     @property
     def step(self) -> int:
         """Samples of all ranks per step."""
         return self.world_size * self.batch_size
+
+    @property
+    def name(self) -> str:
+        """As data.order calls it."""
+        return "blocks" if self.block else "lengths" if self.bucket else "random"
 
     def starts(self, position: int = 0) -> range:
         """Where the steps begin that follow after `position` samples of the epoch."""
@@ -102,6 +133,8 @@ class Order:
             order = np.arange(self.n)
         elif self.block:
             order, blocks = mix_blocks(self.n, self.block, self.seed, epoch)
+        elif self.lengths is not None and self.bucket:
+            order = mix_lengths(self.lengths, self.bucket, self.seed, epoch)
         else:
             order = permutation(self.n, self.seed, epoch)
         starts = self.starts(position)
