@@ -8,6 +8,7 @@ import lightning.pytorch as L
 import numpy as np
 import pytest
 import torch
+from attempts import attempt, attempts, same
 from labrig.errors import LabError
 from labrig.project import Project
 from labrig.training.check.command import check
@@ -140,3 +141,18 @@ def test_a_checkpoint_of_an_optimizer_with_lists_is_written(home):
     call(home, "lab", "train", "trial=baseline", "optimizer=radam", *short)
     content = torch.load(f"{last(home)['run_dir']}/checkpoints/last.ckpt", weights_only=True)
     assert content["optimizer_states"][0]["param_groups"][0]["betas"] == [0.9, 0.99]
+
+
+def test_checkpoints_of_steps_stay_and_change_no_number(home, tmp_path):
+    """Each holds what a training of so many optimizer steps ends with."""
+    settings = ("trainer.accumulate_grad_batches=2", "schedule=constant")
+    plain = attempt(home, tmp_path / "plain", *settings)
+    every = "checkpoint.every_steps=4"
+    kept = attempts(home, tmp_path / "kept", *settings, every, stops=["train:6"])
+    assert not kept.differences(plain)
+    n_steps = kept.checkpoint["global_step"]
+    found = {path.stem for path in (tmp_path / "kept/checkpoints").glob("step-*.ckpt")}
+    assert found == {f"step-{n}" for n in range(4, n_steps + 1, 4)}
+    short = attempt(home, tmp_path / "short", *settings, "trainer.max_steps=4")
+    of_step = torch.load(tmp_path / "kept/checkpoints/step-4.ckpt", weights_only=True)
+    assert same(of_step["state_dict"], short.checkpoint["state_dict"])

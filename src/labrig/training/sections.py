@@ -180,6 +180,12 @@ class CheckpointSettings:
         unit="minutes",
         least=0,
     )
+    every_steps: int | None = setting(
+        None,
+        "between checkpoints that stay, as checkpoints/step-200.ckpt; null: none",
+        unit="optimizer steps",
+        least=1,
+    )
     monitor: str | None = setting(
         "val/loss", "metric that chooses checkpoints/best.ckpt; null: none"
     )

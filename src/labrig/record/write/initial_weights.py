@@ -106,7 +106,7 @@ def weights_of_run(
 ) -> InitialWeights:
     """The entry of a record for RUN or RUN:CHECKPOINT."""
     word, _, checkpoint = reference.rpartition(":")
-    if checkpoint not in CHECKPOINTS:
+    if checkpoint not in CHECKPOINTS and not checkpoint.startswith("step-"):
         word, checkpoint = reference, None
     is_path = "/" in word and not word.startswith("@")
     if is_path and not Path(word, "run.json").exists():

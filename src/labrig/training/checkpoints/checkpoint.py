@@ -34,7 +34,7 @@ from ...record.reproduce.weight_tensors import with_left_out
 from ...record.write.attempt import note_attempt
 from ...record.write.rows import RowsHash
 from ..exact.random_state import RandomState, read_random_state, set_random_state
-from ..exact.steps import ends_epoch, is_logging_step, nothing_pending
+from ..exact.steps import accumulates, ends_epoch, is_logging_step, nothing_pending, steps_done
 from ..exact.unsaved import gradients_wait
 from ..lightning_internals import (
     begin_after_finished_epoch,
@@ -139,6 +139,7 @@ class Checkpoints(LightningCheckpoint):
     Args:
         directory: where they are.
         every_min: minutes between checkpoints within an epoch, > 0.
+        every_steps: optimizer steps between those that stay, step-<steps>.ckpt; None: none stay.
         monitor: metric that chooses best.ckpt, such as "val/loss"; None for no best.ckpt.
         mode: "min" or "max" of it.
         test_with: which of them is tested: last, best or auto.
@@ -149,12 +150,14 @@ class Checkpoints(LightningCheckpoint):
         directory: Path,
         *,
         every_min: float,
+        every_steps: int | None = None,
         monitor: str | None,
         mode: str,
         test_with: str = "auto",
     ) -> None:
         self.directory = Path(directory)
         self.every_s = 60 * every_min
+        self.every_steps = every_steps
         self.monitor = monitor
         self.mode = mode
         self.test_with = test_with
@@ -223,12 +226,21 @@ class Checkpoints(LightningCheckpoint):
             set_random_state(self.random_states[trainer.global_rank])
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self._save_step(trainer)
         if not is_logging_step(trainer) or not nothing_pending(trainer) or gradients_wait(trainer):
             return
         is_due = time.monotonic() - self.saved_at_s > self.every_s
         # By the clock of the first rank, so that all ranks save together.
         if trainer.strategy.broadcast(is_due):
             self.save_now(trainer)
+
+    def _save_step(self, trainer: L.Trainer) -> None:
+        """Saves the checkpoint of a step that stays."""
+        if self.every_steps is None or accumulates(trainer) or gradients_wait(trainer):
+            return
+        n_steps = steps_done(trainer)
+        if n_steps % self.every_steps == 0:
+            self.save(trainer, self.directory / f"step-{n_steps}.ckpt")
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         forget_skipped_batch(trainer)

@@ -81,6 +81,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
     checkpoints = Checkpoints(
         run.checkpoints,
         every_min=config.checkpoint.every_min,
+        every_steps=config.checkpoint.get("every_steps"),
         monitor=config.checkpoint.monitor,
         mode=config.checkpoint.mode,
         test_with=config.trainer.get("test_with", "auto"),
