@@ -23,6 +23,7 @@ from ..file.errors import DataFileError
 from ..file.find import find_data_files, place_of, require_pushed
 from ..file.joined import join_layouts, read_layouts
 from ..file.layout import OFFSETS, Layout, read_layout
+from ..file.tokens import N_TOKENS
 from ..pack.sources import KINDS
 from .dataset import H5Dataset, Transform, as_is
 from .field_readers import Shape, is_encoded
@@ -52,6 +53,9 @@ class H5DataModule(L.LightningDataModule):
         fields: what to read; see `H5Dataset`.
         shapes: of ragged fields; see `H5Dataset`. Longer samples are cropped at random in training,
             else from the start.
+        windows: {x: 65} makes each sample 65 values of a longer sequence in field x: at random places in
+            training, which follow from seed, epoch and index; all pieces in order in val and test.
+        windows_per_epoch: random windows in an epoch; null: as many as there are pieces.
         num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores
             there are per rank.
         stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null:
@@ -93,6 +97,8 @@ class H5DataModule(L.LightningDataModule):
         seed: int = 0,
         fields: Sequence[str] = ("x", "y"),
         shapes: Mapping[str, Shape] | None = None,
+        windows: Mapping[str, int] | None = None,
+        windows_per_epoch: int | None = None,
         num_workers: int | str = "auto",
         stage: str | None = None,
         drop_last: bool = False,
@@ -119,6 +125,17 @@ class H5DataModule(L.LightningDataModule):
         self.seed = seed
         self.fields = tuple(fields)
         self.shapes = dict(shapes or {})
+        self.windows = dict(windows or {})
+        self.windows_per_epoch = windows_per_epoch
+        if windows_per_epoch is not None and (not windows or windows_per_epoch < 1):
+            raise LabError(
+                f"data.windows_per_epoch is {windows_per_epoch}, expected a number above 0 that goes with "
+                "data.windows, such as {x: 65}."
+            )
+        if windows and order in ("blocks", "lengths"):
+            raise LabError(
+                f"data.order={order} is not for data.windows. Delete it: data.order=auto"
+            )
         self.num_workers = num_workers
         self.stage = stage
         self.drop_last = drop_last
@@ -183,10 +200,11 @@ class H5DataModule(L.LightningDataModule):
     draw from `rng` only."""
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """On the device: divides the fields of `scale`, and standardises those of `standardize`. Override
-        it to normalise or augment, and call super() first to keep that.
+        """On the device: divides the fields of `scale`, standardises those of `standardize`, and makes
+        int64 of tokens, which are small in the file. Override it to normalise or augment, and call
+        super() first to keep that.
         """
-        if not self.scale and not self.standardize:
+        if not self.scale and not self.standardize and not self.tokens:
             return batch
         scaled = []
         for name, tensor in zip(self.fields, batch, strict=True):
@@ -194,8 +212,15 @@ class H5DataModule(L.LightningDataModule):
                 tensor = tensor.float() / self.scale[name]
             elif name in self.standardize:
                 tensor = standardized(tensor, self.statistics[name])
+            elif name in self.tokens:
+                tensor = tensor.long()
             scaled.append(tensor)
         return tuple(scaled)
+
+    @cached_property
+    def tokens(self) -> set[str]:
+        """The fields that hold tokens."""
+        return {name for name, array in self.layout.fields.items() if N_TOKENS in array.attrs}
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -268,6 +293,11 @@ class H5DataModule(L.LightningDataModule):
         return self.loader("test") if "test" in self.layout.splits else []
 
     def predict_dataloader(self) -> Loader:
+        if self.windows:
+            raise LabError(
+                "a prediction has a row for each sample of the file, and data.windows cuts them into "
+                "several. To predict whole samples: data.windows=null"
+            )
         return self.loader(self.predict_split)
 
     def loader(self, split: str, shuffle: bool = False) -> Loader:
@@ -279,6 +309,12 @@ class H5DataModule(L.LightningDataModule):
         self._agree_on_files()
         dataset = self._dataset(split, shuffle)
         rank, world_size = self.ranks()
+        if dataset.windows and dataset.windows.n_short and rank == 0:
+            n_short = counted(dataset.windows.n_short, "sample")
+            print(
+                f"lab: {n_short} of {split} left out: shorter than a window of {dataset.windows.length}",
+                file=sys.stderr,
+            )
         if len(dataset) < world_size:
             raise DataFileError(
                 f"{self.layout.path}: split {split!r} has {counted(len(dataset), 'sample')}, fewer "
@@ -317,6 +353,8 @@ class H5DataModule(L.LightningDataModule):
             split,
             self.fields,
             shapes=self.shapes,
+            windows=self.windows,
+            n_windows=self.windows_per_epoch,
             crop="random" if shuffle else "start",
             transform=self.transform if shuffle else None,
             rows=self.rows(split),
@@ -448,7 +486,11 @@ class H5DataModule(L.LightningDataModule):
         """Samples in a block, as this machine has memory; 0: training reads at random."""
         n_bytes = sum(self.layout.arrays[name].n_bytes for name in self._arrays_read())
         limit_bytes = memory_limit_bytes()
-        if self.order in ("random", "lengths") or (self.order == "auto" and n_bytes <= limit_bytes):
+        if (
+            self.windows
+            or self.order in ("random", "lengths")
+            or (self.order == "auto" and n_bytes <= limit_bytes)
+        ):
             return 0
         if self.order == "auto" and rank_zero_only.rank == 0:
             print(

@@ -16,6 +16,7 @@ from ..file.joined import read_layouts
 from ..file.layout import Layout
 from .field_readers import FieldReader, PickledWithoutMaps, RowReader, Shape, build_reader
 from .order import Batch
+from .windows import Windows
 
 Tensors = tuple[torch.Tensor, ...]
 ALL = "all"  # the name for every sample of a file, in its order, unless a split has it
@@ -53,6 +54,9 @@ class H5Dataset(PickledWithoutMaps, Dataset):
             ragged field without a shape is padded to the longest sample of the batch.
         crop: which part of a longer sample is read, `random` or `start` (images: `random` or the
             centre).
+        windows: ragged field -> values of a window: the samples are windows of the sequences, not the
+            sequences; see `Windows`. `crop` says whether they lie at random.
+        n_windows: random ones in an epoch; None: as many as there are pieces.
         transform: called as transform(batch, rng) on a whole batch, in the worker or prefetch
             thread. Draw from `rng` only: it gives the same numbers again after a resume.
         rows: (n,) int64, rows of the file in place of those of `split`; None: those of `split`.
@@ -68,17 +72,19 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         fields: Sequence[str] = ("x", "y"),
         *,
         shapes: Mapping[str, Shape] | None = None,
+        windows: Mapping[str, int] | None = None,
+        n_windows: int | None = None,
         crop: str = "start",
         transform: Transform | None = None,
         rows: np.ndarray | None = None,
     ) -> None:
         if crop not in ("random", "start"):
             raise DataFileError(f"crop is {crop!r}; expected 'random' or 'start'.")
-        shapes = shapes or {}
-        unused = sorted(set(shapes) - set(fields))
-        if unused:
+        shapes, windows = shapes or {}, windows or {}
+        unused = sorted({*shapes, *windows} - set(fields))
+        if unused or shapes.keys() & windows.keys():
             raise DataFileError(
-                f"shapes name {unused}, which the file does not have. Its fields: {fields}."
+                f"shapes and windows name {unused or 'one field both'}, expected some of the fields: {fields}."
             )
         if not isinstance(path, Layout):
             path = read_layouts(data_files_in(Path(path)) or [Path(path)], is_whole=True)
@@ -89,7 +95,17 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         self.is_whole = split == ALL and ALL not in self.layout.splits
         self.chosen_rows = rows
         self.n = self._length()
-        self.readers = [build_reader(self.layout, name, shapes, crop) for name in self.fields]
+        self.windows: Windows | None = None
+        if windows:
+            is_random = crop == "random"
+            self.windows = Windows(self.layout, windows, self.rows, is_random, n_windows)
+            self.n = self.windows.n
+        self.readers = [
+            build_reader(
+                self.layout, name, {**shapes, **windows}, "window" if name in windows else crop
+            )
+            for name in self.fields
+        ]
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -127,7 +143,9 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         """One tensor (B, ...) per field. `indices` count within the split and may repeat."""
         batch = indices if isinstance(indices, Batch) else Batch(np.asarray(indices, np.int64))
         verify_if_written_to(self.layout)  # before: to read past the end would be SIGBUS
-        if batch.ahead is None:
+        if self.windows:
+            rows, batch.starts = self.windows.places(batch)
+        elif batch.ahead is None:
             rows = self.rows[batch.indices]
         else:
             self._tell_ahead(batch.ahead)

@@ -94,7 +94,7 @@ class RaggedReader(FieldReader):
 
     Args:
         length: None: the longest sample of the batch.
-        crop: `random` or `start`.
+        crop: `random` or `start`; or `window`: from where the batch says.
     """
 
     def __init__(self, layout: Layout, name: str, length: int | None, crop: str) -> None:
@@ -128,6 +128,8 @@ class RaggedReader(FieldReader):
             spare = np.maximum(lengths - length, 0)
             if spare.any():
                 starts = starts + batch.rng.integers(0, spare, endpoint=True)
+        elif self.crop == "window" and batch.starts is not None:
+            starts, lengths = starts + batch.starts, lengths - batch.starts
         out = np.zeros((len(rows), length), self.values.dtype)
         sizes = np.minimum(lengths, length)
         for sample, start, size in zip(out, starts.tolist(), sizes.tolist(), strict=True):

@@ -69,6 +69,7 @@ class Batch:
         entropy: seeds whatever is random in this batch; None without a planned order.
         ahead: blocks to be told to the disk before this batch is read, as indices within the split,
             which then count in the order of the file; None where no blocks are read.
+        starts: of windows, where in its sample each begins, (B,) int64; None without windows.
         page_locked: into memory from which a GPU copies while it computes.
     """
 
@@ -76,6 +77,7 @@ class Batch:
     end: int = 0
     entropy: tuple[int, ...] | None = None
     ahead: list[range] | None = None
+    starts: np.ndarray | None = None
     page_locked: bool = False
 
     @cached_property

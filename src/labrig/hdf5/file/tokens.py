@@ -1,0 +1,148 @@
+"""Texts as numbers: bytes, characters or words, or the tokens of a tokenizer of Hugging Face."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from ...errors import require_package
+from .errors import DataFileError
+
+WORD = re.compile(r"\w+|[^\w\s]")  # of a text in small letters: a word, or another sign
+# What has no token of its own: 0 fills short samples up, 1 stands for what was not in training
+SPECIAL = ["<pad>", "<unknown>"]
+LEARNT = ("characters", "words")  # their vocabulary is made of the training split
+N_TOKENS = "n_tokens"
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Makes numbers in 0..n_tokens-1 of a text, and a text of numbers.
+
+    Args:
+        name: bytes, characters, words; else that of a tokenizer, as it was typed.
+        vocabulary: the texts of the numbers, of characters and words.
+        content: of a tokenizer of Hugging Face its whole JSON.
+    """
+
+    name: str
+    vocabulary: Sequence[str] = ()
+    content: str | None = None
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """bytes, characters, words; a file of `tokenizers`, or a model of the local cache of `transformers`.
+
+        Raises:
+            DataFileError: there is none of this name.
+        """
+        if name in ("bytes", *LEARNT):
+            return cls(name)
+        require_package("tokenizers", "--tokenizer", "tokenizers")
+        try:
+            if Path(name).is_file():
+                from tokenizers import Tokenizer as Loaded
+
+                own: Any = Loaded.from_file(name)
+            else:
+                require_package("transformers", "--tokenizer NAME", "transformers")
+                from transformers import AutoTokenizer
+
+                own = AutoTokenizer.from_pretrained(name, local_files_only=True).backend_tokenizer
+        except Exception as error:  # whatever the library raises for a file or name
+            raise DataFileError(
+                f"--tokenizer {name} is neither bytes, characters or words, nor the file of a tokenizer, "
+                f"nor in the local cache: {str(error).strip().splitlines()[0]}. Fetch it where there is "
+                f"a network: hf download {name}"
+            ) from error
+        return cls(name, content=own.to_str())
+
+    @classmethod
+    def of(cls, attrs: Mapping[str, Any]) -> Self | None:
+        """That of a field, by its attributes; None of a field without one."""
+        if "tokenizer" not in attrs:
+            return None
+        name, text = attrs["tokenizer"], str(attrs.get("vocabulary", ""))
+        if name in LEARNT:
+            return cls(name, json.loads(text))
+        return cls(name, content=text or None)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes of a field that say all of it."""
+        text = json.dumps(self.vocabulary, ensure_ascii=False) if self.vocabulary else self.content
+        kept = {"vocabulary": text} if text else {}
+        return {"tokenizer": self.name, N_TOKENS: self.n_tokens} | kept
+
+    @cached_property
+    def n_tokens(self) -> int:
+        if self._loaded:
+            return max(self._loaded.get_vocab().values()) + 1
+        return len(self.vocabulary) or 256
+
+    @cached_property
+    def _loaded(self) -> Any:
+        """The tokenizer of Hugging Face, without padding and without a largest length."""
+        if self.content is None:
+            return None
+        require_package("tokenizers", f"the tokenizer {self.name}", "tokenizers")
+        from tokenizers import Tokenizer as Loaded
+
+        loaded = Loaded.from_str(self.content)
+        loaded.no_padding()
+        loaded.no_truncation()
+        return loaded
+
+    def learn(self, texts: Iterable[str], n_tokens: int | None = None) -> Self:
+        """The same with a vocabulary of these texts: words by their number, characters in their order.
+
+        Args:
+            n_tokens: keep so many at most, the most frequent ones.
+        """
+        counts = Counter[str]()
+        for text in texts:
+            counts.update(self.split(text))
+        names = sorted(counts, key=lambda part: (-counts[part], part))
+        names = names[: n_tokens - len(SPECIAL) if n_tokens else None]
+        if self.name == "characters":
+            names.sort()
+        return replace(self, vocabulary=[*SPECIAL, *names])
+
+    def split(self, text: str) -> Sequence[str]:
+        """The words or characters of a text."""
+        return text if self.name == "characters" else WORD.findall(text.lower())
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {text: number for number, text in enumerate(self.vocabulary)}
+
+    def encode(self, text: str) -> np.ndarray:
+        """The tokens of a text, (n,), in the smallest type that holds all."""
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
+        dtype = np.min_scalar_type(self.n_tokens - 1)
+        if self._loaded:
+            return [np.array(each.ids, dtype) for each in self._loaded.encode_batch(list(texts))]
+        if self.name == "bytes":
+            return [np.frombuffer(text.encode(), np.uint8) for text in texts]
+        get, unknown = self._numbers.get, SPECIAL.index("<unknown>")
+        return [
+            np.array([get(part, unknown) for part in self.split(text)], dtype) for text in texts
+        ]
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """The text of tokens; of words with a blank between them."""
+        numbers = [int(token) for token in tokens]
+        if self._loaded:
+            return self._loaded.decode(numbers, skip_special_tokens=False)
+        if self.name == "bytes":
+            return bytes(numbers).decode(errors="replace")
+        between = "" if self.name == "characters" else " "
+        return between.join(self.vocabulary[number] for number in numbers)
