@@ -19,7 +19,9 @@ OPTIONAL = {
     "bench": ["bench"],
     "images": ["cluster/image"],
     "schedulers": [f"cluster/schedulers/{name}.py" for name in ("pbs", "lsf", "pjm", "gridengine")],
-    "packers": [f"hdf5/pack/{name}.py" for name in ("audio", "pairs", "pair_files", "tables")],
+    "packers": [
+        f"hdf5/pack/{name}.py" for name in ("audio", "pairs", "pair_files", "tables", "texts")
+    ],
     "loggers": ["training/loggers"],
     "notify": ["training/notify"],
 }

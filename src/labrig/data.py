@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # for editors, and for the check of a _target_, which reads t
     from .hdf5.file.folder_fingerprint import FolderFingerprint, fingerprint_folder
     from .hdf5.file.layout import read_layout
     from .hdf5.file.parallel import map_in_order
+    from .hdf5.file.tokens import Tokenizer
     from .hdf5.pack.fetch import fetch
     from .hdf5.pack.own_samples import reading
     from .hdf5.pack.writer import write_data_file
@@ -36,6 +37,7 @@ MODULES = {
     "Loader": "read.loader",
     "Order": "read.order",
     "PairDataModule": "read.pairs",
+    "Tokenizer": "file.tokens",
     "as_is": "read.dataset",
     "center_crop": "read.augmentation",
     "fetch": "pack.fetch",
@@ -58,6 +60,7 @@ __all__ = [
     "Loader",
     "Order",
     "PairDataModule",
+    "Tokenizer",
     "as_is",
     "center_crop",
     "fetch",

@@ -19,6 +19,7 @@ from ..machine.caches import ROOT, cache_variables
 from ..machine.cells import is_number_text
 from ..machine.secrets import known_secrets, says_secret
 from ..project import Project
+from ..providers import provided
 
 TRUTHS = ("y", "yes", "n", "no", "true", "false", "on", "off")  # of YAML 1.1, in any case
 VARIABLE = re.compile(r"oc\.env:\s*(\w+)")
@@ -35,6 +36,16 @@ def load_variables(project: Project) -> None:
     os.environ.update(cache_variables(os.environ.get(ROOT) or project.paths.caches))
 
 
+def data_of(fact: str, *, _root_: DictConfig) -> Any:
+    """The value of ${data_of:n_tokens}: a fact of the data file that the configuration names."""
+    fact_of = provided("fact_of_data")
+    assert fact_of is not None  # of hdf5, which is always there
+    return fact_of(fact, _root_.data)
+
+
+OmegaConf.register_new_resolver("data_of", data_of, replace=True)
+
+
 def resolve(config: DictConfig) -> DictConfig:
     """A copy without interpolations."""
     try:
@@ -42,6 +53,9 @@ def resolve(config: DictConfig) -> DictConfig:
     except OmegaConfBaseException as error:
         key = error.full_key or "a setting"
         text = str(error).splitlines()[0]
+        own = text.partition("DataFileError raised while resolving interpolation: ")[2]
+        if own:  # of data_of
+            raise LabError(f"{key}: {own}") from error
         if "HydraConfig was not set" in text:
             text = "${hydra:...} has no value here: runs have directories of their own, below paths.runs"
         raise LabError(f"{key}: {text}. Correct the ${{...}} there.") from error

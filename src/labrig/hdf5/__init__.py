@@ -9,3 +9,5 @@ COMMANDS = [
     ("data stage", "copy a data file to this node's memory or disk", "read.stage:stage_command"),
     ("data bench", "measure how fast each disk reads a data file", "read.disks:disks_command"),
 ]
+
+PROVIDES = [("fact_of_data", "file.info:fact_of")]

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
+from omegaconf import OmegaConf
 
 from ...machine.counted import counted
 from ...machine.disk import filesystem_type, free_bytes, lustre_stripes
@@ -13,14 +14,15 @@ from ...machine.terminal import printable, short
 from ...project import Project
 from .checksum import sha256_of_hashes
 from .errors import DataFileError
-from .find import parser_for_one_file
+from .find import find_data_files, parser_for_one_file
 from .groups import FORMS, GROUPS, groups_of_splits
-from .joined import read_data_set
+from .joined import read_data_set, read_layouts
 from .layout import Layout
+from .tokens import N_TOKENS
 
 MAX_CLASSES_SHOWN = 20
 USABLE_SHARE = 0.8  # of the free memory, that a file may take
-LISTED_BELOW = ("classes", "categories")
+LISTED_BELOW = ("classes", "categories", "vocabulary")
 ATTRS_NOT_SHOWN = ("format", "n", "complete", "made_by", GROUPS, FORMS)
 
 
@@ -44,6 +46,39 @@ def info_command(project: Project, args: list[str]) -> None:
     if stripes:
         print(f"  lustre stripes: {stripes}")
     print_places(layout.size_bytes)
+
+
+def fact_of(name: str, section: Any) -> int:
+    """What ${data_of:NAME} is in a configuration, such as n_tokens of the field x.
+
+    Args:
+        section: `data` of the configuration.
+    """
+    values = OmegaConf.to_container(section, resolve=True)
+    assert isinstance(values, dict)
+    path, search = values.get("path"), values.get("search") or ["data"]
+    if path is None:
+        raise DataFileError(f"${{data_of:{name}}} is of data with a `path`, and these have none.")
+    search = [search] if isinstance(search, str) else search
+    files = find_data_files(path, search, values.get("pack"), values.get("stored"))
+    facts = facts_of(read_layouts(files, is_whole=isinstance(path, str)))
+    if name not in facts:
+        raise DataFileError(
+            f"{files[0]} does not say {name}. It says: {', '.join(facts) or 'nothing'}"
+        )
+    return facts[name]
+
+
+def facts_of(layout: Layout) -> dict[str, int]:
+    """What a model may need to know: how many tokens field x has, and how many classes the label."""
+    facts = {}
+    x, label = layout.fields.get("x"), layout.fields.get("y")
+    if x is not None and N_TOKENS in x.attrs:
+        facts[N_TOKENS] = int(x.attrs[N_TOKENS])
+    if label is not None and label.dtype.kind in "iu" and len(label.shape) == 1:
+        names = json.loads(label.attrs.get("classes", "[]"))
+        facts["n_classes"] = len(names) or int(layout.rows(label)[:].max()) + 1
+    return facts
 
 
 def print_origin(layout: Layout) -> None:

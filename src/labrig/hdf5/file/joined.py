@@ -16,6 +16,7 @@ from .checksum import sha256_of_hashes
 from .errors import DataFileError
 from .find import data_files_in, data_files_of, place_of, read_data_config
 from .layout import OFFSETS, Array, Layout, Rows, read_layout
+from .tokens import N_TOKENS
 
 FOLLOWS = "follows"  # the hash of the files before this one, which `lab data append` noted
 
@@ -268,6 +269,8 @@ def _value_for_both(key: str, before: Any, own: Any) -> Any:
         return None if names is None else json.dumps(names, ensure_ascii=False)
     if key == "categories":
         return _joined_categories(json.loads(before), json.loads(own))
+    if key == N_TOKENS:
+        return max(before, own)
     if key == "values":
         return json.dumps(sorted({*json.loads(before), *json.loads(own)}))
     return before if np.array_equal(before, own) else None

@@ -58,7 +58,7 @@ from .parts import (
     report_file,
 )
 from .raw_programs import code_version, find_programs, programs_attr
-from .samples import DamagedSamples, RawSamples, UnchangedFiles
+from .samples import DamagedSamples, Finish, RawSamples, UnchangedFiles
 from .sources import KINDS, Source, kind_of, packers, reader_of
 from .split import Splitter, names_file, read_split_file, write_names
 from .writer import write_fields
@@ -242,7 +242,7 @@ def pack(
     source_files = UnchangedFiles([path for path in paths if path.is_file()])
     with temporary_directory_next_to(target) as directory:
         collected = _collect(config, target, options, damaged, splitter, directory)
-        fields, places = collected.fields, collected.places
+        fields, places, attrs = collected.fields, collected.places, collected.field_attrs
         splitter.check_split_file(damaged.skipped_keys)
         splitter.join_spellings()
         groups = splitter.group_numbers()
@@ -252,13 +252,16 @@ def pack(
             origin = {**origin, **names}
         arrangement = splitter.arrange(count_samples(target, fields))
         order = places[arrangement.order]
+        if collected.finish:
+            train = order[arrangement.splits.get("train", [])]
+            fields, attrs = collected.finish(fields, attrs, train, directory)
         write_fields(
             target,
             fields,
             arrangement.splits,
             order=order,
             provenance={**_provenance(config, options, damaged), **origin},
-            field_attrs=collected.field_attrs,
+            field_attrs=attrs,
             last_check=source_files.check,
             findings=Findings(fields, order),
         )
@@ -276,11 +279,13 @@ class Collected:
 
     Args:
         places: (N,) where each sample lies in `fields`, in the order of the sources.
+        finish: see `RawSamples`.
     """
 
     fields: dict[str, Field]
     places: np.ndarray
     field_attrs: Mapping[str, Mapping[str, Any]]
+    finish: Finish | None = None
 
 
 def _collect(
@@ -300,8 +305,8 @@ def _collect(
         if len(arrays) == 1 and arrays[0].ndim == 1 and not options.each_number:
             raise DataFileError(
                 f"{options.sources[0].path} is one list of {n_samples} numbers. A sequence, such as tokens or "
-                "a signal, would lose its order: cut it into samples in samples() of data.py. If each "
-                "number is a sample: --each-number"
+                "a signal, would lose its order. To keep it: --as tokens. If each number is a sample: "
+                "--each-number"
             )
         _add_rows(splitter, parts, options)
         return Collected(fields, np.arange(n_samples), {})
@@ -327,7 +332,7 @@ def _collect(
         ragged=[*is_ragged, *options.known.ragged],
         last_file=raw.last_file,
     )
-    return Collected(fields, np.arange(splitter.n_samples), raw.field_attrs)
+    return Collected(fields, np.arange(splitter.n_samples), raw.field_attrs, raw.finish)
 
 
 def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:
@@ -353,7 +358,7 @@ def open_samples(
     config: DataConfig | None, options: PackOptions, damaged: DamagedSamples
 ) -> RawSamples:
     kind = options.kind or ""
-    for source in options.sources if kind in ("images", "encoded", "audio") else ():
+    for source in options.sources if kind in ("images", "encoded", "audio", "text") else ():
         meaning = other_meaning(source.path, kind)
         if meaning:  # its sub-directories are no classes: images and masks, or splits
             names = sorted(path.name for path in source.path.iterdir() if path.is_dir())

@@ -12,7 +12,9 @@ from ...project import Project, read_yaml
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.find import config_file_of, read_data_config, section_of_trial
+from ..file.info import facts_of
 from ..file.layout import GROUP, Layout, read_layout
+from ..file.tokens import N_TOKENS
 from ..read.field_readers import is_encoded
 from .options import PackOptions
 
@@ -47,6 +49,10 @@ OF_PAIRS = """\
 classes: {classes}  # of masks: the values that are the classes 0, 1, 2 …; another one is ignored by the loss
 crop: null  # [64, 64]: training sees a random part of that size, the same of image and mask
 flip: null  # horizontal | both: half of the training samples are mirrored, image and mask alike
+"""
+OF_TOKENS = """\
+windows: {x: 65}  # each sample is 65 values of x: at random places in training, else all pieces in order
+windows_per_epoch: null  # random ones; null: as many as there are pieces
 """
 
 
@@ -149,6 +155,8 @@ def yaml_of(
         else "null",
         shapes=inline(shapes),
     )
+    if options.kind == "tokens":
+        text += OF_TOKENS
     return _lines_for(own_class, text) if own_class else text
 
 
@@ -279,7 +287,12 @@ def write_config(
     else:
         if options.kind == "table" and not options.label:
             print("  No column is the label y. To name one: the same with --label COLUMN")
-        print(f"  next: lab check trial=baseline data={options.name}")
+        if N_TOKENS in facts_of(layout):
+            print(
+                "  next: a model of tokens, with n_tokens: ${data_of:n_tokens}. See: lab docs sequences"
+            )
+        else:
+            print(f"  next: lab check trial=baseline data={options.name}")
 
 
 def _tell_lacking_lines(

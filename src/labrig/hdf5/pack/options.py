@@ -14,6 +14,7 @@ from ..file.groups import KnownGroups
 from ..file.images import Colour, Size
 from ..file.layout import Layout
 from ..file.names import check_is_text, check_usual_name
+from ..file.tokens import Tokenizer
 from .sources import KINDS, Source, packers, parse_source
 from .spellings import Spellings
 from .split import parse_shares
@@ -37,15 +38,17 @@ KINDS_OF_OPTION = {
     "float32": ("audio",),
     "jobs": ("images", "encoded", "pairs", "audio"),
     "part": ("images", "encoded", "pairs", "audio"),
-    "label": ("table",),
-    "columns": ("table",),
-    "drop_rows": ("table",),
+    "tokenizer": ("text", "tokens"),
+    "n_tokens": ("text", "tokens"),
+    "label": ("table", "text"),
+    "columns": ("table", "text"),
+    "drop_rows": ("table", "text"),
     "fill": ("table",),
     "each_number": ("arrays", "hdf5"),
     "texts": ("table",),
     "times": ("table",),
     "thousands": ("table",),
-    "separator": ("table", "pairs"),
+    "separator": ("table", "pairs", "text"),
 }
 # How programs write that there is no value
 GAPS = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
@@ -63,6 +66,7 @@ class KnownNames:
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of columns of a table
     ragged: Sequence[str] = ()  # fields that vary in length
     groups: KnownGroups = field(default_factory=KnownGroups)
+    tokenizer: Tokenizer | None = None
     only_of: str | None = None  # a data set whose names are all that there may be
 
     def and_new(self, what: str, known: Sequence[str], names: Iterable[str]) -> list[str]:
@@ -85,6 +89,7 @@ def known_names(layout: Layout) -> tuple[KnownNames, list[str]]:
         classes=json.loads(label.attrs.get("classes", "[]")) if label else [],
         categories=json.loads(x.attrs.get("categories", "{}")) if x else {},
         ragged=[name for name in layout.fields if layout.is_ragged(name)],
+        tokenizer=Tokenizer.of(x.attrs) if x else None,
     )
     return known, json.loads(x.attrs.get("columns", "[]")) if x else []
 
@@ -112,6 +117,8 @@ class PackOptions:
     background: Colour | None  # what is seen through transparent pixels
     rate: int | None  # Hz
     float32: bool  # recordings of all types become it
+    tokenizer: str | None
+    n_tokens: int | None  # of a vocabulary, at most
     label: str | None
     columns: list[str]
     drop_rows: bool
@@ -192,7 +199,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
         metavar="KIND",
         help=f"what the source holds: {', '.join([*KINDS, *packers()])}; or the name of a class in "
         "data.py, of which samples() are packed. encoded: images as the bytes of their files; "
-        "pairs: images and masks",
+        "pairs: images and masks; text: each file or row is a sample; tokens: one long sequence",
     )
     add(
         "--size",
@@ -213,12 +220,25 @@ def _parser(command: str) -> argparse.ArgumentParser:
         action="store_true",
         help="of audio: store all recordings so, whatever their types",
     )
+    add(
+        "--tokenizer",
+        metavar="NAME",
+        help="of text and tokens: bytes (default), characters, words, or a tokenizer of Hugging Face: its "
+        "file, or its name in the local cache",
+    )
+    add(
+        "--n-tokens",
+        type=int,
+        metavar="N",
+        help="of characters and words: the most frequent ones of the training split",
+    )
     add("--label", help="column of a table that becomes y")
     add(
         "--columns",
         type=lambda text: text.split(","),
         default=[],
-        help="columns of a table that become x, with commas (default: all others)",
+        help="columns of a table that become x, with commas (default: all others); of --as text the one "
+        "that holds the texts",
     )
     add("--drop-rows", action="store_true", help="leave out the rows of a table that have gaps")
     add("--fill", type=float, metavar="NUMBER", help="put it into the gaps of a table's x")
@@ -240,7 +260,11 @@ def _parser(command: str) -> argparse.ArgumentParser:
     add("--separator", metavar="LETTER", help="of a table: such as ';', tab (default: a comma)")
     add("--decimal", default=".", metavar="LETTER", help="of a table: such as , in 0,5")
     add("--thousands", metavar="LETTER", help="of a table: such as , in 1,000")
-    add("--encoding", default="utf8", help="of a table: such as latin-1 (default: %(default)s)")
+    add(
+        "--encoding",
+        default="utf8",
+        help="of a table or texts: such as latin-1 (default: %(default)s)",
+    )
     add("--split", default="train=0.8,val=0.1,test=0.1", help="shares (default: %(default)s)")
     add(
         "--split-file",

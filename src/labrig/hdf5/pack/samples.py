@@ -9,10 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from ..file.errors import DataFileError
 from ..file.version_cache import version_key
+from .collect import Field
 
 MAX_SUFFIXES = 6  # of other files, shown
+Finish = Callable[
+    [Mapping[str, Field], Mapping[str, Mapping[str, Any]], np.ndarray, Path],
+    tuple[dict[str, Field], dict[str, Mapping[str, Any]]],
+]
 
 
 class FilesOfSample(Protocol):
@@ -35,13 +42,16 @@ class FilesOfSample(Protocol):
 class RawSamples:
     """Samples of a source (see `H5DataModule.samples`), and the attributes of their fields.
 
-    `last_file` says where the last sample comes from, if that is not plain from its key.
+    `last_file` says where the last sample comes from, if that is not plain from its key. `finish` makes
+    the fields and attributes of the file of those of all samples, once it is known which rows train:
+    finish(fields, attributes, rows, directory for temporary files).
     """
 
     samples: Iterable[dict[str, Any]]
     field_attrs: dict[str, dict[str, Any]] = field(default_factory=dict)
     last_file: Callable[[], str] = str
     files: Sequence[FilesOfSample] | None = None  # of all samples, where they are known
+    finish: Finish | None = None
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ SUFFIXES_OF_KIND = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"),
     "audio": (".wav", ".flac", ".ogg", ".aiff"),
     "table": (".csv", ".tsv", ".parquet", ".pq"),
+    "text": (".txt",),
     "arrays": (".npy", ".npz"),
     "hdf5": (".h5", ".hdf5", ".hdf"),
 }
@@ -32,6 +33,8 @@ READERS = {
     "pairs": "pairs:read_pairs",
     "audio": "audio:read_audio",
     "table": "tables:read_table",
+    "text": "texts:read_text",
+    "tokens": "texts:read_tokens",
     "arrays": "",  # packed as they are
     "hdf5": "",
 }

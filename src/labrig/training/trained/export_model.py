@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from ...errors import Failed, LabError, require_package
+from ...errors import Failed, LabError, NotComparable, require_package
 from ...failure import message_of
+from ...hdf5.file.joined import read_layouts
+from ...hdf5.file.tokens import Tokenizer
 from ...machine.hub import PACKAGES, HubFile
 from ...machine.secrets import refuse_tokens_in
 from ...project import Project
@@ -23,6 +26,7 @@ from ...record.list.find import find_run, run_parser
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.status import weights_of_numbers
+from ...record.reproduce.recorded_data import find_recorded_data
 from ...record.reproduce.today import config_of_today
 from ..parts.build import build_data
 from .load import load
@@ -57,6 +61,7 @@ def export_command(project: Project, args: list[str]) -> int:
     temporary.mkdir(parents=True)
     try:
         write_model(config, network, model_card(project, run, checkpoint), temporary)
+        write_vocabulary(project, run, temporary)
         writers = {"model.onnx": write_onnx} if options.onnx else {}
         writers |= {"model.pt2": write_graph} if options.torch_export else {}
         x = example_of(config) if writers else None
@@ -85,6 +90,18 @@ def write_model(config: Any, network: nn.Module, card: str, folder: Path) -> Non
     refuse_tokens_in(texts, "Take it out of the trial's README or the settings.")
     for name, text in texts.items():
         write_file(folder / name, text)
+
+
+def write_vocabulary(project: Project, run: Run, folder: Path) -> None:
+    """What the tokens mean that the network was given: the tokenizer's own file, or ours as JSON."""
+    tokenizer = None
+    with suppress(NotComparable):  # its data are gone
+        paths = find_recorded_data(project, run) if "size_bytes" in run.data else []
+        x = read_layouts(paths).fields.get("x") if paths else None
+        tokenizer = Tokenizer.of(x.attrs) if x else None
+    if tokenizer:
+        text = tokenizer.content or json.dumps(tokenizer.attrs, ensure_ascii=False)
+        write_file(folder / "tokenizer.json", text + "\n")
 
 
 def example_of(config: Any) -> Tensor:

@@ -12,6 +12,7 @@ from ...errors import LabError, NotComparable
 from ...hdf5.file.errors import DataFileError
 from ...hdf5.file.joined import read_layouts
 from ...hdf5.file.layout import Layout
+from ...hdf5.file.tokens import Tokenizer
 from ...hdf5.read.datamodule import H5DataModule
 from ...project import Project
 from ...record.read.run import Run
@@ -56,6 +57,9 @@ def names_in(layout: Layout) -> dict[str, list[str]]:
     label = json.loads(fields["y"].attrs.get("classes", "[]")) if "y" in fields else []
     columns = json.loads(fields["x"].attrs.get("columns", "[]")) if "x" in fields else []
     texts = json.loads(fields["x"].attrs.get("categories", "{}")) if "x" in fields else {}
+    tokens = Tokenizer.of(fields["x"].attrs) if "x" in fields else None
     names = {"class": label, "column": columns}
+    if tokens:
+        names["token"] = [*tokens.vocabulary] or [tokens.content or tokens.name]
     names |= {f"text of column {column!r}": names for column, names in texts.items()}
     return {what: listed for what, listed in names.items() if listed}
